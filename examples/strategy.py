@@ -34,7 +34,7 @@ async def show(strategy: ContextStrategy, said: Sequence[object]) -> None:
 
 async def main() -> None:
     strategy = HybridMemoryStrategy(recent_messages_count=4, summarization_threshold=20)
-    print(f"{len(TALK)} messages; should_summarize: {strategy.should_summarize(TALK)}\n")
+    print(f"{len(TALK)} messages; should_summarize: {await strategy.should_summarize(TALK)}\n")
     await show(strategy, TALK)
 
     prepared = await strategy.prepare(TALK, "Which time zone do we store?")

@@ -1,17 +1,23 @@
-"""Messages as frameworks hand them over, read as plain (role, content). Nothing is imported to know them by.
+"""Messages as frameworks hand them over, read as plain (role, content), and frameworks' chat models, asked as an `LLM`.
 
-Dicts, pairs, LangChain's messages (by their `type`), OpenAI's and this package's own (by their `role`).
+Nothing is imported to know them by. Messages are dicts, pairs, LangChain's (by their `type`), OpenAI's and this package's
+own (by their `role`); a model is LangChain's if it has `ainvoke`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.checks import MAX_CONTENT_CHARS, checked_text
-from memory_agent.domain import ROLE_OF, Role, role_of
-from memory_agent.errors import InvalidInput
+from memory_agent.domain import ROLE_OF, Completion, Role, Usage, role_of
+from memory_agent.errors import InvalidInput, LLMUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent.domain import Message
 
 _CALLS: Final = ("tool_calls", "function_call")
 """What an assistant's message may have in place of a content."""
@@ -143,3 +149,51 @@ def _get(given: object, name: str) -> object:
 
 def _has(given: object, *names: str) -> bool:
     return any(name in given if isinstance(given, Mapping) else hasattr(given, name) for name in names)
+
+
+class InvokedModel:
+    """A LangChain chat model (anything with `ainvoke`) as an `LLM`. The model stays its owner's."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        names = (getattr(model, name, None) for name in ("model_name", "model"))
+        self.model = next((name for name in names if isinstance(name, str)), type(model).__name__)
+        self.usage = Usage()
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, object] | None = None,
+        max_tokens: int | None = None,
+    ) -> Completion:
+        """See `LLM.complete`. `schema` and `max_tokens` are not passed on, for each model names such options its own way.
+
+        Raises LLMUnavailable for whatever the model raises.
+        """
+        try:
+            reply = await self._model.ainvoke([(message.role, message.content) for message in messages])
+            text = reply if isinstance(reply, str) else _text(_get(reply, "content"), "the model's reply")
+        except Exception as exc:  # of a library that we don't know
+            # Its message may quote what was said, and this one is logged.
+            raise LLMUnavailable(
+                f"{self.model} failed with {type(exc).__name__}; what it says is this error's cause"
+            ) from exc
+        told, ended = (_get(reply, name) for name in ("usage_metadata", "response_metadata"))
+        asked, answered = (_get(told, name) for name in ("input_tokens", "output_tokens"))
+        used = Usage(
+            requests=1,
+            prompt_tokens=asked if isinstance(asked, int) else 0,
+            completion_tokens=answered if isinstance(answered, int) else 0,
+        )
+        self.usage += used
+        reasons = {_get(ended, "finish_reason"), _get(ended, "stop_reason"), _get(ended, "done_reason")}
+        return Completion(
+            text=text,
+            prompt_tokens=used.prompt_tokens,
+            completion_tokens=used.completion_tokens,
+            truncated=bool(reasons & {"length", "max_tokens"}),
+        )
+
+    async def close(self) -> None:
+        """Nothing: the model is its owner's."""

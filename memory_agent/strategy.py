@@ -6,7 +6,6 @@ rest, within a budget of tokens. Another way of choosing plugs in by implementin
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,12 +17,12 @@ from memory_agent.config import MemoryConfig
 from memory_agent.context.budget import ROLLING_SUMMARY_TOKENS, usable
 from memory_agent.context.ledger import MESSAGE_OVERHEAD
 from memory_agent.context.render import as_data
-from memory_agent.conversations.message_summaries import Bounded, MessageSummaries, MessageSummary, windows
-from memory_agent.digest.importance import CODE_BONUS, importance
+from memory_agent.conversations.message_summaries import MessageSummaries, MessageSummary
+from memory_agent.conversations.older_messages import OlderMessages
 from memory_agent.domain import ContextBlock, ContextLine, prompt_text
 from memory_agent.errors import ConfigError
-from memory_agent.messages import read_messages, read_prompt
-from memory_agent.text.code.detect import CodeRules, code_priority, has_code
+from memory_agent.messages import InvokedModel, read_messages, read_prompt
+from memory_agent.text.code.detect import CodeRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,15 +30,8 @@ if TYPE_CHECKING:
     from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
     from memory_agent.messages import PlainMessage
-    from memory_agent.ports import LLM, Redactor, TokenCounter
+    from memory_agent.ports import LLM, Embedder, Redactor, TokenCounter
 
-MAX_IMPORTANT: Final = 5
-THRESHOLD: Final = 1.0
-THRESHOLD_WITH_CODE: Final = 0.5
-"""The least importance of an older message that is kept; lower where code is among them, so that what was said around
-it stays too."""
-
-_SCORES: Final = 32_768  # under 10 MB
 _CHARS_PER_TOKEN: Final = 3
 _LEAST_SUMMARY_CHARS: Final = 80
 
@@ -58,8 +50,8 @@ class ContextStrategy(Protocol):
         Roles are "user", "assistant", "system" and "tool". Raises InvalidInput for what is no message.
         """
 
-    def should_summarize(self, messages: Sequence[object]) -> bool:
-        """True if so many messages call for a summary. Pure."""
+    async def should_summarize(self, messages: Sequence[object]) -> bool:
+        """True if so many messages call for a summary."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +60,7 @@ class PreparedContext:
 
     `messages`: (role, content), the new prompt last. `kept`: positions of those shown word for word, rising;
     `summarized`: of those that the summary stands for; `left`: of all others, with the reason. `tokens`: of all of
-    it, `MESSAGE_OVERHEAD` a message included. `degraded`: ("llm",) if the language model could not make the summary.
+    it, `MESSAGE_OVERHEAD` a message included. `degraded`: what was down: "llm", which could not make the summary, "embedder".
     """
 
     messages: tuple[tuple[str, str], ...]
@@ -79,21 +71,14 @@ class PreparedContext:
     degraded: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Scored:
-    """Score of an older message, kept between calls."""
-
-    score: float
-    with_code: bool
-
-
 class HybridMemoryStrategy:
     """The last messages whole, the most important older ones, and a summary of the rest. A `ContextStrategy`.
 
-    Of the n messages before the last `recent_messages_count`, at most min(5, max(1, n // 2)) are kept by importance
-    (moments, code and length; not recency, for all of them are old), each at least 0.5 where code is among them, else
-    1.0. Above `summarization_threshold` messages the others are summarised, by `llm` or, without one, in sentences of
-    theirs. Messages without text (calls of tools) are passed over and don't count.
+    Of the n messages before the last `recent_messages_count`, at most min(5, max(1, n // 2)) are kept, those with the
+    highest `message_score`: each at least 0.5 where code is among them, else 1.0. Where the new prompt is about code, code
+    comes first, what shares most words with the prompt before the rest. Above `summarization_threshold` messages the others
+    are summarised, by `llm` or, without one, in sentences of theirs. Messages without text (calls of tools) are passed over
+    and don't count.
 
     To fit into `max_context_tokens` the summary goes first, then the important from the lowest score, then the
     recent from the oldest. The new prompt never goes: larger than the budget, it is sent alone.
@@ -102,8 +87,9 @@ class HybridMemoryStrategy:
     def __init__(
         self,
         config: MemoryConfig | Mapping[str, Any] | None = None,
-        llm: LLM | None = None,
+        llm: LLM | Any = None,
         *,
+        embedder: Embedder | None = None,
         counter: TokenCounter | None = None,
         redact: Redactor | None = None,
         **settings: Any,
@@ -111,23 +97,22 @@ class HybridMemoryStrategy:
         """`config`: settings, as an object or by name; `settings`: single ones, over those of `config`.
 
         With None or a mapping, settings that are not named have their defaults: neither the environment nor a file is
-        read. `llm` is not closed and never made from the settings. `counter`: the model's own tokens, where they can
-        be counted. `redact`: applied to what `llm` is shown; without it the function that the setting `redactor`
-        names. Raises ConfigError naming an unknown or impossible setting.
+        read. `llm`: this package's, or a LangChain chat model; `embedder`: adds likeness to the new prompt to the
+        score. Neither is closed, nor made from the settings. `counter`: the model's own tokens, where they can be
+        counted. `redact`: applied to what `llm` is shown; without it the function that the setting `redactor` names.
+        Raises ConfigError naming an unknown or impossible setting, or an `llm` that cannot be asked.
         """
         self._cfg = _settings(config, settings)
         self._counter = counter or make_counter()
-        self._rules = CodeRules(
-            patterns=self._cfg.code_patterns, priorities=self._cfg.code_language_priorities
-        )
+        rules = CodeRules(patterns=self._cfg.code_patterns, priorities=self._cfg.code_language_priorities)
         redact = redact or load_redactor(self._cfg)
         size = ROLLING_SUMMARY_TOKENS
-        self._summaries = MessageSummaries(llm, _picker(size), max_tokens=size, redact=redact)
-        self._scores = Bounded[_Scored](_SCORES)
+        self._summaries = MessageSummaries(_llm(llm), _picker(size), max_tokens=size, redact=redact)
+        self._older = OlderMessages(rules, embedder)
         self.degraded: tuple[str, ...] = ()
-        """What was down when the last context was prepared: ("llm",) or nothing."""
+        """What was down when the last context was prepared: "llm", "embedder", both or nothing."""
 
-    def should_summarize(self, messages: Sequence[object]) -> bool:
+    async def should_summarize(self, messages: Sequence[object]) -> bool:
         """True if more than `summarization_threshold` messages have text. Raises InvalidInput."""
         return self._calls_for_summary(_with_text(read_messages(messages)))
 
@@ -142,10 +127,14 @@ class HybridMemoryStrategy:
     async def prepare(self, messages: Sequence[object], new_prompt: object) -> PreparedContext:
         """`prepare_context` with an account of every message."""
         given = read_messages(messages)
-        packing = _Packing.around(read_prompt(new_prompt), self._cfg.max_context_tokens, self._counter)
+        prompt = read_prompt(new_prompt)
+        packing = _Packing.around(prompt, self._cfg.max_context_tokens, self._counter)
         said = _with_text(given)
         older, recent = _split(said, self._cfg.recent_messages_count)
-        important = await self._important(older)
+        chosen, packing.degraded = await self._older.choose(
+            [message.content for message in older], prompt.content
+        )
+        important = [older[i] for i in chosen]
         packing.keep_in_order([*reversed(recent), *important])
         kept = {message.position for message in important}
         rest = [message for message in older if message.position not in kept]
@@ -159,41 +148,6 @@ class HybridMemoryStrategy:
 
     def _calls_for_summary(self, said: Sequence[PlainMessage]) -> bool:
         return len(said) > self._cfg.summarization_threshold
-
-    async def _important(self, older: Sequence[PlainMessage]) -> list[PlainMessage]:
-        """The older messages to keep, best first; of equal ones the newer first."""
-        if not older:
-            return []
-        most = min(MAX_IMPORTANT, max(1, len(older) // 2))
-        scored = await self._scored([message.pair for message in older])
-        least = THRESHOLD_WITH_CODE if any(one.with_code for one in scored) else THRESHOLD
-        ranked = sorted(zip(scored, older, strict=True), key=lambda item: (-item[0].score, -item[1].position))
-        return [message for one, message in ranked[:most] if one.score >= least]
-
-    async def _scored(self, older: Sequence[tuple[str, str]]) -> list[_Scored]:
-        """The score of each; those not known yet are worked out beside the event loop."""
-        from memory_agent.text.moments.detect import PREVIOUS_TURNS
-
-        keys = windows(older, PREVIOUS_TURNS + 1)
-        scored = {i: one for i, key in enumerate(keys) if (one := self._scores.get(key)) is not None}
-        missing = [i for i in range(len(older)) if i not in scored]
-        if missing:
-            scored |= await asyncio.to_thread(lambda: {i: self._score(older, i) for i in missing})
-        for i in missing:
-            self._scores.put(keys[i], scored[i])
-        return [scored[i] for i in range(len(older))]
-
-    def _score(self, older: Sequence[tuple[str, str]], i: int) -> _Scored:
-        role, content = older[i]
-        with_code = has_code(content, self._rules)
-        from memory_agent.text.moments.detect import PREVIOUS_TURNS, detect_moments
-
-        score = importance(
-            moments=detect_moments(content, role=role, previous=older[max(i - PREVIOUS_TURNS, 0) : i]),
-            chars=len(content),
-            code_bonus=code_priority(content, self._rules, base=CODE_BONUS) if with_code else 0.0,
-        )
-        return _Scored(score=score, with_code=with_code)
 
     async def _add_summary(self, packing: _Packing, rest: Sequence[PlainMessage]) -> None:
         """Summarise `rest` if there is room for it: a summary that could not be shown is not asked for."""
@@ -218,7 +172,7 @@ class RecentOnlyStrategy:
         self._cfg = _settings(config, settings)
         self._counter = counter or make_counter()
 
-    def should_summarize(self, messages: Sequence[object]) -> bool:
+    async def should_summarize(self, messages: Sequence[object]) -> bool:
         """Never."""
         return False
 
@@ -266,7 +220,7 @@ class _Packing:
 
     def add_summary(self, summary: MessageSummary, rest: Sequence[PlainMessage]) -> None:
         """Take the summary of `rest` if it fits."""
-        self.degraded = ("llm",) if summary.degraded else ()
+        self.degraded += ("llm",) if summary.degraded else ()
         text = _summary_text(summary.text, len(rest))
         if not summary.text.strip():
             self.leave(rest, _LESS_IMPORTANT)
@@ -339,6 +293,17 @@ def _settings(config: object, keywords: Mapping[str, Any]) -> MemoryConfig:
             f"config is a {type(config).__name__}; pass a MemoryConfig, a mapping of setting names, or None"
         )
     return _Given(**{**(config or {}), **keywords})
+
+
+def _llm(given: Any) -> LLM | None:
+    if given is None or hasattr(given, "complete"):
+        return given  # type: ignore[no-any-return]  # whatever it is called by, it is asked as an LLM
+    if hasattr(given, "ainvoke"):
+        return InvokedModel(given)
+    raise ConfigError(
+        f"llm is a {type(given).__name__} with neither complete nor ainvoke; pass an LLM of memory_agent.ports,"
+        " a LangChain chat model, or None"
+    )
 
 
 def _with_text(messages: Sequence[PlainMessage]) -> list[PlainMessage]:

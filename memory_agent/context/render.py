@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
-import unicodedata
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memory_agent.domain import ContextLine
+import regex
+
+from memory_agent.domain import ROLES, ContextLine
 from memory_agent.lazily import lazily
+from memory_agent.text.inert import delimiters, inert, inert_line, look_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -16,61 +17,44 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import SummaryItem, Turn
 
-# A remembered text that holds one of our tags must not end the data; only such tags are changed, so that
-# remembered code and markup stay as they were. Possessive, so that any number of blanks takes one look.
-_OUR_TAG: Final = lazily(re.compile, r"<(?=\s*+(?:/\s*+)?+memory_)", re.IGNORECASE)
+_OURS: Final = delimiters("memory_", heads=True)
 _QUOTED_CHARS: Final = 80
-_MONTHS: Final = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
-_EMPTY_LINES: Final = lazily(re.compile, r"\n(?:[ \t>]*+\n)++")
-_NO_BRACKETS: Final = str.maketrans("[]", "()")
-# What turns the direction of writing is no control character by its category, but makes a line look like another.
-_TURNS_WRITING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_MONTHS: Final = "January February March April May June July August September October November December".split()  # noqa: SIM905 - read as a line
+# What ends a name in the head of a turn or before a recollection.
+_ENDS_A_NAME: Final = lazily(regex.compile, r"[\[\]［］【】〔〕“”：]|:(?=\s|\Z)")
+_IN_A_NAME: Final = dict(zip("[]［］【】〔〕“”：:", '()()()()"";;', strict=True))
+# A user may call himself "assistant".
+_LIKE_A_ROLE: Final = lazily(regex.compile, rf"\W*(?:{'|'.join(ROLES)})\b")
+_SINGLE_QUOTES: Final = str.maketrans("“”", "‘’")
 
 
 def as_data(text: str) -> str:
-    """`text` with the `<` of anything that looks like one of our tags written as `&lt;`."""
-    return _OUR_TAG.sub("&lt;", text)
+    """`text` as data of a context: see `inert`. Its further lines are indented where it is shown."""
+    return inert(text, _OURS)
 
 
 def one_line(text: str) -> str:
-    """`text` as data, its white space single blanks."""
-    return as_data(" ".join(text.split()))
+    """`text` as data in one line."""
+    return inert_line(text, _OURS)
 
 
 def name_of(speaker: str | None) -> str:
     """A speaker's name as data that cannot pass for a line's head or begin a line; empty for none.
 
-    In one line, without control characters, its square brackets round.
+    In one line, with round brackets and straight quotation marks, and ";" for a colon that would end it.
     """
-    shown = (
-        char
-        for char in (speaker or "").translate(_NO_BRACKETS)
-        if char.isspace() or (unicodedata.category(char) != "Cc" and char not in _TURNS_WRITING)
-    )
-    return one_line("".join(shown))
+    line = one_line(speaker or "")
+    return _ENDS_A_NAME.sub(lambda found: _IN_A_NAME[found[0]], line) if look_of(line).strip() else ""
 
 
 def fact_line(path: Sequence[str], value: Any) -> ContextLine:
     """One fact as a line: `- name: Ann`."""
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return ContextLine(body=one_line(f"- {'.'.join(path)}: {' '.join(shown.split())}"))
+    return ContextLine(body=one_line(f"- {name_of('.'.join(path))}: {shown}"))
 
 
 def turn_line(turn: Turn, *, numbered: bool = False) -> ContextLine:
-    """One turn with when and who, its own line breaks kept: `[2026-05-03 14:20 UTC, user] …`.
+    """One turn with when and who: `[2026-05-03 14:20 UTC, user] …`.
 
     `numbered`: with its `seq`, as in `[turn 12, 2026-05-03 14:20 UTC, user] …`.
     """
@@ -112,21 +96,22 @@ def recalled_line(turn: Turn, answers: Turn | None = None) -> ContextLine:
     `answers`: the turn before one that says little by itself, of which the end is quoted:
     `Ann (to “Do you have a dog?”): Yes, two.`
     """
-    who = name_of(turn.speaker) or turn.role
-    if turn.speaker and turn.role != "user":
-        who = f"{turn.role} {who}"
+    name = name_of(turn.speaker)
+    by_name = name and turn.role == "user" and not _LIKE_A_ROLE.match(look_of(name))
+    who = name if by_name else f"{turn.role} {name}".rstrip()
     quoted = "" if answers is None else f" (to “{_end_of(answers.content)}”)"
+    said = as_data(turn.content)
     return ContextLine(
         head=f"{who}{quoted}: ",
-        # An empty line would end what the echo guard takes for memory's, and tell nothing.
-        body=_EMPTY_LINES.sub("\n", as_data(turn.content)),
+        body="\n".join(line for line in said.split("\n") if line.strip(" \t>"))
+        or said.strip(),  # no empty lines
         role=turn.role,
-        speaker=name_of(turn.speaker) or None,
+        speaker=name or None,
     )
 
 
 def _end_of(text: str) -> str:
-    line = one_line(text)
+    line = one_line(text).translate(_SINGLE_QUOTES)
     return line if len(line) <= _QUOTED_CHARS else f"…{line[-_QUOTED_CHARS:].split(' ', 1)[-1]}"
 
 

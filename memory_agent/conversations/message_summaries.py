@@ -19,12 +19,12 @@ from memory_agent.errors import LLMError, LLMUnavailable, RedactionFailed
 from memory_agent.llm.redact import redacted
 from memory_agent.llm.summaries import (
     MAX_PROMPT_CHARS,
-    attribute,
-    escaped,
+    TAGS,
     pieces_of,
     question_of,
     summary_in,
 )
+from memory_agent.text.inert import attribute, inert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -84,10 +84,9 @@ def beginnings(messages: Sequence[Pair]) -> list[bytes]:
     return list(accumulate(messages, _chained, initial=_NOTHING))[1:]
 
 
-def windows(messages: Sequence[Pair], size: int) -> list[bytes]:
-    """For each message a key of it and the `size` - 1 before it, as far as there are any."""
-    own = [_chained(_NOTHING, message) for message in messages]
-    return [_digest(b"".join(own[max(i + 1 - size, 0) : i + 1])) for i in range(len(own))]
+def content_key(content: str) -> bytes:
+    """A key of one content, whoever said it."""
+    return _digest(content.encode("utf-8", "surrogatepass"))
 
 
 def _chained(before: bytes, message: Pair) -> bytes:
@@ -187,7 +186,7 @@ def _calls(messages: Sequence[Pair]) -> Iterator[str]:
             if shown and size + len(piece) > MAX_PROMPT_CHARS:
                 yield "\n".join(shown)
                 shown, size = [], 0
-            shown.append(f'<turn from="{attribute(role)}">\n{escaped(piece)}\n</turn>')
+            shown.append(f'<turn from="{attribute(role)}">\n{inert(piece, TAGS)}\n</turn>')
             size += len(piece)
     if shown:
         yield "\n".join(shown)

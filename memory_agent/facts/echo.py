@@ -28,8 +28,9 @@ REPEATED_WORDS: Final = 5
 _BLOCK: Final = lazily(re.compile, rf"<({'|'.join(TAGS)})>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _END_OF_BLOCK: Final = lazily(re.compile, rf"\A.*</(?:{'|'.join(TAGS)})>", re.DOTALL | re.IGNORECASE)
 """Of one whose beginning was cut off."""
-_BELOW: Final = r"(?:\n(?![ \t>]*$).+)*"
-"""The lines below, up to an empty one: a turn may have several, and persona, summary and topic bear no mark of their own."""
+_BELOW: Final = r"(?:\n(?![ \t>]*$).+|(?:\n[ \t>]*+$)++\n(?:[ \t>]*> )? .+)*"
+"""The lines below, up to an empty one that no indented line of the same turn follows: a turn may have several, and persona,
+summary and topic bear no mark of their own."""
 _SHOWN: Final = tuple(
     lazily(re.compile, pattern, re.MULTILINE)
     for pattern in (

@@ -17,6 +17,7 @@ from memory_agent.errors import MalformedReply, ModelRefused
 from memory_agent.lazily import lazily
 from memory_agent.llm.redact import redacted_turns
 from memory_agent.llm.refusals import is_refusal
+from memory_agent.text.inert import attribute, delimiters, inert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -103,27 +104,13 @@ class ExtractiveSummarizer:
 
 
 # --- what is asked -------------------------------------------------------------------------------------------
-# An opening or closing of the prompt's own tags; other markup (code, HTML) reaches the model as it was written.
-# Possessive, so that any number of blanks takes one look.
-_OWN_TAG: Final = lazily(
-    regex.compile, r"<(?=\s*+(?:/\s*+)?+(?:turn|conversation|summary_so_far)\b)", regex.IGNORECASE
-)
-
-
-def escaped(text: str) -> str:
-    """`text` unable to open or close a tag of the prompt."""
-    return _OWN_TAG.sub("&lt;", text)
-
-
-def attribute(text: str) -> str:
-    """`text` as the value of an attribute of a tag of the prompt."""
-    one_line = " ".join(text.split())
-    return one_line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+TAGS: Final = delimiters("turn", "conversation", "summary_so_far")
+"""The prompt's own; other markup (code, HTML) reaches the model as it was written."""
 
 
 def question_of(summary: str, conversation: str) -> str:
     """The question to the model: the summary so far, if there is one, and the turns since."""
-    so_far = f"<summary_so_far>\n{escaped(summary)}\n</summary_so_far>\n\n" if summary.strip() else ""
+    so_far = f"<summary_so_far>\n{inert(summary, TAGS)}\n</summary_so_far>\n\n" if summary.strip() else ""
     return f"{so_far}<conversation>\n{conversation}\n</conversation>"
 
 
@@ -140,7 +127,7 @@ def calls_of(turns: Sequence[Turn], *, numbered: bool = False) -> Iterator[str]:
             if shown and size + len(piece) > MAX_PROMPT_CHARS:
                 yield "\n".join(shown)
                 shown, size = [], 0
-            shown.append(f"{opening}\n{escaped(piece)}\n</turn>")
+            shown.append(f"{opening}\n{inert(piece, TAGS)}\n</turn>")
             size += len(piece)
     if shown:
         yield "\n".join(shown)

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from memory_agent.config import MemoryConfig
 from memory_agent.context.budget import usable
 from memory_agent.context.ledger import MESSAGE_OVERHEAD
+from memory_agent.conversations.older_messages import message_score
 from memory_agent.errors import ConfigError, InvalidInput, LLMError, LLMUnavailable
 from memory_agent.models.tokens import EstimatedTokens
 from memory_agent.strategy import ContextStrategy, HybridMemoryStrategy, PreparedContext, RecentOnlyStrategy
-from memory_agent.testing import ScriptedLLM
+from memory_agent.testing import HashEmbedder, ScriptedLLM
 from tests.unit.search.builders import turn as stored_turn
 
 if TYPE_CHECKING:
@@ -27,7 +28,12 @@ if TYPE_CHECKING:
 Pair = tuple[str, str]
 
 PLAIN = "so it is with the ferry and the ferry"  # too little of its own to open a subject
-DECISION = "We decided to go with the blue tiles for the kitchen, that is final."
+DECISION = (
+    "We decided to go with the blue tiles for the kitchen, that is final. " + "This is why we did. " * 50
+)
+JOKE = "Haha, my cat just walked over the keyboard and wrote ksdjfhg!!! 😂 I love that cat so much, best day ever!"
+PART = "```python\n# part {} of the timetable\n" + "x = read(i)\n" * 30 + "```"
+OAUTH = "```python\ndef oauth_token(code):\n    return client.post(TOKEN_URL, data={'code': code})\n```"
 CODE = "```python\ndef total(items):\n    return sum(items)\n```"
 
 
@@ -83,13 +89,56 @@ async def test_recent_messages_are_whole_and_of_the_older_a_few(count: int, impo
 
 
 async def test_the_messages_that_matter_most_are_kept_in_the_order_of_time() -> None:
-    said = history(30, at2=DECISION, at7=CODE, at12="My name is Ines and I live in Porto.")
+    said = history(30, at2=DECISION, at7=CODE, at12=f"{DECISION} Really.")
     prepared = await hybrid(summaries()).prepare(said, "And now?")
     assert {2, 7, 12} <= set(prepared.kept)
     assert list(prepared.kept) == sorted(prepared.kept)
     assert prepared.messages[-1] == ("user", "And now?")
     shown = [content for _, content in prepared.messages[1:-1]]
     assert shown == [said[position][1] for position in prepared.kept]
+
+
+def test_a_score_is_code_and_length_and_likeness() -> None:
+    """The worked examples: a short remark, a long message, a line of code, a page of it; and one as asked."""
+    assert [message_score(chars) for chars in (20, 1_000, 9_000)] == [0.02, 1.0, 1.0]
+    assert [message_score(chars, code_bonus=2.0) for chars in (30, 800)] == [2.03, 2.8]
+    assert message_score(100, code_bonus=2.0, likeness=0.5) == 3.1
+
+
+async def test_a_joke_about_a_cat_does_not_beat_the_code() -> None:
+    """Nor does other code beat the code that the prompt asks for; of equal messages the newer are kept."""
+    said = history(40, at3=OAUTH, at5=JOKE, at9=f"{JOKE} {JOKE}")
+    prepared = await hybrid(summaries()).prepare(said, "What did we talk about?")
+    assert [position for position in prepared.kept if position < 30] == [3]
+    many = [("assistant", PART.format(i)) for i in range(12)]
+    said = [("assistant", OAUTH), *many, *history(10)]
+    for prompt, kept in (
+        ("And now?", [8, 9, 10, 11, 12]),
+        ("Show me the OAuth code again, please.", [0, 9, 10, 11, 12]),
+        ("OAuth 코드 다시 보여줘", [0, 9, 10, 11, 12]),
+    ):
+        prepared = await hybrid(summaries()).prepare(said, prompt)
+        assert [position for position in prepared.kept if position < len(said) - 10] == kept, prompt
+    # A factor of 0 takes the bonus away, not the code that is asked for.
+    plain = hybrid(code_language_priorities={"python": 0})
+    prepared = await plain.prepare(history(30, at3=OAUTH, at5=DECISION), "What was the OAuth code?")
+    assert [position for position in prepared.kept if position < 20] == [3, 5]
+    prepared = await plain.prepare(history(30, at3=OAUTH, at5=DECISION), "What was decided?")
+    assert [position for position in prepared.kept if position < 20] == [5]
+
+
+async def test_likeness_to_the_prompt_counts_with_an_embedder_and_its_outage_does_not_stop_anything() -> None:
+    asked = "Which tiles did we choose for the kitchen?"
+    said = history(30, at4="We choose the blue tiles for the kitchen.", at6="The boat leaves at noon.")
+    without = await hybrid().prepare(said, asked)
+    embedder = HashEmbedder()
+    strategy = HybridMemoryStrategy(embedder=embedder, counter=OneAWord())
+    near = await strategy.prepare(said, asked)
+    assert (without.kept[0], near.kept[:2], near.degraded) == (20, (4, 20), ())
+    assert await strategy.prepare(said, asked) == near
+    await embedder.close()
+    down = await strategy.prepare(said, asked)
+    assert (down.kept, down.degraded, strategy.degraded) == (without.kept, ("embedder",), ("embedder",))
 
 
 async def test_an_older_message_below_the_threshold_is_not_kept_even_if_there_is_a_place() -> None:
@@ -114,7 +163,7 @@ async def test_code_among_the_older_lowers_the_threshold() -> None:
 @pytest.mark.parametrize(("count", "expected"), [(0, False), (20, False), (21, True)])
 async def test_a_summary_is_made_above_the_threshold_only(count: int, expected: bool) -> None:
     strategy = hybrid(summaries())
-    assert strategy.should_summarize(history(count)) is expected
+    assert await strategy.should_summarize(history(count)) is expected
     assert bool((await strategy.prepare(history(count), "And now?")).summarized) is expected
 
 
@@ -170,6 +219,47 @@ async def test_summaries_in_memory_are_bounded() -> None:
     for name in [*range(130), 129, 0]:
         await strategy.prepare([("user", f"{name}: {PLAIN}")] * 30, "And now?")
     assert len(llm.calls) == 131
+
+
+class Chat:
+    """What LangChain's chat models are to us: `ainvoke` of (role, content) pairs, an answer with a content."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.model_name = "chatty"
+        self.asked: list[list[Pair]] = []
+        self._answers = iter(answers)
+
+    async def ainvoke(self, messages: list[Pair], config: object = None, **options: Any) -> Any:
+        assert not options
+        self.asked.append(messages)
+        answer = next(self._answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+async def test_a_langchain_model_makes_the_summary() -> None:
+    """Its content is text or parts, or it answers with text alone; an error of its own is an outage."""
+    parts = [{"type": "text", "text": "Of ferries."}, {"type": "tool_use", "name": "x"}]
+    answers = [
+        "Of ferries.",
+        shaped("Of ferries.", type="ai"),
+        shaped(parts, type="ai"),
+        ValueError("no key"),
+    ]
+    cut = {
+        "response_metadata": {"finish_reason": "length"},
+        "usage_metadata": {"input_tokens": 9, "output_tokens": 2},
+    }
+    for answer in (*answers, shaped("Of ferries. And of", type="ai", **cut)):
+        model = Chat(answer)
+        prepared = await HybridMemoryStrategy(llm=model, counter=OneAWord()).prepare(history(30), "And now?")
+        assert [role for role, _ in model.asked[0]] == ["system", "user"]
+        assert prepared.degraded == (("llm",) if isinstance(answer, ValueError) else ())
+        shown = prepared.messages[0][1].split("not shown:\n")[1].split("\n")[0].strip()
+        assert (shown == "Of ferries.") is not isinstance(answer, ValueError)
+    with pytest.raises(ConfigError, match="llm is a str with neither complete nor ainvoke"):
+        HybridMemoryStrategy(llm="gpt-4o")
 
 
 class Slow(ScriptedLLM):
@@ -445,7 +535,7 @@ async def test_messages_without_text_are_passed_over_and_do_not_count(message: o
     prepared = await strategy.prepare(said, "And now?")
     assert prepared.messages == (("user", "What time is it?"), ("tool", "Noon."), ("user", "And now?"))
     assert dict(prepared.left) == {1: "has no text", 3: "has no text"}
-    assert not strategy.should_summarize(said)
+    assert not await strategy.should_summarize(said)
 
 
 @pytest.mark.parametrize(
@@ -467,7 +557,7 @@ async def test_what_is_no_message_is_refused_with_its_place_and_a_remedy(wrong: 
     with pytest.raises(InvalidInput, match=told):
         await hybrid().prepare_context(said, "And now?")
     with pytest.raises(InvalidInput, match=told):
-        hybrid().should_summarize(said)
+        await hybrid().should_summarize(said)
 
 
 async def test_a_history_is_a_list_and_a_prompt_says_something() -> None:
@@ -490,7 +580,7 @@ async def test_a_history_is_a_list_and_a_prompt_says_something() -> None:
 async def test_strategies_can_be_exchanged(strategy: ContextStrategy) -> None:
     said = history(4)
     assert await strategy.prepare_context(said, "And now?") == [*said, ("user", "And now?")]
-    assert strategy.should_summarize(said) is False
+    assert await strategy.should_summarize(said) is False
 
 
 async def test_the_simple_strategy_shows_recent_messages_that_fit() -> None:
@@ -500,4 +590,4 @@ async def test_the_simple_strategy_shows_recent_messages_that_fit() -> None:
     room_for_two = counted([*said[28:], ("user", "And now?")])
     two = RecentOnlyStrategy(max_context_tokens=room_for_two, counter=OneAWord())
     assert await two.prepare_context(said, "And now?") == [*said[28:], ("user", "And now?")]
-    assert not two.should_summarize(said)
+    assert not await two.should_summarize(said)

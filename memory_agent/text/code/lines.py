@@ -115,6 +115,16 @@ _TALK: Final = lazily(
     re.IGNORECASE,
 )
 _BESIDE_CHARS: Final = 24
+_ABOUT: Final = lazily(
+    re.compile,
+    r"\b(?:code|snippet|function|script|endpoint|variable|bug)s?\b|코드|함수|변수|스크립트|버그|コード|関数|変数|代码|函数|变量",
+    re.IGNORECASE,
+)
+
+
+def talks_of_code(text: str) -> bool:
+    """True if `text` names code or what one does with it: "Which function parses the dates?"."""
+    return _ABOUT.search(text) is not None or _TALK.search(text) is not None
 
 
 def _read_spans(section: str, offset: int, found: Evidence) -> str:

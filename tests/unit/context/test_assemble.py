@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from memory_agent.agent.arguments import PRESET_NAMES
 from memory_agent.context.assemble import ORDER, Material, TopicLine, pack_context
 from memory_agent.context.budget import PRESETS
-from memory_agent.context.render import as_data, fact_leaves
+from memory_agent.context.render import fact_leaves
 from memory_agent.domain import TAG_OF
 from memory_agent.errors import InvalidInput
 from memory_agent.models.tokens import EstimatedTokens
+from tests.prompts import read_recollections, read_tiers, read_turns
 from tests.unit.search.builders import (
     BUDGETS,
     COUNTERS,
@@ -134,7 +135,7 @@ def test_messages_alone_are_cut(material: Material, limit: int) -> None:
             if line.role is None:
                 assert line.shown(limit) == line.shown()
             else:
-                shown = line.shown(limit).removeprefix(line.head)
+                shown = line.shown(limit).removeprefix(line.head).replace("\n ", "\n")
                 assert len(shown) <= limit
                 assert shown == line.body or line.body.startswith(shown.removesuffix("…"))
     assert context.to_prompt_text() == context.text == str(context)
@@ -398,29 +399,29 @@ def test_nothing_remembered_is_an_empty_text() -> None:
     assert {entry.kept for entry in pack(FULL, 0).ledger} == {False}
 
 
-@pytest.mark.parametrize("hostile", HOSTILE)
-def test_remembered_text_cannot_close_its_delimiters(hostile: str) -> None:
-    """A text that holds our tags is defused wherever it stands; other markup stays as it was."""
+def test_remembered_text_is_data_in_every_tier() -> None:
+    """A reader finds the items that there are, each in its tier, whatever is written in them."""
+    hostile = "\n".join(HOSTILE)
     material = Material(
         persona=[hostile],
         state=[hostile],
         summary=[item(1, hostile, participants=(hostile,))],
         preserved=[(turn(1, hostile, speaker=hostile), 9.0)],
-        facts={"x": hostile},
+        facts={f"x {hostile}": hostile},
+        entities=[counted(1, "people", HOSTILE[0])],
         topic=TopicLine(id="t", title=hostile, summary=hostile),
         window=[turn(2, hostile, speaker=hostile)],
         recollections=recalled(turn(3, hostile)),
     )
     context = pack(material, 10_000)
-    texts = [str(context)]
-    texts += [m["content"] for m in context.to_messages() if m["role"] == "system"]
-    for text in texts:
-        assert text.count("</memory_context>") == text.count("<memory_context>") == 1
-        assert text.endswith("</memory_context>")
-        assert text.count("<memory_facts>") == text.count("</memory_facts>") <= 1
-        assert hostile not in text.replace("<memory_facts>", "", 1)
-    assert hostile not in [message["content"] for message in context.to_messages()]
-    assert as_data("<b>a < b</b> </memory>") == "<b>a < b</b> </memory>"
+    tiers = read_tiers(str(context))
+    items = {tier: len(found) for tier, found in tiers.items()}
+    assert items == dict.fromkeys(ORDER, 1) | {"topic": 2, "long_term": 2}
+    assert [len(read_turns(tiers[tier])) for tier in ("preserved", "short_term")] == [1, 1]
+    assert len(read_recollections(tiers["long_term"])) == 1
+    for message in context.to_messages():
+        assert message["role"] != "system" or read_tiers(message["content"])
+        assert hostile not in message["content"]
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, 1.5, "9"])

@@ -6,7 +6,6 @@ import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from memory_agent.context.render import fact_leaves
 from memory_agent.digest.fold import Digest
 from memory_agent.domain import EmotionSpan, Noted, TopicRanges
 from memory_agent.models.tokens import EstimatedTokens
+from tests.prompts import read_tiers
 from tests.unit.search.builders import (
     BUDGETS,
     COUNTERS,
@@ -186,9 +186,9 @@ def test_a_conversation_of_nothing_is_an_empty_text() -> None:
         assert (str(context), context.tokens, context.to_messages()) == ("", 0, [])
 
 
-@pytest.mark.parametrize("hostile", HOSTILE)
-def test_what_is_noted_of_a_conversation_cannot_close_its_delimiters(hostile: str) -> None:
-    """A reminder, summary, topic, excerpt, decision or turn that holds our tags is defused."""
+def test_what_is_noted_of_a_conversation_is_data_in_every_tier() -> None:
+    """A reminder, summary, topic, excerpt, decision or turn is one item, whatever is written in it."""
+    hostile = "\n".join(HOSTILE)
     digest = Digest(
         through=3,
         turns=3,
@@ -208,7 +208,7 @@ def test_what_is_noted_of_a_conversation_cannot_close_its_delimiters(hostile: st
         ),
         10_000,
     )
-    assert str(context).endswith("</memory_context>")
+    assert {len(items) for items in read_tiers(str(context)).values()} == {1}
     assert_fits_and_adds_up(context, ORDER, ESTIMATE, 10_000)
 
 

@@ -120,6 +120,7 @@ def left(text: str) -> str:
 
 
 CAT = "My cat is Tom"
+PARTED = "I like tea\n\n\nand\n\nmate"
 CHANGED: dict[str, tuple[Callable[[str], str], str]] = {
     "whole": (str, CAT),
     "without tags": (bare, CAT),
@@ -136,6 +137,8 @@ OWN: dict[str, tuple[str, str]] = {
     "only its end": (f"{CONTEXT[-120:]}\n{CAT}", CAT),
     "a recollection": (f"{shown(turn('I like tea'))}\n\n{CAT}", CAT),
     "with the lines right below it": (f"{shown(turn('I like tea'))}\n{CAT}", ""),
+    "a turn with empty lines": (f"{shown(turn(PARTED))}\n\n{CAT}", CAT),
+    "one quoted": (f"{quoted(shown(turn(PARTED)))}\n\n{CAT}", CAT),
     "a speaker in brackets": (f"> {shown(turn('I like tea', speaker='Ann [Bo]'))}\n\n{CAT}", CAT),
     "known facts": (f"{FACTS[0].body}\n  {FACTS[1].body}\n{CAT}", CAT),
     "of any script": (f"{fact_line(['नाम'], 'x').body}\n{fact_line(['이름', '별명'], 'y').body}\n{CAT}", CAT),

@@ -110,7 +110,7 @@ def test_the_conversation_is_in_order_with_numbers_dates_and_speakers() -> None:
             '<context date="Friday 2026-11-20" from="assistant">',
             "Nice",
             "</context>",
-            '<message number="2" date="Friday 2026-11-20" from="A n n">',
+            '<message number="2" date="Friday 2026-11-20" from="A&lt;n&gt;&quot;n">',
             "Yes",
             "</message>",
             "</conversation>",

@@ -18,7 +18,6 @@ from memory_agent.llm.summaries import (
     ExtractiveSummarizer,
     LLMSummarizer,
     Summarizer,
-    escaped,
 )
 from memory_agent.testing import ScriptedLLM
 from tests.unit.examples import examples
@@ -190,12 +189,3 @@ def test_a_summarizer_s_name_says_what_it_is() -> None:
     by_rules: Summarizer = ExtractiveSummarizer(lambda *_: "", version="1")
     assert by_model.name == f"llm:gpt-4o-mini:prompt-{PROMPT_VERSION}"
     assert by_rules.name == "extractive:1"
-
-
-@pytest.mark.timeout(10)
-@pytest.mark.parametrize("text", ["<" + " " * 200_000, "<" * 100_000 + " " * 100_000, "</" + "\n" * 200_000])
-def test_blanks_behind_a_bracket_take_no_time(text: str) -> None:
-    """And with any number of them a tag of the prompt is defused."""
-    assert escaped(text) == text
-    blanks = " " * 100_000
-    assert escaped(f"<{blanks}/{blanks}Turn>") == f"&lt;{blanks}/{blanks}Turn>"

@@ -1,0 +1,157 @@
+"""The choice among the older messages of a history: which of them a new prompt sees word for word.
+
+Score of a message = bonus for code + length + likeness to the prompt where there is an embedder; of equal scores the newer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.conversations.message_summaries import Bounded, content_key
+from memory_agent.digest.importance import CODE_BONUS
+from memory_agent.errors import EmbedderError, EmbedderUnavailable
+from memory_agent.text.code.detect import CodeRules, code_priority, has_code
+from memory_agent.text.code.lines import talks_of_code
+from memory_agent.text.terms import count_terms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from memory_agent.ports import Embedder
+
+log = logging.getLogger(__name__)
+
+MAX_IMPORTANT: Final = 5
+THRESHOLD: Final = 1.0
+THRESHOLD_WITH_CODE: Final = 0.5
+"""The least score of an older message that is kept; lower where code is among them, so that what was said around it
+stays too."""
+LIKENESS: Final = 2.0
+"""Of a message that says the same as the new prompt: as much as code, so that half of it reaches the threshold."""
+
+_FULL_LENGTH_CHARS: Final = 1000
+_SCORES: Final = 32_768  # under 10 MB
+_VECTORS: Final = 4_096  # 6 MB at 384 dimensions and one passage each
+
+
+def message_score(chars: int, *, code_bonus: float = 0.0, likeness: float = 0.0) -> float:
+    """The score of an older message, to two decimals: `code_bonus` + min(`chars` / 1000, 1) + `LIKENESS` x `likeness`.
+
+    Of equal scores the newer message counts for more, which is all that recency says of messages that are all old.
+
+    >>> [message_score(20), message_score(4_000), message_score(30, code_bonus=2.0), message_score(800, code_bonus=2.0)]
+    [0.02, 1.0, 2.03, 2.8]
+    """
+    return round(code_bonus + min(chars / _FULL_LENGTH_CHARS, 1.0) + LIKENESS * likeness, 2)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Code:
+    """What code a message has: its bonus, None without any. Kept between calls."""
+
+    bonus: float | None
+
+
+class OlderMessages:
+    """Chooses among older messages. What is found out about one is kept by its content."""
+
+    def __init__(self, rules: CodeRules, embedder: Embedder | None = None) -> None:
+        """`rules`: what else is code; `embedder`: stays its owner's."""
+        self._rules = rules
+        self._likeness = None if embedder is None else _Likeness(embedder)
+        self._code = Bounded[_Code](_SCORES)
+
+    async def choose(self, older: Sequence[str], prompt: str) -> tuple[list[int], tuple[str, ...]]:
+        """The positions of those to keep for `prompt`, best first; and what was down ("embedder")."""
+        if not older:
+            return [], ()
+        code = await self._code_of(older)
+        likeness, degraded = await self._likeness_to(prompt, older)
+        asked = _shared_with(prompt, older, code) if self._is_about_code(prompt) else [0] * len(older)
+        ranked = sorted(
+            (
+                (
+                    asked[i],
+                    message_score(len(content), code_bonus=code[i].bonus or 0.0, likeness=likeness[i]),
+                    i,
+                )
+                for i, content in enumerate(older)
+            ),
+            reverse=True,
+        )
+        most = min(MAX_IMPORTANT, max(1, len(older) // 2))
+        least = THRESHOLD if all(one.bonus is None for one in code) else THRESHOLD_WITH_CODE
+        return [i for named, score, i in ranked[:most] if named or score >= least], degraded
+
+    def _is_about_code(self, prompt: str) -> bool:
+        return talks_of_code(prompt) or has_code(prompt, self._rules)
+
+    async def _code_of(self, contents: Sequence[str]) -> list[_Code]:
+        """The code of each; of those not known yet it is looked for beside the event loop."""
+        keys = [content_key(content) for content in contents]
+        known = {key: one for key in keys if (one := self._code.get(key)) is not None}
+        missing = {key: content for key, content in zip(keys, contents, strict=True) if key not in known}
+        if missing:
+            known |= await asyncio.to_thread(lambda: {key: self._look(text) for key, text in missing.items()})
+        for key in missing:
+            self._code.put(key, known[key])
+        return [known[key] for key in keys]
+
+    def _look(self, content: str) -> _Code:
+        with_code = has_code(content, self._rules)
+        return _Code(bonus=code_priority(content, self._rules, base=CODE_BONUS) if with_code else None)
+
+    async def _likeness_to(self, prompt: str, older: Sequence[str]) -> tuple[list[float], tuple[str, ...]]:
+        """The likeness of each to the prompt, 0 to 1; all 0 without an embedder, or if it is down."""
+        if self._likeness is not None:
+            try:
+                return await self._likeness.to(prompt, older), ()
+            except (EmbedderUnavailable, EmbedderError) as exc:
+                log.warning("older messages are chosen without the embedder: %s", exc)
+        return [0.0] * len(older), () if self._likeness is None else ("embedder",)
+
+
+def _shared_with(prompt: str, older: Sequence[str], code: Sequence[_Code]) -> list[int]:
+    """For each message with code 1 and the number of words that it shares with the prompt, else 0."""
+    wanted = count_terms(prompt).keys()
+    return [
+        0 if one.bonus is None else 1 + len(wanted & count_terms(content).keys())
+        for content, one in zip(older, code, strict=True)
+    ]
+
+
+class _Likeness:
+    """Likeness of messages to prompts, by an embedder that stays its owner's."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._known = Bounded["NDArray[np.float32]"](_VECTORS)
+
+    async def to(self, prompt: str, contents: Sequence[str]) -> list[float]:
+        """The cosine of each content's nearest passage with `prompt`, at least 0. Raises what `Embedder.embed` does."""
+        [asked] = await self._embedder.embed([prompt], purpose="query")
+        vectors = await self._vectors(contents)
+        return [max(float((vectors[content] @ asked).max()), 0.0) for content in contents]
+
+    async def _vectors(self, contents: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """By content one row a passage."""
+        known = {content: self._known.get(content_key(content)) for content in contents}
+        vectors = {content: found for content, found in known.items() if found is not None}
+        passages = {
+            content: await self._embedder.split(content) for content, found in known.items() if found is None
+        }
+        if passages:
+            flat = [passage for parts in passages.values() for passage in parts]
+            rows = await self._embedder.embed(flat, purpose="document")
+            start = 0
+            for content, parts in passages.items():
+                vectors[content] = rows[start : start + len(parts)]
+                self._known.put(content_key(content), vectors[content])
+                start += len(parts)
+        return vectors
