@@ -91,7 +91,7 @@ class HybridMemoryStrategy:
     """The last messages whole, the most important older ones, and a summary of the rest. A `ContextStrategy`.
 
     Of the n messages before the last `recent_messages_count`, at most min(5, max(1, n // 2)) are kept by importance
-    (moments, code and length; not recency, for all of them are old), each at least 0.5 where code is among them, else
+    (what they tell, code and length; not recency, for all of them are old), each at least 0.5 where code is among them, else
     1.0. Above `summarization_threshold` messages the others are summarised, by `llm` or, without one, in sentences of
     theirs. Messages without text (calls of tools) are passed over and don't count.
 
@@ -172,9 +172,7 @@ class HybridMemoryStrategy:
 
     async def _scored(self, older: Sequence[tuple[str, str]]) -> list[_Scored]:
         """The score of each; those not known yet are worked out beside the event loop."""
-        from memory_agent.text.moments.detect import PREVIOUS_TURNS
-
-        keys = windows(older, PREVIOUS_TURNS + 1)
+        keys = windows(older, 1)
         scored = {i: one for i, key in enumerate(keys) if (one := self._scores.get(key)) is not None}
         missing = [i for i in range(len(older)) if i not in scored]
         if missing:
@@ -184,12 +182,13 @@ class HybridMemoryStrategy:
         return [scored[i] for i in range(len(older))]
 
     def _score(self, older: Sequence[tuple[str, str]], i: int) -> _Scored:
+        from memory_agent.text.quotes import LEAST_TELLING, quotes_of
+
         role, content = older[i]
         with_code = has_code(content, self._rules)
-        from memory_agent.text.moments.detect import PREVIOUS_TURNS, detect_moments
-
+        weights = [quote.weight for quote in quotes_of(content)] if role == "user" else []
         score = importance(
-            moments=detect_moments(content, role=role, previous=older[max(i - PREVIOUS_TURNS, 0) : i]),
+            telling=max((weight for weight in weights if weight >= LEAST_TELLING), default=0.0),
             chars=len(content),
             code_bonus=code_priority(content, self._rules, base=CODE_BONUS) if with_code else 0.0,
         )

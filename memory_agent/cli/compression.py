@@ -139,6 +139,8 @@ def _note_sizes(about: CompressionMetadata) -> None:
     note(f"{many(about.original_turns, 'turn')}: {sizes}; {saved}")
     if about.number:
         made = f"from compression {about.number}, up to turn {about.summary_through}, by {about.made_by}"
+    elif about.made_by is None:
+        made = "none; the conversation is shown whole"
     else:
         made = f"taken from the turns by {about.made_by}; nothing was compressed by then"
     note(f"summary: {made}")
@@ -149,7 +151,7 @@ def _as_json(context: CompressedContext) -> dict[str, Any]:
     return {
         **context_as_json(context),
         "metadata": metadata,
-        **picked(context, "reminder summary topics moments course facts decisions"),
+        **picked(context, "reminder summary topics moments facts"),
         "preserved": [turn.id for turn in context.preserved],
         "recent": [turn.id for turn in context.recent],
     }

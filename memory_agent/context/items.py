@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from memory_agent.context.ledger import LEFT_TO_RECENT, Item, Packing
-from memory_agent.context.render import as_data, fact_leaves, fact_line, summary_line, turn_line
+from memory_agent.context.render import as_data, day_heading, fact_leaves, fact_line, summary_line, turn_line
 from memory_agent.domain import ContextLine
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def summary_items(packing: Packing, summary: Sequence[SummaryItem], *, excerpts:
             reason="summarised",
             score=item.importance,
             excerpt_of=item.first_seq if excerpts else None,
+            under="" if item.said_at is None else day_heading(item.said_at),
         )
         for place, item in enumerate(summary)
     ]

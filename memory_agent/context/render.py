@@ -12,6 +12,7 @@ from memory_agent.lazily import lazily
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from memory_agent.domain import SummaryItem, Turn
 
@@ -72,7 +73,17 @@ def turn_line(turn: Turn, *, numbered: bool = False) -> ContextLine:
 
 def recalled_heading(turn: Turn) -> str:
     """The heading of turns that were said on one day: `[2026-05-03 UTC]`."""
-    return f"[{turn.timestamp:%Y-%m-%d} UTC]"
+    return day_heading(turn.timestamp)
+
+
+def day_heading(at: datetime) -> str:
+    """The heading of what was said on one day: `[2026-05-03 UTC]`."""
+    return f"[{at:%Y-%m-%d} UTC]"
+
+
+def quote_line(who: str, text: str) -> ContextLine:
+    """A quote below its `day_heading`: `Ann: …`."""
+    return ContextLine(body=f"{name_of(who)}: {one_line(text)}")
 
 
 def recalled_line(turn: Turn, answers: Turn | None = None) -> ContextLine:
@@ -100,10 +111,12 @@ def _end_of(text: str) -> str:
 
 
 def summary_line(item: SummaryItem) -> ContextLine:
-    """One line of a summary, with the turns that it is from: `12-15: Ann takes the job.`
+    """One line of a summary, with the turns that it is from: `12-15: Ann takes the job.`; of a quote, who says it.
 
     Its kind and who took part are left to the text: in so short a summary labels would cost a third of the room.
     """
+    if item.said_at is not None:
+        return quote_line(", ".join(item.participants), item.text)
     turns = str(item.first_seq) if item.first_seq >= item.last_seq else f"{item.first_seq}-{item.last_seq}"
     return ContextLine(body=one_line(f"{turns}: {item.text}"))
 

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from memory_agent.domain.base import Role
-    from memory_agent.domain.compression import KeyMoment, Noted, SummaryItem
-    from memory_agent.domain.moments import EmotionSpan
+    from memory_agent.domain.compression import KeyMoment, SummaryItem
     from memory_agent.domain.search import Recollection
     from memory_agent.domain.turns import Turn
 
@@ -24,8 +23,6 @@ Tier = Literal[
     "summary",
     "topics",
     "moments",
-    "course",
-    "decisions",
     "preserved",
     "facts",
     "entities",
@@ -42,8 +39,6 @@ TAG_OF: Final[Mapping[Tier, str]] = {
     "summary": "memory_summary",
     "topics": "memory_key_topics",
     "moments": "memory_key_moments",
-    "course": "memory_emotional_course",
-    "decisions": "memory_decisions",
     "preserved": "memory_preserved_turns",
     "facts": "memory_facts",
     "entities": "memory_entities",
@@ -110,7 +105,8 @@ def prompt_messages(blocks: Sequence[ContextBlock]) -> list[dict[str, str]]:
     """The same as chat messages: what stands before the recent turns, these as they were said, and what follows."""
     at = next((i for i, block in enumerate(blocks) if block.tier == "short_term"), len(blocks))
     messages = [_system(blocks[:at])]
-    messages += [_message(line) for block in blocks[at : at + 1] for line in block.lines]
+    turns = (line for block in blocks[at : at + 1] for line in block.lines if line.role is not None)
+    messages += map(_message, turns)
     messages.append(_system(blocks[at + 1 :]))
     return [message for message in messages if message["content"]]
 
@@ -214,7 +210,7 @@ class MemoryContext(_Rendered):
     short_term: tuple[Turn, ...] = ()
     """The last turns, oldest first."""
     state: str = ""
-    """How the conversation stands: turns, topics, emotional course, decisions, traits, mood, relationship."""
+    """How the conversation stands: what was talked about last."""
     long_term: tuple[Recollection, ...] = ()
     degraded: tuple[str, ...] = ()
     """Parts that were down while it was put together."""
@@ -239,8 +235,8 @@ class KeyTopic:
 class CompressionMetadata:
     """Of a compressed context: what it stands for, and what that saves.
 
-    `original_turns` that the context stands for, `tokens_before` for all of them, word for word, `tokens_saved` by having
-    this context in their stead. `number` and `compressed_at` (a `seq`) are the last compression's, both 0 before the
+    `original_turns` that the context stands for, `tokens_before` for all of them, word for word (of a conversation that is
+    shown whole, as it is shown), `tokens_saved` by having this context in their stead, never below 0. `number` and `compressed_at` (a `seq`) are the last compression's, both 0 before the
     first: the summary is then recorded nowhere, but taken out of the turns each time.
     """
 
@@ -251,9 +247,9 @@ class CompressionMetadata:
     tokens_after: int
     preserved_ids: tuple[str, ...]
     made_by: str | None
-    """Of the summary: "llm:…" or "extractive:…"; None without turns."""
+    """Of the summary: "llm:…" or "extractive:…"; None where nothing is summed up."""
     summary_through: int
-    """The `seq` up to which turns are summed up; 0 without turns."""
+    """The `seq` up to which turns are summed up; 0 if none are."""
 
     @property
     def tokens_saved(self) -> int:
@@ -262,10 +258,10 @@ class CompressionMetadata:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompressedContext(_Rendered):
-    """A short text in place of a whole conversation, as of a turn. `str(context)` is the prompt text.
+    """A short text in place of a whole conversation, as of a turn; of a short one the whole. `str(context)` is the prompt text.
 
     The character's reminder is first and the recent turns last, whatever is between. The fields hold what the text shows;
-    `summary` alone is whole, for its lines give way to turns that are shown word for word, and a short conversation is.
+    `summary` alone is whole, for its lines give way to turns that are shown word for word.
     """
 
     reminder: str = ""
@@ -273,9 +269,7 @@ class CompressedContext(_Rendered):
     """All of it; the text leaves out lines whose turns it shows word for word."""
     topics: tuple[KeyTopic, ...] = ()
     moments: tuple[KeyMoment, ...] = ()
-    course: tuple[EmotionSpan, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
-    decisions: tuple[Noted, ...] = ()
     preserved: tuple[Turn, ...] = ()
     recent: tuple[Turn, ...] = ()
     """The last turns, oldest first."""

@@ -41,10 +41,7 @@ _SHOWN: Final = tuple(
         r"^[ \t>*-]*\[(?:turn \d+, )?\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2})? UTC[,\]].*" + _BELOW,
         r"^[ \t>]*\[… [\d,]+ characters left out …\][ \t]*$" + _BELOW,
         # The state of the conversation.
-        r"^[ \t>]*The conversation is at turn \d+\.[ \t]*$(?:\n[ \t>]*"
-        r"(?:The user's mood [a-z ]+|Decided|Talked about|Between you and the user|You have shown|Emotional course): .*)*",
-        # Of a compressed context: key moments, decisions and topics, each with its turns.
-        r"^[ \t>]*- (?:turn \d+(?:, [a-z ,]+)?: .*|.* \(turns? \d[\d, -]*\)[ \t]*)$",
+        r"^[ \t>]*Talked about: .*$",
     )
 )
 _FACT: Final = lazily(re.compile, r"^[ \t>]*- (?P<path>[^\s:]+): (?P<value>.*)$", re.MULTILINE)

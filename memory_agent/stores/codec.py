@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import numpy as np
 
 from memory_agent.domain import (
-    EmotionSpan,
     Entity,
     FactEvent,
     KeyMoment,
-    Noted,
     RefusedFact,
     SummaryItem,
     TopicRanges,
@@ -51,13 +49,11 @@ _EVENT_DEFAULTS: Final = {
 _PARTS: Final[dict[str, type[Any]]] = {
     "summary": SummaryItem,
     "moments": KeyMoment,
-    "course": EmotionSpan,
-    "decisions": Noted,
-    "traits": Noted,
-    "relationship": Noted,
     "topics": TopicRanges,
 }
 _PART_FIELDS: Final = {kind: tuple(field.name for field in fields(kind)) for kind in set(_PARTS.values())}
+_TIMES: Final = ("at", "said_at")
+"""Fields of parts that hold a time, or None."""
 _EMPTY: Final[tuple[Any, ...]] = (None, "", (), [], {}, b"")
 
 
@@ -272,7 +268,7 @@ def pack_derived(compression: Compression) -> str:
     order: one that is added to a part must come last and have a default.
     """
     packed: dict[str, Any] = {
-        name: [[getattr(part, field) for field in _PART_FIELDS[kind]] for part in parts]
+        name: [[_packed(getattr(part, field)) for field in _PART_FIELDS[kind]] for part in parts]
         for name, kind in _PARTS.items()
         if (parts := getattr(compression, name))
     }
@@ -291,7 +287,16 @@ def unpack_derived(text: str) -> dict[str, Any]:
 
 
 def _part(kind: type[_T], values: Sequence[Any]) -> _T:
-    return kind(**dict(zip(_PART_FIELDS[kind], map(_frozen, values), strict=False)))
+    given = dict(zip(_PART_FIELDS[kind], map(_frozen, values), strict=False))
+    return kind(**{name: _time(value) if name in _TIMES else value for name, value in given.items()})
+
+
+def _packed(value: Any) -> Any:
+    return milliseconds(value) if isinstance(value, datetime) else value
+
+
+def _time(value: int | None) -> datetime | None:
+    return None if value is None else from_milliseconds(value)
 
 
 def _frozen(value: Any) -> Any:

@@ -26,22 +26,8 @@ if TYPE_CHECKING:
 
 SAID = turn("I moved to Bergen\nlast year", timestamp=datetime(2026, 5, 3, 14, 20, tzinfo=UTC))
 FACTS = [fact_line(("location",), "Bergen"), fact_line(("preferences", "likes"), ["tea", "jazz"])]
-STATE = (
-    "The conversation is at turn 12.",
-    "The user's mood now: joy (since turn 3).",
-    "Decided: We take the train to Porto",
-    "Talked about: Trains; Porto",
-    "Between you and the user: I trust you",
-    "You have shown: patience",
-    "Emotional course: fear (turns 1\u20132) → joy (3\u201312)",
-)
-NOTED = (
-    "- turn 9, decision made, user information: I take the job in Oslo",
-    "- turn 4, code: the function that adds",
-    "- turn 12: We take the train to Porto",
-    "- The train to Porto (turns 1-8, 12)",
-    "- Oslo (turn 4)",
-)
+STATE = ("Talked about: Trains; Porto",)
+NOTED = ("[2026-05-02 UTC]", "Ann: I take the job in Oslo", "assistant: def add(a, b):")
 
 
 def of(**tiers: list[ContextLine] | tuple[str, ...]) -> str:
@@ -81,11 +67,9 @@ COMPRESSED = of(
     persona=("You are Mia Holm.",),
     state=STATE,
     summary=[summary_line(SummaryItem(kind="fact", text="Ann lives in Bergen.", first_seq=3, last_seq=3))],
-    topics=NOTED[3:],
-    moments=NOTED[:2],
-    course=("fear (turns 1\u20132) → joy (3\u201312)",),
+    moments=NOTED,
+    topics=("- The train to Porto",),
     facts=FACTS,
-    decisions=NOTED[2:3],
     preserved=[turn_line(SAID, numbered=True)],
     short_term=[turn_line(SAID, numbered=True)],
 )
@@ -140,7 +124,7 @@ OWN: dict[str, tuple[str, str]] = {
     "known facts": (f"{FACTS[0].body}\n  {FACTS[1].body}\n{CAT}", CAT),
     "of any script": (f"{fact_line(['नाम'], 'x').body}\n{fact_line(['이름', '별명'], 'y').body}\n{CAT}", CAT),
     "the state": ("\n".join((*STATE, CAT)), CAT),
-    "notes with their turns": ("\n".join((*NOTED, CAT)), CAT),
+    "quotes below their day": ("\n".join((*NOTED, "", CAT)), CAT),
     "a numbered turn": (f"{shown(turn('I like tea'), numbered=True)}\n\n{CAT}", CAT),
 }
 THEIRS = (
