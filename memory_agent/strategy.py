@@ -184,9 +184,9 @@ class HybridMemoryStrategy:
     def _score(self, older: Sequence[tuple[str, str]], i: int) -> _Scored:
         from memory_agent.text.quotes import LEAST_TELLING, quotes_of
 
-        role, content = older[i]
+        content = older[i][1]
         with_code = has_code(content, self._rules)
-        weights = [quote.weight for quote in quotes_of(content)] if role == "user" else []
+        weights = [quote.weight for quote in quotes_of(content)]
         score = importance(
             telling=max((weight for weight in weights if weight >= LEAST_TELLING), default=0.0),
             chars=len(content),

@@ -192,7 +192,12 @@ def _preserved_items(packing: Packing, conversation: Conversation) -> list[Item]
 
 
 def _topic_items(packing: Packing, conversation: Conversation) -> list[Item]:
-    topics = [topic for topic in conversation.digest.topics if topic.topic_id in conversation.titles]
+    titled = {
+        conversation.titles[topic.topic_id]: topic
+        for topic in conversation.digest.topics
+        if topic.topic_id in conversation.titles
+    }
+    topics = list(titled.values())
     return [
         packing.item(
             "topics",

@@ -366,7 +366,7 @@ def test_compressed_as_of_a_turn_knows_nothing_later(compressed: Quick) -> None:
     assert "Utrecht" in then.stdout
     assert "4 turns: " in then.stderr
     assert (
-        "summary: taken from the turns by extractive:typed-1; nothing was compressed by then" in then.stderr
+        "summary: taken from the turns by extractive:quotes-1; nothing was compressed by then" in then.stderr
     )
     assert "Leeds" in compressed("compressed").stdout
     assert compressed.json("compressed", "--as-of", "4")["metadata"]["original_turns"] == 4

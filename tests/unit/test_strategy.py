@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Pair = tuple[str, str]
 
 PLAIN = "so it is with the ferry and the ferry"  # too little of its own to open a subject
-DECISION = "We decided to go with the blue tiles for the kitchen, that is final."
+DECISION = "My sister Ines and I decided to go with 40 blue tiles from Porto on 3 May, that is final."
 CODE = "```python\ndef total(items):\n    return sum(items)\n```"
 
 

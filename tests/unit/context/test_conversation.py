@@ -51,7 +51,12 @@ def expected_ledger(conversation: Conversation) -> list[tuple[str, str]]:
     names = [("persona", f"persona[{i}]") for i in range(len(reminder.identity))]
     names += [("state", f"state[{i}]") for i in range(len(reminder.state))]
     names += [("summary", f"summary[{i}]") for i in range(len(conversation.summary))]
-    names += [("topics", t.topic_id) for t in digest.topics if t.topic_id in conversation.titles]
+    titled = {
+        conversation.titles[t.topic_id]: t.topic_id
+        for t in digest.topics
+        if t.topic_id in conversation.titles
+    }
+    names += [("topics", topic_id) for topic_id in titled.values()]
     names += [("facts", ".".join(path)) for path, _ in fact_leaves(conversation.facts)]
     names += [("preserved", shown.id) for shown, _ in conversation.preserved]
     names += [("short_term", shown.id) for shown in conversation.recent]
