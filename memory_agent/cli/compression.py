@@ -59,6 +59,8 @@ async def compress(
         note(f"Compression {made.number} is recorded; the history is untouched.")
     elif before is not None:
         note(f"No turns since compression {before.number}: nothing new was recorded.")
+    elif context.metadata.original_turns:
+        note("The conversation is short enough to be shown whole: nothing was recorded.")
 
 
 async def _last(agent: Agent) -> Compression | None:

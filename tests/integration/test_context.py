@@ -272,7 +272,7 @@ async def test_a_context_that_is_said_back_adds_no_facts(
     async with opened(asking(embedded_settings, openai_server)) as service:
         memory = service.agent("ann", "chat")
         await memory.start_session(MIA)
-        await memory.add_turns(said(lines(30)))
+        await memory.add_turns(said(lines(30), role="assistant"))
         for text in SAID:
             await memory.update_memory(text, "We have decided to sell the boat, and I trust you.")
         await memory.settle(timeout=60)
