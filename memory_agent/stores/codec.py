@@ -52,6 +52,8 @@ _PARTS: Final[dict[str, type[Any]]] = {
     "topics": TopicRanges,
 }
 _PART_FIELDS: Final = {kind: tuple(field.name for field in fields(kind)) for kind in set(_PARTS.values())}
+_STORED_AS: Final = {"moments": "key_moments"}
+"""Names in the packed text, where they are others: below `moments` there may be some of older, other fields."""
 _TIMES: Final = ("at", "said_at")
 """Fields of parts that hold a time, or None."""
 _EMPTY: Final[tuple[Any, ...]] = (None, "", (), [], {}, b"")
@@ -268,7 +270,9 @@ def pack_derived(compression: Compression) -> str:
     order: one that is added to a part must come last and have a default.
     """
     packed: dict[str, Any] = {
-        name: [[_packed(getattr(part, field)) for field in _PART_FIELDS[kind]] for part in parts]
+        _STORED_AS.get(name, name): [
+            [_packed(getattr(part, field)) for field in _PART_FIELDS[kind]] for part in parts
+        ]
         for name, kind in _PARTS.items()
         if (parts := getattr(compression, name))
     }
@@ -281,7 +285,8 @@ def unpack_derived(text: str) -> dict[str, Any]:
     """The inverse of `pack_derived`: fields of a Compression."""
     packed = json.loads(text)
     derived: dict[str, Any] = {
-        name: tuple(_part(kind, values) for values in packed.get(name, ())) for name, kind in _PARTS.items()
+        name: tuple(_part(kind, values) for values in packed.get(_STORED_AS.get(name, name), ()))
+        for name, kind in _PARTS.items()
     }
     return {**derived, "preserved": tuple(packed.get("preserved", ()))}
 
