@@ -48,6 +48,7 @@ _NUMERAL: Final = lazily(re.compile, r"\d[\d.,:/-]*")
 _TELLING: Final = plain_any_of("words", "telling")
 _OWN: Final = plain_any_of("words", "self_told")
 _DECIDES, _PLANS, _FEELS = (plain_any_of("words", f"settled.{key}") for key in ("decides", "plans", "feels"))
+_COURTESY: Final = plain_any_of("words", "courtesy")
 _DATE: Final = plain_any_of("times", "signs.date")
 
 
@@ -101,11 +102,12 @@ def _weight(sentence: Sentence, *, personal: bool) -> float:
     numbers = len(_NUMERAL.findall(text)) + len(words & all_words("words", "counts"))
     numbers += len(set(_DATE.findall(low)))
     calls = not own and not numbers and 0 < len(words) <= _CALL_WORDS
-    if calls or (sentence.asks and (own is None or own.start())):
+    if calls or _COURTESY.match(low) or (sentence.asks and (own is None or own.start())):
         return 0.0
     weight = _NUMBER * min(numbers, _NUMBERS)
-    weight += _NAME * min(len(_NAMED.findall(f". {_CALLED.sub(' ', text)}")), _NAMES)
     of_life = _TELLING.search(low) is not None
+    most = _NAMES if own or of_life else 1  # of the world, which is full of names, one is enough
+    weight += _NAME * min(len(_NAMED.findall(f". {_CALLED.sub(' ', text)}")), most)
     if words and not personal and not of_life:
         return weight * _OTHERS
     weight += _SETTLED * bool(_DECIDES.search(low) or _PLANS.search(low)) + _FELT * bool(_FEELS.search(low))

@@ -19,7 +19,7 @@ CODE = "I want this in Flask 2.3.1 by 3 May.\n```python\napp = Flask(__name__)  
 PASTED = "Subject: Your visit on 12 May\nMy name is Dr. Holm and I look forward to 12 May."
 TELLING = {
     "We decided to go with Luso Van for 3,100 euros.": None,
-    "Actually Luso Van offered 3,100.": None,
+    "Actually Luso Van offered 3,100. We switched.": ["Actually Luso Van offered 3,100.", "We switched."],
     "I lost my job today. I feel awful.": ["I lost my job today."],
     "I'm allergic to penicillin, so I need to tell the new health centre.": None,
     "We found it! Avenida da Igreja 41": ["Avenida da Igreja 41"],
