@@ -106,7 +106,7 @@ async def compressions(where: ThreadOptions) -> None:
 
     Examples:
         memory-agent compressions --user ada --thread work
-        memory-agent compressions --json | jq '.[-1].summary[].text'
+        memory-agent compressions --json | jq '.[].summary[].text'
     """
     async with agent_of(where) as agent:
         made = await agent.compressions()

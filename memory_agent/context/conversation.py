@@ -47,6 +47,10 @@ _TOPICS: Final = 8
 # Shares of the budget, before key moments take what is left.
 REMINDER_SHARE: Final = 0.20
 _RECENT, _RECENT_AT_MOST = 0.45, 0.75
+_OF_SPARE: Final = 0.9
+"""Of the room left after all else that cut turns get: headings take the rest."""
+_RECENT_TOKENS: Final = 200
+"""That the last turns may take whatever their share: ten short ones of a chat."""
 _UNCUT_TOKENS: Final = 150
 """Last turns of no more are cut only where they would take more than `_RECENT_AT_MOST`: most of a chat's are shorter."""
 _SUMMARY: Final = 0.40
@@ -110,11 +114,27 @@ def pack_whole(conversation: Conversation, *, budget: int, counter: TokenCounter
 
 
 def pack_compressed(conversation: Conversation, *, budget: int, counter: TokenCounter) -> CompressedContext:
-    """The compressed context in at most `budget` tokens."""
+    """The compressed context in at most `budget` tokens.
+
+    Where last turns had to be cut and room is left after all else, they get that as well.
+    """
+    room = int(usable(budget, counter) * _RECENT)
+    context, cut = _packed(conversation, room, budget=budget, counter=counter)
+    spare = usable(budget, counter) - context.tokens
+    if cut and spare > 0:
+        more = int(spare * _OF_SPARE)
+        context, _ = _packed(conversation, room + more, budget=budget, counter=counter)
+    return context
+
+
+def _packed(
+    conversation: Conversation, recent_room: int, *, budget: int, counter: TokenCounter
+) -> tuple[CompressedContext, bool]:
+    """The context with `recent_room` tokens for the last turns, and whether any of these was cut."""
     packing = Packing(ORDER, budget=budget, counter=counter)
     _take_reminder(packing, conversation)
     leave_unfit(packing, (), conversation.passed_over)
-    _take_recent(packing, conversation.recent, budget, counter)
+    cut = _take_recent(packing, conversation.recent, recent_room, most=usable(budget, counter))
     extract = (conversation.made_by or "").startswith("extractive")
     left: list[Item] = []
     for items, share, most in (
@@ -128,7 +148,8 @@ def pack_compressed(conversation: Conversation, *, budget: int, counter: TokenCo
     limits: dict[Tier, int] = {"summary": SUMMARY_TOKENS, "preserved": PRESERVED_TOKENS}
     for item in left:
         packing.take(item, limit=limits.get(item.tier))
-    return _context(packing.packed(), conversation, budget=budget, tokens_before=conversation.digest.tokens)
+    packed = packing.packed()
+    return _context(packed, conversation, budget=budget, tokens_before=conversation.digest.tokens), cut
 
 
 def _take_reminder(packing: Packing, conversation: Conversation) -> None:
@@ -138,19 +159,22 @@ def _take_reminder(packing: Packing, conversation: Conversation) -> None:
     leave_unfit(packing, reminder.left, ())
 
 
-def _take_recent(packing: Packing, recent: Sequence[Turn], budget: int, counter: TokenCounter) -> None:
-    """Take all the last turns, the long ones cut at their middle to what the short ones leave them."""
+def _take_recent(packing: Packing, recent: Sequence[Turn], room: int, *, most: int) -> bool:
+    """Take all the last turns in about `room` tokens, the long ones cut at their middle to what the short ones leave them.
+
+    `most`: tokens of the whole context. True if any was cut.
+    """
     items = _turn_items(packing, "short_term", recent)
     turns = {turn.id: turn for turn in recent}
-    budget = usable(budget, counter)
-    room = int(budget * _RECENT_AT_MOST)
+    limit = max(room, int(most * _RECENT_AT_MOST), min(most, _RECENT_TOKENS))
 
     def level(room: int) -> int:
-        return largest(room, lambda most: sum(min(item.tokens, most) for item in items) <= room)
+        return largest(room, lambda each: sum(min(item.tokens, each) for item in items) <= room)
 
-    most = max(level(int(budget * _RECENT)), min(level(room), _UNCUT_TOKENS))
-    cut = [item if item.tokens <= most else packing.cut(item, turns[item.name], most) for item in items]
-    packing.take_unbroken([short or item for short, item in zip(cut, items, strict=True)], limit=room)
+    each = max(level(room), min(level(limit), _UNCUT_TOKENS))
+    cut = [item if item.tokens <= each else packing.cut(item, turns[item.name], each) for item in items]
+    packing.take_unbroken([short or item for short, item in zip(cut, items, strict=True)], limit=limit)
+    return any(item.tokens > each for item in items)
 
 
 def _turn_items(packing: Packing, tier: Tier, turns: Sequence[Turn]) -> list[Item]:
