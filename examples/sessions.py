@@ -89,8 +89,10 @@ async def main(folder: str) -> None:
         print(f"\n{told.original_turns} turns of {told.tokens_before} tokens, {told.tokens_after} compressed")
         early = await memory.session_context(through=8)  # as it stood before anything was ordered
         for context_of in (early, compressed):
-            decided = [note.text for note in context_of.decisions]
-            print(f"decided in {context_of.metadata.original_turns} turns: {decided}")
+            quoted = [item.text for item in context_of.summary]
+            print(
+                f"of {context_of.metadata.original_turns} turns {len(context_of.recent)} are whole; quoted: {quoted}"
+            )
 
         after, pages = 0, []
         while True:

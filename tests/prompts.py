@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import date
 
 from memory_agent.domain import REMARK, ROLES, TAG_OF
+from memory_agent.text.inert import MONTHS
 
 _TAGS = {tag: tier for tier, tag in TAG_OF.items()}
 _ROLE = "|".join(ROLES)
-_TURN = re.compile(
-    rf"\[(?:turn (?P<seq>\d+), )?(?P<when>\d{{4}}-\d\d-\d\d \d\d:\d\d) UTC, (?P<role>{_ROLE})(?: (?P<name>[^\[\]]+))?\] "
+_DAY = re.compile(
+    r"\[(?P<day>\d{1,2}) (?P<month>[A-Z][a-z]+)(?: (?P<year>\d{4}))?(?:, (?P<note>[^\[\]]+))?\]\Z"
 )
-_DAY = re.compile(r"\[(\d{4}-\d\d-\d\d) UTC\]\Z")
 _RECALLED = re.compile(
     rf"(?:(?P<role>{_ROLE})\b(?: (?!\(to “))?)?(?P<name>(?!: | \(to “)(?:(?!: | \(to “).)+)?(?: \(to “(?P<to>[^“”]*)”\))?: "
 )
@@ -20,10 +21,9 @@ _RECALLED = re.compile(
 
 @dataclass(frozen=True)
 class Read:
-    """A turn as a reader finds it: its number if it has one, when, whose, and what was said."""
+    """A turn as a reader finds it: when, whose, and what was said."""
 
-    seq: str | None
-    when: str
+    when: date
     role: str
     name: str | None
     text: str
@@ -52,24 +52,19 @@ def read_tiers(prompt: str) -> dict[str, list[str]]:
 
 
 def read_turns(items: list[str]) -> list[Read]:
-    """Turns of the window, or preserved ones."""
-    turns = []
+    """Turns, each of the day above it."""
+    turns: list[Read] = []
+    day: date | None = None
     for item in items:
-        head = _TURN.match(item)
-        assert head, item
-        turns.append(Read(**head.groupdict(), text=item[head.end() :]))
-    return turns
-
-
-def read_recollections(items: list[str]) -> list[Read]:
-    """Recollections, each of the day above it."""
-    turns, day = [], ""
-    for item in items:
-        if heading := _DAY.match(item):
-            day = heading[1]
+        if found := _DAY.match(item):
+            assert found["year"] or day, f"a day without a year: {item}"
+            year = int(found["year"]) if found["year"] else day.year  # type: ignore[union-attr]  # asserted
+            day = date(year, MONTHS.index(found["month"]) + 1, int(found["day"]))
             continue
         head = _RECALLED.match(item)
         assert head, item
-        found = {**head.groupdict(), "role": head["role"] or "user"}
-        turns.append(Read(seq=None, when=day, **found, text=item[head.end() :]))
+        assert day, f"no day above: {item}"
+        turns.append(
+            Read(when=day, **{**head.groupdict(), "role": head["role"] or "user"}, text=item[head.end() :])
+        )
     return turns

@@ -91,8 +91,8 @@ class SessionCalls(ThreadCalls):
     async def compress(self) -> CompressedContext:
         """Sum the conversation up to now, record it, and return what stands for it. The history is untouched.
 
-        Without turns since the last compression nothing is recorded. Raises LLMUnavailable or LLMError if the model that
-        summarises fails; if its answer cannot be read, an extract stands in (`Compression.made_by` says so).
+        Nothing is recorded without turns since the last compression, or where the conversation is short and shown whole.
+        Raises LLMUnavailable or LLMError if the model that summarises fails; if its answer cannot be read, an extract stands in (`Compression.made_by` says so).
         """
         return await self._core.compressor.compress(self.scope)
 

@@ -59,6 +59,8 @@ async def compress(
         note(f"Compression {made.number} is recorded; the history is untouched.")
     elif before is not None:
         note(f"No turns since compression {before.number}: nothing new was recorded.")
+    elif context.metadata.original_turns:
+        note("The conversation is short enough to be shown whole: nothing was recorded.")
 
 
 async def _last(agent: Agent) -> Compression | None:
@@ -104,7 +106,7 @@ async def compressions(where: ThreadOptions) -> None:
 
     Examples:
         memory-agent compressions --user ada --thread work
-        memory-agent compressions --json | jq '.[-1].summary[].text'
+        memory-agent compressions --json | jq '.[].summary[].text'
     """
     async with agent_of(where) as agent:
         made = await agent.compressions()
@@ -139,6 +141,8 @@ def _note_sizes(about: CompressionMetadata) -> None:
     note(f"{many(about.original_turns, 'turn')}: {sizes}; {saved}")
     if about.number:
         made = f"from compression {about.number}, up to turn {about.summary_through}, by {about.made_by}"
+    elif about.made_by is None:
+        made = "none; the conversation is shown whole"
     else:
         made = f"taken from the turns by {about.made_by}; nothing was compressed by then"
     note(f"summary: {made}")
@@ -149,7 +153,7 @@ def _as_json(context: CompressedContext) -> dict[str, Any]:
     return {
         **context_as_json(context),
         "metadata": metadata,
-        **picked(context, "reminder summary topics moments course facts decisions"),
+        **picked(context, "reminder summary topics moments facts"),
         "preserved": [turn.id for turn in context.preserved],
         "recent": [turn.id for turn in context.recent],
     }

@@ -18,7 +18,7 @@ from memory_agent.context.items import (
     plain_items,
     preserved_items,
     summary_items,
-    window_items,
+    turn_items,
 )
 from memory_agent.context.ledger import Item, Packing
 from memory_agent.context.passages import best_passage
@@ -252,7 +252,7 @@ def _items(packing: Packing, material: Material, asked: Collection[str]) -> dict
         "facts": by_question(fact_items(packing, material.facts), asked, material.language),
         "entities": _entity_items(packing, material),
         "topic": _topic_items(packing, material.topic),
-        "short_term": window_items(packing, material.window, "in the window"),
+        "short_term": turn_items(packing, material.window, "in the window"),
         "long_term": _recalled_items(packing, material.recollections, material.answered),
     }
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.context.budget import PRESERVED_TOKENS, SUMMARY_TOKENS
+from memory_agent.context.budget import PRESERVED_TOKENS, SUMMARY_TOKENS, largest, usable
 from memory_agent.context.items import (
     fact_items,
     leave_unfit,
     plain_items,
     preserved_items,
     summary_items,
-    window_items,
+    turn_items,
 )
 from memory_agent.context.ledger import Packing
-from memory_agent.context.render import one_line
+from memory_agent.context.render import Heading, one_line, quote_line
 from memory_agent.digest.importance import recency_bonus
 from memory_agent.domain import CompressedContext, CompressionMetadata, ContextLine, KeyTopic
-from memory_agent.text.moments.emotions import describe_course
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,40 +34,51 @@ ORDER: Final[tuple[Tier, ...]] = (
     "summary",
     "topics",
     "moments",
-    "course",
     "facts",
-    "decisions",
     "preserved",
     "short_term",
 )
-_DUE_TURNS: Final = 1
+LEAST_TOKENS: Final = 400
+"""A conversation of no more is shown whole: it is its own best summary."""
+COMPRESSED_SHARE: Final = 0.48
+"""Of the tokens of the turns that a compressed context of a long conversation stands for: a little under half."""
+SHORT_TURNS, LONG_TURNS = 10, 60
+"""Between so many turns the share falls from all of the tokens to `COMPRESSED_SHARE`."""
 _TOPICS: Final = 8
 # Shares of the budget, before key moments take what is left.
 REMINDER_SHARE: Final = 0.20
-_PRESERVED: Final = 0.15
-_DECISIONS: Final = 0.08
+_RECENT, _RECENT_AT_MOST = 0.45, 0.75
+_OF_SPARE: Final = 0.9
+"""Of the room left after all else that cut turns get: headings take the rest."""
+_RECENT_TOKENS: Final = 200
+"""That the last turns may take whatever their share: ten short ones of a chat."""
+_UNCUT_TOKENS: Final = 150
+"""Last turns of no more are cut only where they would take more than `_RECENT_AT_MOST`: most of a chat's are shorter."""
 _SUMMARY: Final = 0.40
+_PRESERVED: Final = 0.15
 _FACTS: Final = 0.15
 _TOPICS_SHARE: Final = 0.05
-_COURSE: Final = 0.04
-_RECENT: Final = 0.40
+_WHOLE_TOKENS: Final = 80
+_WHOLE_SCORE: Final = 10.0
+"""Prose longer than so many tokens is quoted, not kept whole, unless it is as important as a caller can say."""
 _CODE: Final = 5.0
 """What an excerpt of code is worth more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Conversation:
-    """A conversation as of a turn. `digest` is of all its turns; `summary` of those up to the last compression.
+    """A conversation as of a turn. `digest` is of all its turns; `summary` of those up to the last compression, before the
+    first one of all turns as well.
 
-    Before the first compression `summary` is of all turns as well. `preserved`: turns with their scores, the most wanted first; `recent`: the
+    `preserved`: turns with their scores, the most wanted first; `recent`: the
     last turns, oldest first; `titles`: of topics by id; `made_by`: of the summary.
     """
 
     reminder: Reminder
     digest: Digest
-    summary: Sequence[SummaryItem]
-    preserved: Sequence[tuple[Turn, float]]
     recent: Sequence[Turn]
+    summary: Sequence[SummaryItem] = ()
+    preserved: Sequence[tuple[Turn, float]] = ()
     made_by: str | None = None
     passed_over: Sequence[KeyMoment] = ()
     """Moments that there is no room for among the preserved turns."""
@@ -77,71 +87,114 @@ class Conversation:
     last: Compression | None = None
 
 
-def pack_compressed(conversation: Conversation, *, budget: int, counter: TokenCounter) -> CompressedContext:
-    """The compressed context in at most `budget` tokens."""
+def is_short(digest: Digest, *, recent_turns: int) -> bool:
+    """True if the conversation is to be shown whole, where that fits: no turns but the last, or few and short ones."""
+    return digest.turns <= recent_turns or (digest.turns < LONG_TURNS and digest.tokens <= LEAST_TOKENS)
+
+
+def budget_for(digest: Digest, *, most_tokens: int) -> int:
+    """Tokens that a compressed context of these turns may take: never more than the turns have, and at most `most_tokens`.
+
+    >>> [budget_for(Digest(turns=n, tokens=30 * n), most_tokens=4_000) for n in (10, 35, 60, 1_000)]
+    [300, 777, 864, 4000]
+    """
+    long = min(max((digest.turns - SHORT_TURNS) / (LONG_TURNS - SHORT_TURNS), 0.0), 1.0)
+    return min(int(digest.tokens * (1 - long * (1 - COMPRESSED_SHARE))), most_tokens)
+
+
+def pack_whole(conversation: Conversation, *, budget: int, counter: TokenCounter) -> CompressedContext | None:
+    """The reminder and the whole conversation, `recent` being all of its turns; None if `budget` tokens are too few."""
     packing = Packing(ORDER, budget=budget, counter=counter)
-    digest = conversation.digest
-    packing.take_all(plain_items(packing, "persona", conversation.reminder.identity, "the reminder"))
-    packing.take_all(plain_items(packing, "state", conversation.reminder.state, "the reminder"))
-    leave_unfit(packing, conversation.reminder.left, conversation.passed_over)
-    recent = window_items(packing, conversation.recent, "recent", numbered=True)
-    newest, older = recent[:_DUE_TURNS], recent[_DUE_TURNS:]
-    waiting = packing.take_unbroken(newest)
-    if digest.turns <= len(recent) and not waiting:
-        waiting, older = packing.take_unbroken(older), []  # the whole conversation: nothing sums it up better
+    _take_reminder(packing, conversation)
+    if packing.take_unbroken(turn_items(packing, conversation.recent, "recent")):
+        return None
+    packed = packing.packed()
+    if not all(packed.keeps("short_term", turn.id) for turn in conversation.recent):
+        return None
+    return _context(packed, conversation, budget=budget, tokens_before=packed.tokens)
+
+
+def pack_compressed(conversation: Conversation, *, budget: int, counter: TokenCounter) -> CompressedContext:
+    """The compressed context in at most `budget` tokens.
+
+    Where last turns had to be cut and room is left after all else, they get that as well.
+    """
+    room = int(usable(budget, counter) * _RECENT)
+    context, cut = _packed(conversation, room, budget=budget, counter=counter)
+    spare = usable(budget, counter) - context.tokens
+    if cut and spare > 0:
+        more = int(spare * _OF_SPARE)
+        context, _ = _packed(conversation, room + more, budget=budget, counter=counter)
+    return context
+
+
+def _packed(
+    conversation: Conversation, recent_room: int, *, budget: int, counter: TokenCounter
+) -> tuple[CompressedContext, bool]:
+    """The context with `recent_room` tokens for the last turns, and whether any of these was cut."""
+    packing = Packing(ORDER, budget=budget, counter=counter)
+    _take_reminder(packing, conversation)
+    leave_unfit(packing, (), conversation.passed_over)
+    cut = _take_recent(packing, conversation.recent, recent_room, most=usable(budget, counter))
     extract = (conversation.made_by or "").startswith("extractive")
     shown = {turn.id for turn in conversation.recent}
     left: list[Item] = []
     for items, share, most in (
         (summary_items(packing, conversation.summary, excerpts=extract), _SUMMARY, SUMMARY_TOKENS),
         (preserved_items(packing, conversation.preserved, recent=shown), _PRESERVED, PRESERVED_TOKENS),
-        (_decision_items(packing, digest), _DECISIONS, budget),
         (fact_items(packing, conversation.facts), _FACTS, budget),
         (_topic_items(packing, conversation), _TOPICS_SHARE, budget),
-        (_course_items(packing, digest), _COURSE, budget),
     ):
         left += packing.take_all(items, limit=min(int(budget * share), most))
-    waiting = [*waiting, *older] if waiting else packing.take_unbroken(older, limit=int(budget * _RECENT))
     packing.take_all(_moment_items(packing, conversation))
     limits: dict[Tier, int] = {"summary": SUMMARY_TOKENS, "preserved": PRESERVED_TOKENS}
     for item in left:
         packing.take(item, limit=limits.get(item.tier))
-    packing.take_all(waiting)
-    return _context(packing.packed(), conversation, budget=budget)
+    packed = packing.packed()
+    return _context(packed, conversation, budget=budget, tokens_before=conversation.digest.tokens), cut
 
 
-def _decision_items(packing: Packing, digest: Digest) -> list[Item]:
-    """Newest first, for a later decision may replace an earlier one."""
-    return [
-        packing.item(
-            "decisions",
-            f"decision:{note.seq}",
-            ContextLine(body=one_line(f"- turn {note.seq}: {note.text}")),
-            place=note.seq,
-            reason="decided",
-        )
-        for note in reversed(digest.decisions)
-    ]
+def _take_reminder(packing: Packing, conversation: Conversation) -> None:
+    reminder = conversation.reminder
+    packing.take_all(plain_items(packing, "persona", reminder.identity, "the reminder"))
+    packing.take_all(plain_items(packing, "state", reminder.state, "the reminder"))
+    leave_unfit(packing, reminder.left, ())
+
+
+def _take_recent(packing: Packing, recent: Sequence[Turn], room: int, *, most: int) -> bool:
+    """Take all the last turns in about `room` tokens, the long ones cut at their middle to what the short ones leave them.
+
+    `most`: tokens of the whole context. True if any was cut.
+    """
+    items = turn_items(packing, recent, "recent")
+    limit = max(room, int(most * _RECENT_AT_MOST), min(most, _RECENT_TOKENS))
+
+    def level(room: int) -> int:
+        return largest(room, lambda each: sum(min(item.tokens, each) for item in items) <= room)
+
+    each = max(level(room), min(level(limit), _UNCUT_TOKENS))
+    cut = [item if item.tokens <= each else packing.cut(item, each) for item in items]
+    packing.take_unbroken([short or item for short, item in zip(cut, items, strict=True)], limit=limit)
+    return any(item.tokens > each for item in items)
 
 
 def _topic_items(packing: Packing, conversation: Conversation) -> list[Item]:
-    topics = [topic for topic in conversation.digest.topics if topic.topic_id in conversation.titles]
+    titled = {
+        conversation.titles[topic.topic_id]: topic
+        for topic in conversation.digest.topics
+        if topic.topic_id in conversation.titles
+    }
+    topics = list(titled.values())
     return [
         packing.item(
             "topics",
             topic.topic_id,
-            ContextLine(body=one_line(f"- {conversation.titles[topic.topic_id]} ({_ranges(topic.ranges)})")),
+            ContextLine(body=one_line(f"- {conversation.titles[topic.topic_id]}")),
             place=topic.ranges[0][0],
             reason="talked about",
         )
         for topic in reversed(topics[-_TOPICS:])
     ]
-
-
-def _ranges(ranges: Sequence[tuple[int, int]]) -> str:
-    """`turn 12`, `turns 12-15, 20`."""
-    told = ", ".join(f"{a}" if a >= b else f"{a}-{b}" for a, b in ranges)
-    return f"turn {told}" if told.isdecimal() else f"turns {told}"
 
 
 def _worth(moment: KeyMoment) -> float:
@@ -151,32 +204,27 @@ def _worth(moment: KeyMoment) -> float:
 
 def _moment_items(packing: Packing, conversation: Conversation) -> list[Item]:
     """The weightiest moments, each in its most telling words; those of a turn that is shown whole are left out."""
-    items: list[Item] = []
-    for moment in sorted(conversation.digest.moments, key=lambda moment: (-_worth(moment), -moment.seq)):
-        what = ", ".join(moment.kinds).replace("_", " ") or ("code" if moment.code else "said")
-        if moment.text:
-            item = packing.item(
-                "moments",
-                moment.turn_id,
-                ContextLine(body=one_line(f"- turn {moment.seq}, {what}: {moment.text}")),
-                place=moment.seq,
-                reason="a key moment",
-                score=moment.score,
-                excerpt_of=moment.seq,
-            )
-            items.append(item)
-    return items
+    moments = sorted(conversation.digest.moments, key=lambda moment: (-_worth(moment), -moment.seq))
+    return [
+        packing.item(
+            "moments",
+            moment.turn_id,
+            quote_line(moment.who, moment.text),
+            place=moment.seq,
+            reason="a key moment",
+            score=moment.score,
+            excerpt_of=moment.seq,
+            under=Heading(moment.at.date()),
+        )
+        for moment in moments
+        if moment.text
+    ]
 
 
-def _course_items(packing: Packing, digest: Digest) -> list[Item]:
-    if not digest.course:
-        return []
-    line = ContextLine(body=describe_course(digest.course))
-    return [packing.item("course", "course", line, place=0, reason="the emotional course")]
-
-
-def _context(packed: Packed, conversation: Conversation, *, budget: int) -> CompressedContext:
-    digest, last = conversation.digest, conversation.last
+def _context(
+    packed: Packed, conversation: Conversation, *, budget: int, tokens_before: int
+) -> CompressedContext:
+    digest, last, made_by = conversation.digest, conversation.last, conversation.made_by
     preserved = {turn.id: turn for turn, _ in conversation.preserved if packed.keeps("preserved", turn.id)}
     ordered = tuple(sorted(preserved.values(), key=lambda turn: turn.seq))
     return CompressedContext(
@@ -192,22 +240,18 @@ def _context(packed: Packed, conversation: Conversation, *, budget: int) -> Comp
             if packed.keeps("topics", topic.topic_id)
         ),
         moments=tuple(m for m in digest.moments if packed.keeps("moments", m.turn_id)),
-        course=digest.course if packed.keeps("course", "course") else (),
         facts=packed.facts(conversation.facts),
-        decisions=tuple(
-            note for note in digest.decisions if packed.keeps("decisions", f"decision:{note.seq}")
-        ),
         preserved=ordered,
         recent=tuple(turn for turn in conversation.recent if packed.keeps("short_term", turn.id)),
         metadata=CompressionMetadata(
             original_turns=digest.turns,
             compressed_at=0 if last is None else last.through,
             number=0 if last is None else last.number,
-            tokens_before=digest.tokens,
+            tokens_before=tokens_before,
             tokens_after=packed.tokens,
             preserved_ids=tuple(turn.id for turn in ordered),
-            made_by=conversation.made_by,
-            summary_through=digest.through if last is None else last.through,
+            made_by=made_by,
+            summary_through=0 if made_by is None else digest.through if last is None else last.through,
         ),
     )
 
@@ -216,6 +260,8 @@ def choose_preserved(
     digest: Digest, *, kept: Sequence[str], recent: set[str], max_tokens: int
 ) -> tuple[list[KeyMoment], list[KeyMoment]]:
     """The moments kept word for word, the weightiest first as far as they fit, and those that there is no room for.
+
+    Long prose is among the latter: its telling sentences are quoted.
 
     Weight is importance with the bonus for being recent; among equals those kept before come first. `recent`: turns that
     are shown anyway.
@@ -231,7 +277,8 @@ def choose_preserved(
     for moment in sorted(digest.moments, key=lambda m: (-weight(m), m.turn_id not in before, -m.seq)):
         if moment.turn_id in recent:
             continue
-        if moment.tokens <= room:
+        long = moment.tokens > _WHOLE_TOKENS and not moment.code and moment.score < _WHOLE_SCORE
+        if moment.tokens <= room and not long:
             chosen.append(moment)
             room -= moment.tokens
         else:

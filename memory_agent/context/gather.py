@@ -152,7 +152,6 @@ class ContextReader:
         )
         reminder = remind(
             stand.character,
-            stand.digest,
             _titles(topics, stand.digest),
             counter=self._counter,
             max_tokens=PERSONA_TOKENS,

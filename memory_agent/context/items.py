@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.context.ledger import LEFT_TO_RECENT, Item, Packing
 from memory_agent.context.render import (
+    Heading,
     as_data,
     fact_leaves,
     fact_line,
     heading_of,
     recalled_line,
     summary_line,
-    turn_line,
 )
 from memory_agent.domain import ContextLine
 
@@ -89,6 +89,7 @@ def summary_items(packing: Packing, summary: Sequence[SummaryItem], *, excerpts:
             reason="summarised",
             score=item.importance,
             excerpt_of=item.first_seq if excerpts else None,
+            under=None if item.said_at is None else Heading(item.said_at.date()),
         )
         for place, item in enumerate(summary)
     ]
@@ -110,20 +111,18 @@ def fact_items(packing: Packing, facts: Mapping[str, Any]) -> list[Item]:
     return items
 
 
-def window_items(
-    packing: Packing, turns: Sequence[Turn], reason: str, *, numbered: bool = False
-) -> list[Item]:
-    """The last turns (oldest first), the newest first."""
+def turn_items(packing: Packing, turns: Sequence[Turn], reason: str) -> list[Item]:
+    """The last turns (oldest first) word for word, the newest first, with who said them under the day."""
     return [
         packing.item(
             "short_term",
             turn.id,
-            turn_line(turn, numbered=True) if numbered else recalled_line(turn),
+            recalled_line(turn),
             place=turn.seq,
             reason=reason,
             score=float(-age),
             turn=turn,
-            under=None if numbered else heading_of(turn),
+            under=heading_of(turn),
         )
         for age, turn in enumerate(reversed(turns))
     ]

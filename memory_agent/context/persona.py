@@ -11,22 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.context.budget import largest, usable
 from memory_agent.context.render import one_line
-from memory_agent.text.moments.emotions import describe_course
 from memory_agent.text.sentences import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memory_agent.digest.fold import Digest
     from memory_agent.domain import Character, Tier
     from memory_agent.ports import TokenCounter
 
-_SHOWN: Final = 3
-"""Decisions, traits and notes in the reminder: the newest."""
 _TOPICS: Final = 4
 _TITLE_CHARS: Final = 40
-_MOOD_TURNS: Final = 100
-"""How long a mood is thought to last after the last turn that showed it."""
 _IDENTITY_SHARE: Final = 0.6
 """Of the reminder: a long profile must leave room to say how things stand."""
 _NAME_CHARS: Final = 80
@@ -51,7 +45,6 @@ class Reminder:
 
 def remind(
     character: Character | None,
-    digest: Digest,
     topics: Sequence[str],
     *,
     counter: TokenCounter,
@@ -65,8 +58,7 @@ def remind(
     """
     room = usable(max_tokens, counter)
     identity, no_identity = _identity(character, room, counter) if character else ((), ())
-    stands = _state(digest, topics) if digest.turns else iter(())
-    state, no_state = _fit(stands, room - _size(identity, counter), counter)
+    state, no_state = _fit(_state(topics), room - _size(identity, counter), counter)
     left: list[tuple[Tier, str]] = [("persona", line) for line in no_identity]
     left += (("state", line) for line in no_state)
     return Reminder(identity=identity, state=state, left=tuple(left))
@@ -106,28 +98,11 @@ def _nature(character: Character) -> Iterator[str]:
         yield f"Profile: {one_line(character.profile)}"
 
 
-def _state(digest: Digest, topics: Sequence[str]) -> Iterator[str]:
-    yield f"The conversation is at turn {digest.through}."
-    if digest.course:
-        last = digest.course[-1]
-        if digest.through - last.last_seq <= _MOOD_TURNS:
-            yield f"The user's mood now: {last.emotion} (since turn {last.first_seq})."
-        else:
-            yield f"The user's mood when last shown: {last.emotion} (turn {last.last_seq})."
-    if digest.decisions:
-        yield f"Decided: {_listed([note.text for note in digest.decisions[-_SHOWN:]])}"
+def _state(topics: Sequence[str]) -> Iterator[str]:
+    """What was talked about. Moods and decisions are not guessed at: those who read the turns see them."""
     if topics:
-        yield f"Talked about: {_listed([shortened(title, _TITLE_CHARS) for title in topics[:_TOPICS]])}"
-    if digest.relationship:
-        yield f"Between you and the user: {_listed([note.text for note in digest.relationship[-_SHOWN:]])}"
-    if digest.traits:
-        yield f"You have shown: {_listed([note.text for note in digest.traits[-_SHOWN:]])}"
-    if len(digest.course) > 1:
-        yield f"Emotional course: {describe_course(digest.course)}"
-
-
-def _listed(texts: Sequence[str]) -> str:
-    return "; ".join(one_line(text) for text in texts)
+        titles = (one_line(shortened(title, _TITLE_CHARS)) for title in topics[:_TOPICS])
+        yield f"Talked about: {'; '.join(titles)}"
 
 
 def _fit(

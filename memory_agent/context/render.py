@@ -9,7 +9,7 @@ import regex
 
 from memory_agent.domain import ROLES, ContextLine
 from memory_agent.lazily import lazily
-from memory_agent.text.inert import delimiters, inert, inert_line, look_of
+from memory_agent.text.inert import MONTHS, delimiters, inert, inert_line, look_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _OURS: Final = delimiters("memory_", heads=True)
 _QUOTED_CHARS: Final = 80
-_MONTHS: Final = "January February March April May June July August September October November December".split()  # noqa: SIM905 - read as a line
 # What ends a name in the head of a turn or before a recollection.
 _ENDS_A_NAME: Final = lazily(regex.compile, r"[\[\]［］【】〔〕“”：]|:(?=\s|\Z)")
 _IN_A_NAME: Final = dict(zip("[]［］【】〔〕“”：:", '()()()()"";;', strict=True))
@@ -53,22 +52,6 @@ def fact_line(path: Sequence[str], value: Any) -> ContextLine:
     return ContextLine(body=one_line(f"- {name_of('.'.join(path))}: {shown}"))
 
 
-def turn_line(turn: Turn, *, numbered: bool = False) -> ContextLine:
-    """One turn with when and who: `[2026-05-03 14:20 UTC, user] …`.
-
-    `numbered`: with its `seq`, as in `[turn 12, 2026-05-03 14:20 UTC, user] …`.
-    """
-    speaker = name_of(turn.speaker)
-    who = f"{turn.role} {speaker}" if speaker else turn.role
-    number = f"turn {turn.seq}, " if numbered else ""
-    return ContextLine(
-        head=f"[{number}{turn.timestamp:%Y-%m-%d %H:%M} UTC, {who}] ",
-        body=as_data(turn.content),
-        role=turn.role,
-        speaker=speaker or None,
-    )
-
-
 class Heading(NamedTuple):
     """The heading of turns that were said on one day: `[3 May 2026]`, or `[3 May]` below one of the same year.
 
@@ -82,12 +65,17 @@ class Heading(NamedTuple):
         """The heading as a line. The month's name does not depend on the locale."""
         year = f" {self.day.year}" if with_year else ""
         note = f", {self.note}" if self.note else ""
-        return f"[{self.day.day} {_MONTHS[self.day.month - 1]}{year}{note}]"
+        return f"[{self.day.day} {MONTHS[self.day.month - 1]}{year}{note}]"
 
 
 def heading_of(turn: Turn) -> Heading:
     """The heading of the turn's day, in UTC."""
     return Heading(turn.timestamp.date())
+
+
+def quote_line(who: str, text: str) -> ContextLine:
+    """A quote below the `Heading` of its day: `Ann: …`."""
+    return ContextLine(body=f"{name_of(who)}: {one_line(text)}")
 
 
 def recalled_line(turn: Turn, answers: Turn | None = None) -> ContextLine:
@@ -116,10 +104,12 @@ def _end_of(text: str) -> str:
 
 
 def summary_line(item: SummaryItem) -> ContextLine:
-    """One line of a summary, with the turns that it is from: `12-15: Ann takes the job.`
+    """One line of a summary, with the turns that it is from: `12-15: Ann takes the job.`; of a quote, who says it.
 
     Its kind and who took part are left to the text: in so short a summary labels would cost a third of the room.
     """
+    if item.said_at is not None:
+        return quote_line(", ".join(item.participants), item.text)
     turns = str(item.first_seq) if item.first_seq >= item.last_seq else f"{item.first_seq}-{item.last_seq}"
     return ContextLine(body=one_line(f"{turns}: {item.text}"))
 

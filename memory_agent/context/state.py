@@ -13,11 +13,14 @@ from memory_agent.context.budget import PERSONA_TOKENS, PRESERVED_TOKENS
 from memory_agent.context.conversation import (
     REMINDER_SHARE,
     Conversation,
+    budget_for,
     choose_preserved,
+    is_short,
     pack_compressed,
+    pack_whole,
 )
 from memory_agent.context.persona import remind
-from memory_agent.digest.cache import CONTEXT_TURNS, MAX_KEPT_TURNS
+from memory_agent.digest.cache import MAX_KEPT_TURNS
 from memory_agent.digest.fold import Digest, fold
 
 if TYPE_CHECKING:
@@ -36,10 +39,6 @@ if TYPE_CHECKING:
     from memory_agent.facts.documents import FactDocuments
     from memory_agent.ports import DocumentStore, TokenCounter
 
-COMPRESSED_SHARE: Final = 0.5
-"""Of the tokens of what a compressed context stands for."""
-LEAST_TOKENS: Final = 400
-"""What it may have whatever it stands for: a short conversation is its own best summary."""
 _MANY_TURNS: Final = 500
 """Folded beside the event loop."""
 
@@ -99,20 +98,30 @@ class ConversationReader:
         """
         after = 0 if last is None else last.through
         turns = await self._store.list_turns(
-            scope,
-            after_seq=max(after - CONTEXT_TURNS, 0),
-            through=through,
-            limit=None if most is None else most + CONTEXT_TURNS,
-            newest=most is not None,
+            scope, after_seq=after, through=through, limit=most, newest=most is not None
         )
-        if most is not None and len(turns) == most + CONTEXT_TURNS:
-            after = max(after, turns[CONTEXT_TURNS - 1].seq)  # those before are for understanding only
-        analysed = await self._live.analysed(scope, turns, after_seq=after)
+        analysed = await self._live.analysed(scope, turns)
         if len(analysed) > _MANY_TURNS:
             digest = await asyncio.to_thread(fold, Digest.of(last), analysed)
         else:
             digest = fold(Digest.of(last), analysed)
         return digest, [turn for turn, _ in analysed]
+
+    async def whole(
+        self, scope: Scope, digest: Digest, *, through: int | None, as_of: int | None
+    ) -> CompressedContext | None:
+        """The whole conversation up to turn `through`, if it is short enough to stand for itself. `as_of`: see `context`."""
+        if not is_short(digest, recent_turns=self._recent_turns):
+            return None
+        turns = await self._store.list_turns(scope, through=through, limit=digest.turns, newest=True)
+        reminder = remind(
+            await self.character_at(scope, None if as_of is None else turns),
+            (),
+            counter=self._counter,
+            max_tokens=PERSONA_TOKENS,
+        )
+        conversation = Conversation(reminder=reminder, digest=digest, recent=turns)
+        return pack_whole(conversation, budget=self._most_tokens, counter=self._counter)
 
     async def context(
         self,
@@ -132,17 +141,13 @@ class ConversationReader:
         preserved, passed_over = await self.preserved(scope, last, digest, recent)
         topics = [topic.topic_id for topic in digest.topics]
         titles = {t.id: t.title for t in await self._store.list_topics(scope, ids=topics)} if topics else {}
-        newest_first = list(dict.fromkeys(titles[i] for i in reversed(topics) if titles.get(i)))
-        budget = self._budget(digest.tokens)
+        budget = budget_for(digest, most_tokens=self._most_tokens)
         if last is not None:
             extract = Extract(items=last.summary, made_by=last.made_by)
-        elif not recent:
-            extract = NONE
         conversation = Conversation(
             reminder=remind(
                 await self.character_at(scope, None if as_of is None else recent),
-                digest,
-                newest_first,
+                (),  # the topics have a place of their own
                 counter=self._counter,
                 max_tokens=min(PERSONA_TOKENS, int(budget * REMINDER_SHARE)),
             ),
@@ -184,7 +189,3 @@ class ConversationReader:
         ids = [turn.session_id for turn in turns[-1:] if turn.session_id is not None]
         found = await self._store.sessions(scope, ids=ids) if ids else []
         return found[0].character if found else None
-
-    def _budget(self, tokens: int) -> int:
-        """Tokens that a compressed context may take that stands for so many."""
-        return min(max(int(tokens * COMPRESSED_SHARE), LEAST_TOKENS), self._most_tokens)

@@ -1,7 +1,7 @@
 """The compress stage: now and then the older part of a conversation is summed up, and the event recorded.
 
-The turns stay as they are. What is recorded is derived from them: a summary, key moments, the emotional course, which
-turns to keep word for word. Each compression builds on the one before, and can be looked at as of any turn.
+The turns stay as they are. What is recorded is derived from them: a summary, key moments, which turns to keep word for
+word. Each compression builds on the one before, and can be looked at as of any turn.
 """
 
 from __future__ import annotations
@@ -140,7 +140,8 @@ class Compressor:
     async def compress(self, scope: Scope, *, through: int | None = None) -> CompressedContext:
         """Compress the thread up to turn `through` (default: its newest), and return its context as of then.
 
-        Without new turns since the last compression nothing is recorded. What was forgotten meanwhile is left out.
+        Without new turns since the last compression, or where the conversation is short enough to be shown whole, nothing
+        is recorded. What was forgotten meanwhile is left out.
         """
         async for _ in Tries(COSTLY_TRIES):
             made = await self._advance(scope, through)
@@ -181,8 +182,12 @@ class Compressor:
     async def _compress(
         self, scope: Scope, last: Compression | None, newest: Turn, reason: CompressionReason
     ) -> CompressedContext | None:
-        """None if what it was made of changed meanwhile."""
+        """None if what it was made of changed meanwhile. Of a conversation that is shown whole nothing is recorded."""
         digest, new = await self._states.digest_since(scope, last, through=newest.seq)
+        if last is None and reason == "asked":
+            whole = await self._states.whole(scope, digest, through=newest.seq, as_of=None)
+            if whole is not None:
+                return whole
         items, made_by = await self._summarised(() if last is None else last.summary, new)
         summary = within(items, self._counter, SUMMARY_TOKENS)
         made = Compression(
@@ -201,10 +206,6 @@ class Compressor:
             made_by=made_by,
             summary=summary,
             moments=digest.moments,
-            course=digest.course,
-            decisions=digest.decisions,
-            traits=digest.traits,
-            relationship=digest.relationship,
             topics=digest.topics,
             preserved=(),
             covers=tuple(turn.id for turn in new),
@@ -246,11 +247,16 @@ class Compressor:
     async def context(self, scope: Scope, *, through: int | None = None) -> CompressedContext:
         """The compressed context now, or as it stood at turn `through` (a `seq`).
 
-        As of a turn: from the compressions, turns and facts of then. Before the first compression the summary is an
-        extract, whatever makes summaries: nobody waits for a model to read how things stand.
+        As of a turn: from the compressions, turns and facts of then. Before the first compression a short conversation is
+        shown whole, and the summary of a longer one is an extract, whatever makes summaries: nobody waits for a model to
+        read how things stand.
         """
         last = await self._states.last(scope, through)
         digest, new = await self._states.digest_since(scope, last, through=through)
+        if last is None:
+            whole = await self._states.whole(scope, digest, through=through, as_of=through)
+            if whole is not None:
+                return whole
         extract = await self._extracted(new) if last is None else NONE
         return await self._states.context(
             scope, last, digest, through=through, as_of=through, extract=extract

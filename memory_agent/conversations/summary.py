@@ -1,7 +1,7 @@
 """Typed summaries of a conversation: one line a topic, event, fact, emotion or decision, with the turns it is from.
 
 Made of the summary before and the turns since, so that the cost does not rise with the conversation's length: by a
-language model in a fixed format, else of the sentences that tell most.
+language model in a fixed format, else of quotes, the sentences of people that tell most.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING, Final, Protocol
 import regex
 
 from memory_agent.context.render import summary_line
-from memory_agent.digest.excerpts import MAX_CHARS, Excerpt, rated_sentences
 from memory_agent.domain import SUMMARY_KINDS, Message, SummaryItem
 from memory_agent.errors import MalformedReply
 from memory_agent.lazily import lazily
 from memory_agent.llm.redact import redacted_turns
 from memory_agent.llm.summaries import calls_of, question_of, reply_text
-from memory_agent.text.sentences import sentences_of, shortened
+from memory_agent.text.quotes import LEAST_TELLING, picked_up, quotes_of, says_again, terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memory_agent.domain import MomentKind, SummaryKind, Turn
+    from memory_agent.domain import Turn
     from memory_agent.ports import LLM, Redactor, TokenCounter
 
 PROMPT_VERSION: Final = "1"
@@ -118,9 +117,9 @@ class LLMConversationSummarizer:
 
 
 class ExtractiveConversationSummarizer:
-    """Takes the sentences that tell most, and types them by rules; the fallback without a language model."""
+    """Quotes the sentences of users that tell most; the fallback without a language model."""
 
-    name = f"extractive:typed-{PROMPT_VERSION}"
+    name = f"extractive:quotes-{PROMPT_VERSION}"
 
     async def summarize(
         self, previous: Sequence[SummaryItem], turns: Sequence[Turn]
@@ -131,44 +130,45 @@ class ExtractiveConversationSummarizer:
         return await asyncio.to_thread(self._items, previous, turns)  # up to half a millisecond a sentence
 
     def _items(self, previous: Sequence[SummaryItem], turns: Sequence[Turn]) -> tuple[SummaryItem, ...]:
-        new = [
-            _typed(turn, excerpt) for turn in turns for excerpt in rated_sentences(turn.content, turn.role)
-        ]
-        return in_order([*previous, *new]) or in_order(_openings(turns))
+        return in_order([*previous, *quoted(turns, before=previous)])
 
 
-def _openings(turns: Sequence[Turn]) -> list[SummaryItem]:
-    """The beginning of each turn of a user, for a conversation in which no sentence tells anything."""
-    first = [(turn, sentences_of(turn.content)[:1]) for turn in turns if turn.role == "user"]
-    return [
-        _typed(turn, Excerpt(text=shortened(sentence.text, MAX_CHARS), weight=_LEAST))
-        for turn, sentences in first
-        for sentence in sentences
-    ]
+_ANSWERS: Final = 2
+"""Turns after one in which its words may be taken up."""
 
 
-_LEAST: Final = 0.1
-_KIND_OF: Final[tuple[tuple[MomentKind, SummaryKind], ...]] = (
-    ("decision_made", "decision"),
-    ("emotional_peak", "emotion"),
-    ("user_information", "fact"),
-    ("topic_introduction", "topic"),
-)
+def quoted(turns: Sequence[Turn], *, before: Sequence[SummaryItem] = ()) -> list[SummaryItem]:
+    """Quotes of what users tell in `turns`, sentence by sentence, but for what is said already, there or in the items `before`.
 
-
-def _typed(turn: Turn, excerpt: Excerpt) -> SummaryItem:
-    """A sentence as an item: its kind by the rules for moments, its importance by how much it tells."""
-    kind: SummaryKind = next((kind for moment, kind in _KIND_OF if moment in excerpt.kinds), "event")
-    # What an assistant says of the user was said by the user, mostly.
-    weight = excerpt.weight if turn.role == "user" else excerpt.weight / 2
-    return SummaryItem(
-        kind=kind,
-        text=excerpt.text,
-        first_seq=turn.seq,
-        last_seq=turn.seq,
-        participants=(turn.speaker or turn.role,),
-        importance=round(min(weight, MAX_IMPORTANCE), 2),
-    )
+    `importance` is how much it tells (`text.quotes`), at least `LEAST_TELLING`.
+    """
+    said = [terms_of(item.text) for item in before]
+    terms = [terms_of(turn.content) for turn in turns]
+    items: list[SummaryItem] = []
+    for place, turn in enumerate(turns):
+        if turn.role != "user":
+            continue
+        after = range(place + 1, min(place + 1 + _ANSWERS, len(turns)))
+        who = (turn.role, turn.speaker)
+        answers = [terms[i] for i in after if (turns[i].role, turns[i].speaker) != who]
+        for quote in quotes_of(turn.content):
+            of_quote = terms_of(quote.text)
+            weight = picked_up(quote, answers).weight
+            if weight < LEAST_TELLING or says_again(of_quote, said):
+                continue
+            said.append(of_quote)
+            items.append(
+                SummaryItem(
+                    kind="fact",
+                    text=quote.text,
+                    first_seq=turn.seq,
+                    last_seq=turn.seq,
+                    participants=(turn.speaker or turn.role,),
+                    importance=round(min(weight, MAX_IMPORTANCE), 2),
+                    said_at=turn.timestamp,
+                )
+            )
+    return items
 
 
 # --- the format ----------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.digest.fold import analyse, clear_text_caches
 from memory_agent.domain import LiveStats
-from memory_agent.text.moments.detect import PREVIOUS_TURNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,9 +24,7 @@ if TYPE_CHECKING:
 _IN_PLACE: Final = 8
 """Turns analysed on the event loop; more of them go to a thread, at up to a millisecond each."""
 _IN_PLACE_CHARS: Final = 4_000
-"""Of these turns and the ones they are understood by, together: a single turn may be a book."""
-CONTEXT_TURNS: Final = PREVIOUS_TURNS
-"""Turns before the first wanted one that must be there for it to be understood."""
+"""Of these turns together: a single one may be a book."""
 MAX_THREADS: Final = 100
 MAX_KEPT_TURNS: Final = 400
 """Of one thread: as many as may come between two compressions, and some."""
@@ -54,34 +51,23 @@ class AnalysisCache:
             evictions=self._evictions,
         )
 
-    async def analysed(
-        self, scope: Scope, turns: Sequence[Turn], *, after_seq: int
-    ) -> list[tuple[Turn, Analysis]]:
-        """Those of `turns` (of one thread, by rising `seq`) above `after_seq`, each with its analysis.
-
-        The ones before are what the first of them is understood by; an analysis depends on the few turns before it.
-        """
+    async def analysed(self, scope: Scope, turns: Sequence[Turn]) -> list[tuple[Turn, Analysis]]:
+        """Each of `turns` (of one thread) with its analysis."""
         known = self._buffer(scope)
-        wanted = [turn for turn in turns if turn.seq > after_seq]
-        before = {
-            turn.id: (turn, turns[max(0, i - CONTEXT_TURNS) : i])
-            for i, turn in enumerate(turns)
-            if turn.seq > after_seq and turn.id not in known
-        }
-        self._hits += len(wanted) - len(before)
-        self._misses += len(before)
+        new = [turn for turn in turns if turn.id not in known]
+        self._hits += len(turns) - len(new)
+        self._misses += len(new)
 
         def work() -> dict[str, Analysis]:
-            return {name: analyse(turn, context, self._rules) for name, (turn, context) in before.items()}
+            return {turn.id: analyse(turn, self._rules) for turn in new}
 
-        read = {each.id: len(each.content) for turn, context in before.values() for each in (turn, *context)}
-        short = len(before) <= _IN_PLACE and sum(read.values()) <= _IN_PLACE_CHARS
+        short = len(new) <= _IN_PLACE and sum(len(turn.content) for turn in new) <= _IN_PLACE_CHARS
         fresh = work() if short else await asyncio.to_thread(work)
-        found = {turn.id: known.get(turn.id) or fresh[turn.id] for turn in wanted}
+        found = {turn.id: known.get(turn.id) or fresh[turn.id] for turn in turns}
         known.update(fresh)
         while len(known) > MAX_KEPT_TURNS:
             known.popitem(last=False)
-        return [(turn, found[turn.id]) for turn in wanted]
+        return [(turn, found[turn.id]) for turn in turns]
 
     def _buffer(self, scope: Scope) -> OrderedDict[str, Analysis]:
         buffer = self._threads.setdefault(scope, OrderedDict())

@@ -1,29 +1,11 @@
-"""Importance of a turn: the weights of its moments, and bonuses for being recent, long or about code. Pure."""
+"""Importance of a turn: how much it tells, and bonuses for being recent, long or about code. Pure."""
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from memory_agent.domain.moments import MomentKind
-
-WEIGHTS: Final[Mapping[MomentKind, float]] = MappingProxyType(
-    {
-        "emotional_peak": 10.0,
-        "conflict_resolution": 9.0,
-        "decision_made": 8.0,
-        "topic_introduction": 7.0,
-        "user_information": 6.0,
-        "character_defining": 5.0,
-        "question_asked": 4.0,
-        "humor_moment": 3.0,
-    }
-)
 MIN_IMPORTANCE: Final = 5.0
-"""From here on a turn counts as important: what any single kind of moment but the two lightest weighs."""
+"""From here on a turn counts as important: half of what its caller may give it."""
 CODE_BONUS: Final = 2.0
 """Of a turn with code; the setting `code_language_priorities` has factors on it, by language."""
 
@@ -47,30 +29,24 @@ def recency_bonus(from_end: int) -> float:
 
 def importance(
     *,
-    moments: Iterable[MomentKind],
+    telling: float = 0.0,
     chars: int,
     code_bonus: float = 0.0,
     from_end: int | None = None,
     given: float | None = None,
-    weights: Mapping[MomentKind, float] = WEIGHTS,
 ) -> float:
     """The importance of one turn, 0 or more; important from `MIN_IMPORTANCE` on.
 
-    sum of `weights` over the distinct `moments` + recency_bonus(`from_end`) + `code_bonus` + min(`chars` / 1000, 1).
-    `given`, 0 to 1, is how important the caller said the turn is: 10 x `given` then stands in for the sum, since who
-    wrote the turn knows better than rules do. `from_end=None`: no recency, for a score that is kept. `code_bonus` is
-    `CODE_BONUS` for a turn with code, 0 otherwise. A kind missing in `weights` weighs nothing.
+    `telling` + recency_bonus(`from_end`) + `code_bonus` + min(`chars` / 1000, 1). `telling`: how much its most telling
+    sentence tells (`text.quotes`). `given`, 0 to 1, is how important the caller said the turn is: 10 x `given` then stands
+    in for it, since who wrote the turn knows better than rules do. `from_end=None`: no recency, for a score that is kept.
+    `code_bonus` is `CODE_BONUS` for a turn with code, 0 otherwise.
 
-    >>> importance(moments={"decision_made", "question_asked"}, chars=500, from_end=0)
-    17.5
-    >>> importance(moments={"decision_made"}, chars=0, given=0.3)
+    >>> importance(telling=3.5, chars=500, from_end=0)
+    9.0
+    >>> importance(telling=3.5, chars=0, given=0.3)
     3.0
     """
-    if given is not None:
-        weight = _GIVEN_SCALE * given
-    else:
-        # In the order of `weights`: a set has none, and the order of a sum decides its last bits.
-        present = frozenset(moments)
-        weight = sum((of_kind for kind, of_kind in weights.items() if kind in present), 0.0)
+    weight = telling if given is None else _GIVEN_SCALE * given
     recent = 0.0 if from_end is None else recency_bonus(from_end)
     return weight + recent + code_bonus + min(max(chars, 0) / _FULL_LENGTH_CHARS, 1.0)

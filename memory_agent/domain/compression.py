@@ -10,7 +10,6 @@ from memory_agent.domain.base import OfThread
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from memory_agent.domain.moments import EmotionSpan, MomentKind
 
 SummaryKind = Literal["topic", "event", "fact", "emotion", "decision"]
 SUMMARY_KINDS: Final[tuple[SummaryKind, ...]] = get_args(SummaryKind)
@@ -28,18 +27,21 @@ class SummaryItem:
     last_seq: int
     participants: tuple[str, ...] = ()
     importance: float = 5.0
+    said_at: datetime | None = None
+    """Of a quote, which is one of `participants`' own words; None of what a model wrote."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeyMoment:
-    """A turn that matters, and why: the kinds of moment that it is, or that it holds code.
+    """A turn that matters: its caller says so, a person tells something in it, or it holds code.
 
-    `score`: its importance, without recency; `tokens`: of its text.
+    `score`: its importance, without recency; `tokens`: of its text; `who` said it, by name or role, and when (`at`).
     """
 
     turn_id: str
     seq: int
-    kinds: tuple[MomentKind, ...]
+    who: str
+    at: datetime
     score: float
     tokens: int
     code: bool = False
@@ -53,14 +55,6 @@ class TopicRanges:
 
     topic_id: str
     ranges: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Noted:
-    """A few words that a turn left behind: a decision, a trait shown, a word about the relationship."""
-
-    seq: int
-    text: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,10 +83,6 @@ class Compression(OfThread):
     summary: tuple[SummaryItem, ...]
     moments: tuple[KeyMoment, ...]
     """By rising `seq`."""
-    course: tuple[EmotionSpan, ...]
-    decisions: tuple[Noted, ...]
-    traits: tuple[Noted, ...]
-    relationship: tuple[Noted, ...]
     topics: tuple[TopicRanges, ...]
     preserved: tuple[str, ...]
     """Ids of the turns that are kept word for word, by rising `seq`."""

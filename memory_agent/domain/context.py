@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from memory_agent.domain.base import Role
-    from memory_agent.domain.compression import KeyMoment, Noted, SummaryItem
-    from memory_agent.domain.moments import EmotionSpan
+    from memory_agent.domain.compression import KeyMoment, SummaryItem
     from memory_agent.domain.search import Recollection
     from memory_agent.domain.turns import Turn
 
@@ -26,8 +25,6 @@ Tier = Literal[
     "summary",
     "topics",
     "moments",
-    "course",
-    "decisions",
     "preserved",
     "facts",
     "entities",
@@ -44,8 +41,6 @@ TAG_OF: Final[Mapping[Tier, str]] = {
     "summary": "memory_summary",
     "topics": "memory_key_topics",
     "moments": "memory_key_moments",
-    "course": "memory_emotional_course",
-    "decisions": "memory_decisions",
     "preserved": "memory_preserved_turns",
     "facts": "memory_facts",
     "entities": "memory_entities",
@@ -228,7 +223,7 @@ class MemoryContext(_Rendered):
     short_term: tuple[Turn, ...] = ()
     """The last turns, oldest first."""
     state: str = ""
-    """How the conversation stands: turns, topics, emotional course, decisions, traits, mood, relationship."""
+    """How the conversation stands: what was talked about last."""
     long_term: tuple[Recollection, ...] = ()
     degraded: tuple[str, ...] = ()
     """Parts that were down while it was put together."""
@@ -253,8 +248,8 @@ class KeyTopic:
 class CompressionMetadata:
     """Of a compressed context: what it stands for, and what that saves.
 
-    `original_turns` that the context stands for, `tokens_before` for all of them, word for word, `tokens_saved` by having
-    this context in their stead. `number` and `compressed_at` (a `seq`) are the last compression's, both 0 before the
+    `original_turns` that the context stands for, `tokens_before` for all of them, word for word (of a conversation that is
+    shown whole, as it is shown), `tokens_saved` by having this context in their stead, never below 0. `number` and `compressed_at` (a `seq`) are the last compression's, both 0 before the
     first: the summary is then recorded nowhere, but taken out of the turns each time.
     """
 
@@ -265,9 +260,9 @@ class CompressionMetadata:
     tokens_after: int
     preserved_ids: tuple[str, ...]
     made_by: str | None
-    """Of the summary: "llm:…" or "extractive:…"; None without turns."""
+    """Of the summary: "llm:…" or "extractive:…"; None where nothing is summed up."""
     summary_through: int
-    """The `seq` up to which turns are summed up; 0 without turns."""
+    """The `seq` up to which turns are summed up; 0 if none are."""
 
     @property
     def tokens_saved(self) -> int:
@@ -276,10 +271,10 @@ class CompressionMetadata:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompressedContext(_Rendered):
-    """A short text in place of a whole conversation, as of a turn. `str(context)` is the prompt text.
+    """A short text in place of a whole conversation, as of a turn; of a short one the whole. `str(context)` is the prompt text.
 
     The character's reminder is first and the recent turns last, whatever is between. The fields hold what the text shows;
-    `summary` alone is whole, for its lines give way to turns that are shown word for word, and a short conversation is.
+    `summary` alone is whole, for its lines give way to turns that are shown word for word.
     """
 
     reminder: str = ""
@@ -287,9 +282,7 @@ class CompressedContext(_Rendered):
     """All of it; the text leaves out lines whose turns it shows word for word."""
     topics: tuple[KeyTopic, ...] = ()
     moments: tuple[KeyMoment, ...] = ()
-    course: tuple[EmotionSpan, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
-    decisions: tuple[Noted, ...] = ()
     preserved: tuple[Turn, ...] = ()
     recent: tuple[Turn, ...] = ()
     """The last turns, oldest first."""

@@ -17,6 +17,7 @@ import regex
 from memory_agent.domain import REMARK, TAGS
 from memory_agent.facts.tree import fact_json
 from memory_agent.lazily import lazily
+from memory_agent.text.inert import MONTHS
 from memory_agent.text.terms import normalized
 
 if TYPE_CHECKING:
@@ -38,14 +39,11 @@ _SHOWN: Final = tuple(
         r"^[ \t>]*You are [^\n]*(?:\n[ \t>]*(?:Personality|Traits|Profile): [^\n]*)*"
         rf"(?=\n[ \t>]*{re.escape(REMARK)})",
         rf"^[ \t>]*{re.escape(REMARK)}[ \t]*${_BELOW}",
-        # A recollection, and where one that was too long for a context goes on.
-        r"^[ \t>*-]*\[(?:turn \d+, )?\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2})? UTC[,\]].*" + _BELOW,
+        # Turns below their day, and where one that was too long for a context goes on.
+        rf"^[ \t>*-]*\[\d{{1,2}} (?:{'|'.join(MONTHS)})(?: \d{{4}})?(?:, [^\]\n]*)?\][ \t]*${_BELOW}",
         r"^[ \t>]*\[… [\d,]+ characters left out …\][ \t]*$" + _BELOW,
         # The state of the conversation.
-        r"^[ \t>]*The conversation is at turn \d+\.[ \t]*$(?:\n[ \t>]*"
-        r"(?:The user's mood [a-z ]+|Decided|Talked about|Between you and the user|You have shown|Emotional course): .*)*",
-        # Of a compressed context: key moments, decisions and topics, each with its turns.
-        r"^[ \t>]*- (?:turn \d+(?:, [a-z ,]+)?: .*|.* \(turns? \d[\d, -]*\)[ \t]*)$",
+        r"^[ \t>]*Talked about: .*$",
     )
 )
 _FACT: Final = lazily(re.compile, r"^[ \t>]*- (?P<path>[^\s:]+): (?P<value>.*)$", re.MULTILINE)

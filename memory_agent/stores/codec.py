@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import numpy as np
 
 from memory_agent.domain import (
-    EmotionSpan,
     Entity,
     FactEvent,
     KeyMoment,
-    Noted,
     RefusedFact,
     SummaryItem,
     TopicRanges,
@@ -51,13 +49,13 @@ _EVENT_DEFAULTS: Final = {
 _PARTS: Final[dict[str, type[Any]]] = {
     "summary": SummaryItem,
     "moments": KeyMoment,
-    "course": EmotionSpan,
-    "decisions": Noted,
-    "traits": Noted,
-    "relationship": Noted,
     "topics": TopicRanges,
 }
 _PART_FIELDS: Final = {kind: tuple(field.name for field in fields(kind)) for kind in set(_PARTS.values())}
+_STORED_AS: Final = {"moments": "key_moments"}
+"""Names in the packed text, where they are others: below `moments` there may be some of older, other fields."""
+_TIMES: Final = ("at", "said_at")
+"""Fields of parts that hold a time, or None."""
 _EMPTY: Final[tuple[Any, ...]] = (None, "", (), [], {}, b"")
 
 
@@ -272,7 +270,9 @@ def pack_derived(compression: Compression) -> str:
     order: one that is added to a part must come last and have a default.
     """
     packed: dict[str, Any] = {
-        name: [[getattr(part, field) for field in _PART_FIELDS[kind]] for part in parts]
+        _STORED_AS.get(name, name): [
+            [_packed(getattr(part, field)) for field in _PART_FIELDS[kind]] for part in parts
+        ]
         for name, kind in _PARTS.items()
         if (parts := getattr(compression, name))
     }
@@ -285,13 +285,23 @@ def unpack_derived(text: str) -> dict[str, Any]:
     """The inverse of `pack_derived`: fields of a Compression."""
     packed = json.loads(text)
     derived: dict[str, Any] = {
-        name: tuple(_part(kind, values) for values in packed.get(name, ())) for name, kind in _PARTS.items()
+        name: tuple(_part(kind, values) for values in packed.get(_STORED_AS.get(name, name), ()))
+        for name, kind in _PARTS.items()
     }
     return {**derived, "preserved": tuple(packed.get("preserved", ()))}
 
 
 def _part(kind: type[_T], values: Sequence[Any]) -> _T:
-    return kind(**dict(zip(_PART_FIELDS[kind], map(_frozen, values), strict=False)))
+    given = dict(zip(_PART_FIELDS[kind], map(_frozen, values), strict=False))
+    return kind(**{name: _time(value) if name in _TIMES else value for name, value in given.items()})
+
+
+def _packed(value: Any) -> Any:
+    return milliseconds(value) if isinstance(value, datetime) else value
+
+
+def _time(value: int | None) -> datetime | None:
+    return None if value is None else from_milliseconds(value)
 
 
 def _frozen(value: Any) -> Any:

@@ -1,1 +1,1 @@
-"""Natural language: words, questions, times, code, moments. Pure; nothing here is asynchronous."""
+"""Natural language: words, questions, times, code, quotes. Pure; nothing here is asynchronous."""

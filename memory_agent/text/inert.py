@@ -39,10 +39,12 @@ _LOOK: Final = str.maketrans(
     "kkk" "mmmm" "nnnn" "ooooo" "rr" "ss" "ttt" "uuu" "vvv" "ww" "xx" "yyyy" " ",
 )  # fmt: skip
 _FOLDS_KEPT: Final = 20_000
-_HEAD: Final = (
-    r"\[(?=\s*+(?:turn\s*+\d++\s*+,\s*+)?+\d{4}-\d\d-\d\d(?:\s++\d\d:\d\d)?+\s++utc\s*+"
-    r"(?:\]|,\s*+(?:user|assistant|system|tool)\b))"
+MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
 )
+"""As headings of prompts name them."""
+_HEAD: Final = rf"\[(?=\s*+\d{{1,2}}\s++(?:{'|'.join(MONTHS).casefold()})\b[^\]\n]{{0,60}}+\])"
 
 
 class _Folds(dict[int, str]):

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from memory_agent.domain import StatedFact
-    from memory_agent.text.moments.emotions import Shown
     from memory_agent.text.patterns import Sentence as Statement
-    from memory_agent.text.sentences import Sentence
 
 LATIN_WORD: Final = lazily(re.compile, r"[a-z]+(?:'[a-z]+)?")
 
@@ -32,36 +30,21 @@ class Language:
         self,
         name: str,
         *,
-        asks: Callable[[str], bool] | None = None,
-        feelings: Callable[[Sentence], Iterator[Shown]] = lambda _sentence: iter(()),
         facts: Callable[[Sequence[Statement]], Iterator[StatedFact]] | None = None,
     ) -> None:
         """`name`: of its folder, and of its stemmer if Snowball has one. The rest is code in place of what tables do.
 
-        `asks`: whether a sentence without a question mark asks; `feelings`: those of its speaker that a sentence shows;
         `facts`: what the sentences of a user's turn plainly state of the user.
         """
         self.name = name
         self.words = table(name, "words")
         self.questions = table(name, "questions")
         self.letters = self.words.plain_pattern("letters")
-        self.asks = asks or self._asks
-        self.feelings = feelings
         self._facts = facts
-        self._starts = self.questions.words("asks.starts")
-        self._asking, self._no_question, self._later = (
-            self.questions.plain_pattern(f"asks.{key}") for key in ("pattern", "unless", "later")
-        )
 
     def may_be_in(self, low: str) -> bool:
         """True if a sentence may be in this language; one can be in several."""
         return self.letters.search(low) is not None
-
-    def _asks(self, low: str) -> bool:
-        first = LATIN_WORD.match(low)
-        may = not self._starts or (first is not None and first.group() in self._starts)
-        asking = may and self._asking.match(low) and not self._no_question.match(low)
-        return bool(asking) or self._later.search(low) is not None
 
     @cached_property
     def facts(self) -> Callable[[Sequence[Statement]], Iterator[StatedFact]]:
@@ -75,14 +58,11 @@ class Language:
 def languages() -> tuple[Language, ...]:
     """All languages; where two could say something of the same words, the first goes first."""
     from memory_agent.text.english.facts import english_facts
-    from memory_agent.text.english.feelings import feelings as english_feelings
-    from memory_agent.text.korean.asks import asks as korean_asks
     from memory_agent.text.korean.facts import korean_facts
-    from memory_agent.text.korean.feelings import feelings as korean_feelings
 
     return (
-        Language("english", feelings=english_feelings, facts=english_facts),
-        Language("korean", asks=korean_asks, feelings=korean_feelings, facts=korean_facts),
+        Language("english", facts=english_facts),
+        Language("korean", facts=korean_facts),
         Language("japanese"),
         Language("chinese"),
         Language("thai"),

@@ -1,4 +1,4 @@
-"""Sentences: where they end, for every reader of texts; and those of a turn, without code, links and quoted speech."""
+"""Sentences: where they end, for every reader of texts; and those that a turn's speaker says. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memory_agent.lazily import lazily
-from memory_agent.text.languages import LATIN_WORD, languages_with, plain_any_of
+from memory_agent.text.code.detect import find_code
+from memory_agent.text.languages import LATIN_WORD, plain_any_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,17 +18,22 @@ HEAD_CHARS: Final = 4000
 TAIL_CHARS: Final = 1000
 """Of a longer turn only its beginning and its end are read: what is between is mostly pasted."""
 MAX_SENTENCE_CHARS: Final = 300
+"""A longer one is no sentence: a text without points, a pasted line."""
 
-_NOT_PROSE: Final = lazily(
-    re.compile,
-    r"""```.{0,6000}?(?:```|\Z)            # a fenced block; unclosed: all that follows
-    | `[^`\n]{1,200}`
-    | (?i:https?://|www\.)[^\s<>"']{1,2000}
-    | (?:(?<=[\w,:]\ )|(?<=[:,]))["“][^"“”\n]{1,300}["”]   # speech within a sentence; a quote of its own is role play
-    | ^[ \t]{0,3}>[^\n]*""",
-    re.VERBOSE | re.DOTALL | re.MULTILINE,
+_BLOCK: Final = lazily(re.compile, r"(?:```|~~~).{0,6000}?(?:```|~~~|\Z)", re.DOTALL)
+# A heading, an item of a list, a row of a table, a quoted line, a label.
+_LAID_OUT: Final = lazily(
+    re.compile, r"^\s*(?:#{1,6}(?:\s|$)|[-*•⁃–+]\s|[|>]|\(?\w{1,3}[.)]\s|\*\*|\[[^\]]*\]$|-+>)|^[^\w\s]*$"
 )
-_NOT_PROSE_MARKS: Final = ("`", "http", "www.", '"', "“", ">")
+_LEADS_IN: Final = (":", "：", ":**", ": ")
+_LETTER: Final = plain_any_of("words", "letter_begins", re.IGNORECASE)
+_QUOTED: Final = lazily(
+    re.compile,
+    r"""`[^`\n]{1,200}`
+    | (?i:https?://|www\.)[^\s<>"']{1,2000}
+    | (?:(?<=[\w,:]\ )|(?<=[:,]))["“][^"“”\n]{1,300}["”]   # speech within a sentence; a quote of its own is role play""",
+    re.VERBOSE,
+)
 _END: Final = lazily(
     re.compile,
     r"[.!?…]++[\"'”’»)\]*]{0,3}+(?=\s|\Z|[^\x00-\x7f])|[。！？｡]++[\"'”’»)\]*」』）]{0,3}+|\n+",
@@ -35,45 +41,53 @@ _END: Final = lazily(
 _BEFORE_A_POINT: Final = plain_any_of("words", "abbreviations", within=r"\b(?:%s|[A-HJ-Z])$")
 """What ends no sentence with a point behind it: an abbreviation or an initial."""
 _ABBREVIATION_CHARS: Final = 8
-_LETTER: Final = lazily(re.compile, r"[^\W_]")
+_ANY_LETTER: Final = lazily(re.compile, r"[^\W_]")
 
 
-# A named tuple, for a turn has dozens and they take a third of the time of a frozen dataclass.
 class Sentence(NamedTuple):
-    """One sentence of a turn, at most `MAX_SENTENCE_CHARS` long, with the marks that end it.
+    """One whole sentence of a turn, with the marks that end it.
 
     `text`: as written; `low`: as long as `text`, lower case, with code, links and quoted speech blanked; `words`: its
-    Latin words; `asks`: whether it is a question; `shouts`: its exclamation marks.
+    Latin words; `asks`: whether it is a question.
     """
 
     text: str
     low: str
     words: frozenset[str]
     asks: bool
-    shouts: int
 
 
-# A turn is read for its moments, feeling, traits and decision, and again as one of the four before the next turns.
+# A turn is read when it is analysed, and again when it is summed up.
 @lru_cache(maxsize=8)
 def sentences_of(text: str) -> tuple[Sentence, ...]:
-    """The sentences of a turn in their order; none without a letter, a Hangul letter or an emoji. Never raises."""
+    """The whole sentences of a turn that its speaker says, in their order. Never raises.
+
+    None of a heading, a list, a table, code, a letter, or what a line ending in a colon introduces: these are laid out,
+    pasted or written for somebody. None longer than `MAX_SENTENCE_CHARS` or without a letter.
+    """
     kept = text
     if len(text) > HEAD_CHARS + TAIL_CHARS:
-        kept = f"{text[:HEAD_CHARS]}\n{text[-TAIL_CHARS:]}"
+        kept = f"{text[:HEAD_CHARS]}\n{text[-TAIL_CHARS:].partition(chr(10))[2]}"
     written = unicodedata.normalize("NFC", kept).replace("’", "'").replace("\r", "\n")
-    low = _lower(written)
-    blanked = written
-    if any(mark in low for mark in _NOT_PROSE_MARKS):
-        blanked = _NOT_PROSE.sub(lambda match: " " * len(match.group()), written)
-        low = _lower(blanked)
     return tuple(
-        _sentence(
-            written[piece : min(piece + MAX_SENTENCE_CHARS, end)],
-            low[piece : min(piece + MAX_SENTENCE_CHARS, end)],
-        )
-        for start, end in bounds(blanked)
-        for piece in range(start, end, MAX_SENTENCE_CHARS)
+        _sentence(line[start:end])
+        for line in _said_lines(_BLOCK.sub("\n", written))
+        for start, end in bounds(line)
+        if end - start <= MAX_SENTENCE_CHARS and _ANY_LETTER.search(line, start, end)
     )
+
+
+def _said_lines(text: str) -> Iterator[str]:
+    """The lines that somebody says, up to the first that introduces or begins something written."""
+    for line in text.split("\n"):
+        if _LETTER.match(line.strip()):
+            return
+        if not line.strip() or _LAID_OUT.match(line):
+            continue
+        if line.rstrip().endswith(_LEADS_IN):
+            return
+        if find_code(line) is None:
+            yield line
 
 
 def bounds(text: str) -> Iterator[tuple[int, int]]:
@@ -118,12 +132,11 @@ def _lower(text: str) -> str:
     return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
 
 
-def _sentence(text: str, low: str) -> Sentence:
-    asks = ("?" in low[-6:] or "？" in low[-6:]) and _LETTER.search(low) is not None
+def _sentence(text: str) -> Sentence:
+    low = _lower(_QUOTED.sub(lambda match: " " * len(match.group()), text))
     return Sentence(
         text=text,
         low=low,
         words=frozenset(LATIN_WORD.findall(low)),
-        asks=asks or any(each.may_be_in(low) and each.asks(low) for each in languages_with("questions")),
-        shouts=low.count("!") + low.count("！"),
+        asks="?" in low[-6:] or "？" in low[-6:],
     )

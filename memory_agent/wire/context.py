@@ -11,8 +11,6 @@ from memory_agent.wire.turns import ChatMessage, Recollection, Turn
 
 SummaryItem = Answer[values.SummaryItem]
 KeyMoment = Answer[values.KeyMoment]
-Noted = Answer[values.Noted]
-EmotionSpan = Answer[values.EmotionSpan]
 KeyTopic = Answer[values.KeyTopic]
 Compression = Answer[values.Compression]
 ContextBlock = Answer[values.ContextBlock]
@@ -69,14 +67,11 @@ class SessionSummary(Wire):
 
     items: tuple[SummaryItem, ...]
     moments: tuple[KeyMoment, ...]
-    decisions: tuple[Noted, ...]
-    course: tuple[EmotionSpan, ...]
-    """The emotional course."""
     topics: tuple[KeyTopic, ...]
     made_by: str | None
-    """"llm:…" or "extractive:…"; null without turns."""
+    """"llm:…" or "extractive:…"; null where nothing is summed up."""
     through: int
-    """The `seq` up to which turns are summed up; 0 without turns."""
+    """The `seq` up to which turns are summed up; 0 if none are."""
     recorded: bool
     """Whether it is a compression's; before the first one it is taken out of the turns each time."""
 
@@ -86,8 +81,6 @@ class SessionSummary(Wire):
         return cls(
             items=tuple(map(SummaryItem.of, context.summary)),
             moments=tuple(map(KeyMoment.of, context.moments)),
-            decisions=tuple(map(Noted.of, context.decisions)),
-            course=tuple(map(EmotionSpan.of, context.course)),
             topics=tuple(map(KeyTopic.of, context.topics)),
             made_by=context.metadata.made_by,
             through=context.metadata.summary_through,

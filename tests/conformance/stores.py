@@ -15,12 +15,10 @@ from memory_agent.domain import (
     PERSON,
     Character,
     Compression,
-    EmotionSpan,
     Erasure,
     FactChange,
     FactEvent,
     KeyMoment,
-    Noted,
     RefusedFact,
     Scope,
     SearchRow,
@@ -337,9 +335,7 @@ def a_compression(
         "tokens_after": 100,
         "made_by": "extractive:1",
         "summary": (SummaryItem(kind="event", text="They met.", first_seq=1, last_seq=through),),
-        **dict.fromkeys(
-            ("moments", "course", "decisions", "traits", "relationship", "topics", "preserved"), ()
-        ),
+        **dict.fromkeys(("moments", "topics", "preserved"), ()),
         "covers": tuple(turn.id for turn in turns),
     }
     return Compression(
@@ -364,23 +360,16 @@ FULL_COMPRESSION: dict[str, Any] = {
         SummaryItem(
             kind="decision", text="“q” \x01\0\u2028 $where: {a.b}\n👩‍👩‍👧‍👦", first_seq=1, last_seq=2**40
         ),
-        SummaryItem(kind="fact", text="", first_seq=1, last_seq=2, participants=("", "Ünï", "$x", "Ünï")),
+        SummaryItem(
+            kind="fact", text="", first_seq=1, last_seq=2, participants=("", "Ünï", "$x", "Ünï"), said_at=NOW
+        ),
         SummaryItem(kind="topic", text="", first_seq=0, last_seq=0, importance=10.0),
     ),
     "moments": (
-        KeyMoment(
-            turn_id="a", seq=3, kinds=("question_asked", "humor_moment"), score=5e-324, tokens=7, code=True
-        ),
-        KeyMoment(turn_id="", seq=4, kinds=(), score=0.5, tokens=0, text="$w.x\0 “q”"),
-        KeyMoment(turn_id="$b", seq=4, kinds=(), score=-0.0, tokens=0),
+        KeyMoment(turn_id="a", seq=3, who="Ann", at=NOW, score=5e-324, tokens=7, code=True),
+        KeyMoment(turn_id="", seq=4, who="é\0", at=NOW, score=0.5, tokens=0, text="$w.x\0 “q”"),
+        KeyMoment(turn_id="$b", seq=4, who="", at=NOW, score=-0.0, tokens=0),
     ),
-    "course": (
-        EmotionSpan(emotion="joy", first_seq=1, last_seq=2, peak=1 / 3),
-        EmotionSpan(emotion="anger", first_seq=3, last_seq=3, peak=1.0),
-    ),
-    "decisions": (Noted(seq=1, text="a.b"), Noted(seq=2, text="")),
-    "traits": (Noted(seq=3, text="é e\u0301\0"),),
-    "relationship": (Noted(seq=4, text="\ufeff\r\n"),),
     "topics": (TopicRanges(topic_id="$t", ranges=((1, 1), (3, 2**40))), TopicRanges(topic_id="", ranges=())),
     "preserved": ("b", "a", "$ne", "a"),
 }

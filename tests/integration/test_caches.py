@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memory_agent.digest import excerpts as telling
-from memory_agent.text import sentences, terms
-from memory_agent.text.moments import detect, emotions
+from memory_agent.text import quotes, sentences, terms
 from tests.integration.conversations import opened, settings_on
 
 if TYPE_CHECKING:
@@ -17,9 +15,7 @@ if TYPE_CHECKING:
 CACHES = (
     terms._stem,
     sentences.sentences_of,
-    detect.content_stems,
-    emotions.feeling_of,
-    telling.rated_sentences,
+    quotes.quotes_of,
 )
 
 
@@ -31,7 +27,7 @@ def kept() -> list[int]:
 async def test_what_rules_keep_of_texts_goes_when_something_is_forgotten_and_in_time(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """Words, sentences and feelings of the last few texts, and the analyses of live threads."""
+    """Words, sentences and quotes of the last few texts, and the analyses of live threads."""
     async with opened(settings_on("sqlite", request, tmp_path)) as service:
         memory = service.agent("ann", "chat")
         for clear in ("forget", "housekeep"):

@@ -35,11 +35,6 @@ MIA = Character(
     profile="A retired lighthouse keeper from Bodø who repairs clocks and writes long letters. " * 10,
     traits=("patient", "never lies"),
 )
-MOODS = (
-    ("I'm so happy today!", "joy"),
-    ("I am really scared of the exam!", "fear"),
-    ("I'm so angry!", "anger"),
-)
 
 
 @pytest.fixture
@@ -56,32 +51,28 @@ async def service(settings: dict[str, Any]) -> AsyncIterator[MemoryService]:
 
 @embedded_only("it is about prompts, and long")
 async def test_a_role_lasts_a_thousand_turns(embedded_settings: dict[str, Any]) -> None:
-    """The reminder is there at every turn, in its tokens: who she is, the turn, the mood, the newest decision."""
+    """The reminder is there at every turn, in its tokens, and what was decided is quoted, though no model sums it up."""
     quiet = {"enable_topics": False, "enable_fact_extraction": False, "session_idle_seconds": 1e6}
     async with opened({**embedded_settings, **quiet}, clock=FixedClock(START)) as service:
         memory = service.agent("ann", "chat")
         await memory.start_session(MIA)
         counter, most = service.core.counter, PERSONA_TOKENS
         for block in range(20):
-            mood, emotion = MOODS[block % len(MOODS)]
             texts = lines(50, first=block * 50 + 1)
-            texts[20], texts[30] = mood, f"We have decided to meet at quay {block}."
+            texts[30] = f"We have decided to meet at quay {block}."
             await memory.add_turns(said(texts, start=START + timedelta(minutes=50 * block)))
             context = await memory.fetch_memory("Who are you, and what now?")
             reminder = context.reminder
             assert counter.count(reminder) <= most
             assert reminder.startswith("You are Mia Holm.\nPersonality: warm, curious")
-            assert f"The conversation is at turn {block * 50 + 50}." in reminder
-            assert f"The user's mood now: {emotion} (since turn {block * 50 + 21})." in reminder
-            assert f"We have decided to meet at quay {block}" in reminder
-            assert reminder == f"{context.persona}\n{context.state}"
+            assert reminder == context.persona
             assert context.degraded == ()
             await memory.settle(timeout=60)
         compressions = await memory.compressions()
         assert len(compressions) >= 9
         compressed = await memory.session_context()
         assert compressed.reminder.startswith("You are Mia Holm.")
-        assert "The conversation is at turn 1000." in compressed.reminder
+        assert "We have decided to meet at quay 1" in str(compressed)
         assert len(await everything(memory)) == 1_000
 
 
@@ -150,14 +141,12 @@ async def test_a_context_as_of_a_time_knows_nothing_later(memory: MemoryAgent) -
     await memory.add_turns(said([*lines(30), "We have decided to go.", "Good.", "I'm so happy!", *lines(30)]))
     await memory.settle(timeout=60)
     context = await memory.fetch_memory("line", now=START + timedelta(minutes=30))
-    assert "The conversation is at turn 30." in context.state
     assert "decided" not in str(context)
     assert max(turn.seq for turn in context.short_term) == 30
     recalled = await memory.fetch_memory("line", now=START + timedelta(minutes=30), preset="recall")
     assert max(found.turn.seq for found in recalled.long_term) <= 30
     later = await memory.fetch_memory("line", now=START + timedelta(minutes=33))
-    assert "The user's mood now: joy" in later.state
-    assert "We have decided to go" in later.state
+    assert "We have decided to go" in str(later)
 
 
 async def test_a_conversation_that_fits_is_shown_whole_and_in_order(
@@ -250,7 +239,7 @@ async def test_threads_leave_memory_and_nothing_else(settings: dict[str, Any]) -
         assert (stats.misses - before.misses, stats.turns) == (10 * 14, 3 * 14)
         again = await agents[0].fetch_memory("Where do we meet?")
         assert again == contexts[0]
-        assert "quay 0" in again.state
+        assert "quay 0" in str(again)
         now = await service.get_stats()
         assert (now.evictions - stats.evictions, now.misses - stats.misses) == (1, 14)
         assert await agents[9].fetch_memory("Where do we meet?") == contexts[9]
@@ -258,15 +247,14 @@ async def test_threads_leave_memory_and_nothing_else(settings: dict[str, Any]) -
 
 
 async def test_what_is_live_of_a_forgotten_turn_is_dropped(memory: MemoryAgent) -> None:
-    """The state says nothing of it any more."""
+    """The prompt says nothing of it any more."""
     await memory.update_memory("We have decided to meet Zebulon.", "Good.")
     receipt = await memory.update_memory("We have decided to sell the Quagga.", "Good.")
-    assert "Quagga" in (await memory.fetch_memory("x")).state
+    assert "Quagga" in str(await memory.fetch_memory("x"))
     await memory.forget(receipt.turn_ids)
     context = await memory.fetch_memory("x")
     assert "Quagga" not in str(context)
-    assert "Zebulon" in context.state
-    assert "The conversation is at turn 2." in context.state
+    assert "Zebulon" in str(context)
 
 
 # --- echoes --------------------------------------------------------------------------------------------------
@@ -290,6 +278,7 @@ async def test_a_context_that_is_said_back_adds_no_facts(
     async with opened(asking(embedded_settings, openai_server)) as service:
         memory = service.agent("ann", "chat")
         await memory.start_session(MIA)
+        await memory.add_turns(said(lines(30), role="assistant"))
         for text in SAID:
             await memory.update_memory(text, "We have decided to sell the boat, and I trust you.")
         await memory.settle(timeout=60)

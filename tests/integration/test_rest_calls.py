@@ -410,7 +410,7 @@ async def test_a_conversation_is_compressed(rest: Rest) -> None:
     summary = await rest.get(f"{session}/summary")
     assert summary["items"] == done["summary"]
     assert (summary["through"], summary["recorded"]) == (record["through"], True)
-    assert any("train 1 to Porto" in one["text"] for one in summary["decisions"])
+    assert any("train 1 to Porto" in one["text"] for one in summary["items"])
     assert (await rest.get("context", through=4)) == (await rest.get(f"{session}/context", through=4))
     assert (await rest.get("context", through=4))["metadata"]["compressed_at"] == 0
     assert len((await rest.get("turns"))["items"]) == 60

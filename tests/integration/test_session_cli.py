@@ -310,7 +310,7 @@ def test_what_was_said_cannot_steer_the_terminal(compressed: Quick, tmp_path: Pa
 def test_compressing_shows_what_stands_for_the_thread_and_what_it_saves(cli: CommandLine) -> None:
     before = cli.json("history", "--all")
     made = cli("compress")
-    assert "<memory_summary>" in made.stdout
+    assert "<memory_recent_turns>" in made.stdout
     assert "Compression 1 is recorded" in made.stderr
     said = re.search(
         r"12 turns: ([\d,]+) tokens before, ([\d,]+) after; ([\d,]+) saved \(\d+%\)", made.stderr
@@ -341,7 +341,7 @@ def test_compressing_if_needed_waits_until_it_is(cli: CommandLine, monkeypatch: 
     monkeypatch.setattr("memory_agent.conversations.compress._LONGEST_GAP_TURNS", 5)
     made = cli.json("compress", "--if-needed")
     assert (made["compression"]["reason"], made["compression"]["through"]) == ("turns", 10)
-    assert made["context"]["metadata"]["tokens_after"] == made["compression"]["tokens_after"]
+    assert made["context"]["metadata"]["number"] == made["compression"]["number"] == 2
     assert "not grown enough since compression 2" in cli("compress", "--if-needed").stderr
 
 
@@ -352,7 +352,9 @@ def test_compressed_context_now_is_what_compressing_showed(compressed: Quick) ->
     assert (about["original_turns"], about["compressed_at"], about["number"]) == (12, 12, 1)
     assert about["tokens_saved"] == about["tokens_before"] - about["tokens_after"] > 0
     assert about["tokens_after"] == shown["tokens"] <= shown["budget"]
-    assert {"kind", "text", "first_seq", "last_seq", "participants", "importance"} == set(shown["summary"][0])
+    assert {"kind", "text", "first_seq", "last_seq", "participants", "importance", "said_at"} == set(
+        shown["summary"][0]
+    )
     assert "summary: from compression 1, up to turn 12, by extractive:" in compressed("compressed").stderr
     ledger = compressed.json("compressed", "--ledger")
     assert sorted(map(str, ledger)) == sorted(map(str, shown["ledger"]))
@@ -365,9 +367,7 @@ def test_compressed_as_of_a_turn_knows_nothing_later(compressed: Quick) -> None:
     assert "Leeds" not in then.stdout
     assert "Utrecht" in then.stdout
     assert "4 turns: " in then.stderr
-    assert (
-        "summary: taken from the turns by extractive:typed-1; nothing was compressed by then" in then.stderr
-    )
+    assert "summary: none; the conversation is shown whole" in then.stderr
     assert "Leeds" in compressed("compressed").stdout
     assert compressed.json("compressed", "--as-of", "4")["metadata"]["original_turns"] == 4
     beyond = compressed("compressed", "--as-of", "999")

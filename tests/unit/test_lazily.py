@@ -26,8 +26,8 @@ counted(re)
 counted(regex)
 import memory_agent
 before = len(own)
-from memory_agent.text.moments.detect import detect_moments
-assert detect_moments("I've decided to take the job.", role="user")
+from memory_agent.text.quotes import quotes_of
+assert quotes_of("I've decided to take the job.")
 print(before, len(own) > 10)
 """
 

@@ -14,7 +14,7 @@ from memory_agent.context.conversation import ORDER, Conversation, choose_preser
 from memory_agent.context.persona import Reminder
 from memory_agent.context.render import fact_leaves
 from memory_agent.digest.fold import Digest
-from memory_agent.domain import EmotionSpan, Noted, TopicRanges
+from memory_agent.domain import TopicRanges
 from memory_agent.models.tokens import EstimatedTokens
 from tests.prompts import read_tiers
 from tests.unit.search.builders import (
@@ -51,10 +51,13 @@ def expected_ledger(conversation: Conversation) -> list[tuple[str, str]]:
     names = [("persona", f"persona[{i}]") for i in range(len(reminder.identity))]
     names += [("state", f"state[{i}]") for i in range(len(reminder.state))]
     names += [("summary", f"summary[{i}]") for i in range(len(conversation.summary))]
-    names += [("topics", t.topic_id) for t in digest.topics if t.topic_id in conversation.titles]
-    names += [("course", "course")] if digest.course else []
+    titled = {
+        conversation.titles[t.topic_id]: t.topic_id
+        for t in digest.topics
+        if t.topic_id in conversation.titles
+    }
+    names += [("topics", topic_id) for topic_id in titled.values()]
     names += [("facts", ".".join(path)) for path, _ in fact_leaves(conversation.facts)]
-    names += [("decisions", f"decision:{note.seq}") for note in digest.decisions]
     names += [("preserved", shown.id) for shown, _ in conversation.preserved]
     names += [("short_term", shown.id) for shown in conversation.recent]
     return names
@@ -84,7 +87,7 @@ def test_any_conversation_fits_once_and_is_accounted_for(
     assert [shown.id for shown in context.recent] == [n for t, n in kept if t == "short_term"]
     assert [shown.id for shown in context.preserved] == [n for t, n in kept if t == "preserved"]
     assert context.metadata.preserved_ids == tuple(shown.id for shown in context.preserved)
-    assert context.metadata.tokens_saved == conversation.digest.tokens - context.tokens
+    assert context.metadata.tokens_before == conversation.digest.tokens
     for tier, most in (("summary", SUMMARY_TOKENS), ("preserved", PRESERVED_TOKENS)):
         assert sum(e.tokens for e in context.ledger if e.kept and e.tier == tier) <= most
 
@@ -114,14 +117,12 @@ def test_the_newest_turn_is_in_whenever_it_fits_beside_the_reminder(
 
 SAID = [turn(i, f"turn number {i}") for i in range(1, 21)]
 FULL = Conversation(
-    reminder=Reminder(identity=("You are Mia.",), state=("The conversation is at turn 20.",)),
+    reminder=Reminder(identity=("You are Mia.",), state=("Talked about: Trains",)),
     digest=Digest(
         through=20,
         turns=20,
         tokens=900,
         moments=(moment(SAID[2], text="number 3"), moment(SAID[4], text="number 5")),
-        course=(EmotionSpan(emotion="joy", first_seq=3, last_seq=8, peak=0.8),),
-        decisions=(Noted(seq=5, text="We take the train"),),
         topics=(TopicRanges(topic_id="t1", ranges=((1, 8), (12, 12))),),
     ),
     summary=(item(1, "They met."), item(6, "It rained.", last_seq=8)),
@@ -136,17 +137,13 @@ def test_the_reminder_is_first_and_the_recent_turns_last() -> None:
     """Whatever is between them, all of it is there where there is room."""
     context = pack(FULL)
     assert [block.tier for block in context.blocks] == list(ORDER)
-    assert context.reminder == "You are Mia.\nThe conversation is at turn 20."
+    assert context.reminder == "You are Mia.\nTalked about: Trains"
     assert [shown.seq for shown in context.recent] == list(range(11, 21))
-    assert (
-        context.part("short_term").splitlines()[-1] == "[turn 20, 2026-05-03 14:40 UTC, user] turn number 20"
-    )
+    assert context.part("short_term").splitlines()[:2] == ["[3 May 2026]", "user: turn number 11"]
     assert context.part("preserved") == "[3 May 2026]\nuser: turn number 3"
+    assert context.part("moments") == "[3 May 2026]\nuser: number 5"
     assert (context.facts, context.summary) == ({"name": "Ann"}, FULL.summary)
     assert [(topic.title, topic.ranges) for topic in context.topics] == [("Trains", ((1, 8), (12, 12)))]
-    assert "We take the train" in context.part("decisions")
-    assert "1-8, 12" in context.part("topics")
-    assert "joy" in context.part("course")
     metadata = context.metadata
     assert (metadata.original_turns, metadata.number, metadata.compressed_at) == (20, 0, 0)
     assert (metadata.tokens_before, metadata.tokens_after) == (900, context.tokens)
@@ -187,13 +184,12 @@ def test_a_conversation_of_nothing_is_an_empty_text() -> None:
 
 
 def test_what_is_noted_of_a_conversation_is_data_in_every_tier() -> None:
-    """A reminder, summary, topic, excerpt, decision or turn is one item, whatever is written in it."""
+    """A reminder, summary, topic, excerpt or turn is one item, whatever is written in it."""
     hostile = "\n".join(HOSTILE)
     digest = Digest(
         through=3,
         turns=3,
         moments=(moment(turn(1, hostile), text=hostile),),
-        decisions=(Noted(seq=1, text=hostile),),
         topics=(TopicRanges(topic_id="t", ranges=((1, 1),)),),
     )
     context = pack(
@@ -208,7 +204,11 @@ def test_what_is_noted_of_a_conversation_is_data_in_every_tier() -> None:
         ),
         10_000,
     )
-    assert {len(items) for items in read_tiers(str(context)).values()} == {1}
+    tiers = read_tiers(str(context))
+    days = {"preserved", "short_term", "moments"}
+    assert {tier: len(items) for tier, items in tiers.items()} == {
+        tier: 2 if tier in days else 1 for tier in tiers
+    }
     assert_fits_and_adds_up(context, ORDER, ESTIMATE, 10_000)
 
 
@@ -219,7 +219,7 @@ def test_what_is_noted_of_a_conversation_is_data_in_every_tier() -> None:
             lambda seq, score, tokens: moment(turn(seq, "x", tokens=tokens), score=score),
             st.integers(1, 30),
             st.floats(0, 12),
-            st.integers(0, 300),
+            st.integers(0, 80),
         ),
         unique_by=lambda m: m.turn_id,
     ),
@@ -239,6 +239,17 @@ def test_preserved_turns_fit_and_are_the_weightiest(
         if out.turn_id not in ids | recent:
             assert out in passed_over
             assert not any(m.score < out.score and m.tokens >= out.tokens for m in chosen)
+
+
+def test_long_prose_is_quoted_and_not_kept_whole() -> None:
+    """Unless it is code, or as important as a caller can say."""
+    long, code, given_ = (
+        moment(turn(1, "x", tokens=81)),
+        dataclasses.replace(moment(turn(2, "x", tokens=81)), code=True),
+        moment(turn(3, "x", tokens=81), score=10.0),
+    )
+    digest = Digest(through=100, moments=(long, code, given_))
+    assert choose_preserved(digest, kept=(), recent=set(), max_tokens=999) == ([given_, code], [long])
 
 
 def test_among_equals_what_was_kept_before_stays() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memory_agent.context.budget import usable
 from memory_agent.context.ledger import Item, Packing
-from memory_agent.context.render import turn_line
+from memory_agent.context.render import recalled_line
 from memory_agent.domain import ContextLine, Tier
 from tests.unit.search.builders import COUNTERS, ExactTokens, turn
 
@@ -35,8 +35,8 @@ def test_an_item_costs_what_its_line_costs_and_the_break_behind_it() -> None:
     into = packing()
     assert plain(into, "a").tokens == 6
     stored = turn(1, "one two three", tokens=70)
-    shown = into.item("short_term", "t", turn_line(stored), place=1, reason="x", turn=stored)
-    assert shown.tokens == ExactTokens().count("[2026-05-03 14:21 UTC, user] one two three\n")
+    shown = into.item("short_term", "t", recalled_line(stored), place=1, reason="x", turn=stored)
+    assert shown.tokens == ExactTokens().count("user: one two three\n")
 
 
 def test_a_tier_takes_no_more_than_its_limit_and_may_get_more_later() -> None:
@@ -69,7 +69,7 @@ def test_no_turn_is_shown_twice() -> None:
     into = packing()
     stored = turn(1, "one")
     first, second = (
-        into.item(tier, stored.id, turn_line(stored), place=1, reason="x", turn=stored)
+        into.item(tier, stored.id, recalled_line(stored), place=1, reason="x", turn=stored)
         for tier in ("preserved", "short_term")
     )
     assert into.take(first)
@@ -88,7 +88,9 @@ def test_an_excerpt_gives_way_to_its_whole_turn() -> None:
 
     assert into.take(excerpt("a"))
     assert not into.take(excerpt("b"))
-    assert into.take(into.item("preserved", stored.id, turn_line(stored), place=1, reason="x", turn=stored))
+    assert into.take(
+        into.item("preserved", stored.id, recalled_line(stored), place=1, reason="x", turn=stored)
+    )
     assert not into.take(excerpt("c"))
     assert into.used_by("facts") == 0
     packed = into.packed()
@@ -113,7 +115,7 @@ def test_whatever_items_say_they_cost_what_is_packed_fits(
     into = Packing(ORDER, budget=budget, counter=counter)
     for number, (tier, words, tokens) in enumerate(claimed):
         stored = turn(number, "word " * words, tokens=tokens)
-        into.take(into.item(tier, f"{number}", turn_line(stored), place=number, reason="x", turn=stored))
+        into.take(into.item(tier, f"{number}", recalled_line(stored), place=number, reason="x", turn=stored))
     packed = into.packed()
     assert packed.tokens <= usable(budget, counter)
     assert sum(entry.tokens for entry in packed.ledger if entry.kept) == packed.tokens

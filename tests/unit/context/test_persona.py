@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from memory_agent.context.assemble import Material, pack_context
 from memory_agent.context.budget import PRESETS, usable
 from memory_agent.context.persona import remind
-from memory_agent.digest.fold import Digest
-from memory_agent.domain import Character, EmotionSpan, Noted
+from memory_agent.domain import Character
 from tests.unit.search.builders import COUNTERS, HOSTILE, ExactTokens
 
 if TYPE_CHECKING:
@@ -27,22 +26,14 @@ MIA = Character(
 )
 
 
-def reminder(
-    digest: Digest, topics: list[str], *, most: int = 200, character: Character | None = MIA
-) -> Reminder:
+def reminder(topics: list[str], *, most: int = 200, character: Character | None = MIA) -> Reminder:
     """Counted exactly."""
-    return remind(character, digest, topics, counter=ExactTokens(), max_tokens=most)
+    return remind(character, topics, counter=ExactTokens(), max_tokens=most)
 
 
 def test_a_long_profile_is_cut_at_a_word_and_leaves_room_for_the_state() -> None:
     """Identity gets its share; the line that does not fit ends in "…"."""
-    digest = Digest(
-        through=7,
-        turns=7,
-        decisions=(Noted(seq=5, text="We meet at quay " + "number " * 20),),
-        course=(EmotionSpan(emotion="joy", first_seq=6, last_seq=7, peak=0.8),),
-    )
-    shown = reminder(digest, ["Clocks"])
+    shown = reminder(["Clocks"])
     assert shown.identity[:3] == (
         "You are Mia Holm.",
         "Personality: warm, curious, a little ironic",
@@ -52,48 +43,15 @@ def test_a_long_profile_is_cut_at_a_word_and_leaves_room_for_the_state() -> None
     assert shown.identity[3].endswith(" …")
     assert shown.identity[3].removesuffix(" …") in f"Profile: {MIA.profile}"
     assert ExactTokens().count("\n".join(shown.identity)) <= 120
-    assert shown.state == (
-        "The conversation is at turn 7.",
-        "The user's mood now: joy (since turn 6).",
-        f"Decided: {digest.decisions[0].text.strip()}",
-        "Talked about: Clocks",
-    )
+    assert shown.state == ("Talked about: Clocks",)
 
 
 def test_without_a_character_only_the_state_is_told() -> None:
-    """And of a conversation that has not begun, nothing."""
-    assert reminder(Digest(), ["x"], character=None) == reminder(Digest(), [], character=None, most=0)
-    assert [tier for tier, _ in reminder(Digest(), [], most=0).left] == ["persona"] * 4
-    state = reminder(Digest(through=3, turns=3), ["Tea", "Coffee"], character=None)
-    assert (state.identity, state.state) == (
-        (),
-        ("The conversation is at turn 3.", "Talked about: Tea; Coffee"),
-    )
-
-
-def test_the_newest_few_are_shown() -> None:
-    """Of decisions, traits and notes the last three, of topics the first four, of moods the last."""
-    notes = tuple(Noted(seq=i, text=f"n{i}") for i in range(1, 6))
-    digest = Digest(
-        through=9,
-        turns=9,
-        decisions=notes,
-        traits=notes,
-        relationship=notes,
-        course=(
-            EmotionSpan(emotion="joy", first_seq=1, last_seq=4, peak=0.5),
-            EmotionSpan(emotion="fear", first_seq=5, last_seq=9, peak=0.5),
-        ),
-    )
-    assert reminder(digest, list("ABCDEF"), character=None).state == (
-        "The conversation is at turn 9.",
-        "The user's mood now: fear (since turn 5).",
-        "Decided: n3; n4; n5",
-        "Talked about: A; B; C; D",
-        "Between you and the user: n3; n4; n5",
-        "You have shown: n3; n4; n5",
-        "Emotional course: joy (turns 1\u20134) → fear (5\u20139)",
-    )
+    """The newest four topics; of a conversation without any, nothing."""
+    assert reminder([], character=None) == reminder([], character=None, most=0)
+    assert [tier for tier, _ in reminder([], most=0).left] == ["persona"] * 4
+    state = reminder(list("ABCDEF"), character=None)
+    assert (state.identity, state.state) == ((), ("Talked about: A; B; C; D",))
 
 
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=200) | st.sampled_from(
@@ -114,9 +72,7 @@ def test_whatever_it_says_it_fits_and_is_shown_as_it_is(
     counter: TokenCounter, character: Character | None, notes: list[str], most: int
 ) -> None:
     """As text and in a prompt, where our tags in it are defused, it takes at most what it may."""
-    noted = tuple(Noted(seq=i + 1, text=text) for i, text in enumerate(notes))
-    digest = Digest(through=9, turns=9, decisions=noted, traits=noted, relationship=noted)
-    shown = remind(character, digest, notes, counter=counter, max_tokens=most)
+    shown = remind(character, notes, counter=counter, max_tokens=most)
     assert counter.count(str(shown)) <= usable(most, counter)
     assert all("\n" not in line for line in (*shown.identity, *shown.state))
     context = pack_context(
@@ -138,13 +94,13 @@ def test_what_is_written_without_blanks_is_cut_within_a_word(counter: TokenCount
     """As much of each line as fits is told, not nothing."""
     character = Character(name="林", personality=KOREAN[:880], profile=CHINESE)
     for most in (60, 100, 200, 400):
-        shown = remind(character, Digest(), [], counter=_Letters(), max_tokens=most)
+        shown = remind(character, [], counter=_Letters(), max_tokens=most)
         assert shown.identity[0] == "You are 林."
         assert shown.identity[1].startswith("Personality: 다정하고")
         assert all(line.endswith("…") for line in shown.identity[1:])
         assert sum(map(len, shown.identity)) >= most * 0.6 - 20
         assert _Letters().count(str(shown)) <= most
-    shown = remind(character, Digest(through=3, turns=3), [], counter=counter, max_tokens=200)
+    shown = remind(character, [], counter=counter, max_tokens=200)
     assert any("다정하고" in line for line in shown.identity)
     assert counter.count(str(shown)) <= usable(200, counter)
 
@@ -163,7 +119,7 @@ class _Letters:
 def test_a_long_name_is_told_cut(letter: str, most: int) -> None:
     """It takes no more than half of the identity where that is enough to tell it, and other lines get the rest."""
     character = Character(name=(letter * 512)[:512], personality="warm and quiet")
-    shown = remind(character, Digest(), [], counter=_Letters(), max_tokens=most)
+    shown = remind(character, [], counter=_Letters(), max_tokens=most)
     assert shown.identity[0].startswith(f"You are {letter.strip()}")
     assert shown.identity[0].endswith("….")
     assert len(str(shown)) <= most
@@ -178,6 +134,6 @@ def test_a_long_name_is_told_cut(letter: str, most: int) -> None:
 def test_the_name_is_always_told(name: str, text: str, most: int) -> None:
     """In any reminder that may be asked for, and it never takes more than it may."""
     character = Character(name=name, personality=text, profile=text)
-    shown = remind(character, Digest(through=9, turns=9), [], counter=_Letters(), max_tokens=most)
+    shown = remind(character, [], counter=_Letters(), max_tokens=most)
     assert shown.identity[0].startswith(f"You are {name.split()[0][:1]}")
     assert len(str(shown)) <= most

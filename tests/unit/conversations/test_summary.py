@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,9 +24,6 @@ from memory_agent.models.tokens import EstimatedTokens
 from memory_agent.testing import ScriptedLLM
 from tests.unit.examples import cases, examples
 from tests.unit.search.builders import ExactTokens, item, turn
-
-if TYPE_CHECKING:
-    from memory_agent.domain import SummaryKind
 
 GOOD = "[fact | 3 | Ann | 8] Mia lives in Leeds."
 Row = tuple[str, int, int, tuple[str, ...], float, str]
@@ -166,36 +161,34 @@ async def test_a_reply_without_any_item_is_malformed(text: str) -> None:
 
 
 # --- without a model -----------------------------------------------------------------------------------------
-async def test_sentences_are_typed_by_rules_with_the_turn_they_are_from() -> None:
-    """What was summarised before stays among them; nothing new changes nothing."""
+async def test_users_are_quoted_with_the_turn_and_its_time() -> None:
+    """What was summarised before stays among them; nothing new changes nothing, and what tells nothing is not quoted."""
     summarizer = ExtractiveConversationSummarizer()
     said = [
         turn(5, "We have decided to take the train to Porto on 12 May.", speaker="Ann"),
-        turn(6, "Good.", role="assistant"),
-        turn(7, "My name is Ann Holm and I live in Bergen with my sister Mia."),
+        turn(6, "I booked seats 12 and 13 for you in Porto.", role="assistant"),
+        turn(7, "Lovely weather. My name is Ann Holm and I live in Bergen with my sister Mia."),
+        turn(8, "We have decided to take the train to Porto, on 12 May."),
     ]
     before = (item(2, "The landlord Olsen gave notice for 30 June 2026.", importance=9.0),)
     found = await summarizer.summarize(before, said)
-    kinds: dict[int, SummaryKind] = {i.first_seq: i.kind for i in found}
-    assert before[0] in found
-    assert (kinds[5], kinds[7]) == ("decision", "fact")
-    assert {i.first_seq: i.participants for i in found}[5] == ("Ann",)
-    assert [i.first_seq for i in found] == sorted(i.first_seq for i in found)
-    assert (await summarizer.summarize(before, [])) == before
-
-
-async def test_a_conversation_that_tells_nothing_is_summed_up_by_how_its_turns_begin() -> None:
-    """Of its users, and only where no sentence tells more."""
-    summarizer = ExtractiveConversationSummarizer()
-    idle = [
-        turn(1, "Lovely weather. Or so they say."),
-        turn(2, "It is.", role="assistant"),
-        turn(3, "Well then!"),
+    assert found[0] == before[0]
+    assert [(i.first_seq, i.participants, i.said_at, i.text) for i in found[1:]] == [
+        (5, ("Ann",), said[0].timestamp, "We have decided to take the train to Porto on 12 May."),
+        (7, ("user",), said[2].timestamp, "My name is Ann Holm and I live in Bergen with my sister Mia."),
     ]
-    found = await summarizer.summarize((), idle)
-    assert [(i.first_seq, i.text) for i in found] == [(1, "Lovely weather."), (3, "Well then!")]
-    telling = turn(4, "My name is Ann Holm.")
-    assert [i.first_seq for i in (await summarizer.summarize((), [*idle, telling]))] == [4]
+    assert (await summarizer.summarize(before, [])) == before
+    assert await summarizer.summarize((), [turn(1, "Lovely weather. Or so they say.")]) == ()
+
+
+async def test_a_feeling_is_quoted_where_somebody_takes_it_up() -> None:
+    """Two of its words in an answer; alone it tells too little."""
+    afraid = turn(1, "I'm scared of the climbing wall.")
+    for answer, quoted in (("A climbing wall is safe.", 1), ("Good.", 0)):
+        found = await ExtractiveConversationSummarizer().summarize(
+            (), [afraid, turn(2, answer, role="assistant")]
+        )
+        assert len(found) == quoted
 
 
 async def test_a_turn_that_looks_like_a_summary_is_quoted_and_not_believed() -> None:

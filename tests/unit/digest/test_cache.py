@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.digest.cache import CONTEXT_TURNS, MAX_KEPT_TURNS, AnalysisCache
+from memory_agent.digest.cache import MAX_KEPT_TURNS, AnalysisCache
 from memory_agent.digest.fold import analyse
 from memory_agent.domain import LiveStats, Scope
 from memory_agent.text.code.detect import CodeRules
@@ -42,10 +42,10 @@ def scope(name: str, user: str = "u") -> Scope:
 async def test_turns_are_analysed_once() -> None:
     """A second look is answered from memory; a turn that is new is not."""
     live = AnalysisCache(RULES, max_threads=3)
-    first = await live.analysed(scope("a"), SAID[:6], after_seq=0)
-    assert first == [(t, analyse(t, SAID[max(0, i - 4) : i], RULES)) for i, t in enumerate(SAID[:6])]
-    assert await live.analysed(scope("a"), SAID[:6], after_seq=0) == first
-    assert [t.seq for t, _ in await live.analysed(scope("a"), SAID[1:8], after_seq=5)] == [6, 7, 8]
+    first = await live.analysed(scope("a"), SAID[:6])
+    assert first == [(t, analyse(t, RULES)) for t in SAID[:6]]
+    assert await live.analysed(scope("a"), SAID[:6]) == first
+    assert [t.seq for t, _ in await live.analysed(scope("a"), SAID[5:8])] == [6, 7, 8]
     assert live.stats == LiveStats(live_threads=1, max_live_threads=3, turns=8, hits=7, misses=8, evictions=0)
 
 
@@ -54,19 +54,15 @@ async def test_what_was_looked_at_before_makes_no_difference(looks: list[tuple[i
     """Whichever stretches were analysed in whichever threads, an analysis is what the rules make of the turn."""
     live = AnalysisCache(RULES, max_threads=most)
     for number, (after, through) in enumerate(looks):
-        turns = [t for t in SAID if after - CONTEXT_TURNS < t.seq <= through]
-        found = await live.analysed(scope(f"{number % 4}"), turns, after_seq=after)
-        assert found == [
-            (t, analyse(t, SAID[max(0, t.seq - 1 - CONTEXT_TURNS) : t.seq - 1], RULES))
-            for t in SAID
-            if after < t.seq <= through
-        ]
+        turns = [t for t in SAID if after < t.seq <= through]
+        found = await live.analysed(scope(f"{number % 4}"), turns)
+        assert found == [(t, analyse(t, RULES)) for t in turns]
 
 
 async def test_the_least_recently_used_thread_leaves() -> None:
     """From memory alone; looked at again it is analysed again, the same."""
     live = AnalysisCache(RULES, max_threads=2)
-    found = [await live.analysed(scope(name), SAID, after_seq=0) for name in "abacab"]
+    found = [await live.analysed(scope(name), SAID) for name in "abacab"]
     assert found[1:] == found[:-1]
     # c pushed b out, b then c: a was used between.
     assert (live.stats.live_threads, live.stats.evictions) == (2, 2)
@@ -77,9 +73,9 @@ async def test_many_turns_of_one_thread_are_bounded() -> None:
     """The oldest analyses leave; what is asked for is complete all the same."""
     live = AnalysisCache(RULES, max_threads=2)
     many = [turn(i, f"line {i}") for i in range(1, MAX_KEPT_TURNS + 101)]
-    assert len(await live.analysed(scope("a"), many, after_seq=0)) == len(many)
+    assert len(await live.analysed(scope("a"), many)) == len(many)
     assert live.stats.turns == MAX_KEPT_TURNS
-    assert len(await live.analysed(scope("a"), many, after_seq=0)) == len(many)
+    assert len(await live.analysed(scope("a"), many)) == len(many)
     assert live.stats.hits == MAX_KEPT_TURNS
 
 
@@ -87,7 +83,7 @@ async def test_what_is_kept_of_a_user_can_be_dropped() -> None:
     """Of that user alone, or of everybody; that is no eviction."""
     live = AnalysisCache(RULES, max_threads=9)
     for name, user in (("a", "ann"), ("b", "ann"), ("a", "bob")):
-        await live.analysed(scope(name, user), SAID, after_seq=0)
+        await live.analysed(scope(name, user), SAID)
     live.drop("ann")
     assert (live.stats.live_threads, live.stats.turns) == (1, len(SAID))
     live.clear()
@@ -95,7 +91,7 @@ async def test_what_is_kept_of_a_user_can_be_dropped() -> None:
 
 
 async def test_long_turns_are_analysed_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most eight turns of 4,000 characters hold up the event loop, the turns before that they are read with included."""
+    """At most eight turns of 4,000 characters hold up the event loop."""
     taken = []
 
     async def to_thread(work: Any) -> Any:
@@ -103,11 +99,11 @@ async def test_long_turns_are_analysed_in_a_thread(monkeypatch: pytest.MonkeyPat
         return work()
 
     monkeypatch.setattr(asyncio, "to_thread", to_thread)
-    in_place: list[tuple[list[int], int]] = [([500] * 8, 0), ([4_000], 0), ([9_000, 10, 10, 10, 10, 10], 5)]
-    in_a_thread = [([500] * 7 + [501], 0), ([100_000], 0), ([10] * 9, 0), ([3_000, 1_001], 1)]
-    for lengths, after in (*in_place, *in_a_thread):
+    in_place = [[500] * 8, [4_000]]
+    in_a_thread = [[500] * 7 + [501], [100_000], [10] * 9]
+    for lengths in (*in_place, *in_a_thread):
         taken.clear()
         turns = [turn(i, "x" * length) for i, length in enumerate(lengths, start=1)]
         live = AnalysisCache(RULES, max_threads=1)
-        assert len(await live.analysed(scope("a"), turns, after_seq=after)) == len(turns) - after
-        assert len(taken) == ((lengths, after) in in_a_thread), lengths
+        assert len(await live.analysed(scope("a"), turns)) == len(turns)
+        assert len(taken) == (lengths in in_a_thread), lengths

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from memory_agent.digest.excerpts import MAX_CHARS, excerpt_of, rated_sentences
+from memory_agent.digest.excerpts import MAX_CHARS, excerpt_of
 from memory_agent.text.code.detect import find_code
+from memory_agent.text.quotes import quotes_of
 
 BLANKS = " " * 200_000
 
@@ -20,9 +21,9 @@ def test_long_lines_take_no_time() -> None:
         f"a ```{BLANKS}x",
         f"a ```\n{BLANKS}",
     ):
-        rated_sentences.cache_clear()
+        quotes_of.cache_clear()
         assert len(excerpt_of(text, role="user", code=True).text) <= MAX_CHARS
-        assert rated_sentences(text, "user") == ()
+        assert quotes_of(text) == ()
         find_code(text)
 
 
@@ -33,9 +34,8 @@ def test_the_lines_that_define_something_are_told() -> None:
     assert excerpt_of(text, role="user", code=True).text == "def area(radius): | TAU = 6.28318"
 
 
-def test_calling_somebody_tells_nothing_but_few_words_may() -> None:
-    """A name is not enough in so few words; a date, what somebody says of themselves, or a longer sentence is."""
-    for call in ("Thanks, Caroline!", "Hey Mel!", "So true, Melanie.", "Add Income"):
-        assert rated_sentences(f"Well. {call}", "user") == (), call
-    for text in ("I'm Kate.", "In Paris, May 12.", "We met in Lisbon again."):
-        assert [sentence.text for sentence in rated_sentences(text, "user")] == [text]
+def test_an_assistant_is_quoted_of_its_code_alone() -> None:
+    """What else it writes is mostly written for somebody."""
+    said = "I booked the table for 24 October at Luso Van in Porto."
+    assert excerpt_of(said, role="user").text == said
+    assert excerpt_of(said, role="assistant").text == ""

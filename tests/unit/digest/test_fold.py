@@ -9,12 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_agent.digest.fold import (
-    MAX_DECISIONS,
     MAX_MOMENTS,
-    MAX_NOTES,
     MAX_RANGES,
     MAX_TOPICS,
-    MAX_TRAITS,
     Analysis,
     Digest,
     analyse,
@@ -46,7 +43,7 @@ LINES = (
 
 
 def analysed(turns: Sequence[Turn]) -> list[tuple[Turn, Analysis]]:
-    return [(t, analyse(t, turns[max(0, i - 4) : i], RULES)) for i, t in enumerate(turns)]
+    return [(t, analyse(t, RULES)) for t in turns]
 
 
 said = st.lists(
@@ -79,32 +76,20 @@ def test_a_digest_is_bounded_and_in_order(turns: list[Turn]) -> None:
     """However long the conversation; what is weightiest or newest stays."""
     many = [turn(i, f"{turns[i % len(turns)].content} {i}" if turns else "x") for i in range(1, 120)]
     digest = fold(Digest(), analysed(many))
-    for kept, most in (
-        (digest.moments, MAX_MOMENTS),
-        (digest.decisions, MAX_DECISIONS),
-        (digest.traits, MAX_TRAITS),
-        (digest.relationship, MAX_NOTES),
-    ):
-        assert len(kept) <= most
-        assert [each.seq for each in kept] == sorted(each.seq for each in kept)
+    assert len(digest.moments) <= MAX_MOMENTS
+    assert [each.seq for each in digest.moments] == sorted(each.seq for each in digest.moments)
 
 
-def test_the_weightiest_moments_and_the_newest_decisions_stay() -> None:
-    """When there are too many."""
-    small = [turn(i, f"Why is lamp {i} red?") for i in range(1, 6)]
-    decided = [turn(i, f"We have decided to take train {i}.") for i in range(6, 6 + MAX_MOMENTS)]
+def test_the_weightiest_moments_stay_and_what_is_said_again_counts_once() -> None:
+    """When there are too many; of equal ones the newest."""
+    small = [turn(i, f"My dog Rex likes lamp {i}.") for i in range(1, 6)]
+    decided = [
+        turn(i, f"We have decided to take train {i} to Porto on 3 May.") for i in range(6, 6 + MAX_MOMENTS)
+    ]
     digest = fold(Digest(), analysed([*small, *decided]))
-    assert len(digest.moments) == MAX_MOMENTS
     assert {m.seq for m in digest.moments} == {t.seq for t in decided}
-    assert [note.seq for note in digest.decisions] == [t.seq for t in decided[-MAX_DECISIONS:]]
-
-
-def test_a_decision_said_again_counts_once_as_the_newest_and_the_course_is_the_users() -> None:
-    """Whatever the decision's case; what an assistant says it feels is no part of the course."""
-    happy = [turn(1, "I'm so happy!"), turn(2, "I am really scared of the exam!", role="assistant")]
-    assert [span.emotion for span in fold(Digest(), analysed(happy)).course] == ["joy"]
-    turns = [turn(1, "We have decided to go."), turn(2, "Fine."), turn(3, "WE HAVE DECIDED TO GO.")]
-    assert [note.seq for note in fold(Digest(), analysed(turns)).decisions] == [3]
+    again = [turn(i, "We have decided to move to Oslo.") for i in (1, 2)]
+    assert [m.seq for m in fold(Digest(), analysed(again)).moments] == [2]
 
 
 def test_the_turns_of_a_topic_are_ranges_that_an_answer_does_not_break() -> None:
@@ -154,7 +139,7 @@ def test_a_compressions_record_is_a_digest() -> None:
 def test_topics_that_alternate_over_a_long_thread_stay_small() -> None:
     """Of the many stretches of each only the newest are kept, all along."""
     turns = [turn(i, "ok", topic_id="AAABBB"[i % 6], tokens=1) for i in range(1, 601)]
-    nothing = analyse(turns[0], [], RULES)
+    nothing = analyse(turns[0], RULES)
     digest = Digest()
     for each in turns:
         digest = fold(digest, [(each, nothing)])

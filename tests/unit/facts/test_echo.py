@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from memory_agent.context.render import fact_line, summary_line, turn_line
+from memory_agent.context.render import fact_line, heading_of, recalled_line, summary_line
 from memory_agent.domain import ContextBlock, ContextLine, SummaryItem, prompt_text
 from memory_agent.facts.echo import REPEATED_WORDS, SaidText, own_words
 from memory_agent.facts.fold import fold_facts
@@ -26,22 +26,8 @@ if TYPE_CHECKING:
 
 SAID = turn("I moved to Bergen\nlast year", timestamp=datetime(2026, 5, 3, 14, 20, tzinfo=UTC))
 FACTS = [fact_line(("location",), "Bergen"), fact_line(("preferences", "likes"), ["tea", "jazz"])]
-STATE = (
-    "The conversation is at turn 12.",
-    "The user's mood now: joy (since turn 3).",
-    "Decided: We take the train to Porto",
-    "Talked about: Trains; Porto",
-    "Between you and the user: I trust you",
-    "You have shown: patience",
-    "Emotional course: fear (turns 1\u20132) → joy (3\u201312)",
-)
-NOTED = (
-    "- turn 9, decision made, user information: I take the job in Oslo",
-    "- turn 4, code: the function that adds",
-    "- turn 12: We take the train to Porto",
-    "- The train to Porto (turns 1-8, 12)",
-    "- Oslo (turn 4)",
-)
+STATE = ("Talked about: Trains; Porto",)
+NOTED = ("[2 May 2026]", "Ann: I take the job in Oslo", "assistant: def add(a, b):")
 
 
 def of(**tiers: list[ContextLine] | tuple[str, ...]) -> str:
@@ -55,12 +41,17 @@ def of(**tiers: list[ContextLine] | tuple[str, ...]) -> str:
     )
 
 
-def shown(said: Turn, *, numbered: bool = False) -> str:
-    """The turn as a prompt shows it."""
-    return turn_line(said, numbered=numbered).shown()
+def day(said: Turn) -> list[ContextLine]:
+    """The turn below its day, as a prompt shows it."""
+    return [ContextLine(body=heading_of(said).shown(with_year=True)), recalled_line(said)]
 
 
-CONTEXT = of(facts=FACTS, long_term=[turn_line(SAID)], short_term=[turn_line(SAID)])
+def shown(said: Turn) -> str:
+    """The same as text."""
+    return "\n".join(line.shown() for line in day(said))
+
+
+CONTEXT = of(facts=FACTS, long_term=day(SAID), short_term=day(SAID))
 WHOLE = of(
     persona=("You are Mia Holm.", "Personality: warm", "Traits: patient", "Profile: A retired …"),
     summary=[
@@ -69,25 +60,23 @@ WHOLE = of(
         ),
         summary_line(SummaryItem(kind="fact", text="Ann lives in Bergen.", first_seq=3, last_seq=3)),
     ],
-    preserved=[turn_line(SAID, numbered=True)],
+    preserved=day(SAID),
     facts=FACTS,
     entities=("- brands: LANEIGE",),
     topic=("I want to see Lisbon", "They plan a trip."),
-    short_term=[turn_line(SAID)],
+    short_term=day(SAID),
     state=STATE,
-    long_term=[turn_line(SAID)],
+    long_term=day(SAID),
 )
 COMPRESSED = of(
     persona=("You are Mia Holm.",),
     state=STATE,
     summary=[summary_line(SummaryItem(kind="fact", text="Ann lives in Bergen.", first_seq=3, last_seq=3))],
-    topics=NOTED[3:],
-    moments=NOTED[:2],
-    course=("fear (turns 1\u20132) → joy (3\u201312)",),
+    moments=NOTED,
+    topics=("- The train to Porto",),
     facts=FACTS,
-    decisions=NOTED[2:3],
-    preserved=[turn_line(SAID, numbered=True)],
-    short_term=[turn_line(SAID, numbered=True)],
+    preserved=day(SAID),
+    short_term=day(SAID),
 )
 
 
@@ -143,8 +132,8 @@ OWN: dict[str, tuple[str, str]] = {
     "known facts": (f"{FACTS[0].body}\n  {FACTS[1].body}\n{CAT}", CAT),
     "of any script": (f"{fact_line(['नाम'], 'x').body}\n{fact_line(['이름', '별명'], 'y').body}\n{CAT}", CAT),
     "the state": ("\n".join((*STATE, CAT)), CAT),
-    "notes with their turns": ("\n".join((*NOTED, CAT)), CAT),
-    "a numbered turn": (f"{shown(turn('I like tea'), numbered=True)}\n\n{CAT}", CAT),
+    "quotes below their day": ("\n".join((*NOTED, "", CAT)), CAT),
+    "a day of the same year": (f"[12 May, another conversation]\nuser: I like tea\n\n{CAT}", CAT),
 }
 THEIRS = (
     "Decided: I move to Oslo.",
@@ -161,6 +150,7 @@ THEIRS = (
     "#include <memory_resource> My cat",
     "- location : Tom",
     "[2026] I like tea",
+    "[3 May] I like tea",
     "I wrote <memory> in C",
     "",
 )
@@ -184,7 +174,7 @@ def test_remembered_text_cannot_get_out_of_its_block(remembered: str, said: str)
     context = of(
         summary=[summary_line(SummaryItem(kind="fact", text=remembered, first_seq=1, last_seq=2))],
         facts=[fact_line(("x",), remembered)],
-        short_term=[turn_line(hostile)],
+        short_term=day(hostile),
     )
     own = own_words(f"{context}\n{said}")
     assert len(own) == len(context) + 1 + len(said)

@@ -17,11 +17,9 @@ from memory_agent.digest.fold import Digest
 from memory_agent.domain import (
     SUMMARY_KINDS,
     TAGS,
-    EmotionSpan,
     Entity,
     EntityCount,
     KeyMoment,
-    Noted,
     Recollection,
     Role,
     SummaryItem,
@@ -33,7 +31,7 @@ from memory_agent.models.tokens import EstimatedTokens
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memory_agent.domain import CompressedContext, Emotion, MemoryContext, Tier
+    from memory_agent.domain import CompressedContext, MemoryContext, Tier
     from memory_agent.ports import TokenCounter
 
 START: Final = datetime(2026, 5, 3, 14, 20, tzinfo=UTC)
@@ -166,6 +164,7 @@ items = st.lists(
         texts,
         importance=st.floats(0, 10),
         participants=st.lists(names, max_size=2).map(tuple),
+        said_at=st.none() | st.just(START),
     ),
     max_size=4,
 )
@@ -202,7 +201,8 @@ def moment(shown: Turn, *, score: float = 8.0, text: str = "") -> KeyMoment:
     return KeyMoment(
         turn_id=shown.id,
         seq=shown.seq,
-        kinds=("decision_made",),
+        who=shown.speaker or shown.role,
+        at=shown.timestamp,
         score=score,
         tokens=shown.tokens,
         text=text,
@@ -214,8 +214,6 @@ def conversations(draw: st.DrawFn) -> Conversation:
     """Anything, with the same turns in several places."""
     said = draw(turns())
     some = st.lists(st.sampled_from(said), unique_by=lambda turn: turn.id) if said else st.just([])
-    feelings: tuple[Emotion, ...] = ("joy", "fear")
-    spans = draw(st.lists(st.sampled_from(feelings), max_size=3))
     topic_ids = draw(st.lists(st.sampled_from("ABCDE"), unique=True))
     digest = Digest(
         through=len(said),
@@ -225,11 +223,6 @@ def conversations(draw: st.DrawFn) -> Conversation:
             moment(turn, score=float(turn.seq % 5), text=draw(texts))
             for turn in sorted(draw(some), key=lambda turn: turn.seq)
         ),
-        course=tuple(
-            EmotionSpan(emotion=emotion, first_seq=i + 1, last_seq=i + 1, peak=0.5)
-            for i, emotion in enumerate(spans)
-        ),
-        decisions=tuple(Noted(seq=i + 1, text=text) for i, text in enumerate(draw(lines))),
         topics=tuple(TopicRanges(topic_id=i, ranges=((1, 2), (5, 5))) for i in topic_ids),
     )
     return Conversation(

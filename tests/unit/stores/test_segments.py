@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import fields, replace
+from datetime import UTC
 from itertools import pairwise
 from typing import Any
 
@@ -14,12 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import (
-    MOMENT_KINDS,
     SUMMARY_KINDS,
     Compression,
-    EmotionSpan,
     KeyMoment,
-    Noted,
     SummaryItem,
     TopicRanges,
 )
@@ -132,13 +130,16 @@ def tuples(of: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.lists(of, max_size=3).map(tuple)
 
 
+times = st.datetimes(timezones=st.just(UTC)).map(
+    lambda at: at.replace(microsecond=at.microsecond // 1000 * 1000, fold=0)
+)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
-    **dict.fromkeys(("text", "turn_id", "topic_id"), texts),
+    **dict.fromkeys(("text", "turn_id", "topic_id", "who"), texts),
     **dict.fromkeys(("seq", "first_seq", "last_seq", "tokens"), seqs),
-    **dict.fromkeys(("score", "peak", "importance"), numbers),
+    **dict.fromkeys(("score", "importance"), numbers),
     "kind": st.sampled_from(SUMMARY_KINDS),
-    "kinds": tuples(st.sampled_from(MOMENT_KINDS)),
-    "emotion": st.sampled_from(["joy", "fear"]),
+    "at": times,
+    "said_at": st.none() | times,
     "code": st.booleans(),
     "participants": tuples(texts),
     "ranges": tuples(st.tuples(seqs, seqs)),
@@ -147,8 +148,6 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 PARTS: dict[str, type[Any]] = {
     "summary": SummaryItem,
     "moments": KeyMoment,
-    "course": EmotionSpan,
-    **dict.fromkeys(("decisions", "traits", "relationship"), Noted),
     "topics": TopicRanges,
 }
 derived: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {"preserved": tuples(texts)} | {
@@ -185,4 +184,4 @@ def test_a_field_that_a_part_gained_gets_its_default() -> None:
     """What was packed before a part had its last field is read with that field's default."""
     packed = json.loads(pack_derived(replace(a_compression([]), **FULL_COMPRESSION)))
     packed["summary"] = [item[:-1] for item in packed["summary"]]
-    assert [item.importance for item in unpack_derived(json.dumps(packed))["summary"]] == [5.0] * 3
+    assert [item.said_at for item in unpack_derived(json.dumps(packed))["summary"]] == [None] * 3

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.domain import Character, ErasedCounts, ExtractionCost, Noted
+from memory_agent.domain import Character, ErasedCounts, ExtractionCost, SummaryItem
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.segments import pack_texts, unpack_texts
 from memory_agent.stores.sqlite import SqliteStore
@@ -152,8 +152,8 @@ async def test_what_was_forgotten_is_not_left_in_the_file(sqlite: SqliteStore, t
     first, second = await stored(sqlite, SCOPE, "the launch code is 4711", "harmless 4711")
     kept = a_scope("eve")
     [hers] = await stored(sqlite, kept, "hers")
-    noted = (Noted(seq=1, text="the code is 4711"),)
-    assert await sqlite.append_compression(a_compression([first, second], decisions=noted))
+    quoted = (SummaryItem(kind="fact", text="the code is 4711", first_seq=1, last_seq=1),)
+    assert await sqlite.append_compression(a_compression([first, second], summary=quoted))
     rows = [a_row(turn.id, speaker="4711", terms={"@codes:4711": 1}) for turn in (first, second)]
     await sqlite.put_search_rows("ada", rows, now=NOW)
     assert len(await sqlite.entity_counts(SCOPE)) == 1

@@ -32,10 +32,9 @@ ASKED = """
 import json, sys
 from datetime import UTC, datetime
 from memory_agent import MemoryConfig
-from memory_agent.text.moments.detect import detect_moments
 from memory_agent.text.patterns import extract_facts
 from memory_agent.text.question import read_question
-from memory_agent.text.sentences import sentences_of
+from memory_agent.text.quotes import quotes_of
 from memory_agent.text.terms import count_terms
 from memory_agent.text.times import time_spans
 now = datetime(2023, 6, 15, tzinfo=UTC)
@@ -46,11 +45,10 @@ json.dump({
     "terms": count_terms("la katoj", "tala"),
     "month": days("Kio okazis dum floruno?"),
     "weekday": days("Kio okazis je lasta lunedo?"),
-    "asks": [sentence.asks for sentence in sentences_of("kio okazis je lunedo")],
     "kinds": sorted(read_question("kiam venis Ana").kinds),
-    "decides": ["decision_made" in detect_moments(text, role="user") for text in ("mi elektis la blua", "mi ne elektis")],
+    "quotes": [quote.text for quote in quotes_of("Mi elektis la bluan. La blua estas bela.")],
     "facts": [[".".join(fact.path), fact.value] for fact in extract_facts("Mia patro Ivo dormas. Mi loĝas en Tarno.")],
-    "english": "decision_made" in detect_moments("I've decided to take the job.", role="user"),
+    "english": [quote.weight for quote in quotes_of("I've decided to take it.")],
 }, sys.stdout)
 """
 SAID = {
@@ -58,11 +56,10 @@ SAID = {
     "terms": {"katoj": 1},
     "month": ["2023-05-01/2023-06-01"],
     "weekday": ["2023-06-12/2023-06-13"],
-    "asks": [True],
     "kinds": ["when"],
-    "decides": [True, False],
+    "quotes": ["Mi elektis la bluan."],
     "facts": [["family.father", "Ivo"], ["location", "Tarno"]],
-    "english": True,
+    "english": [2.5],
 }
 
 
@@ -84,7 +81,7 @@ DRIVER = """
 import io, os, sys, json, traceback
 from pathlib import Path
 import memory_agent.config, memory_agent.text.patterns, memory_agent.text.times, memory_agent.text.question
-import memory_agent.text.moments.detect
+import memory_agent.text.quotes
 asked, cases = json.load(sys.stdin)
 for file, old, new in cases:
     path = Path(f"memory_agent/text/tala/{file}.toml")
@@ -106,11 +103,10 @@ for file, old, new in cases:
 UNCHANGED = ("words", "", "")
 WRONG = {
     ("words", "stop = ", "stop  "): r"tala/words.toml cannot be read: .*line \d+",
-    ("moments", "decision_made", "decision"): r"tala/moments.toml: rule 1: no kind 'decision'; one of: .*decision_made",
-    ("moments", "pattern = 'mi ", "pattern = '(mi "): r"tala/moments.toml: rule 1: pattern is no regular expression: .*",
+    ("facts", "path = ", "paths = "): "tala/facts.toml: fact 1: path is missing",
+    ("facts", "pattern = '", "pattern = '("): r"tala/facts.toml: fact 1: pattern is no regular expression: .*",
     ("facts", "<kin>)", "<kim>)"): "tala/facts.toml: fact 2: pattern names the list <kim>, which is not there; lists: kin",
     ("times", "lunedo = 0", "lunedo = 'x'"): "tala/times.toml: weekdays.lunedo is 'x', which says no such thing",
-    ("moments", "kind = ", "kinds = "): "tala/moments.toml: rule 1: kind is missing",
 }  # fmt: skip
 
 
@@ -172,7 +168,6 @@ OUTSIDE = {
     "text/dictionary.py": "the mark of long vowels, a letter of kana",
     "text/names.py": "letters of scripts, and the vocative after a name in Hangul",
     "text/scripts.py": "particles and syllables of kana: search terms of scripts without spaces",
-    "text/moments/detect.py": "the first and the last syllable of Hangul",
     "text/time_words.py": "ten in Chinese characters, by which numbers above it are written",
     "topics/matching.py": "letters of scripts",
 }

@@ -137,7 +137,6 @@ def test_a_summary_is_the_part_of_the_context_that_sums_up() -> None:
         budget=10,
         summary=(item,),
         topics=(values.KeyTopic(title="Moving", ranges=((1, 4),)),),
-        decisions=(values.Noted(seq=2, text="to Lisbon"),),
         metadata=values.CompressionMetadata(
             original_turns=4,
             compressed_at=4,
@@ -152,7 +151,6 @@ def test_a_summary_is_the_part_of_the_context_that_sums_up() -> None:
     summary = context.SessionSummary.of(whole)
     assert [one.domain() for one in summary.items] == [item]
     assert [one.domain() for one in summary.topics] == list(whole.topics)
-    assert [one.domain() for one in summary.decisions] == list(whole.decisions)
     assert (summary.made_by, summary.through, summary.recorded) == ("extractive:1", 4, True)
     assert json.loads(context.CompressedContext.of(whole).model_dump_json())["metadata"]["tokens_saved"] == 70
 

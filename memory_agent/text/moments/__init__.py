@@ -1,1 +1,0 @@
-"""Moments of a conversation and the feelings in it, found by rules."""

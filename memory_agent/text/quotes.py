@@ -1,0 +1,115 @@
+"""Quotes: whole sentences in which somebody tells something, and how much each tells. Pure, without a model.
+
+What a person says of names, numbers, dates, relatives, decisions, plans and feelings is worth showing again as it was said;
+what it means is left to who reads it. Names are told by capitals, so in scripts without them the other signs speak.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.lazily import lazily
+from memory_agent.text.languages import all_words, plain_any_of
+from memory_agent.text.sentences import sentences_of
+from memory_agent.text.terms import count_terms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent.text.sentences import Sentence
+
+LEAST_TELLING: Final = 2.0
+"""The weight of a sentence worth quoting: a name or number beside one's own words, something of a life, or something settled."""
+# What one sign of each kind adds, and how many signs count.
+_NAME, _NAMES = 1.5, 3
+_NUMBER, _NUMBERS = 1.5, 2
+_LIFE: Final = 2.0
+"""Relations and roles in life, and what one is allergic to."""
+_SETTLED: Final = 2.0
+"""A decision or a plan."""
+_FELT: Final = 1.0
+"""A feeling of the speaker's own; alone it tells too little, unless somebody takes it up."""
+_OTHERS: Final = 0.5
+"""What a sentence is multiplied by in a turn of which none is about its speaker: mostly pasted, or about the world."""
+_OWN_WORDS: Final = 0.5
+_PICKED_UP: Final = 1.0
+_CALL_WORDS: Final = 3
+"""So few words that are not one's own tell nothing: "Thanks, Caroline!", "Nice job!"."""
+_TERMS_PICKED_UP: Final = 2
+_SAME_TERMS: Final = 0.8
+
+_NAMED: Final = lazily(re.compile, r"(?<![.!?\"“(])\s([A-Z][a-zà-ÿ]+|[A-Z]{2,})\b(?!')")
+# Who is called, and named for that alone: "Hey Mel, …", "…, Caroline!".
+_CALLED: Final = lazily(re.compile, r"(?:^(?:\w+,?\s){0,2}|,\s)[A-Z][a-zà-ÿ]+(?=[,!?]|\.?$)")
+_NUMERAL: Final = lazily(re.compile, r"\d[\d.,:/-]*")
+_TELLING: Final = plain_any_of("words", "telling")
+_OWN: Final = plain_any_of("words", "self_told")
+_DECIDES, _PLANS, _FEELS = (plain_any_of("words", f"settled.{key}") for key in ("decides", "plans", "feels"))
+_COURTESY: Final = plain_any_of("words", "courtesy")
+_DATE: Final = plain_any_of("times", "signs.date")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quote:
+    """A whole sentence as it was said; `weight`: how much it tells, above 0, mostly up to 10."""
+
+    text: str
+    weight: float
+
+
+# A turn is rated when it is analysed, and again when it is summed up.
+@lru_cache(maxsize=256)
+def quotes_of(text: str) -> tuple[Quote, ...]:
+    """Every sentence of a turn in which its speaker tells something, in their order.
+
+    >>> [quote.text for quote in quotes_of("Hi Mel! My sister Ines moved to Porto. Can you write to her?")]
+    ['My sister Ines moved to Porto.']
+    """
+    sentences = sentences_of(text)
+    personal = any(_OWN.search(sentence.low) for sentence in sentences)
+    rated = ((sentence, _weight(sentence, personal=personal)) for sentence in sentences)
+    return tuple(
+        Quote(text=" ".join(sentence.text.split()), weight=weight) for sentence, weight in rated if weight > 0
+    )
+
+
+def picked_up(quote: Quote, answers: Sequence[frozenset[str]]) -> Quote:
+    """The quote, weightier if one of the `answers` (their terms) takes up two of its words."""
+    terms = terms_of(quote.text)
+    if not any(len(terms & answer) >= _TERMS_PICKED_UP for answer in answers):
+        return quote
+    return Quote(text=quote.text, weight=quote.weight + _PICKED_UP)
+
+
+def terms_of(text: str) -> frozenset[str]:
+    """The words of a text that a search would look for."""
+    return frozenset(count_terms(text))
+
+
+def says_again(terms: frozenset[str], said: Sequence[frozenset[str]]) -> bool:
+    """True if nearly all of the `terms` of a sentence are in one that was `said`, its numbers among them."""
+    numbers = {term for term in terms if any(map(str.isdecimal, term))}
+    return any(len(terms & other) >= _SAME_TERMS * len(terms) and numbers <= other for other in said)
+
+
+def _weight(sentence: Sentence, *, personal: bool) -> float:
+    """`personal`: somebody speaks of themselves in the turn, in this sentence or another."""
+    text, low, words = sentence.text, sentence.low, sentence.words
+    own = _OWN.search(low)
+    numbers = len(_NUMERAL.findall(text)) + len(words & all_words("words", "counts"))
+    numbers += len(set(_DATE.findall(low)))
+    calls = not own and not numbers and 0 < len(words) <= _CALL_WORDS
+    if calls or _COURTESY.match(low) or (sentence.asks and (own is None or own.start())):
+        return 0.0
+    weight = _NUMBER * min(numbers, _NUMBERS)
+    of_life = _TELLING.search(low) is not None
+    most = _NAMES if own or of_life else 1  # of the world, which is full of names, one is enough
+    weight += _NAME * min(len(_NAMED.findall(f". {_CALLED.sub(' ', text)}")), most)
+    if words and not personal and not of_life:
+        return weight * _OTHERS
+    weight += _SETTLED * bool(_DECIDES.search(low) or _PLANS.search(low)) + _FELT * bool(_FEELS.search(low))
+    weight += _LIFE * of_life
+    return weight + _OWN_WORDS if weight and personal else weight

@@ -1,0 +1,130 @@
+"""What compression and prompts said of real conversations that was wrong, without a language model."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent.domain import Role, TurnInput
+from memory_agent.testing import FixedClock
+from tests.integration.conversations import START, opened
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from memory_agent import MemoryAgent
+    from memory_agent.domain import CompressedContext
+
+OPEN_MIC = (
+    "Hi Miku!", "Hi! What's new?", "I started to play the guitar in March.", "Oh nice! Which songs?",
+    "Mostly folk. There's an open mic at the Blue Door on Friday.", "Will you play?", "I think so. I'm so nervous though.",
+    "Two songs are enough.", "My hands shake when people look.", "Play for one friend first.", "My sister Lena could listen.",
+    "Good idea.", "She says I rush.", "Then tap your foot.", "I'll try that tonight.", "Tell me how it goes.",
+    "We decided on two songs.", "Which ones?", "Landslide, and one of mine.", "Lovely. Thanks for telling me.",
+)  # fmt: skip
+JOB = (
+    "I lost my job today.",
+    "I'm so sorry. What happened?",
+    "They closed the whole office in Leeds.",
+    "That's hard.",
+)
+LETTER = """Could you make this warmer?
+
+Dear book club,
+I had to miss the meeting on December 5. My sister Ines was ill."""
+PLAN = """### 3 Applicability outside of the European Union
+**Example Social Media Post**
+Day 8-10:
+- Visit Porto on 12 May with Ines
+250: Path 1:
+```python
+app = Flask(__name__)
+```
+#### Error Handling
+I booked 3 nights in Lisbon for 240 euros."""
+STALE = (
+    "I'm so scared of the exam!", "You will do fine.", "I put the book down and went out to the garden.", "Good.",
+    "I'm scared of nothing.", "Fine.", "In high school I used to play this mobile game and my friends did too.", "Fun.",
+    "Let's do it!", "Yes.", "I'm so proud of you.", "Thank you.",
+)  # fmt: skip
+
+
+def turns(texts: Sequence[str]) -> list[TurnInput]:
+    """A user's and an assistant's turns by turns."""
+    roles: tuple[Role, Role] = ("user", "assistant")
+    return [
+        TurnInput(role=roles[i % 2], content=text, timestamp=START + timedelta(minutes=i))
+        for i, text in enumerate(texts)
+    ]
+
+
+@pytest.fixture
+async def memory(embedded_settings: dict[str, Any]) -> AsyncIterator[MemoryAgent]:
+    quiet = {"enable_fact_extraction": False, "enable_topics": False}
+    async with opened(
+        {**embedded_settings, **quiet}, clock=FixedClock(START + timedelta(days=60))
+    ) as service:
+        yield service.agent("ann", "chat")
+
+
+def shown(context: CompressedContext) -> list[str]:
+    return [line.body for block in context.blocks for line in block.lines if line.role is not None]
+
+
+@pytest.mark.parametrize("talk", [OPEN_MIC, JOB], ids=["guitar", "job"])
+async def test_a_short_conversation_is_shown_whole_and_nothing_is_recorded(
+    memory: MemoryAgent, talk: tuple[str, ...]
+) -> None:
+    """In order, with who said it, under the day; it costs what the turns cost."""
+    await memory.add_turns(turns(talk))
+    context = await memory.compress()
+    assert shown(context) == list(talk)
+    assert context.part("short_term").startswith(f"[{START:%Y-%m-%d} UTC]\nuser: {talk[0]}\nassistant: ")
+    assert context.metadata.tokens_saved == 0
+    assert (await memory.compressions(), context.summary, context.metadata.made_by) == ([], (), None)
+    assert [message["content"] for message in context.to_messages()] == list(talk)
+
+
+async def test_a_longer_conversation_costs_less_and_less_and_the_last_ten_turns_are_there(
+    memory: MemoryAgent,
+) -> None:
+    """Never more than its turns, from 60 turns on less than half; of long turns beginning and end."""
+    texts = [f"My train {i} to Porto leaves at {i % 24}:30, so I have to be early." for i in range(100)]
+    texts[98] = f"I begin here. {'So it goes on and on. ' * 200}I end here."
+    await memory.add_turns(turns(texts))
+    for length in (30, 40, 60, 98, 99, 100):
+        context = await memory.session_context(through=length)
+        whole = sum(turn.tokens for turn in (await memory.history(limit=length)).turns)
+        assert context.metadata.tokens_before == whole
+        assert context.tokens <= whole * (0.5 if length >= 60 else 1)
+        assert [turn.seq for turn in context.recent] == list(range(length - 9, length + 1))
+        if length < 99:
+            assert shown(context)[-10:] == texts[length - 10 : length]
+    cut = shown(context)[-2]
+    assert cut.startswith("I begin here.")
+    assert cut.endswith("I end here.")
+
+
+async def test_summaries_quote_what_users_say_and_nothing_they_paste(memory: MemoryAgent) -> None:
+    """No heading, list, code or letter, nobody's draft, and whole sentences under their day."""
+    talk = [LETTER, PLAN, "I prefer SQLAlchemy 3.1.0, because my team at Harwick knows it.", PLAN]
+    await memory.add_turns(turns([*talk, *(f"ok {i}" for i in range(96))]))
+    context = await memory.compress()
+    assert context.part("summary") == f"[{START:%Y-%m-%d} UTC]\nuser: {talk[2]}"
+    prompt = str(await memory.fetch_memory("What now?", preset="chat"))
+    assert f"[{START:%Y-%m-%d} UTC]\nuser: {talk[2]}" in prompt
+    assert context.part("moments").count("\n") <= 2  # the line of code, with who wrote it and when
+
+
+async def test_nothing_is_guessed_of_moods_decisions_or_friendship(memory: MemoryAgent) -> None:
+    """What was felt 60 days ago, what only looks like a decision, whose "I" it is: the turns say it, no line does."""
+    await memory.add_turns(turns([*STALE, *(f"ok {i}" for i in range(58))]))
+    await memory.settle(timeout=60)
+    await memory.compress()
+    for context in (await memory.fetch_memory("How are you?"), await memory.session_context()):
+        text = str(context)
+        assert (context.reminder, context.summary) == ("", ())
+        for guess in ("mood", "fear", "sadness", "Decided", "Between you", "You have shown"):
+            assert guess not in text
