@@ -44,7 +44,12 @@ MONTHS: Final = (
     *("August", "September", "October", "November", "December"),
 )
 """As headings of prompts name them."""
-_HEAD: Final = rf"\[(?=\s*+\d{{1,2}}\s++(?:{'|'.join(MONTHS).casefold()})\b[^\]\n]{{0,60}}+\])"
+_HEAD: Final = (
+    r"\[(?=\s*+(?:turn\s*+\d++\s*+,\s*+)?+\d{4}-\d\d-\d\d(?:\s++\d\d:\d\d)?+\s++utc\s*+"
+    r"(?:\]|,\s*+(?:user|assistant|system|tool)\b)"
+    rf"|\s*+\d{{1,2}}\s++(?:{'|'.join(MONTHS).casefold()})\b[^\]\n]{{0,60}}+\])"
+)
+"""Of a turn with its time, as logs have it, and of a day, as our prompts have it."""
 
 
 class _Folds(dict[int, str]):
