@@ -113,8 +113,8 @@ def _object(text: str) -> str | None:
     if words[-1] in _DANGLING or words[0] in _NO_START:
         return None
     contextual = _TASTES["contextual"].search(_TASTES["company"].sub("", value))
-    special = words[0] == "the" and not _TASTES["general_the"].match(value)
-    return None if contextual or special else value
+    unclear = _TASTES["unclear"].search(value) and not _TASTES["general_the"].match(value)
+    return None if contextual or unclear else value
 
 
 def _without_half_clause(value: str) -> str:
