@@ -159,7 +159,8 @@ def _places(sentence: Sentence) -> Iterator[StatedFact]:
     for pattern in (_PERSON["place"], _PERSON["low_place"]):
         for match in statements(pattern, sentence):
             place, said = match["place"].rstrip(".,'"), match.groupdict()
-            if _NO_PLACE & set(regex.split(r"[ ,]+", place)) or len(place) > MAX_VALUE_CHARS:
+            product = _NO_PLACE & set(regex.split(r"[ ,]+", place)) or regex.search(r"\p{Ll}{3}\p{Lu}", place)
+            if product or len(place) > MAX_VALUE_CHARS:  # "we moved to TypeScript"
                 continue
             if said.get("origin"):
                 yield stated(sentence, match, "origin", place, 0.85)
