@@ -1,7 +1,7 @@
 """How precise the pattern extractor is: `python -m benchmarks.facts [--data FOLDER] [--show | --judge]`.
 
-Runs `extract_facts` over every turn of a person in the recall sets (in LoCoMo both speakers are people, in LongMemEval
-the user is) and prints how many turns state a fact, and for each kind how many facts were found and which share of them
+Runs `extract_facts` over every turn of a person in the recall sets (in LoCoMo and REALTALK both speakers are
+people, in BEAM and LongMemEval the user is) and prints how many turns state a fact, and for each kind how many facts were found and which share of them
 is right. What is right was judged by reading: `facts_judged.jsonl` holds the corpus, the turn's id, the operation, the
 path, a short hash of the value and the verdict, and no word of the conversations, whose licence forbids to ship them.
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import StatedFact
 
-SETS: Final = ("locomo-dev", "longmemeval-dev")
+SETS: Final = ("locomo-dev", "realtalk-dev", "beam-dev", "longmemeval-dev")
 JUDGED: Final = Path(__file__).with_name("facts_judged.jsonl")
 Key = tuple[str, str, str, str, str]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from memory_agent.text.tables import Table
 
-EXTRACTOR_VERSION: Final = "2"
+EXTRACTOR_VERSION: Final = "3"
 """Changes with the rules, for the record of what extracted a fact."""
 MAX_TEXT_CHARS: Final = 4_000
 """Longer turns are pasted documents, whose "I" is anybody."""
@@ -73,7 +73,9 @@ class Sentence:
 _NOT_SAID: Final = lazily(
     regex.compile,
     r"```.*?(?:```|\Z)|`[^`\n]{0,400}`|https?://\S+|\[[^\]\[\n]{0,400}\]|^[ \t]*>.*?$"
-    r"|^[ \t]*(?!btw|fyi)[\w .'-]{1,30}:[ \t].*?$"
+    # A speaker's name: a word or three that begin with a capital.
+    r"|^[ \t]*(?!btw|fyi|note|update|ps\b)(?:(?-i:[\p{Lu}\p{Lo}])[\w.'-]{0,20}|user|assistant)"
+    r"(?: (?-i:[\p{Lu}\p{Lo}])[\w.'-]{0,20}| \d+){0,2}:[ \t].*?$"
     r"|\"[^\"]*\"|“[^”“]*”|«[^»«]*»|「[^」「]*」|『[^』『]*』|(?<!\w)['‘][^'’\n]{2,400}['’](?!\w)"
     r"|(?<!\w)\*[^*\n]{1,400}\*(?!\w)",
     regex.DOTALL | regex.MULTILINE | regex.IGNORECASE,

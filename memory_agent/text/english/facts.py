@@ -19,42 +19,52 @@ if TYPE_CHECKING:
     from memory_agent.text.patterns import Op
 
 _TABLE: Final = table("english", "facts")
-_PERSON: Final = _TABLE.patterns("person") | _TABLE.patterns("person", "in_passing", regex.IGNORECASE)
+_PERSON: Final = _TABLE.patterns("person") | _TABLE.patterns(
+    "person", "in_passing moved_long_ago", regex.IGNORECASE
+)
 _LIFE: Final = _TABLE.patterns("life")
 _TIMES: Final = table("english", "times")
 _RELATIONS: Final = {word: name for word, name in table("english", "words").items("kin").items() if name}
 _NO_NAME: Final = _TABLE.words("words.no_name")
+_NO_LOWER_NAME: Final = _TABLE.words("words.no_lower_name")
 _NO_PLACE: Final = _TABLE.words("words.no_place") | {
     name.capitalize() for key in ("months", "weekdays") for name in _TIMES.items(key)
 }
 _NO_COMPANY: Final = _TABLE.words("words.no_company")
 _NOT_A_JOB: Final = _TABLE.words("words.not_a_job")
 _LIKE_ADJECTIVES: Final = _TABLE.words("words.like_adjectives")
+_NO_ALLERGEN: Final = _TABLE.words("words.no_allergen")
 _MODIFIED: Final = lazily(regex.compile, rf"{_TABLE.alternatives('lists.no_modifier')}\b", regex.IGNORECASE)
-_NOT_ALLERGIC: Final = frozenset({"mornings", "bullshit", "work", "people", "monday"})
 
 
 def english_facts(sentences: Sequence[Sentence]) -> Iterator[StatedFact]:
     """The facts that the sentences of one turn state."""
     yield from _introduction(sentences)
     for sentence in sentences:
-        if not sentence.asks and SPEAKER.search(sentence.plain):
-            for rule in (_names, _ages, _occupations, _ended, _places, _family, _pets, _life, *TASTES):
+        if SPEAKER.search(sentence.plain):
+            for rule in (_names, _plain, _occupations, _ended, _places, _family, _pets, _allergies, *TASTES):
                 yield from rule(sentence)
 
 
 # --- name ----------------------------------------------------------------------------------------------------
 def _is_name(name: str) -> bool:
+    """True unless it is a word that people begin with a capital for another reason ("I'm Exhausted", "my sister Wanted")."""
+    described = _PERSON["adjective"].fullmatch(name) and name not in _LIKE_ADJECTIVES
     shouted = len(name) > 3 and name.isupper()
-    return len(name) <= MAX_VALUE_CHARS and _NO_NAME.isdisjoint(name.split()) and not shouted
+    known = not _NO_NAME.isdisjoint(word.capitalize() for word in name.split()) or name in _NO_LOWER_NAME
+    return len(name) <= MAX_VALUE_CHARS and not (described or shouted or known)
 
 
 def _names(sentence: Sentence) -> Iterator[StatedFact]:
-    """ "My name is …", "call me …"."""
-    for match in statements(_PERSON["name"], sentence):
-        if _is_name(match["name"]):
-            changed = match["now"] or match["changed"] or match[0].endswith(" now")
+    """ "My name is …", else "call me …"."""
+    for pattern in (_PERSON["name"], _PERSON["called"]):
+        found = [match for match in statements(pattern, sentence) if _is_name(match["name"])]
+        for match in found:
+            said = match.groupdict()
+            changed = said.get("now") or said.get("changed") or match[0].endswith(" now")
             yield stated(sentence, match, "name", match["name"], 0.95, "update" if changed else "add")
+        if found:
+            return
 
 
 def _introduction(sentences: Sequence[Sentence]) -> Iterator[StatedFact]:
@@ -62,28 +72,33 @@ def _introduction(sentences: Sequence[Sentence]) -> Iterator[StatedFact]:
     for sentence in sentences:
         match = next(statements(_PERSON["introduced"], sentence), None)
         if match is not None:
-            name = match["name"]
-            described = (
-                _PERSON["adjective"].fullmatch(name) and name not in _LIKE_ADJECTIVES
-            )  # "I'm Exhausted."
-            if _is_name(name) and not described:
-                yield stated(sentence, match, "name", name, 0.85)
+            if _is_name(match["name"]):
+                yield stated(sentence, match, "name", match["name"], 0.85)
             return
         if not _PERSON["greeting"].fullmatch(sentence.plain):
             return
 
 
-# --- age, birthday, education --------------------------------------------------------------------------------
-def _ages(sentence: Sentence) -> Iterator[StatedFact]:
+# --- what one pattern says: birthday, education, diet, languages; age --------------------------------------------
+def _plain(sentence: Sentence) -> Iterator[StatedFact]:
+    for path, pattern, confidence in (
+        ("birthday", _PERSON["birthday"], 0.95),
+        ("education", _PERSON["education"], 0.85),
+        ("diet", _LIFE["diet"], 0.9),
+        ("languages", _LIFE["languages"], 0.9),
+    ):
+        for match in statements(pattern, sentence):
+            changed = match.groupdict().get("new") or (path == "diet" and " now" in match[0])
+            for value in match.captures("value"):
+                value = value.lower() if path == "diet" else value
+                yield stated(sentence, match, path, value, confidence, "update" if changed else "add")
     for match in statements(_PERSON["age"], sentence):
         if int(match["age"]) >= 13:
             op: Op = "update" if match["turned"] else "add"
             yield stated(sentence, match, "age", int(match["age"]), 0.85, op)
-    for match in statements(_PERSON["birthday"], sentence):
-        yield stated(sentence, match, "birthday", match["day"], 0.95)
-    for match in statements(_PERSON["degree"], sentence):
-        if len(match["degree"]) <= MAX_VALUE_CHARS:
-            yield stated(sentence, match, "education", match["degree"], 0.85)
+    for match in statements(_LIFE["no_diet"], sentence, past_is_meant=True):
+        if "no longer" in match[0] or "being" in match[0] or _any_more(sentence):
+            yield stated(sentence, match, "diet", None, 0.9, "retract")
 
 
 # --- occupation and employer ---------------------------------------------------------------------------------
@@ -108,6 +123,8 @@ def _occupations(sentence: Sentence) -> Iterator[StatedFact]:
             yield stated(sentence, match, "occupation", title, 0.9 if match["title"] else 0.85, op)
             if (company := _company(match["company"])) and "student" not in title:
                 yield stated(sentence, match, "employer", company, 0.85)
+    for match in statements(_PERSON["teaches"], sentence):
+        yield stated(sentence, match, "occupation", f"{match['subject']} teacher", 0.85)
     for match in statements(_PERSON["changed"], sentence):
         role, job = match["role"], match["job"]
         unclear = _PERSON["no_role"].match(role) if role else _MODIFIED.match(job)
@@ -119,6 +136,8 @@ def _occupations(sentence: Sentence) -> Iterator[StatedFact]:
 
 
 def _ended(sentence: Sentence) -> Iterator[StatedFact]:
+    if sentence.asks:
+        return
     for match in statements(_PERSON["over"], sentence, past_is_meant=True):
         if _PERSON["in_passing"].match(match[0]):
             continue
@@ -137,19 +156,18 @@ def _any_more(sentence: Sentence) -> bool:
 # --- place ---------------------------------------------------------------------------------------------------
 def _places(sentence: Sentence) -> Iterator[StatedFact]:
     """The user's places: lives in, moved to, comes from, no longer lives in."""
-    for match in statements(_PERSON["place"], sentence):
-        place = str(match["place"]).rstrip(".,'")
-        if _NO_PLACE & set(regex.split(r"[ ,]+", place)) or len(place) > MAX_VALUE_CHARS:
-            continue
-        rest = sentence.plain[match.end() :]
-        if match["moved"] and regex.search(r"\b(?:ago|when|before|in (?:19|20)\d\d)\b", rest):
-            continue  # where the user moved long ago need not be home now
-        if match["origin"]:
-            yield stated(sentence, match, "origin", place, 0.85)
-        elif match["moved"]:
-            yield stated(sentence, match, "location", place, 0.85, "update")
-        else:
-            yield stated(sentence, match, "location", place, 0.95)
+    for pattern in (_PERSON["place"], _PERSON["low_place"]):
+        for match in statements(pattern, sentence):
+            place, said = match["place"].rstrip(".,'"), match.groupdict()
+            product = _NO_PLACE & set(regex.split(r"[ ,]+", place)) or regex.search(r"\p{Ll}{3}\p{Lu}", place)
+            if product or len(place) > MAX_VALUE_CHARS:  # "we moved to TypeScript"
+                continue
+            if said.get("origin"):
+                yield stated(sentence, match, "origin", place, 0.85)
+            elif not said.get("moved"):
+                yield stated(sentence, match, "location", place, 0.95)
+            elif not _PERSON["moved_long_ago"].search(sentence.plain, match.end()):
+                yield stated(sentence, match, "location", place, 0.85, "update")
     for match in statements(_PERSON["left"], sentence, past_is_meant=True):
         if not match["negated"] or _any_more(sentence):
             yield stated(sentence, match, "location", None, 0.85, "retract")
@@ -161,16 +179,21 @@ def _family(sentence: Sentence) -> Iterator[StatedFact]:
     beside = (match for match in _LIFE["beside"].finditer(sentence.plain) if _stands_beside(sentence, match))
     named = _LIFE["named"].finditer(sentence.plain)
     for match in (*beside, *named, *statements(_LIFE["having"], sentence)):
-        relation = _RELATIONS.get(match["relation"].lower())
-        if relation and match["name"] not in _NO_NAME and not match["name"].endswith("ing"):
-            yield stated(sentence, match, f"family.{relation}", match["name"], 0.9)
+        word, in_law, _ = match["relation"].lower().partition("-in-law")
+        if relation := _RELATIONS.get(word):
+            path = f"family.{relation}{'_in_law' if in_law else ''}"
+            for name in filter(_is_name, match.captures("name")):
+                yield stated(sentence, match, path, name, 0.9)
 
 
 def _stands_beside(sentence: Sentence, match: regex.Match[str]) -> bool:
     """With a comma it must be an apposition ("my wife, Anna, …"), not a list or an address."""
     rest = sentence.plain[match.end() :]
-    return "," not in match[0] or (
-        rest.startswith(",") and not regex.match(r", (?:and )?(?:my|\p{Lu})", rest)
+    listed = len(match.captures("name")) > 1
+    return (
+        listed
+        or "," not in match[0]
+        or (rest.startswith(",") and not regex.match(r", (?:and )?(?:my|\p{Lu})", rest))
     )
 
 
@@ -178,7 +201,7 @@ def _pets(sentence: Sentence) -> Iterator[StatedFact]:
     """Animals that live with the user: `dog Rex`, or `dog` where the name is not said."""
     for match in (*_LIFE["pet_beside"].finditer(sentence.plain), *statements(_LIFE["pet_having"], sentence)):
         kind, name = match["animal"].lower(), match["name"]
-        if name in _NO_NAME or _LIFE["not_mine"].search(match[0]):
+        if (name and not _is_name(name)) or _LIFE["not_mine"].search(match[0]):
             continue
         if match.groupdict().get("bare") is not None and not _has(match[0]):
             continue
@@ -191,18 +214,10 @@ def _has(clause: str) -> bool:
     return not animal and regex.search(r"(?i:\b(?:have|own|got|adopted|gotten) )", clause) is not None
 
 
-# --- allergies, diet, languages ------------------------------------------------------------------------------
-def _life(sentence: Sentence) -> Iterator[StatedFact]:
-    for match in statements(_LIFE["allergic"], sentence):
+# --- allergies -----------------------------------------------------------------------------------------------
+def _allergies(sentence: Sentence) -> Iterator[StatedFact]:
+    """ "I'm allergic to …"; "my … allergy" is presupposed, whatever else the sentence says."""
+    for match in (*statements(_LIFE["allergic"], sentence), *_LIFE["my_allergy"].finditer(sentence.plain)):
         for item in match.captures("item"):
-            if len(item) <= MAX_VALUE_CHARS and item.lower() not in _NOT_ALLERGIC:
+            if len(item) <= MAX_VALUE_CHARS and item.lower() not in _NO_ALLERGEN:
                 yield stated(sentence, match, "allergies", item, 0.9)
-    for match in statements(_LIFE["diet"], sentence):
-        op: Op = "update" if match["became"] or regex.search(r"\bnow\b", match[0]) else "add"
-        yield stated(sentence, match, "diet", match["diet"].lower(), 0.9, op)
-    for match in statements(_LIFE["no_diet"], sentence, past_is_meant=True):
-        if "no longer" in match[0] or "being" in match[0] or _any_more(sentence):
-            yield stated(sentence, match, "diet", None, 0.9, "retract")
-    for match in statements(_LIFE["speaks"], sentence):
-        for language in match.captures("language"):
-            yield stated(sentence, match, "languages", language, 0.9)

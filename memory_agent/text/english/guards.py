@@ -16,27 +16,29 @@ if TYPE_CHECKING:
     from memory_agent.text.patterns import Sentence
 
 _GUARDS: Final = table("english", "facts").patterns("guards", flags=regex.IGNORECASE)
-SPEAKER: Final = lazily(re.compile, r"\b(?:i|im|my|me)\b", re.IGNORECASE)
+SPEAKER: Final = lazily(re.compile, r"\b(?:i|im|my|me|we|our)\b", re.IGNORECASE)
 """Without one of these words no sentence states anything of its speaker."""
 
 
 def statements(
     pattern: regex.Pattern[str], sentence: Sentence, *, past_is_meant: bool = False
 ) -> Iterator[regex.Match[str]]:
-    """Matches of `pattern` that nothing around them makes somebody else's, conditional or past.
+    """Matches of `pattern` that nothing in their clause makes somebody else's, conditional or past.
 
-    What comes before a match counts, and what follows up to where another statement begins. `past_is_meant`: the
-    pattern itself says that something is over.
+    A question's are taken only where it gives or is given them as a reason: "I live in Oslo, where can I ski?".
+    `past_is_meant`: the pattern itself says that something is over.
     """
     plain = sentence.plain
-    if sentence.asks or (not past_is_meant and _GUARDS["taken_back"].search(plain)):
-        return
     for match in pattern.finditer(plain):
+        joints = _GUARDS["last_statement"].finditer(plain, 0, match.end())
+        before = max((joint.end() for joint in joints if joint.start() <= match.start() + 1), default=0)
         after = _GUARDS["next_statement"].search(plain, max(match.end() - 1, 0))
-        scope = plain[: after.start() if after else len(plain)]
-        clause = max(
-            plain.rfind(joint, 0, match.start()) + 1 for joint in (", and ", ", but ", ", so ", " - ")
+        end = after.start() if after else len(plain)
+        asked = sentence.asks and not (
+            _GUARDS["asked_before"].search(plain, 0, match.start())
+            or _GUARDS["then_asks"].search(plain, match.end())
         )
-        subordinate = _GUARDS["subordinate"].search(plain, clause, match.start())
-        if not subordinate and not _GUARDS["doubt"].search(scope):
+        if asked or _GUARDS["doubt"].search(plain, min(before, match.start()), match.start()):
+            continue
+        if past_is_meant or not _GUARDS["undone"].search(plain, match.start(), end):
             yield match

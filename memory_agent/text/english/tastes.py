@@ -22,8 +22,8 @@ _TASTES: Final = _TABLE.patterns("tastes") | _TABLE.patterns(
     "tastes", "compared since any_more object_end contextual gerund no_subject", regex.IGNORECASE
 )
 _LIKES, _DISLIKES = "preferences.likes", "preferences.dislikes"
-_NO_START, _BEFORE_ADJECTIVE, _DANGLING = (
-    _TABLE.words(f"words.{key}") for key in ("no_start", "before_adjective", "dangling")
+_NO_START, _BEFORE_ADJECTIVE, _DANGLING, _SHORT_NOUNS = (
+    _TABLE.words(f"words.{key}") for key in ("no_start", "before_adjective", "dangling", "short_nouns")
 )
 _OCCASION_NAME: Final = {
     "working out": "workout", "to work out": "workout", "work out": "workout", "gym session": "workout",
@@ -43,7 +43,8 @@ def _tastes(sentence: Sentence) -> Iterator[StatedFact]:
             said = compared["object"]
         path = _DISLIKES if match["dislikes"] else _LIKES
         for value in _elements(said):
-            yield stated(sentence, _span(sentence, match, value), path, value, 0.8)
+            if len(value) > 3 or value.lower() in _SHORT_NOUNS:
+                yield stated(sentence, _span(sentence, match, value), path, value, 0.8)
 
 
 def _no_more(sentence: Sentence) -> Iterator[StatedFact]:
@@ -106,15 +107,15 @@ def _object(text: str) -> str | None:
     active = _TASTES["active"].match(value)
     value = _without_half_clause(str(active[1]) if active else value)
     words = value.lower().split()
-    if not words or len(words) > MAX_VALUE_WORDS or not 2 <= len(value) <= MAX_VALUE_CHARS:
+    if not words or len(words) > MAX_VALUE_WORDS or len(value) > MAX_VALUE_CHARS:
         return None
     if end and end[0] == "," and len(words) > 1 and words[-2] in _BEFORE_ADJECTIVE:
         return None  # "a safe, inviting place"
     if words[-1] in _DANGLING or words[0] in _NO_START:
         return None
     contextual = _TASTES["contextual"].search(_TASTES["company"].sub("", value))
-    special = words[0] == "the" and not _TASTES["general_the"].match(value)
-    return None if contextual or special else value
+    unclear = _TASTES["unclear"].search(value) and not _TASTES["general_the"].match(value)
+    return None if contextual or unclear else value
 
 
 def _without_half_clause(value: str) -> str:

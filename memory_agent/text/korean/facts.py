@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
-from memory_agent.text.korean.grammar import Speaker, fits, since_now
+from memory_agent.text.korean.grammar import Speaker, fits, noun_phrase, since_now
 from memory_agent.text.korean.tastes import life, tastes
 from memory_agent.text.patterns import stated
 from memory_agent.text.tables import table
@@ -23,6 +23,7 @@ _JOBS, _NO_TITLE_START, _PLACES, _NO_PLACE, _COMPANIES, _NO_NAME = (
     _TABLE.words(f"words.{key}")
     for key in ("jobs", "no_title_start", "places", "no_place", "companies", "no_name")
 )
+_NO_HOME: Final = tuple(_TABLE.words("words.no_home"))
 _NO_NAME_ENDING: Final = "팀띠대생직파형족교과구시층쪽증병팬맘녀남째년월일명도반급님꾼들살용편적"
 _OURS: Final = frozenset({"우리", "저희"})
 _NATIVE_TENS: Final = {"스물": 20, "스무": 20, "서른": 30, "마흔": 40, "쉰": 50, "예순": 60, "일흔": 70, "여든": 80, "아흔": 90}  # fmt: skip
@@ -46,7 +47,7 @@ def _names(sentence: Sentence, speaker: Speaker) -> Iterator[StatedFact]:
             name = match["name"]
             if name in _NO_NAME or name in _JOBS or name in _PLACES or not fits(name, match["is"]):
                 continue
-            if rule == "my_name" and match["subject"] in _OURS:
+            if rule == "my_name" and match.groupdict().get("subject") in _OURS:
                 continue
             if rule == "i_am" and (name[-1] in _NO_NAME_ENDING or match["is"] == "에요"):
                 continue  # some 3-syllable nouns begin like a surname; few of them end like a given name
@@ -129,12 +130,21 @@ def _is_place(name: str) -> bool:
     return towns and not regex.search(r"택시|친구|동네|출구|입구", name)
 
 
+def _is_home(name: str) -> bool:
+    """True for any noun in "… 에 살아요" but a flat, a village, a floor, and what is near to something."""
+    return " " not in name and len(name) > 1 and noun_phrase(name) and not name.endswith(_NO_HOME)
+
+
 def _places(sentence: Sentence, speaker: Speaker) -> Iterator[StatedFact]:
     for match in speaker.claims(_RULES["lives"], sentence):
-        if _is_place(match["place"]):
+        if _is_place(match["place"]) or (match["in"] and _is_home(match["place"])):
+            yield stated(sentence, match, "location", match["place"], 0.9)
+    for match in speaker.claims(_RULES["home"], sentence):
+        if _is_place(match["place"]) and fits(match["place"], match["is"]):
             yield stated(sentence, match, "location", match["place"], 0.9)
     for match in speaker.claims(_RULES["moved"], sentence):
-        if _is_place(match["place"]) and not _RULES["long_ago"].search(sentence.plain):
+        somewhere = _is_place(match["place"]) or _is_home(match["place"])
+        if somewhere and not _RULES["long_ago"].search(sentence.plain):
             yield stated(sentence, match, "location", match["place"], 0.85, "update")
     for match in speaker.claims(_RULES["from"], sentence):
         if _is_place(match["place"]) and match["subject"] not in _OURS:

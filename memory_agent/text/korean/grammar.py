@@ -35,10 +35,12 @@ class Speaker:
         self, pattern: regex.Pattern[str], sentence: Sentence, *, past_is_meant: bool = False
     ) -> Iterator[regex.Match[str]]:
         """Matches of `pattern` that are the speaker's own and stated as a fact."""
-        if sentence.asks or (_GRAMMAR["somebodys"].search(sentence.plain) and not past_is_meant):
+        if _GRAMMAR["somebodys"].search(sentence.plain) and not past_is_meant:
             return
         # Overlapped: what does not fit from the sentence's beginning may from its second clause.
         for match in pattern.finditer(sentence.plain, overlapped=True):
+            if asked(sentence, match):
+                continue
             groups = match.groupdict()
             # Without a subject and a polite ending it may as well be a question.
             if not groups.get("subject") and (
@@ -47,8 +49,21 @@ class Speaker:
                 or _GRAMMAR["topic"].search(sentence.plain[: match.start()])
             ):
                 continue
-            if not _GRAMMAR["doubt"].search(sentence.plain, 0, min(len(sentence.plain), match.end() + 10)):
+            if not doubtful(sentence, match):
                 yield match
+
+
+def asked(sentence: Sentence, match: regex.Match[str]) -> bool:
+    """True if a match belongs to what a question asks, not to a clause that leads to it."""
+    leads = match.end() < len(sentence.plain) and _GRAMMAR["connects"].search(match[0])
+    return sentence.asks and not leads
+
+
+def doubtful(sentence: Sentence, match: regex.Match[str]) -> bool:
+    """True if the clause of a match supposes, wishes or reports what it says."""
+    ends = _GRAMMAR["clause_end"].finditer(sentence.plain, 0, match.start() + 1)
+    began = max((end.end() for end in ends), default=0)
+    return _GRAMMAR["doubt"].search(sentence.plain, min(began, match.start()), match.end() + 10) is not None
 
 
 def since_now(match: regex.Match[str]) -> Op:
@@ -58,11 +73,14 @@ def since_now(match: regex.Match[str]) -> Op:
 
 # --- words ---------------------------------------------------------------------------------------------------
 ENDS_LIKE_SUBJECT: Final = _TABLE.words("words.ends_like_subject")
+_NAME_SYLLABLES, _NO_GIVEN = _TABLE.words("words.name_syllables"), _TABLE.words("words.no_given")
 _OF_NOUNS: Final = _TABLE.words("words.of_nouns")
 _AFTER_CONSONANT: Final = frozenset(
     {"을", "이", "은", "과", "이랑", "이라고", "이라는", "이에요", "이예요", "이야"}
 )
-_AFTER_VOWEL: Final = frozenset({"를", "가", "는", "와", "랑", "라고", "라는", "예요", "에요", "야"})
+_AFTER_VOWEL: Final = frozenset(
+    {"를", "가", "는", "와", "랑", "라고", "라는", "예요", "에요", "야", "라서", "라", "고", "거든요"}
+)
 _MOST_WORDS, _MOST_CHARS = 4, 40
 
 
@@ -90,6 +108,13 @@ def fits(word: str, ending: str) -> bool:
         return True
     consonant = (ord(word[-1]) - ord("가")) % 28 != 0
     return ending not in (_AFTER_VOWEL if consonant else _AFTER_CONSONANT)
+
+
+def given_name(name: str, *, marked: bool) -> bool:
+    """True if a noun beside a relative is surely a name. `marked`: it has the 이 that names take after a consonant."""
+    if marked:
+        return len(name) == 2 and not fits(name, "가")
+    return len(name) == 2 and set(name) <= _NAME_SYLLABLES and name not in _NO_GIVEN
 
 
 def listed(text: str) -> list[str]:

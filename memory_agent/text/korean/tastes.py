@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
-from memory_agent.text.korean.grammar import ENDS_LIKE_SUBJECT, Speaker, fits, listed, noun_phrase, since_now
+from memory_agent.text.korean.grammar import (
+    ENDS_LIKE_SUBJECT,
+    Speaker,
+    asked,
+    doubtful,
+    fits,
+    given_name,
+    listed,
+    noun_phrase,
+    since_now,
+)
 from memory_agent.text.patterns import stated
 from memory_agent.text.tables import table
 
@@ -131,15 +141,11 @@ def life(sentence: Sentence, speaker: Speaker) -> Iterator[StatedFact]:
     for match in speaker.claims(_TASTES["pet_name"], sentence):
         if fits(match["name"], match["is"]) and match["name"] not in {"비밀", "뭐", "아직"}:
             yield stated(sentence, match, "pets", f"{match['animal']} {match['name']}", 0.9)
-    for match in speaker.claims(_TASTES["relative"], sentence):
-        relation, name = _RELATIONS.get(match["relation"]), match["name"]
-        if relation and fits(name, match["is"]) and name not in {"비밀", "무엇", "아직"}:
-            yield stated(sentence, match, f"family.{relation}", name, 0.9)
+    yield from _family(sentence)
     for match in speaker.claims(_TASTES["allergy"], sentence):
-        items = listed(match["thing"])
-        if all(noun_phrase(item) and not _NO_ALLERGEN & set(item.split()) for item in items):
-            for item in items:
-                yield stated(sentence, match, "allergies", regex.sub(r"(?<=\p{L})에$", "", item), 0.9)
+        for item in listed(match["thing"]):
+            if not _NO_ALLERGEN & set(item.split()):
+                yield stated(sentence, match, "allergies", item, 0.9)
     for match in speaker.claims(_TASTES["diet"], sentence):
         yield stated(sentence, match, "diet", match["diet"], 0.9, since_now(match))
     for match in speaker.claims(_TASTES["no_diet"], sentence, past_is_meant=True):
@@ -149,3 +155,18 @@ def life(sentence: Sentence, speaker: Speaker) -> Iterator[StatedFact]:
         if match["subject"] not in {"우리", "저희"}:
             for language in match.captures("language"):
                 yield stated(sentence, match, "languages", language, 0.85)
+
+
+def _family(sentence: Sentence) -> Iterator[StatedFact]:
+    """ "제 딸 이름은 …", "우리 아들 민준이가 …": relatives are the speaker's unless it is said whose they are."""
+    if _TASTES["strangers"].search(sentence.plain):
+        return
+    for match in _TASTES["relative"].finditer(sentence.plain):
+        relation, name = _RELATIONS.get(match["relation"]), match["name"]
+        unclear = asked(sentence, match) or doubtful(sentence, match) or name in {"비밀", "무엇", "아직"}
+        if relation and fits(name, match["is"]) and not unclear:
+            yield stated(sentence, match, f"family.{relation}", name, 0.9)
+    for match in _TASTES["beside"].finditer(sentence.plain):
+        relation = _RELATIONS.get(match["relation"])
+        if relation and given_name(match["name"], marked=match["is"] is not None):
+            yield stated(sentence, match, f"family.{relation}", match["name"], 0.85)

@@ -51,6 +51,19 @@ def test_what_is_stated_about_oneself_is_found_and_doubt_is_silence(language: st
     assert [text for text in table["silent"] if extract_facts(text)] == []
 
 
+def test_what_must_never_be_missed_is_found_alone_and_among_other_things_and_nothing_is_made_up() -> None:
+    """Allergies, names, homes, jobs and relatives said plainly in the first person; near misses say nothing."""
+    table = examples("text/patterns/plain.toml")
+    rows = [[text, sorted(map(tuple, facts))] for text, *facts in (*table["english"], *table["korean"])]
+
+    def said(text: str) -> list[tuple[object, ...]]:
+        paths = {path for row, facts in rows if row == text for path, _ in facts}
+        return sorted(told(fact)[1:] for fact in extract_facts(text) if ".".join(fact.path) in paths)
+
+    assert misses(rows, said) == []
+    assert [(text, found) for text in table["traps"] if (found := list(map(told, extract_facts(text))))] == []
+
+
 def told(fact: StatedFact) -> tuple[object, ...]:
     """Operation, path and value, where there is one."""
     return (fact.op, ".".join(fact.path), *([] if fact.value is None else [fact.value]))
