@@ -112,8 +112,8 @@ def test_a_callers_importance_and_code_make_moments() -> None:
         turn(1, "ok"),
         dataclasses.replace(turn(2, "ok"), importance=0.9),
         turn(3, "```py\nprint(1)\n```", role="assistant"),
-        turn(4, "Down by the lake with Caroline and Melanie, 12 days."),
-        turn(5, "Down by the lake with Caroline and Melanie, 12 days.", role="assistant"),
+        turn(4, "I was by the lake with Caroline and Melanie, 12 days."),
+        turn(5, "I was by the lake with Caroline and Melanie, 12 days.", role="assistant"),
     ]
     digest = fold(Digest(), analysed(turns))
     found = {m.seq: m.code for m in digest.moments}
