@@ -161,8 +161,11 @@ async def test_killed_while_compressing(nursery: Nursery, database: Database) ->
     await kill(nursery, database, job, check, least=10)
 
 
-async def test_a_compression_does_not_follow_one_that_was_made_anew(database: Database) -> None:
+async def test_a_compression_does_not_follow_one_that_was_made_anew(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Made of a compression with forgotten words, it is not stored behind the one that replaced that and goes as far."""
+    monkeypatch.setattr("memory_agent.context.conversation.LEAST_TOKENS", 0)  # else it is shown whole
     await fill(database, compressed=False)
     at_once = {**database.settings, "run_worker": False, "compress_every_turns": 1_000}
     async with opened(at_once) as service:
