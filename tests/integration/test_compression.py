@@ -149,7 +149,7 @@ async def test_before_the_first_compression_the_summary_is_an_extract(settings: 
             "My sister number 1 is called Mia1 and lives in Bergen.",
             "We have decided to take train 1 to Porto.",
         ]
-        assert f"[{START:%Y-%m-%d} UTC]\nuser: My sister number 1 " in now.part("summary")
+        assert "[1 March 2026]\nuser: We have decided to take train 1 " in now.part("summary")
         metadata = now.metadata
         assert (metadata.made_by, metadata.summary_through) == ("extractive:quotes-1", 40)
         assert (metadata.number, metadata.compressed_at, await memory.compressions()) == (0, 0, [])

@@ -288,7 +288,8 @@ async def test_a_context_that_is_said_back_adds_no_facts(
         for number in range(3):
             question = f"What should I do on day {number}?"
             context = await memory.session_context() if compressed else await memory.fetch_memory(question)
-            assert ("They sell the boat." in str(context)) == compressed  # the conversation itself is shown
+            if compressed:  # else the conversation itself is shown
+                assert "They sell the boat." in str(context)
             assert "You are Mia Holm." in str(context)
             given = ECHOES[echo](str(context))
             await memory.update_memory(f"{given}\n\n{question}", f"{given}\n\nReally?")
