@@ -75,18 +75,20 @@ def recalled_heading(turn: Turn) -> str:
     return f"[{turn.timestamp:%Y-%m-%d} UTC]"
 
 
-def recalled_line(turn: Turn, answers: Turn | None = None) -> ContextLine:
+def recalled_line(turn: Turn, answers: Turn | None = None, replaced: Turn | None = None) -> ContextLine:
     """A turn below its `recalled_heading`: `Ann: …`, or `user: …` of a turn without a speaker.
 
     `answers`: the turn before one that says little by itself, of which the end is quoted:
-    `Ann (to “Do you have a dog?”): Yes, two.`
+    `Ann (to “Do you have a dog?”): Yes, two.` `replaced`: the turn that replaces this one, of which the day is told:
+    `Ann (replaced on 2026-05-12): It's on Monday.`
     """
     who = name_of(turn.speaker) or turn.role
     if turn.speaker and turn.role != "user":
         who = f"{turn.role} {who}"
     quoted = "" if answers is None else f" (to “{_end_of(answers.content)}”)"
+    holds = "" if replaced is None else f" (replaced on {replaced.timestamp:%Y-%m-%d})"
     return ContextLine(
-        head=f"{who}{quoted}: ",
+        head=f"{who}{quoted}{holds}: ",
         # An empty line would end what the echo guard takes for memory's, and tell nothing.
         body=_EMPTY_LINES.sub("\n", as_data(turn.content)),
         role=turn.role,

@@ -79,6 +79,12 @@ class TurnOrder:
         mask: NDArray[np.bool_] = np.array(self._thread, dtype=np.int32) == self._threads.get(thread_id, -1)
         return mask
 
+    def later(self, thread_id: str, seq: int) -> NDArray[np.bool_]:
+        """Boolean mask of the rows behind `seq` in the thread, shape (n,)."""
+        in_thread = np.array(self._thread) == self._threads.get(thread_id, -1)
+        mask: NDArray[np.bool_] = in_thread & (np.array(self._seq) > seq)
+        return mask
+
     def _link(self) -> None:
         """Links of all rows, by thread and `seq`."""
         thread, session = np.array(self._thread), np.array(self._session)

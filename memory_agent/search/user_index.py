@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from memory_agent.domain import Entity
+from memory_agent.domain import Entity, TurnFeatures
 from memory_agent.search.entities import EntityTally
 from memory_agent.search.neighbours import TurnOrder
 from memory_agent.search.postings import Postings
-from memory_agent.search.vectors import Vectors
+from memory_agent.search.vectors import Vectors, repeats
 from memory_agent.text.times import span_match
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import EntityCount, Role, SearchRow
+    from memory_agent.domain import EntityCount, Role, SearchRow, Turn
     from memory_agent.search.fusion import Signal
     from memory_agent.search.postings import CollectionStatistics
     from memory_agent.text.question import Question
@@ -37,6 +37,7 @@ _BYTES_PER_ROW: Final = 460  # ids, list slots and dictionary entries, as measur
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_SECONDS: Final = 86_400.0
 _MOST_NAMES: Final = 3.0
+_CORRECTS: Final = TurnFeatures(corrects=True).packed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -215,6 +216,28 @@ class ResidentIndex:
         """True if the turn has a row here."""
         return turn_id in self._position
 
+    def corrections_of(self, turns: Sequence[Turn], where: RowFilter) -> dict[str, dict[str, float]]:
+        """Of each turn that was said before them by the same speaker, the rows with a cue that it may be replaced, by id.
+
+        With the cosine of the two; NaN if a vector is missing.
+        """
+        mask = np.array(self._signs, dtype=np.uint8) & _CORRECTS > 0
+        passes = self._mask(where)
+        rows = np.flatnonzero(mask if passes is None else mask & passes)
+        if not len(rows):
+            return {}
+        ids = [self._turn_ids[row] for row in rows]
+        alike = self.vectors_of([turn.id for turn in turns]) @ self.vectors_of(ids).T
+        alike[alike == 0.0] = np.nan
+        role, speaker = np.array(self._role)[rows], np.array(self._speaker)[rows]
+        found: dict[str, dict[str, float]] = {}
+        for number, turn in enumerate(turns):
+            who = -1 if turn.speaker is None else self._speakers.get(turn.speaker, -2)
+            behind = self._places.later(turn.thread_id, turn.seq)[rows]
+            hits = np.flatnonzero(behind & (role == turn.role) & (speaker == who))
+            found[turn.id] = {ids[hit]: float(alike[number, hit]) for hit in hits}
+        return found
+
     # --- signals ---------------------------------------------------------------------------------------------
     def _by_who_spoke(self, question: Question) -> Floats:
         """1 for turns of the person that the question names, or of the side of the chat that it speaks of."""
@@ -241,7 +264,7 @@ class ResidentIndex:
             "tells_when": _bit(signs, 1) if kinds & {"when", "how_long"} else nothing,
             "counts": _bit(signs, 2) if kinds & {"how_many", "how_long"} else nothing,
             "of_self": _bit(signs, 3),
-            "names": (signs >> 4).astype(np.float32) / np.float32(_MOST_NAMES)
+            "names": (signs >> 4 & 3).astype(np.float32) / np.float32(_MOST_NAMES)
             if kinds & {"who", "where", "name"}
             else nothing,
         }
@@ -283,6 +306,17 @@ class ResidentIndex:
         if named:
             tally = self._tallies.setdefault(row.thread_id, EntityTally())
             tally.add(row.turn_id, row.timestamp, named)
+
+
+def behind_repeats(
+    ranking: NDArray[np.intp], turn_ids: Sequence[str], index: ResidentIndex, *, most: int
+) -> NDArray[np.intp]:
+    """`ranking` with repeats among its first `most` moved behind the others of them, their order kept."""
+    head = ranking[:most]
+    is_repeat = repeats(index.vectors_of([turn_ids[position] for position in head]))
+    if not is_repeat.any():
+        return ranking
+    return np.concatenate([head[~is_repeat], head[is_repeat], ranking[most:]])
 
 
 def _bit(signs: NDArray[np.uint8], number: int) -> Floats:
