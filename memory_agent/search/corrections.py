@@ -11,74 +11,77 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.search.fusion import inverse_document_frequency
-from memory_agent.text.corrections import claims_of, replaces
+from memory_agent.text.corrections import Claims, replaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from memory_agent.domain import Turn
     from memory_agent.search.postings import CollectionStatistics
+    from memory_agent.search.user_index import Alike, ResidentIndex, RowFilter
 
 LOOKED_AT: Final = 20
 """So many of the best results are looked at for what replaces them."""
-LEAST_ALIKE: Final = 0.3
+LEAST_ALIKE: Final = 0.25
 """Cosine from which a later turn is proposed: corrections are short, and not very like what they correct."""
-MOST_PROPOSED: Final = 3
-"""For each result, the most alike; together they are one read of the store."""
+MOST_PROPOSED: Final = 5
+RIVALS: Final = 5
+"""So many of the turns before a proposed one, the most alike, are looked at too: it may replace one that was not found."""
 _RARE_ROWS: Final = 4
 _RARE_SHARE: Final = 0.02
 
 
-def proposed(candidates: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """Of each turn's candidates, by id with their cosines, the most alike; those without a vector (NaN) always."""
-    chosen: dict[str, dict[str, float]] = {}
-    for turn_id, alike in candidates.items():
-        unknown = {other: 0.0 for other, cosine in alike.items() if math.isnan(cosine)}
-        near = sorted(((c, other) for other, c in alike.items() if c >= LEAST_ALIKE), reverse=True)
-        chosen[turn_id] = unknown | {other: cosine for cosine, other in near[:MOST_PROPOSED]}
-    return chosen
+def proposed(index: ResidentIndex, turn_ids: Sequence[str], where: RowFilter) -> Alike:
+    """The rows that may replace one of the turns, the most alike, each with what it may replace and their cosines."""
+    candidates = index.corrections_of(turn_ids, where)
+    nearest = {
+        turn_id: max(0.0 if math.isnan(c) else c for c in alike.values())
+        for turn_id, alike in candidates.items()
+    }
+    chosen = sorted(
+        (turn_id for turn_id in nearest if nearest[turn_id] >= LEAST_ALIKE),
+        key=lambda turn_id: -nearest[turn_id],
+    )
+    rivals = index.rivals_of(chosen[:MOST_PROPOSED], most=RIVALS)
+    return {turn_id: candidates[turn_id] | alike for turn_id, alike in rivals.items()}
 
 
 def replacements(
-    found: Sequence[Turn],
-    later: Mapping[str, Turn],
-    alike: Mapping[str, Mapping[str, float]],
+    turns: Mapping[str, Turn],
+    alike: Alike,
     statistics: Callable[[Collection[str]], CollectionStatistics],
     *,
     language: str,
 ) -> dict[str, str]:
-    """The found turns that are replaced, each with the proposed turn that does it, as ids.
+    """The turns that are replaced, each with the one that does it, as ids.
 
-    `later`: the proposed turns by id; `alike`: see `proposed`; `statistics`: of given terms. A turn replaces one only, to
-    which it is tied by the most telling terms; of several that replace one the last said counts.
+    `turns`: those that `alike` names and that are there; `alike`: see `proposed`; `statistics`: of given terms. A turn
+    replaces one only, to which it is tied by the most telling terms; of several that replace one the last said counts.
     """
-    claims = {turn.id: claims_of(turn.content, language) for turn in (*found, *later.values())}
-    terms = {
-        term
-        for each in claims.values()
-        for part in (each.terms, *each.dropped, *(part for value in each.values for part in value[3:6]))
-        for term in part
-    }
-    known = statistics(terms)
-    idf = {term: inverse_document_frequency(known.rows, known.frequency.get(term, 0)) for term in terms}
+    pairs = [
+        (turns[old], turns[new], cosine)
+        for new, earlier in alike.items()
+        for old, cosine in earlier.items()
+        if cosine >= LEAST_ALIKE and old in turns and new in turns
+    ]
+    claims = {turn.id: Claims(turn.content, language) for pair in pairs for turn in pair[:2]}
+    rows = statistics(()).rows
     # As telling as one word that four rows hold, or one row in fifty.
-    least = inverse_document_frequency(
-        known.rows, min(known.rows, max(_RARE_ROWS, math.ceil(_RARE_SHARE * known.rows)))
-    )
+    least = inverse_document_frequency(rows, min(rows, max(_RARE_ROWS, math.ceil(_RARE_SHARE * rows))))
 
     def weight(shared: Collection[str]) -> float:
+        held = statistics(shared).frequency
+        idf = (inverse_document_frequency(rows, held.get(term, 0)) for term in shared)
         # What most turns say adds up to nothing.
-        return sum(value for term in shared if (value := idf[term]) >= least / 3)
+        return sum(value for value in idf if value >= least / 3)
 
     best: dict[str, tuple[float, str]] = {}
-    for turn in found:
-        for other, cosine in alike.get(turn.id, {}).items():
-            if other in later:
-                told = replaces(claims[other], claims[turn.id], weight, least=least, alike=cosine)
-                if told > best.get(other, (0.0, ""))[0]:
-                    best[other] = (told, turn.id)
-    said = sorted(best, key=lambda other: (later[other].timestamp, later[other].seq))
-    return {best[other][1]: other for other in said}
+    for old, new, cosine in pairs:
+        told = replaces(claims[new.id], claims[old.id], weight, least=least, alike=cosine)
+        if told > best.get(new.id, (0.0, ""))[0]:
+            best[new.id] = (told, old.id)
+    said = sorted(best, key=lambda turn_id: (turns[turn_id].timestamp, turns[turn_id].seq))
+    return {best[turn_id][1]: turn_id for turn_id in said}
 
 
 def corrected(ranking: Sequence[str], replaced: Mapping[str, str]) -> list[str]:

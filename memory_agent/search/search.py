@@ -37,7 +37,7 @@ from memory_agent.text.question import read_question
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from numpy.typing import NDArray
@@ -136,15 +136,6 @@ class _Search:
                 unrelated_cosine=unrelated(meaning, background=self.asked.background, whole=self.index.whole),
             )
         )
-
-    def corrections_of(self, turns: Sequence[Turn]) -> dict[str, dict[str, float]]:
-        """See `ResidentIndex.corrections_of`, of both indexes."""
-        found, fresh = (each.corrections_of(turns, self.request.where) for each in (self.index, self.fresh))
-        return {turn.id: found.get(turn.id, {}) | fresh.get(turn.id, {}) for turn in turns}
-
-    def statistics_of(self, terms: Collection[str]) -> CollectionStatistics:
-        """The statistics of these terms in both indexes."""
-        return self.index.statistics(terms).joined(self.fresh.statistics(terms))
 
     def shared(self, turn_ids: Sequence[str]) -> dict[str, list[str]]:
         """The question's terms that each of the turns holds."""
@@ -297,23 +288,26 @@ class Searcher:
     ) -> tuple[list[tuple[int, Turn]], dict[str, str]]:
         """The turns with those that replace one of the best right before it, and which that are, by id."""
         request, by_id = current.request, {turn.id: turn for _, turn in turns}
-        best = [turn for _, turn in turns[:LOOKED_AT]]
-        alike = proposed(current.corrections_of(best))
-        wanted = {other for others in alike.values() for other in others}
-        if not wanted:
+        best = [turn.id for _, turn in turns[:LOOKED_AT] if turn.role == "user"]
+        alike = proposed(current.index, best, request.where)
+        if not alike:
             return list(turns), {}
-        if missing := sorted(wanted - by_id.keys()):
-            read = await self._store.list_turns(request.scope, ids=missing)
-            by_id |= {turn.id: turn for turn in read if _is_wanted(turn, request)}
-        later = {turn_id: by_id[turn_id] for turn_id in wanted & by_id.keys()}
-        replaced = replacements(best, later, alike, current.statistics_of, language=self._settings.language)
-        at = {
-            by_id[turn_id].id: position
-            for position, turn_id in enumerate(ranked.scored.turn_ids)
-            if turn_id in by_id
-        }
+        missing = {*alike, *(old for earlier in alike.values() for old in earlier)} - by_id.keys()
+        read = await self._store.list_turns(request.scope, ids=sorted(missing)) if missing else []
+        replaced = replacements(
+            by_id | {turn.id: turn for turn in read},
+            alike,
+            current.index.statistics,
+            language=self._settings.language,
+        )
+        by_id |= {turn.id: turn for turn in read if _is_wanted(turn, request)}
+        at = {turn_id: place for place, turn_id in enumerate(ranked.scored.turn_ids) if turn_id in by_id}
         # What is less like the question than the caller allows is no result.
-        replaced = {old: new for old, new in replaced.items() if not np.isnan(ranked.scores[at[new]])}
+        replaced = {
+            old: new
+            for old, new in replaced.items()
+            if old in best and new in by_id and not np.isnan(ranked.scores[at[new]])
+        }
         order = corrected([turn.id for _, turn in turns], replaced)
         return [(at[turn_id], by_id[turn_id]) for turn_id in order[: request.top_k]], replaced
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from memory_agent.domain import Entity, TurnFeatures
 from memory_agent.search.entities import EntityTally
+from memory_agent.search.fusion import best_first
 from memory_agent.search.neighbours import TurnOrder
 from memory_agent.search.postings import Postings
 from memory_agent.search.vectors import Vectors, repeats
@@ -25,13 +26,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import EntityCount, Role, SearchRow, Turn
+    from memory_agent.domain import EntityCount, Role, SearchRow
     from memory_agent.search.fusion import Signal
     from memory_agent.search.postings import CollectionStatistics
     from memory_agent.text.question import Question
     from memory_agent.text.time_spans import TimeSpan
 
     Floats = NDArray[np.float32]
+    Alike = dict[str, dict[str, float]]
 
 _BYTES_PER_ROW: Final = 460  # ids, list slots and dictionary entries, as measured with tracemalloc
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -216,27 +218,41 @@ class ResidentIndex:
         """True if the turn has a row here."""
         return turn_id in self._position
 
-    def corrections_of(self, turns: Sequence[Turn], where: RowFilter) -> dict[str, dict[str, float]]:
-        """Of each turn that was said before them by the same speaker, the rows with a cue that it may be replaced, by id.
+    def corrections_of(self, turn_ids: Sequence[str], where: RowFilter) -> Alike:
+        """The rows of people with a cue that they replace something, each with those of the turns that it may replace.
 
-        With the cosine of the two; NaN if a vector is missing.
+        That is what its speaker said before. With cosines, NaN where a vector is missing.
         """
-        mask = np.array(self._signs, dtype=np.uint8) & _CORRECTS > 0
+        people = self._has_role("user")
+        can = (np.array(self._signs, dtype=np.uint8) & _CORRECTS > 0) & people
         passes = self._mask(where)
-        rows = np.flatnonzero(mask if passes is None else mask & passes)
-        if not len(rows):
-            return {}
-        ids = [self._turn_ids[row] for row in rows]
-        alike = self.vectors_of([turn.id for turn in turns]) @ self.vectors_of(ids).T
-        alike[alike == 0.0] = np.nan
-        role, speaker = np.array(self._role)[rows], np.array(self._speaker)[rows]
-        found: dict[str, dict[str, float]] = {}
-        for number, turn in enumerate(turns):
-            who = -1 if turn.speaker is None else self._speakers.get(turn.speaker, -2)
-            behind = self._places.later(turn.thread_id, turn.seq)[rows]
-            hits = np.flatnonzero(behind & (role == turn.role) & (speaker == who))
-            found[turn.id] = {ids[hit]: float(alike[number, hit]) for hit in hits}
+        found = dict[str, dict[str, float]]()
+        for row in np.flatnonzero(can if passes is None else can & passes):
+            earlier = self._said_before(row) & people
+            ids = [
+                i for i in turn_ids if (position := self._position.get(i)) is not None and earlier[position]
+            ]
+            if ids:
+                cosines = self.vectors_of(ids) @ self.vectors_of([self._turn_ids[row]])[0]
+                alike = [float(cosine) or np.nan for cosine in cosines]
+                found[self._turn_ids[row]] = dict(zip(ids, alike, strict=True))
         return found
+
+    def rivals_of(self, turn_ids: Iterable[str], *, most: int) -> Alike:
+        """Of each row of a person the `most` like it among all that its speaker said before."""
+        before, people = self._places.layout().before, self._has_role("user")
+        found = dict[str, dict[str, float]]()
+        for turn_id in turn_ids:
+            similarity, _, _ = self._vectors.cosines(self.vectors_of([turn_id])[0], None, before)
+            earlier = self._said_before(self._position[turn_id]) & people
+            best = best_first(np.where(earlier, similarity, np.nan).astype(np.float32))[:most]
+            found[turn_id] = {self._turn_ids[other]: float(similarity[other]) for other in best}
+        return found
+
+    def _said_before(self, row: int) -> NDArray[np.bool_]:
+        """Boolean mask of what the speaker of a row said before it, shape (n,)."""
+        mine = np.array(self._speaker) == self._speaker[row]
+        return mine & self._places.before(row, np.array(self._time))
 
     # --- signals ---------------------------------------------------------------------------------------------
     def _by_who_spoke(self, question: Question) -> Floats:
