@@ -210,7 +210,10 @@ def _items(packing: Packing, material: Material) -> dict[str, list[Item]]:
         # lines on.
         "summary": summary_items(packing, material.summary),
         "preserved": preserved_items(
-            packing, material.preserved, recent={turn.id for turn in material.window}
+            packing,
+            material.preserved,
+            recent={turn.id for turn in material.window},
+            replaced={found.turn.id for found in material.recollections if found.replaced_by},
         ),
         "facts": fact_items(packing, material.facts),
         "entities": _entity_items(packing, material),

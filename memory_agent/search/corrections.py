@@ -15,6 +15,7 @@ from memory_agent.text.corrections import Claims, replaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
+    from datetime import datetime
 
     from memory_agent.domain import Turn
     from memory_agent.search.postings import CollectionStatistics
@@ -24,7 +25,7 @@ LOOKED_AT: Final = 20
 """So many of the best results are looked at for what replaces them."""
 LEAST_ALIKE: Final = 0.25
 """Cosine from which a later turn is proposed: corrections are short, and not very like what they correct."""
-MOST_PROPOSED: Final = 5
+MOST_PROPOSED: Final = 10
 RIVALS: Final = 5
 """So many of the turns before a proposed one, the most alike, are looked at too: it may replace one that was not found."""
 _RARE_ROWS: Final = 4
@@ -75,13 +76,15 @@ def replacements(
         # What most turns say adds up to nothing.
         return sum(value for value in idf if value >= least / 3)
 
-    best: dict[str, tuple[float, str]] = {}
+    best: dict[str, tuple[float, datetime, int, str]] = {}
     for old, new, cosine in pairs:
         told = replaces(claims[new.id], claims[old.id], weight, least=least, alike=cosine)
-        if told > best.get(new.id, (0.0, ""))[0]:
-            best[new.id] = (told, old.id)
+        if told:
+            # Of two that it is tied to alike, the last said.
+            this = (told, old.timestamp, old.seq, old.id)
+            best[new.id] = max(best.get(new.id, this), this)
     said = sorted(best, key=lambda turn_id: (turns[turn_id].timestamp, turns[turn_id].seq))
-    return {best[turn_id][1]: turn_id for turn_id in said}
+    return {best[turn_id][-1]: turn_id for turn_id in said}
 
 
 def corrected(ranking: Sequence[str], replaced: Mapping[str, str]) -> list[str]:
