@@ -228,7 +228,7 @@ class ResidentIndex:
         passes = self._mask(where)
         found = dict[str, dict[str, float]]()
         for row in np.flatnonzero(can if passes is None else can & passes):
-            earlier = self._said_before(row) & people
+            earlier = self._said_before(int(row)) & people
             ids = [
                 i for i in turn_ids if (position := self._position.get(i)) is not None and earlier[position]
             ]
@@ -251,8 +251,9 @@ class ResidentIndex:
 
     def _said_before(self, row: int) -> NDArray[np.bool_]:
         """Boolean mask of what the speaker of a row said before it, shape (n,)."""
-        mine = np.array(self._speaker) == self._speaker[row]
-        return mine & self._places.before(row, np.array(self._time))
+        is_its: NDArray[np.bool_] = np.array(self._speaker) == self._speaker[row]
+        before = self._places.before(row, np.array(self._time))
+        return np.logical_and(is_its, before)
 
     # --- signals ---------------------------------------------------------------------------------------------
     def _by_who_spoke(self, question: Question) -> Floats:
