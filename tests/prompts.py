@@ -15,7 +15,7 @@ _DAY = re.compile(
     r"\[(?P<day>\d{1,2}) (?P<month>[A-Z][a-z]+)(?: (?P<year>\d{4}))?(?:, (?P<note>[^\[\]]+))?\]\Z"
 )
 _RECALLED = re.compile(
-    rf"(?:(?P<role>{_ROLE})\b(?: (?!\(to “))?)?(?P<name>(?!: | \(to “)(?:(?!: | \(to “).)+)?(?: \(to “(?P<to>[^“”]*)”\))?: "
+    rf"(?:(?P<role>{_ROLE})\b(?: (?!\(to “))?)?(?P<name>(?!: | \(to “)(?:(?!: | \(to “| \(replaced on \d).)+)?(?: \(to “(?P<to>[^“”]*)”\))?(?: \(replaced on (?P<replaced>[^()]+)\))?: "
 )
 
 
@@ -28,6 +28,7 @@ class Read:
     name: str | None
     text: str
     to: str | None = None
+    replaced: str | None = None
 
 
 def read_tiers(prompt: str) -> dict[str, list[str]]:

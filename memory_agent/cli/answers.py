@@ -49,6 +49,7 @@ def print_answers(
             (f"  {turn.timestamp:%Y-%m-%d %H:%M}  ", "dim"),
             turn.speaker or turn.role,
             (f"  in {turn.thread_id}" if threads else "", "dim"),
+            ("  replaced" if recollection.replaced_by else "", "dim"),
         )
         said = clean(turn.content)
         if why:

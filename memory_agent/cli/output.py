@@ -151,7 +151,10 @@ def turn_as_json(turn: Turn) -> dict[str, Any]:
 
 def recollection_as_json(found: Recollection) -> dict[str, Any]:
     """A recollection with stable keys."""
-    return {**picked(found, "score confidence why similarity explanation"), "turn": turn_as_json(found.turn)}
+    return {
+        **picked(found, "score confidence why similarity explanation replaced_by"),
+        "turn": turn_as_json(found.turn),
+    }
 
 
 def print_facts(facts: Mapping[str, Any], *, indent: int = 0) -> None:

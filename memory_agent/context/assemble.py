@@ -247,7 +247,10 @@ def _items(packing: Packing, material: Material, asked: Collection[str]) -> dict
         # lines on.
         "summary": summary_items(packing, material.summary),
         "preserved": preserved_items(
-            packing, material.preserved, recent={turn.id for turn in material.window}
+            packing,
+            material.preserved,
+            recent={turn.id for turn in material.window},
+            replaced={found.turn.id for found in material.recollections if found.replaced_by},
         ),
         "facts": by_question(fact_items(packing, material.facts), asked, material.language),
         "entities": _entity_items(packing, material),
@@ -269,6 +272,7 @@ def _recalled_items(
     in_time = sorted((found.turn for found in recollections), key=lambda turn: (turn.timestamp, turn.seq))
     place = {turn.id: float(number) for number, turn in enumerate(in_time)}
     rank = {found.turn.id: number for number, found in enumerate(recollections)}
+    turns = {found.turn.id: found.turn for found in recollections}
 
     def quoted(number: int, turn: Turn) -> Turn | None:
         """The turn that this one answers, unless that is wanted more than it: then it stands right above."""
@@ -279,7 +283,7 @@ def _recalled_items(
         packing.item(
             "long_term",
             found.turn.id,
-            recalled_line(found.turn, quoted(number, found.turn)),
+            recalled_line(found.turn, quoted(number, found.turn), turns.get(found.replaced_by or "")),
             place=place[found.turn.id],
             reason="recalled",
             score=found.score,

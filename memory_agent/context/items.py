@@ -53,9 +53,16 @@ def leave_unfit(packing: Packing, lines: Sequence[tuple[Tier, str]], moments: Se
 
 
 def preserved_items(
-    packing: Packing, preserved: Sequence[tuple[Turn, float]], *, recent: Collection[str]
+    packing: Packing,
+    preserved: Sequence[tuple[Turn, float]],
+    *,
+    recent: Collection[str],
+    replaced: Collection[str] = (),
 ) -> list[Item]:
-    """Turns that matter, word for word. Those that are `recent` (by id) are left to the recent turns."""
+    """Turns that matter, word for word. Those that are `recent` (by id) are left to the recent turns.
+
+    Those that are `replaced` are left to the recollections, beside what holds instead.
+    """
     items = [
         packing.item(
             "preserved",
@@ -72,7 +79,9 @@ def preserved_items(
     for item in items:
         if item.name in recent:
             packing.leave(item, LEFT_TO_RECENT)
-    return [item for item in items if item.name not in recent]
+        elif item.name in replaced:
+            packing.leave(item, "a later turn replaces it")
+    return [item for item in items if item.name not in recent and item.name not in replaced]
 
 
 def summary_items(packing: Packing, summary: Sequence[SummaryItem], *, excerpts: bool = False) -> list[Item]:

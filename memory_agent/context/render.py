@@ -52,6 +52,11 @@ def fact_line(path: Sequence[str], value: Any) -> ContextLine:
     return ContextLine(body=one_line(f"- {name_of('.'.join(path))}: {shown}"))
 
 
+def day_of(day: date, *, with_year: bool = True) -> str:
+    """A day as prompts name it, whatever the locale: `3 May 2026`."""
+    return f"{day.day} {MONTHS[day.month - 1]}" + (f" {day.year}" if with_year else "")
+
+
 class Heading(NamedTuple):
     """The heading of turns that were said on one day: `[3 May 2026]`, or `[3 May]` below one of the same year.
 
@@ -62,10 +67,9 @@ class Heading(NamedTuple):
     note: str = ""
 
     def shown(self, *, with_year: bool) -> str:
-        """The heading as a line. The month's name does not depend on the locale."""
-        year = f" {self.day.year}" if with_year else ""
+        """The heading as a line."""
         note = f", {self.note}" if self.note else ""
-        return f"[{self.day.day} {MONTHS[self.day.month - 1]}{year}{note}]"
+        return f"[{day_of(self.day, with_year=with_year)}{note}]"
 
 
 def heading_of(turn: Turn) -> Heading:
@@ -78,19 +82,21 @@ def quote_line(who: str, text: str) -> ContextLine:
     return ContextLine(body=f"{name_of(who)}: {one_line(text)}")
 
 
-def recalled_line(turn: Turn, answers: Turn | None = None) -> ContextLine:
+def recalled_line(turn: Turn, answers: Turn | None = None, replaced: Turn | None = None) -> ContextLine:
     """A turn below its `heading_of`: `Ann: …`, or `user: …` of a turn without a speaker.
 
     `answers`: the turn before one that says little by itself, of which the end is quoted:
-    `Ann (to “Do you have a dog?”): Yes, two.`
+    `Ann (to “Do you have a dog?”): Yes, two.` `replaced`: the turn that replaces this one, of which the day is told:
+    `Ann (replaced on 12 May 2026): It's on Monday.`
     """
     name = name_of(turn.speaker)
     by_name = name and turn.role == "user" and not _LIKE_A_ROLE.match(look_of(name))
     who = name if by_name else f"{turn.role} {name}".rstrip()
     quoted = "" if answers is None else f" (to “{_end_of(answers.content)}”)"
+    holds = "" if replaced is None else f" (replaced on {day_of(replaced.timestamp.date())})"
     said = as_data(turn.content)
     return ContextLine(
-        head=f"{who}{quoted}: ",
+        head=f"{who}{quoted}{holds}: ",
         body="\n".join(line for line in said.split("\n") if line.strip(" \t>"))
         or said.strip(),  # no empty lines
         role=turn.role,

@@ -19,32 +19,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TurnFeatures:
-    """Features of a turn's text. `names`: the number of names in it, up to 3."""
+    """Features of a turn's text. `names`: the number of names in it, up to 3; `corrects`: it may replace an earlier turn."""
 
     asks: bool = False
     tells_when: bool = False
     counts: bool = False
     of_self: bool = False
     names: int = 0
+    corrects: bool = False
 
     @property
     def packed(self) -> int:
-        """The same as a number, for stores."""
-        return self.asks | self.tells_when << 1 | self.counts << 2 | self.of_self << 3 | self.names << 4
+        """The same as a number below 256, for stores."""
+        flags = self.asks | self.tells_when << 1 | self.counts << 2 | self.of_self << 3
+        return flags | self.names << 4 | self.corrects << 6
 
     @classmethod
     def unpacked(cls, packed: int) -> TurnFeatures:
         """The signs that `packed` stands for.
 
         >>> TurnFeatures.unpacked(TurnFeatures(counts=True, names=2).packed)
-        TurnFeatures(asks=False, tells_when=False, counts=True, of_self=False, names=2)
+        TurnFeatures(asks=False, tells_when=False, counts=True, of_self=False, names=2, corrects=False)
         """
         return cls(
             asks=bool(packed & 1),
             tells_when=bool(packed & 2),
             counts=bool(packed & 4),
             of_self=bool(packed & 8),
-            names=packed >> 4,
+            names=packed >> 4 & 3,
+            corrects=bool(packed & 64),
         )
 
 
@@ -160,11 +163,13 @@ class Similar:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recollection:
     """A turn that search brought back. `score` in [0, 1] orders one answer's results, and only those; but a
-    near-duplicate of a better one stands behind the others, whatever its score.
+    near-duplicate of a better one stands behind the others, and a turn that replaces another right before it, whatever its score.
 
     `confidence`: how probable it is that the turn answers the question or helps to, in [0, 1]; comparable between answers.
     `why`: what each signal added to the score (or took from it), the most first; together they are the score.
     `explanation`: the same in words. `similarity`: cosine of the question with the turn, None without a vector.
+    `replaced_by`: the id of a later turn that says what holds instead of something in this one, if there is one: it takes that
+    back, gives another value for it, or answers what it left open.
     """
 
     turn: Turn
@@ -173,6 +178,7 @@ class Recollection:
     why: Mapping[str, float]
     explanation: str = ""
     similarity: float | None = None
+    replaced_by: str | None = None
 
     @property
     def text(self) -> str:

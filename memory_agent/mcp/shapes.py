@@ -63,7 +63,10 @@ class Shown(_Told):
 
 
 class Recalled(Shown):
-    """One recollection. `score` (0 to 1) orders the answer's recollections, and only those; `confidence` (0 to 1) is absolute."""
+    """One recollection. `score` (0 to 1) orders the answer's recollections, and only those; `confidence` (0 to 1) is absolute.
+
+    `replaced_by`: id of a later turn that says what holds instead of something in this one; null if none is known.
+    """
 
     turn_id: str
     thread_id: str
@@ -72,6 +75,7 @@ class Recalled(Shown):
     confidence: float
     topic_id: str | None
     why: str
+    replaced_by: str | None
 
 
 class Recollections(Answer):
@@ -83,7 +87,12 @@ class Recollections(Answer):
         if not self.recollections:
             return "Nothing was found."
         found = (
-            one.line(f"confidence {one.confidence:.2f}", f"thread {one.thread_id}", f"id {one.turn_id}")
+            one.line(
+                f"confidence {one.confidence:.2f}",
+                f"thread {one.thread_id}",
+                f"id {one.turn_id}",
+                *([f"replaced by {one.replaced_by}"] if one.replaced_by else []),
+            )
             for one in self.recollections
         )
         return "\n".join((REMARK, *found))

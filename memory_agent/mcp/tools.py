@@ -221,6 +221,7 @@ async def recall(
                 confidence=one.confidence,
                 topic_id=one.topic_id,
                 why=one.explanation,
+                replaced_by=one.replaced_by,
             )
             for one in found
         ]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import Entity
+from memory_agent.lazily import lazily
+from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +30,9 @@ _WORDS: Final[Mapping[str, str]] = {
     "latest": "is recent, and the latest is asked for",
     "detail": "matches the question word by word",
 }
+_WORD: Final = lazily(re.compile, r"\w[\w'’-]*")
+_FORMS: Final = 2
+"""Terms of one word at most: its stem, and that of it without accents."""
 _LEAST_SHARE: Final = 0.05
 """A signal that made up less of the score is left unsaid."""
 
@@ -61,3 +67,13 @@ def _in_words(signal: str, turn: Turn, shared: Sequence[str]) -> str:
 def _shown(term: str) -> str:
     entity = Entity.from_term(term)
     return term if entity is None else entity.name
+
+
+def words_of(query: str, language: str) -> dict[str, str]:
+    """The question's own word for each of its terms; a run without blanks (Chinese, Japanese) is no word."""
+    words: dict[str, str] = {}
+    for word in _WORD.findall(query):
+        terms = count_terms(word, language)
+        if len(terms) <= _FORMS:
+            words |= {term: word for term in terms if term not in words}
+    return words

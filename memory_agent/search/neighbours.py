@@ -79,6 +79,14 @@ class TurnOrder:
         mask: NDArray[np.bool_] = np.array(self._thread, dtype=np.int32) == self._threads.get(thread_id, -1)
         return mask
 
+    def before(self, position: int, times: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Boolean mask of the rows said before the one at `position`, shape (n,): of other threads by their `times`."""
+        thread, seq = np.array(self._thread), np.array(self._seq)
+        mask: NDArray[np.bool_] = np.where(
+            thread == thread[position], seq < seq[position], times < times[position]
+        )
+        return mask
+
     def _link(self) -> None:
         """Links of all rows, by thread and `seq`."""
         thread, session = np.array(self._thread), np.array(self._session)

@@ -8,7 +8,6 @@ under the caller's scope a moment ago, so nothing forgotten or foreign can come 
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -16,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from memory_agent.domain import Recollection, Scope, SearchRow
-from memory_agent.lazily import lazily
 from memory_agent.search.candidates import CandidateSource
 from memory_agent.search.confidence import confidence, grounds, unrelated
+from memory_agent.search.corrections import LOOKED_AT, corrected, proposed, replacements
 from memory_agent.search.entities import UNINDEXED_LIMIT
-from memory_agent.search.explanation import explain
+from memory_agent.search.explanation import explain, words_of
 from memory_agent.search.fusion import (
     best_first,
     contributions,
@@ -31,8 +30,7 @@ from memory_agent.search.fusion import (
 )
 from memory_agent.search.query_analysis import Questioner
 from memory_agent.search.rerank import SHORTLIST, Shortlist, within_chars
-from memory_agent.search.user_index import AnalysedQuery, ResidentIndex, RowFilter
-from memory_agent.search.vectors import repeats
+from memory_agent.search.user_index import AnalysedQuery, ResidentIndex, RowFilter, behind_repeats
 from memory_agent.text.features import features_of
 from memory_agent.text.names import MAX_CHARS
 from memory_agent.text.question import read_question
@@ -58,9 +56,6 @@ if TYPE_CHECKING:
 CANDIDATES: Final = 500
 """From Chroma, and for each word of the question, of users that aren't resident; more find more and cost more."""
 
-_WORD: Final = lazily(re.compile, r"\w[\w'’-]*")
-_FORMS: Final = 2
-"""Terms of one word at most: its stem, and that of it without accents."""
 _ROWS_CACHE: Final = 2_000
 _BEYOND: Final = 50
 """So many places beyond those asked for are looked through for near-duplicates."""
@@ -254,8 +249,7 @@ class Searcher:
         while True:
             index, statistics = await self._candidates.index(request.scope, asked, limit, degraded)
             current = self._over(index, unindexed, request, asked, degraded, statistics)
-            known = {*current.index.speakers, *current.fresh.speakers}
-            question = read_question(request.query, known=tuple(known))
+            question = read_question(request.query, known={*current.index.speakers, *current.fresh.speakers})
             current = replace(current, asked=asked.about(question))
             is_last = not request.is_filtered or limit >= statistics.rows
             # What is looked at again costs much, and does not change how many are found.
@@ -269,8 +263,7 @@ class Searcher:
     # --- ranking ---------------------------------------------------------------------------------------------
     async def _rank(self, current: _Search, look: SecondLook | None) -> tuple[Recollection, ...]:
         """The best turns of what is searched, read back from the truth. `look`: the second one that they get."""
-        settings = self._settings
-        scored = current.scored()
+        settings, scored = self._settings, current.scored()
         values, weights = normalised(scored.values), settings.weights
         scores = fuse(values, weights)
         confident = current.confidence(scores, scored)
@@ -288,7 +281,35 @@ class Searcher:
         ranking = behind_repeats(best_first(scores), scored.turn_ids, current.index, most=most)
         turns = await self._read_back(current.request, scored, ranking, read)
         ranked = _Ranked(scored=scored, values=values, weights=weights, scores=scores, confidence=confident)
-        return self._recollections(current, turns, ranked)
+        return self._recollections(current, *await self._corrected(current, turns, ranked), ranked)
+
+    async def _corrected(
+        self, current: _Search, turns: Sequence[tuple[int, Turn]], ranked: _Ranked
+    ) -> tuple[list[tuple[int, Turn]], dict[str, str]]:
+        """The turns with those that replace one of the best right before it, and which that are, by id."""
+        request, by_id = current.request, {turn.id: turn for _, turn in turns}
+        best = [turn.id for _, turn in turns[:LOOKED_AT] if turn.role == "user"]
+        alike = proposed(current.index, best, request.where)
+        if not alike:
+            return list(turns), {}
+        missing = {*alike, *(old for earlier in alike.values() for old in earlier)} - by_id.keys()
+        read = await self._store.list_turns(request.scope, ids=sorted(missing)) if missing else []
+        replaced = replacements(
+            by_id | {turn.id: turn for turn in read},
+            alike,
+            current.index.statistics,
+            language=self._settings.language,
+        )
+        by_id |= {turn.id: turn for turn in read if _is_wanted(turn, request)}
+        at = {turn_id: place for place, turn_id in enumerate(ranked.scored.turn_ids) if turn_id in by_id}
+        # What is less like the question than the caller allows is no result.
+        replaced = {
+            old: new
+            for old, new in replaced.items()
+            if old in best and new in by_id and not np.isnan(ranked.scores[at[new]])
+        }
+        order = corrected([turn.id for _, turn in turns], replaced)
+        return [(at[turn_id], by_id[turn_id]) for turn_id in order[: request.top_k]], replaced
 
     async def _look_again(
         self,
@@ -337,10 +358,14 @@ class Searcher:
         return found[: request.top_k]
 
     def _recollections(
-        self, current: _Search, turns: Sequence[tuple[int, Turn]], ranked: _Ranked
+        self,
+        current: _Search,
+        turns: Sequence[tuple[int, Turn]],
+        replaced: Mapping[str, str],
+        ranked: _Ranked,
     ) -> tuple[Recollection, ...]:
         shared = current.shared([turn.id for _, turn in turns])
-        as_asked = _words_of(current.request.query[:MAX_CHARS], self._settings.language)
+        as_asked = words_of(current.request.query[:MAX_CHARS], self._settings.language)
         heard = heard_weights(ranked.values, ranked.weights)
         recollections = []
         for position, turn in turns:
@@ -354,30 +379,10 @@ class Searcher:
                     why=why,
                     explanation=explain(why, turn, [as_asked.get(t, t) for t in shared.get(turn.id, ())]),
                     similarity=None if np.isnan(similarity) else similarity,
+                    replaced_by=replaced.get(turn.id),
                 )
             )
         return tuple(recollections)
-
-
-def behind_repeats(
-    ranking: NDArray[np.intp], turn_ids: Sequence[str], index: ResidentIndex, *, most: int
-) -> NDArray[np.intp]:
-    """`ranking` with repeats among its first `most` moved behind the others of them, their order kept."""
-    head = ranking[:most]
-    is_repeat = repeats(index.vectors_of([turn_ids[position] for position in head]))
-    if not is_repeat.any():
-        return ranking
-    return np.concatenate([head[~is_repeat], head[is_repeat], ranking[most:]])
-
-
-def _words_of(query: str, language: str) -> dict[str, str]:
-    """The question's own word for each of its terms; a run without blanks (Chinese, Japanese) is no word."""
-    words: dict[str, str] = {}
-    for word in _WORD.findall(query):
-        terms = count_terms(word, language)
-        if len(terms) <= _FORMS:
-            words |= {term: word for term in terms if term not in words}
-    return words
 
 
 def _is_wanted(turn: Turn, request: SearchRequest) -> bool:

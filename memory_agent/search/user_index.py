@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from memory_agent.domain import Entity
+from memory_agent.domain import Entity, TurnFeatures
 from memory_agent.search.entities import EntityTally
+from memory_agent.search.fusion import best_first
 from memory_agent.search.neighbours import TurnOrder
 from memory_agent.search.postings import Postings
-from memory_agent.search.vectors import Vectors
+from memory_agent.search.vectors import Vectors, repeats
 from memory_agent.text.times import span_match
 
 if TYPE_CHECKING:
@@ -32,11 +33,13 @@ if TYPE_CHECKING:
     from memory_agent.text.time_spans import TimeSpan
 
     Floats = NDArray[np.float32]
+    Alike = dict[str, dict[str, float]]
 
 _BYTES_PER_ROW: Final = 460  # ids, list slots and dictionary entries, as measured with tracemalloc
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_SECONDS: Final = 86_400.0
 _MOST_NAMES: Final = 3.0
+_CORRECTS: Final = TurnFeatures(corrects=True).packed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -215,6 +218,43 @@ class ResidentIndex:
         """True if the turn has a row here."""
         return turn_id in self._position
 
+    def corrections_of(self, turn_ids: Sequence[str], where: RowFilter) -> Alike:
+        """The rows of people with a cue that they replace something, each with those of the turns that it may replace.
+
+        That is what its speaker said before. With cosines, NaN where a vector is missing.
+        """
+        people = self._has_role("user")
+        can = (np.array(self._signs, dtype=np.uint8) & _CORRECTS > 0) & people
+        passes = self._mask(where)
+        found = dict[str, dict[str, float]]()
+        for row in np.flatnonzero(can if passes is None else can & passes):
+            earlier = self._said_before(int(row)) & people
+            ids = [
+                i for i in turn_ids if (position := self._position.get(i)) is not None and earlier[position]
+            ]
+            if ids:
+                cosines = self.vectors_of(ids) @ self.vectors_of([self._turn_ids[row]])[0]
+                alike = [float(cosine) or np.nan for cosine in cosines]
+                found[self._turn_ids[row]] = dict(zip(ids, alike, strict=True))
+        return found
+
+    def rivals_of(self, turn_ids: Iterable[str], *, most: int) -> Alike:
+        """Of each row of a person the `most` like it among all that its speaker said before."""
+        before, people = self._places.layout().before, self._has_role("user")
+        found = dict[str, dict[str, float]]()
+        for turn_id in turn_ids:
+            similarity, _, _ = self._vectors.cosines(self.vectors_of([turn_id])[0], None, before)
+            earlier = self._said_before(self._position[turn_id]) & people
+            best = best_first(np.where(earlier, similarity, np.nan).astype(np.float32))[:most]
+            found[turn_id] = {self._turn_ids[other]: float(similarity[other]) for other in best}
+        return found
+
+    def _said_before(self, row: int) -> NDArray[np.bool_]:
+        """Boolean mask of what the speaker of a row said before it, shape (n,)."""
+        is_its: NDArray[np.bool_] = np.array(self._speaker) == self._speaker[row]
+        before = self._places.before(row, np.array(self._time))
+        return np.logical_and(is_its, before)
+
     # --- signals ---------------------------------------------------------------------------------------------
     def _by_who_spoke(self, question: Question) -> Floats:
         """1 for turns of the person that the question names, or of the side of the chat that it speaks of."""
@@ -241,7 +281,7 @@ class ResidentIndex:
             "tells_when": _bit(signs, 1) if kinds & {"when", "how_long"} else nothing,
             "counts": _bit(signs, 2) if kinds & {"how_many", "how_long"} else nothing,
             "of_self": _bit(signs, 3),
-            "names": (signs >> 4).astype(np.float32) / np.float32(_MOST_NAMES)
+            "names": (signs >> 4 & 3).astype(np.float32) / np.float32(_MOST_NAMES)
             if kinds & {"who", "where", "name"}
             else nothing,
         }
@@ -283,6 +323,17 @@ class ResidentIndex:
         if named:
             tally = self._tallies.setdefault(row.thread_id, EntityTally())
             tally.add(row.turn_id, row.timestamp, named)
+
+
+def behind_repeats(
+    ranking: NDArray[np.intp], turn_ids: Sequence[str], index: ResidentIndex, *, most: int
+) -> NDArray[np.intp]:
+    """`ranking` with repeats among its first `most` moved behind the others of them, their order kept."""
+    head = ranking[:most]
+    is_repeat = repeats(index.vectors_of([turn_ids[position] for position in head]))
+    if not is_repeat.any():
+        return ranking
+    return np.concatenate([head[~is_repeat], head[is_repeat], ranking[most:]])
 
 
 def _bit(signs: NDArray[np.uint8], number: int) -> Floats:

@@ -1,4 +1,4 @@
-"""Surface features of a text, for search: questions, times, numbers, first person, names.
+"""Surface features of a text, for search: questions, times, numbers, first person, names, corrections.
 
 A question for a time is more likely answered by a turn that tells one. The rules are few and coarse on purpose: they
 only add to a score (`search.fusion`), and what each is worth is in `docs/benchmarks.md`. Names are told by their capitals, so scripts without them name nothing.
@@ -12,6 +12,7 @@ import regex
 
 from memory_agent.domain import TurnFeatures
 from memory_agent.lazily import lazily
+from memory_agent.text.corrections import corrects
 from memory_agent.text.languages import any_of
 
 READ_CHARS: Final = 4_000
@@ -30,7 +31,7 @@ def features_of(text: str) -> TurnFeatures:
     """The signs of one turn's text, of which the first `READ_CHARS` characters are read and the end for a question.
 
     >>> features_of("We flew to Lisbon last week.")
-    TurnFeatures(asks=False, tells_when=True, counts=False, of_self=True, names=1)
+    TurnFeatures(asks=False, tells_when=True, counts=False, of_self=True, names=1, corrects=False)
     """
     head = text[:READ_CHARS]
     names = 0
@@ -44,4 +45,5 @@ def features_of(text: str) -> TurnFeatures:
         counts=_NUMBER.search(head) is not None,
         of_self=_SELF.search(head) is not None,
         names=names,
+        corrects=corrects(text),
     )

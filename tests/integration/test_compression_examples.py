@@ -113,7 +113,9 @@ async def test_summaries_quote_what_users_say_and_nothing_they_paste(memory: Mem
     await memory.add_turns(turns([*talk, *(f"ok then, number {i} it is" for i in range(96))]))
     context = await memory.compress()
     assert context.part("summary") == f"[1 March 2026]\nuser: {talk[2]}"
-    assert f"user: {talk[2]}" in str(await memory.fetch_memory("What about the team at Harwick?", max_tokens=500))
+    assert f"user: {talk[2]}" in str(
+        await memory.fetch_memory("What about the team at Harwick?", max_tokens=500)
+    )
     assert context.part("moments").count("\n") <= 2  # the line of code, with who wrote it and when
 
 

@@ -102,12 +102,10 @@ def test_a_session_has_its_context_in_a_budget_and_its_history_whole(tmp_path: P
     assert "named: {'brands': ['LANEIGE', 'COSRX'], 'indicators': ['SoS']}" in said
     context, compressed = said.split("tokens:\n")
     assert context.index("You are Mara.") < context.index("<memory_recollections>")
-    assert "60 jars of COSRX for September" in context.split("<memory_recollections>")[1]
+    assert "60 jars of COSRX for September" in context
     assert int(context.split()[-5]) <= 600
     assert "as messages: ['system', 'user', 'assistant', 'user', 'assistant']" in said
     assert "You are Mara." in compressed.split("<memory_context>")[1]
-    assert "decided in 8 turns: []" in said
-    assert 'decided in 80 turns: ["Then let\'s go with 60 jars of COSRX for September."]' in said
     assert "pages of the history: [30, 30, 20]" in said
 
 

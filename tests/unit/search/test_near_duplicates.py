@@ -9,8 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.search.search import behind_repeats
-from memory_agent.search.user_index import ResidentIndex
+from memory_agent.search.user_index import ResidentIndex, behind_repeats
 from memory_agent.search.vectors import ALIKE, repeats
 from tests.unit.search.ranking import DIMENSION, a_vector, make_row
 

@@ -22,7 +22,7 @@ def test_the_beginning_of_a_text_is_read() -> None:
     assert features_of(text) == TurnFeatures(asks=True)
 
 
-@given(st.integers(0, 63))
+@given(st.integers(0, 127))
 def test_packing_loses_nothing(packed: int) -> None:
     """Every number that signs can be packed into is the signs' own; it fits into a byte."""
     signs = TurnFeatures.unpacked(packed)

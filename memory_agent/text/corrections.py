@@ -1,0 +1,234 @@
+"""Corrections: what one turn says instead of what an earlier one did. Pure.
+
+A turn gives another value for something ("pushed to Thursday"), takes it back ("not going with MEO any more"), or
+answers what was left open ("We found it!"). Here a wrong mark does more harm than a missing one, so a value counts as
+new only right beside a cue, and only against one of its kind with the same telling words around it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import regex
+
+from memory_agent.lazily import lazily
+from memory_agent.text.languages import any_of
+from memory_agent.text.sentences import bounds
+from memory_agent.text.terms import count_terms
+from memory_agent.text.time_words import known
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    Weight = Callable[[Collection[str]], float]
+
+READ_CHARS: Final = 1_000
+"""How much of a text is looked at, from its beginning: corrections come first, and are short."""
+ALIKE: Final = 0.4
+"""Cosine from which a turn that settles something answers one that left something open, whatever words they share."""
+_SHORT_CHARS: Final = 100
+"""Up to so long a sentence is about one thing, with the one before it."""
+_BEFORE_CHARS, _BEHIND_CHARS = 60, 30
+"""In a longer one, how far around a value it is said what it is of."""
+_CUE_CHARS: Final = 25
+"""How far behind its cue a new value begins at most; before one it ends at most half as far away."""
+_MANY_DIGITS: Final = 3
+"""From so many on two numbers without a unit can be of one thing, if they are of one size."""
+_LEAST_TERMS: Final = 3
+
+_DROPPED, _LEADS, _FOLLOWS, _CONTRAST, _OPEN, _SETTLED = (
+    any_of("corrections", key, regex.IGNORECASE)
+    for key in ("dropped", "leads", "follows", "contrast", "open", "settled")
+)
+# A number with its unit: the sign before it, what is attached to it (%, 월, pm), or the word behind. Not in a formula.
+_NUMBER: Final = lazily(
+    regex.compile,
+    r"(?<![\p{L}\p{Nd}.,:/(=+*^_{-])(?P<sign>\p{Sc}?)(?P<n>\p{Nd}+(?:[.,:]\p{Nd}+)*)(?![\p{Nd}/)=^]| ?[=+×*])"
+    r"(?:[ -]?(?P<unit>[%\p{Sc}]|\p{Hangul}|\p{L}+))?",
+)
+_YEAR: Final = lazily(regex.compile, r"(?:19|20)\p{Nd}\p{Nd}")
+_WORD: Final = lazily(regex.compile, r"\p{L}[\p{L}\p{M}]{2,}")
+_ASKS: Final = lazily(regex.compile, r"[?？؟]\W*\Z")
+
+
+class Value(NamedTuple):
+    """A value that a turn names: `kind` (number, date, weekday), `unit` of a number ("" for none).
+
+    `beside`: the words that may say what it is of; `is_new`: a cue says so.
+    """
+
+    kind: str
+    unit: str
+    text: str
+    beside: str
+    is_new: bool
+
+
+class Claims:
+    """The claims of a turn, read from its first `READ_CHARS` characters; each when it is first asked for."""
+
+    def __init__(self, text: str, language: str) -> None:
+        """`language`: of terms in Latin script, see `count_terms`."""
+        self._head = _head(text)
+        self._stated = _stated(self._head)
+        self._language = language
+
+    @cached_property
+    def values(self) -> list[Value]:
+        """The values that are stated."""
+        pairs = pairwise(("", *self._stated))
+        return [value for before, sentence in pairs for value in _values(sentence, before, self._language)]
+
+    @cached_property
+    def terms(self) -> frozenset[str]:
+        """The terms of all that is stated."""
+        return frozenset(count_terms("\n".join(self._stated), self._language))
+
+    @cached_property
+    def dropped(self) -> list[frozenset[str]]:
+        """The terms of each thing that is taken back."""
+        gone = _DROPPED.finditer("\n".join(self._stated))
+        return [frozenset(count_terms(match["what"], self._language)) for match in gone]
+
+    @cached_property
+    def settles(self) -> bool:
+        """True if something is settled."""
+        return _SETTLED.search(self._head) is not None
+
+    @cached_property
+    def opens(self) -> bool:
+        """True if something is left open."""
+        return not self.settles and _OPEN.search(self._head) is not None
+
+    @cached_property
+    def contrasts(self) -> bool:
+        """True if the value that holds no longer may stand beside the one that does."""
+        return _CONTRAST.search(self._head) is not None
+
+    def terms_of(self, value: Value) -> frozenset[str]:
+        """The terms of what stands beside one of the values, without its unit."""
+        return _telling(value.beside, self._language) - {value.unit}
+
+
+def corrects(text: str) -> bool:
+    """True if a turn may replace an earlier one: it names a new value, takes something back, or settles it.
+
+    >>> corrects("Actually Luso Van offered 3,100."), corrects("We found it!"), corrects("Actually I'm fine.")
+    (True, True, False)
+    """
+    head = _head(text)
+    if _DROPPED.search(head) or _SETTLED.search(head):
+        return True
+    if not _LEADS.search(head) and not _FOLLOWS.search(head):
+        return False
+    return any(is_new for sentence in _stated(head) for *_, is_new in _found(sentence))
+
+
+def replaces(later: Claims, earlier: Claims, weight: Weight, *, least: float, alike: float) -> float:
+    """The weight of the terms by which `later` says what holds instead of something in `earlier`; 0 if it doesn't.
+
+    `weight`: how telling terms are together, such as the sum of their idf; `least`: what those that both have must
+    weigh; `alike`: the cosine of the two turns, 0 where it is unknown.
+    """
+    told = [
+        shared
+        for gone in later.dropped
+        if (shared := weight(gone & earlier.terms)) >= max(least, weight(gone) / 2)
+    ]
+    if later.settles and earlier.opens and len(earlier.terms) >= _LEAST_TERMS:
+        shared = weight(later.terms & earlier.terms)
+        told += [shared] if shared >= least else [least] if alike >= ALIKE else []
+    restated = frozenset[tuple[str, str]]()
+    if not later.contrasts:
+        restated = frozenset((value.kind, value.text) for value in later.values)
+    for new in (value for value in later.values if value.is_new):
+        for old in earlier.values:
+            if _instead(new, old) and (old.kind, old.text) not in restated:
+                shared = weight(later.terms_of(new) & earlier.terms_of(old))
+                told += [shared] if shared >= least else []
+    return max(told, default=0.0)
+
+
+def _instead(new: Value, old: Value) -> bool:
+    """True if the two are different values of one kind."""
+    if new.kind != old.kind or new.text == old.text:
+        return False
+    if new.kind != "number" or (new.unit and new.unit == old.unit):
+        return True
+    if new.unit and old.unit:
+        return False
+    return len(new.text) == len(old.text) >= _MANY_DIGITS and (new.text + old.text).isdigit()
+
+
+def _head(text: str) -> str:
+    return text[:READ_CHARS].replace("’", "'")
+
+
+def _stated(text: str) -> list[str]:
+    """The sentences of a text; of "I've moved it to May, is that fine?" the last clause alone asks."""
+    sentences = (text[start:end] for start, end in bounds(text))
+    return [sentence.rpartition(",")[0] if _ASKS.search(sentence) else sentence for sentence in sentences]
+
+
+def _values(sentence: str, before: str, language: str) -> Iterator[Value]:
+    """The values of a sentence; `before`: the sentence before it."""
+    for start, end, kind, unit, text, is_new in _found(sentence):
+        if len(sentence) <= _SHORT_CHARS:
+            beside = f"{before[-_SHORT_CHARS:]} {sentence}"
+        else:
+            beside = sentence[max(0, start - _BEFORE_CHARS) : end + _BEHIND_CHARS]
+        term = next(iter(count_terms(unit, language)), "") if unit.isalpha() else unit
+        yield Value(kind, term, text, beside, is_new)
+
+
+def _found(sentence: str) -> Iterator[tuple[int, int, str, str, str, bool]]:
+    """Start, end, kind, unit and text of each value, and whether it is new.
+
+    New is the first one behind a cue, one right before a cue, and one right behind a new one.
+    """
+    leads = [match.end() for match in _LEADS.finditer(sentence)]
+    follows = [match.start() for match in _FOLLOWS.finditer(sentence)]
+    was_new, last = False, 0
+    for start, end, kind, unit, text in sorted([*_numbers(sentence), *_weekdays(sentence)]):
+        is_led = any(last <= cue <= start <= cue + _CUE_CHARS for cue in leads)
+        is_followed = any(end <= cue <= end + _CUE_CHARS // 2 for cue in follows)
+        was_new = is_led or is_followed or (was_new and start <= last + 2)
+        last = end
+        yield start, end, kind, unit, text, was_new
+
+
+def _telling(text: str, language: str) -> frozenset[str]:
+    """The terms of a text without numbers, months, contractions ("I'm"), and the first word of each cue."""
+    without = _LEADS.sub(lambda match: match[0].partition(" ")[2], _FOLLOWS.sub(" ", text))
+    months = known("months")
+    return frozenset(
+        term
+        for term in count_terms(without, language)
+        if not term[0].isdigit() and "'" not in term and term not in months
+    )
+
+
+def _numbers(sentence: str) -> Iterator[tuple[int, int, str, str, str]]:
+    months = known("months")
+    for match in _NUMBER.finditer(sentence):
+        text, unit = match["n"].replace(",", ""), (match["sign"] or match["unit"] or "").casefold()
+        if not match["sign"] and _YEAR.fullmatch(text):
+            continue
+        before = sentence[: match.start()].casefold().rsplit(maxsplit=1)[-1:]
+        month = next((word for word in (unit, *before) if word in months), None)
+        if month is None:
+            yield match.start(), match.end("n"), "number", unit, text
+        elif month == unit:
+            yield match.start(), match.end(), "date", "", f"{text} {month}"
+        else:
+            yield match.start() - len(month) - 1, match.end("n"), "date", "", f"{text} {month}"
+
+
+def _weekdays(sentence: str) -> Iterator[tuple[int, int, str, str, str]]:
+    weekdays = known("weekdays")
+    for match in _WORD.finditer(sentence):
+        day = match[0].casefold().removesuffix("s")
+        if day in weekdays:
+            yield match.start(), match.end(), "weekday", "", day

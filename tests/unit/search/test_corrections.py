@@ -1,0 +1,27 @@
+"""Corrections among search results."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_agent.search.corrections import corrected
+
+# A later turn has a higher number.
+replaced = st.dictionaries(st.integers(0, 9), st.integers(0, 9), max_size=6).map(
+    lambda pairs: {str(old): str(new) for old, new in pairs.items() if old < new}
+)
+
+
+@given(st.permutations([str(number) for number in range(7)]), replaced)
+def test_what_replaces_a_result_stands_before_it_and_the_order_of_others_stays(
+    ranking: list[str], replaced: dict[str, str]
+) -> None:
+    """Nothing is lost or doubled; turns that were not found come in, but only for one that was."""
+    order = corrected(ranking, replaced)
+    assert len(order) == len(set(order))
+    assert set(ranking) <= set(order) <= {*ranking, *replaced.values()}
+    place = {turn_id: number for number, turn_id in enumerate(order)}
+    assert all(place[replaced[turn_id]] < place[turn_id] for turn_id in order if turn_id in replaced)
+    left = [turn_id for turn_id in ranking if turn_id not in replaced.values()]
+    assert [turn_id for turn_id in order if turn_id in left] == left
