@@ -70,9 +70,12 @@ def turn_line(turn: Turn, *, numbered: bool = False) -> ContextLine:
     )
 
 
-def recalled_heading(turn: Turn) -> str:
-    """The heading of turns that were said on one day: `[2026-05-03 UTC]`."""
-    return f"[{turn.timestamp:%Y-%m-%d} UTC]"
+def recalled_heading(turn: Turn, *, elsewhere: bool = False) -> str:
+    """The heading of turns that were said on one day: `[2026-05-03 UTC]`.
+
+    `elsewhere`: in another thread, `[2026-05-03 UTC, another conversation]`.
+    """
+    return f"[{turn.timestamp:%Y-%m-%d} UTC{', another conversation' if elsewhere else ''}]"
 
 
 def recalled_line(turn: Turn, answers: Turn | None = None) -> ContextLine:
