@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import InvalidInput, MemoryConfig, MemoryService, TurnInput
+from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import HashEmbedder
 
 if TYPE_CHECKING:
@@ -103,3 +104,40 @@ async def test_threads_are_kept_apart_by_one_setting(embedded_settings: dict[str
         assert HOME in str(await new.fetch_memory(QUESTION, scope="user"))
         assert [found.text for found in await new.fetch_long_term(QUESTION, scope="user")] == [HOME]
         assert await new.fetch_facts(scope="user") == {"location": "Lisbon"}
+
+
+class CountedStore(SqliteStore):
+    """An SQLite store that counts the calls that read it."""
+
+    reads = 0
+
+    async def _fetch(self, *args: Any, **options: Any) -> Any:
+        self.reads += 1
+        return await super()._fetch(*args, **options)
+
+
+async def test_a_fetch_reads_as_often_however_many_threads_a_user_has(
+    embedded_settings: dict[str, Any],
+) -> None:
+    """And what is known over all of them is folded again only where something was said or forgotten since."""
+    cfg = MemoryConfig(**embedded_settings, run_worker=False)
+    store = CountedStore(cfg.data_dir / "memory_agent.sqlite3")
+    await store.open()
+    reads = {}
+    async with MemoryService(cfg, embedder=HashEmbedder(), store=store) as service:
+        new, known = service.agent("ann", "new"), set()
+        for threads in (2, 40):
+            for number in range(len(known), threads):
+                memory = service.agent("ann", f"thread {number}")
+                await memory.add_fact("likes", f"thing {number}")
+                known.add(f"thing {number}")
+            for again in (False, True):
+                before = store.reads
+                context = await new.fetch_memory("What do I like?")
+                reads[threads, again] = store.reads - before
+                assert set(context.facts["likes"]) == known
+        assert reads[2, False] == reads[40, False] == reads[40, True] + 1
+        (await new.fetch_facts())["likes"].clear()  # the caller's own
+        await service.agent("ann", "thread 0").clear()
+        assert set((await new.fetch_facts())["likes"]) == known - {"thing 0"}
+    await store.close()
