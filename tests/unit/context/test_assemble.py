@@ -250,6 +250,24 @@ def test_what_is_found_twice_or_beyond_the_most_is_accounted_for() -> None:
     }
 
 
+def test_recollections_of_another_thread_stand_under_headings_that_say_so() -> None:
+    """Day by day, a heading for each kind, and though they have the numbers of turns that the window shows."""
+    elsewhere = [
+        turn(number, f"Told elsewhere, {number}.", id=f"o{number}", thread_id="other") for number in (1, 3)
+    ]
+    own = [turn(2, "Said here."), turn(3, "The last words.")]
+    found = recalled(elsewhere[1], own[0], elsewhere[0])
+    context = pack(Material(window=own[1:], recollections=found, thread_id="t"))
+    day = f"{own[0].timestamp:%Y-%m-%d} UTC"
+    assert context.part("long_term").splitlines() == [
+        f"[{day}, another conversation]",
+        "user: Told elsewhere, 1.",
+        "user: Told elsewhere, 3.",
+        f"[{day}]",
+        "user: Said here.",
+    ]
+
+
 def test_one_huge_turn_does_not_push_the_others_out() -> None:
     """An older one too large for the budget leaves, and smaller ones before it stay."""
     context = pack(Material(window=said("early", "word " * 2_000, "late", "last")), 300)
