@@ -21,7 +21,7 @@ import json
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -101,6 +101,17 @@ async def remember(memory: MemoryAgent, corpus: Corpus) -> dict[str, str]:
     return origin
 
 
+async def remember_apart(service: MemoryService, user_id: str, corpus: Corpus) -> dict[str, str]:
+    """The same with each session in a thread of its own."""
+    origin: dict[str, str] = {}
+    for session in dict.fromkeys(turn.session for turn in corpus.turns):
+        said = tuple(turn for turn in corpus.turns if turn.session == session)
+        origin |= await remember(
+            service.agent(user_id=user_id, thread_id=f"session {session}"), replace(corpus, turns=said)
+        )
+    return origin
+
+
 async def ask(
     memory: MemoryAgent, question: Question, origin: Mapping[str, str], budgets: Sequence[int], times: Times
 ) -> Answer:
@@ -141,9 +152,17 @@ def set_name(file: Path) -> str:
 
 
 async def measure(
-    service: MemoryService, files: Sequence[Path], limit: int | None, budgets: Sequence[int]
+    service: MemoryService,
+    files: Sequence[Path],
+    limit: int | None,
+    budgets: Sequence[int],
+    *,
+    apart: bool = False,
 ) -> tuple[list[Remembered], list[Result], dict[str, Times]]:
-    """Remember and ask every corpus; what is remembered now, the results, and the times by set."""
+    """Remember and ask every corpus; what is remembered now, the results, and the times by set.
+
+    `apart`: each session in a thread of its own, so that the questions come in a new one.
+    """
     remembered: list[Remembered] = []
     results: list[Result] = []
     times = {set_name(file): Times() for file in files}
@@ -154,7 +173,11 @@ async def measure(
                 break
             user_id = f"{set_name(file)}-{corpus.name}"
             began = time.perf_counter()
-            origin = await remember(service.agent(user_id=user_id, thread_id="history"), corpus)
+            origin = await (
+                remember_apart(service, user_id, corpus)
+                if apart
+                else remember(service.agent(user_id=user_id, thread_id="history"), corpus)
+            )
             its.ingest += time.perf_counter() - began
             its.turns += len(origin)
             one = Remembered(set=set_name(file), corpus=corpus, gold=gold, user_id=user_id, origin=origin)
@@ -179,8 +202,14 @@ async def run(arguments: argparse.Namespace) -> list[Run]:
             place["uri"] = stack.enter_context(mongo_uri(arguments.mongo_uri))
             place["db_name"] = f"b{uuid4().hex[:12]}"  # what an earlier run left would be found as well
         async with open_service(arguments.store, **{**place, **settings}) as service:
-            remembered, results, times = await measure(service, arguments.files, arguments.limit, budgets)
-        shown = {"store": arguments.store, **settings}
+            remembered, results, times = await measure(
+                service, arguments.files, arguments.limit, budgets, apart=arguments.threads
+            )
+        shown = {
+            "store": arguments.store,
+            **({"threads": "of sessions"} if arguments.threads else {}),
+            **settings,
+        }
         reports = {name: its.report() for name, its in times.items()}
         runs = [_run(SYSTEM, shown, results, reports)]
         for variant in ablation.variants_of(settings) if arguments.ablation else ():
@@ -238,6 +267,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--mongo-uri", help="a server to use; a fresh one is started without it")
     made.add_argument("--backend", choices=("auto", "onnx", "torch"), default="auto")
     made.add_argument("--precision", choices=("fp32", "int8"), default="fp32")
+    made.add_argument(
+        "--threads", action="store_true", help="a thread for each session, and the questions in a new one"
+    )
     made.add_argument("--limit", type=int, help="only the first so many corpora of each file")
     made.add_argument(
         "--set",

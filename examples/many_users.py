@@ -26,7 +26,7 @@ async def main(folder: str) -> None:
         await other.update_memory("The audit was cancelled.", "What a relief.")
         await service.settle()
 
-        found = await work.fetch_long_term("When is the audit, and when comes the plumber?", scope="user")
+        found = await work.fetch_long_term("When is the audit, and when comes the plumber?")
         print("ada, all threads:", sorted({recollection.turn.thread_id for recollection in found}))
         print("ben:", [turn.content for turn in await other.fetch_short_term()])
 

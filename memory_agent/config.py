@@ -43,7 +43,7 @@ from memory_agent.config_values import (
     of_signals,
 )
 from memory_agent.config_words import GONE, impossible_values, nearest, unknown_name, valid_values
-from memory_agent.domain import Preset  # noqa: TC001 - pydantic reads it
+from memory_agent.domain import Preset, Reach  # noqa: TC001 - pydantic reads it
 from memory_agent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -156,6 +156,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
     short_term_window: Annotated[int, Field(ge=0, le=1_000)] = 10
     max_context_tokens: Annotated[int, Field(ge=1, le=2_000_000)] = 4_000
     context_preset: Preset = "balanced"
+    memory_scope: Reach = "user"
 
     # Sessions
     max_session_hours: Annotated[float, Field(gt=0, le=87_600)] = 24.0

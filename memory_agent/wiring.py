@@ -246,6 +246,7 @@ def _make_forgetter(
     def drop_caches(user_id: str) -> None:
         live.drop(user_id)
         residents.drop(user_id)
+        facts.drop(user_id)
         _clear_shared_caches(searcher, on.embedder)
 
     return Forgetter(

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         MemoryContext,
         MemoryStatus,
         Preset,
+        Reach,
     )
     from memory_agent.service import MemoryService
     from memory_agent.wiring import Core
@@ -191,11 +192,14 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         max_tokens: int | None = None,
         now: datetime | None = None,
         preset: Preset | None = None,
+        scope: Reach | None = None,
     ) -> MemoryContext:
         """The context that the model needs to answer `user_message`; `str(context)` is the prompt text.
 
         Holds at most `max_tokens` tokens (default: the setting `max_context_tokens`). Searches what was said
-        before `now` (default: everything). `preset` (default: the setting `context_preset`): how the budget is divided. A
+        before `now` (default: everything). `preset` (default: the setting `context_preset`): how the budget is divided.
+        `scope` (default: the setting `memory_scope`): "user" reaches the facts and turns of all the user's threads, where
+        a turn of another one is marked as such; "thread" this one alone. A
         source that is down is left out and named in `context.degraded`; `context.ledger` says of everything that was
         considered whether it is in, and why.
         """
@@ -212,6 +216,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
             preset=None if preset is None else checked_preset(preset),
             now=until or self._service.clock.now(),
             until=until,
+            reach=self._reach(scope),
             missing=missing,
         )
 

@@ -5,7 +5,7 @@ Each returns what it was given. Raises InvalidInput that names the argument, its
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 from memory_agent.checks import (
     MAX_CONTENT_CHARS,
@@ -15,7 +15,7 @@ from memory_agent.checks import (
     is_number,
     is_whole,
 )
-from memory_agent.domain import MAX_SEQ, ROLES, Preset, role_of
+from memory_agent.domain import MAX_SEQ, ROLES, Preset, Reach, role_of
 from memory_agent.errors import InvalidInput
 from memory_agent.facts.replay import FactProposal
 
@@ -25,23 +25,17 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import Role, Scope
 
-Reach = Literal["thread", "user"]
 MAX_PAGE: Final = 10_000
 MAX_COUNT: Final = 2**53 - 1
 """Above it neither every store nor every reader of JSON keeps whole numbers apart."""
 PRESET_NAMES: Final[tuple[Preset, ...]] = get_args(Preset)
 
 
-def checked_reach(scope: str) -> str:
+def checked_reach(scope: Reach) -> Reach:
     """The reach of a call: "thread" or "user"."""
-    if scope not in ("thread", "user"):
+    if scope not in get_args(Reach):
         raise InvalidInput(f"scope is {scope!r:.80}; use 'thread' or 'user'")
     return scope
-
-
-def reach(thread: Scope, scope: str) -> Scope:
-    """The thread, or all threads of its user."""
-    return thread if checked_reach(scope) == "thread" else thread.user
 
 
 def checked_count(name: str, value: object) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from memory_agent.agent.arguments import checked_proposal, checked_times, reach
+from memory_agent.agent.arguments import checked_proposal, checked_times
 from memory_agent.agent.thread import ThreadCalls
 from memory_agent.checks import checked_id
 from memory_agent.facts.edits import checked_path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from memory_agent.domain import FactRecord
+    from memory_agent.domain import FactRecord, Reach
     from memory_agent.facts.replay import FactProposal
 
 Path = str | tuple[str, ...] | list[str]
@@ -28,37 +28,37 @@ class FactCalls(ThreadCalls):
     async def fetch_facts(
         self,
         *,
-        scope: Literal["thread", "user"] = "thread",
+        scope: Reach | None = None,
         as_of: datetime | None = None,
         recorded_by: datetime | None = None,
     ) -> dict[str, Any]:
-        """The facts, as one merged document: of this thread, or of all the user's threads.
+        """The facts, as one merged document: of all the user's threads, or with `scope="thread"` of this one.
 
-        Of several threads the newest statement counts at each path, and lists unite. `as_of`: only from what had been
+        `scope` (default: the setting `memory_scope`). Of several threads the newest statement counts at each path, and lists unite. `as_of`: only from what had been
         said by then (turns by their timestamp). `recorded_by`: only from what had been recorded by then, the document as it
         was read at that time.
         """
         times = checked_times(as_of=as_of, recorded_by=recorded_by)
         return await self._core.facts.read(
-            reach(self.scope, scope), as_of=times.get("as_of"), recorded_by=times.get("recorded_by")
+            self._reach(scope), as_of=times.get("as_of"), recorded_by=times.get("recorded_by")
         )
 
     async def fact_history(
         self,
         path: Path | None = None,
         *,
-        scope: Literal["thread", "user"] = "thread",
+        scope: Reach | None = None,
         as_of: datetime | None = None,
         recorded_by: datetime | None = None,
     ) -> list[FactRecord]:
         """Every event at, above or below `path` (None: all), oldest first, with sources and with what replaced it.
 
-        Items that an extractor stated and that were not believed come last, with the reason in `refused`. `as_of` and
+        Of the threads that `scope` reaches, as for `fetch_facts`. Items that an extractor stated and that were not believed come last, with the reason in `refused`. `as_of` and
         `recorded_by`: the history as it was then, as for `fetch_facts`.
         """
         where = () if path is None or path == "" else checked_path(path)
         times = checked_times(as_of=as_of, recorded_by=recorded_by)
-        return await self._core.facts.history(reach(self.scope, scope), where, **times)
+        return await self._core.facts.history(self._reach(scope), where, **times)
 
     async def set_fact(self, path: Path, value: Any, *, idempotency_key: str | None = None) -> FactRecord:
         """Say yourself what holds: `value` (a scalar, a list or an object) stands at `path`, whatever stood there.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.agent.arguments import checked_count, checked_query, checked_times, reach
+from memory_agent.agent.arguments import checked_count, checked_query, checked_times
 from memory_agent.agent.thread import ThreadCalls
 from memory_agent.checks import checked_metadata, checked_tag
 from memory_agent.search.search import SearchRequest
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from memory_agent.agent.arguments import Reach
-    from memory_agent.domain import GivenRole, Recollection, Scope
+    from memory_agent.domain import GivenRole, Reach, Recollection, Scope
     from memory_agent.service import MemoryService
 
 
@@ -28,7 +27,7 @@ class SearchCalls(ThreadCalls):
         query: str,
         top_k: int | None = None,
         *,
-        scope: Reach = "thread",
+        scope: Reach | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         role: GivenRole | None = None,
@@ -39,7 +38,8 @@ class SearchCalls(ThreadCalls):
     ) -> list[Recollection]:
         """The at most `top_k` turns that answer `query` best, by meaning and by word, best first.
 
-        `scope="user"` searches all of the user's threads. `since` is included, `until` is not; `topic_id` keeps turns
+        `scope` (default: the setting `memory_scope`): "user" searches all of the user's threads, and a turn of this one
+        stands before others that fit as well; "thread" this one alone. `since` is included, `until` is not; `topic_id` keeps turns
         of that topic of this thread (NotFound is raised if it has none such), `tag` those of topics that carry it (of any
         thread in the scope; compared as it is), `metadata` those whose metadata holds these values. Compressed and archived turns are found as all others are. With the embedder down, words alone
         decide. `now` (default: the clock's): what "last week" in the query is told from; it excludes nothing.
@@ -50,9 +50,10 @@ class SearchCalls(ThreadCalls):
             topic_ids = frozenset(topic.turns_of)
         return await search_turns(
             self._service,
-            reach(self.scope, scope),
+            self._reach(scope),
             query,
             top_k,
+            here=self.scope.thread_id,
             since=since,
             until=until,
             role=role,
@@ -69,6 +70,7 @@ async def search_turns(
     query: str,
     top_k: int | None,
     *,
+    here: str | None = None,
     since: datetime | None,
     until: datetime | None,
     role: GivenRole | None,
@@ -79,7 +81,7 @@ async def search_turns(
 ) -> list[Recollection]:
     """The at most `top_k` (None: the setting `top_k_memories`) turns of the scope that answer `query`, best first.
 
-    Raises InvalidInput for what cannot be asked.
+    `here`: the thread in which it is asked. Raises InvalidInput for what cannot be asked.
     """
     said_by = checked_query(query, role)
     wanted = service.cfg.top_k_memories if top_k is None else checked_count("top_k", top_k)
@@ -88,6 +90,7 @@ async def search_turns(
         topic_ids = tagged if topic_ids is None else topic_ids & tagged
     request = SearchRequest(
         scope=scope,
+        here=here,
         query=query,
         top_k=wanted,
         where=RowFilter(thread_id=scope.thread_id, role=said_by, **checked_times(since=since, until=until)),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from memory_agent.agent.arguments import check_page, checked_through, reach
+from memory_agent.agent.arguments import check_page, checked_through
 from memory_agent.agent.thread import ThreadCalls
 from memory_agent.checks import checked_id
 from memory_agent.domain import HistoryPage
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         CompressedContext,
         Compression,
         EntityCount,
+        Reach,
         Session,
     )
 
@@ -105,9 +106,11 @@ class SessionCalls(ThreadCalls):
         return await self._core.store.compressions(self.scope)
 
     # --- entities --------------------------------------------------------------------------------------------
-    async def entities(self, *, scope: Literal["thread", "user"] = "thread") -> list[EntityCount]:
-        """The entities that the turns of this thread (or of all the user's threads) name, by first mention, each once.
+    async def entities(self, *, scope: Reach | None = None) -> list[EntityCount]:
+        """The entities that the turns of all the user's threads (or of this one) name, by first mention, each once.
+
+        `scope` (default: the setting `memory_scope`): "user" or "thread".
 
         `by_kind(await memory.entities())` gives the names by kind.
         """
-        return await self._core.entity_counter.count(reach(self.scope, scope))
+        return await self._core.entity_counter.count(self._reach(scope))

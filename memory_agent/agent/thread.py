@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from memory_agent.agent.arguments import checked_reach
 from memory_agent.checks import checked_id
 from memory_agent.conversations.people import checked_limit, find_thread, list_threads
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from types import TracebackType
 
-    from memory_agent.domain import MemoryEvent, Scope, ThreadsPage, ThreadSummary
+    from memory_agent.domain import MemoryEvent, Reach, Scope, ThreadsPage, ThreadSummary
     from memory_agent.service import MemoryService
     from memory_agent.wiring import Core
 
@@ -44,6 +45,11 @@ class ThreadCalls(OnService):
     def _core(self) -> Core:
         """Every part of the service. Raises NotOpen outside `async with`."""
         return self._service.core
+
+    def _reach(self, scope: Reach | None) -> Scope:
+        """The thread, or all of its user's; None: as the setting `memory_scope` says. Raises InvalidInput."""
+        reach = self._service.cfg.memory_scope if scope is None else checked_reach(scope)
+        return self.scope if reach == "thread" else self.scope.user
 
     async def threads(self, *, after: str | None = None, limit: int = 100) -> ThreadsPage:
         """The threads of this user, by rising id, at most `limit`; none if nothing is remembered of the user yet.

@@ -33,9 +33,9 @@ class Passage(NamedTuple):
 
 
 def print_answers(
-    question: str, found: Sequence[Recollection], *, language: str, threads: bool, why: bool
+    question: str, found: Sequence[Recollection], *, language: str, here: str, why: bool
 ) -> None:
-    """Best first, two lines each: confidence, when and who (and with `threads` where); the passage that answers.
+    """Best first, two lines each: confidence, when, who, and the thread if it isn't `here`; the passage that answers.
 
     With `why` the whole turn, what it was found by, and its id.
     """
@@ -48,7 +48,7 @@ def print_answers(
             (f"{recollection.confidence:.2f}", "bold cyan"),
             (f"  {turn.timestamp:%Y-%m-%d %H:%M}  ", "dim"),
             turn.speaker or turn.role,
-            (f"  in {turn.thread_id}" if threads else "", "dim"),
+            ("" if turn.thread_id == here else f"  in {turn.thread_id}", "dim"),
             ("  replaced" if recollection.replaced_by else "", "dim"),
         )
         said = clean(turn.content)

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from memory_agent.cli.opening import agent_of
-from memory_agent.cli.options import MemoryTyper, Reach, ThreadOptions, argument, flag, option, settings
+from memory_agent.cli.options import SCOPE, MemoryTyper, ThreadOptions, argument, flag, option, settings
 from memory_agent.cli.output import (
     line,
     note,
@@ -20,7 +20,7 @@ from memory_agent.cli.output import (
     recollection_as_json,
     say,
 )
-from memory_agent.domain import Preset  # noqa: TC001 - read when the command is declared
+from memory_agent.domain import Preset, Reach  # noqa: TC001 - read when the command is declared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +41,7 @@ _GAP: Final = 2
 async def ask(
     where: ThreadOptions,
     question: str = argument("What you want to be reminded of."),
-    scope: Reach = "thread",
+    scope: Reach = SCOPE,
     top_k: int | None = option("--top-k -k", "Turns at most.", min=1, shown="top_k_memories"),
     tag: str | None = option("--tag", "Only in topics that carry this tag."),
     context: bool = flag("--context", "Print the prompt text that a model would get instead."),
@@ -57,7 +57,7 @@ async def ask(
 
     Examples:
         memory-agent ask "When is the dog's appointment?" --user ada
-        memory-agent ask "What do I like to eat?" --scope user --why
+        memory-agent ask "What do I like to eat?" --scope thread --why
         memory-agent ask "Where were we?" --ledger --preset code --max-tokens 2000
     """
     in_context = context or messages or ledger
@@ -74,8 +74,8 @@ async def ask(
     if not in_context:
         await _find(where, question, scope, top_k, tag, why=why)
         return
-    async with agent_of(where) as agent:
-        found = await agent.fetch_memory(question, max_tokens=max_tokens, preset=preset)
+    async with agent_of(where, reach=scope) as agent:
+        found = await agent.fetch_memory(question, max_tokens=max_tokens, preset=preset, scope=scope)
     _show_context(where, found, "messages" if messages else "ledger" if ledger else "text")
 
 
@@ -91,7 +91,7 @@ async def _find(
     elif found:
         from memory_agent.cli.answers import print_answers  # terms are told apart by rules that take a moment
 
-        print_answers(question, found, language=language, threads=scope == "user", why=why)
+        print_answers(question, found, language=language, here=where.thread, why=why)
     else:
         thread = f"thread {where.thread!r} of " if scope == "thread" else ""
         wider = "; --scope user searches all threads" if scope == "thread" else ""

@@ -67,15 +67,15 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _origin(sources: Iterable[FactSource], *, threads: bool = False) -> list[str]:
-    """The newest of a fact's sources: a person, or the words of a turn."""
+def _origin(sources: Iterable[FactSource], *, here: str | None = None) -> list[str]:
+    """The newest of a fact's sources: a person, or the words of a turn; and its thread, unless that is `here` or it is None."""
     source = max(sources, key=lambda source: source.said_at)
     words = ["person"]
     if source.turn_id is not None:
         quote = _one_line(source.quote or "")
         short = quote if len(quote) <= _QUOTE_CHARS else f"{quote[: _QUOTE_CHARS - 1]}…"
         words = [*([f'"{short}"'] if quote else []), f"turn {source.turn_id}"]
-    return [*words, *([f"thread {source.thread_id!r}"] if threads else [])]
+    return [*words, *([] if here in (None, source.thread_id) else [f"thread {source.thread_id!r}"])]
 
 
 # --- what is known -------------------------------------------------------------------------------------------
@@ -104,9 +104,12 @@ def _holds(record: FactRecord, below: Path, value: Any) -> bool:
 
 
 def print_known(
-    title: str, document: Any, path: Path, standing: Sequence[FactRecord], *, now: datetime, threads: bool
+    title: str, document: Any, path: Path, standing: Sequence[FactRecord], *, now: datetime, here: str
 ) -> None:
-    """A tree of what stands at `path`: each value with its age, how often it was said and by whom."""
+    """A tree of what stands at `path`: each value with its age, how often it was said and by whom.
+
+    `here`: the thread that need not be named.
+    """
     tree = Tree(line((title, "bold")), guide_style="dim")
 
     def grow(branch: Tree, node: dict[str, Any], above: Path) -> None:
@@ -123,17 +126,17 @@ def print_known(
 
     def leaf(branch: Tree, name: str, where: Path, value: Any) -> None:
         record = source_record(where, value, standing)
-        about = "" if record is None else f"  ({_about(record, now=now, threads=threads)})"
+        about = "" if record is None else f"  ({_about(record, now=now, here=here)})"
         branch.add(line((name, "bold cyan"), value_text(value), (about, "dim")))
 
     grow(tree, {path[-1]: at_path(document, path)} if path else document, path[:-1])
     print_whole(tree)
 
 
-def _about(record: FactRecord, *, now: datetime, threads: bool) -> str:
+def _about(record: FactRecord, *, now: datetime, here: str) -> str:
     times = {1: "once", 2: "twice"}.get(len(record.sources), f"{len(record.sources):,} times")
     words = [f"{in_words((now - record.last_seen).total_seconds())} ago", f"said {times}"]
-    words += _origin(record.sources, threads=threads)
+    words += _origin(record.sources, here=here)
     if record.valid_from is not None:
         words.append(f"since {record.valid_from}")
     if record.confidence < 1:

@@ -20,8 +20,9 @@ from memory_agent.cli.fact_output import (
     value_text,
 )
 from memory_agent.cli.opening import agent_of
-from memory_agent.cli.options import MemoryTyper, Reach, ThreadOptions, argument, flag, option, read_time
+from memory_agent.cli.options import SCOPE, MemoryTyper, ThreadOptions, argument, flag, option, read_time
 from memory_agent.cli.output import note, print_json, say
+from memory_agent.domain import Reach  # noqa: TC001 - read when the command is declared
 from memory_agent.facts.compare import differences
 from memory_agent.facts.fold import Folded
 
@@ -73,7 +74,7 @@ def _keys(path: str | None) -> tuple[str, ...]:
 async def show(
     where: ThreadOptions,
     path: str | None = SOME_PATH,
-    scope: Reach = "thread",
+    scope: Reach = SCOPE,
     as_of: str | None = option(
         "--as-of", "Only from what had been said by this time (ISO 8601 with a zone)."
     ),
@@ -87,7 +88,7 @@ async def show(
     With --json the plain document, or what stands at PATH (null: nothing).
 
     Examples:
-        memory-agent facts show --user ada --scope user
+        memory-agent facts show --user ada --scope thread
         memory-agent facts show preferences --as-of 2026-05-01T00:00:00Z
         memory-agent facts show --user ada --json | jq .preferences
         memory-agent facts show --json --sources | jq -r '.[].sources[].quote'
@@ -105,8 +106,8 @@ async def show(
         print_json(found)
     elif found:
         title = _title(where, scope, until, recorded)
-        threads = scope == "user"
-        print_known(title, known.document, keys, known.standing(), now=datetime.now(UTC), threads=threads)
+        now = datetime.now(UTC)
+        print_known(title, known.document, keys, known.standing(), now=now, here=where.thread)
     else:
         _note_nothing(where, keys, scope, then=until is not None or recorded is not None)
 
@@ -142,7 +143,7 @@ def _note_nothing(where: ThreadOptions, path: tuple[str, ...], reach: Reach, *, 
 async def history(
     where: ThreadOptions,
     path: str | None = SOME_PATH,
-    scope: Reach = "thread",
+    scope: Reach = SCOPE,
     refused: bool = flag("--refused", "Also what an extractor stated and was not believed, with the reason."),
 ) -> None:
     """List every event at, above or below a path, oldest first: what it changed, who said so, what superseded it.
@@ -246,7 +247,7 @@ async def revert(
     if not replay_ and (path is None) != everything:
         raise typer.BadParameter("give a PATH, or --all for the whole document (not both), or --replay")
     then: str | datetime | None = to
-    if to is None or not re.fullmatch(r"\d+\.\d+", to):
+    if to is None or not re.fullmatch(r"(?:.+/)?\d+\.\d+", to):
         then = read_time(to, "--to", or_else=" and no id of an event (`facts history` shows them)")
     if replay_:
         await _undo_replay(where, path or None)

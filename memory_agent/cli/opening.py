@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import typer
 
-from memory_agent.cli.options import service_options, settings, working_settings
+from memory_agent.cli.options import THREAD, service_options, settings, working_settings
 from memory_agent.cli.output import note
 from memory_agent.data_dir import LocalService, check_memory, unchanged_for
 from memory_agent.errors import ConfigError, DataDirInUse, InvalidInput, NotFound
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from memory_agent.cli.options import ThreadOptions
     from memory_agent.client import MemoryClient, ServiceClient
     from memory_agent.config import MemoryConfig
+    from memory_agent.domain import Reach
     from memory_agent.service import MemoryService
 
     Service: TypeAlias = "MemoryService | ServiceClient"
@@ -81,12 +82,16 @@ async def opened(
 
 
 @asynccontextmanager
-async def agent_of(where: ThreadOptions, *, new: bool = False, reach: str = "thread") -> AsyncIterator[Agent]:
+async def agent_of(
+    where: ThreadOptions, *, new: bool = False, reach: Reach = "thread"
+) -> AsyncIterator[Agent]:
     """The memory of the thread asked for, see `opened`.
 
-    If nothing is remembered of it (with `reach` "user": of its user), that is said on leaving, also with an error
-    that something is not there. What the block wrote makes a thread known.
+    If nothing is remembered of it (with `reach` "user" and no thread named: of its user), that is said on leaving, also
+    with an error that something is not there. What the block wrote makes a thread known.
     """
+    if where.thread != THREAD:
+        reach = "thread"
     async with opened(where.data_dir, new=new) as service:
         agent = where.agent(service)
         try:

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
@@ -64,9 +64,7 @@ DataDir = Annotated[
     Path | None, typer.Option("--data-dir", help="Folder of the embedded stores.", show_default="data_dir")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-Reach = Annotated[
-    Literal["thread", "user"], typer.Option("--scope", help="This thread, or all threads of the user.")
-]
+SCOPE: Final[Any] = option("--scope", "All threads of the user, or this one.", shown="memory_scope")
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
 _SHARED: Final[dict[str, tuple[Any, Any]]] = {
     "user": (str, option("--user -u", "Whose memory.", USER)),
@@ -256,6 +254,8 @@ def _command(function: Callable[..., Any], *, on_memory: bool, quiet: bool) -> C
             given["where"] = ThreadOptions(**{name: given.pop(name) for name in shared})
 
         def work() -> int:
+            if given.get("scope", "") is None:
+                given["scope"] = settings(given["where"].data_dir).memory_scope
             done = function(**given)
             return (asyncio.run(done) if inspect.iscoroutine(done) else done) or OK
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from memory_agent.cli.opening import agent_of, opened
 from memory_agent.cli.options import (
     PAGE,
+    SCOPE,
     TENANT,
     MemoryTyper,
-    Reach,
     TenantOptions,
     ThreadOptions,
     UserOptions,
@@ -21,6 +21,7 @@ from memory_agent.cli.options import (
     settings,
 )
 from memory_agent.cli.output import note, picked, print_json, print_table, when
+from memory_agent.domain import Reach  # noqa: TC001 - read when the command is declared
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -110,14 +111,14 @@ def _note_more(where: ThreadOptions, what: str, after: str | None, limit: int | 
 async def entities(
     where: ThreadOptions,
     kind: list[str] | None = option("--kind", "Only of this kind (may be repeated)."),
-    scope: Reach = "thread",
+    scope: Reach = SCOPE,
 ) -> None:
     """List what the turns name, in the order of the first mention: kind, name, in how many turns, from when to when.
 
     Names come from the dictionary in entities_file, from ner_model, and from those who stored the turns.
 
     Examples:
-        memory-agent entities --user ada --scope user
+        memory-agent entities --user ada --scope thread
         memory-agent entities --kind brands --json | jq -r '.[].name'
     """
     async with agent_of(where, reach=scope) as agent:

@@ -143,7 +143,7 @@ def _given(values: Asked, required: Collection[str]) -> Asked:
     return {
         name: _CHECKS.get(name, _unchanged)(value)
         for name, value in values.items()
-        if value is not None or name in required or name == "scope"
+        if value is not None or name in required
     }
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.agent.agent import MemoryAgent
-from memory_agent.agent.arguments import check_page, check_tags, checked_count, checked_query, reach
+from memory_agent.agent.arguments import check_page, check_tags, checked_count, checked_query
 from memory_agent.agent.thread import OnService
 from memory_agent.checks import checked_id
 from memory_agent.client.calls import (
@@ -103,13 +103,10 @@ def _message(_: Asking, asked: Asked) -> Asked:
 
 
 def _search(memory: MemoryClient, asked: Asked) -> Asked:
-    thread_id, topic_id = reach(memory.scope, asked.pop("scope")).thread_id, asked["topic_id"]
-    if topic_id is not None:
-        # A topic is of this thread, and so are its turns, wherever they are searched for.
-        memory._check_topic(topic_id)
-        thread_id = memory.scope.thread_id
+    if asked["topic_id"] is not None:
+        memory._check_topic(asked["topic_id"])
     checked_query(asked["query"], asked["role"])
-    return {"user_id": memory.scope.tenants_user_id, "thread_id": thread_id, **asked}
+    return {"user_id": memory.scope.tenants_user_id, "thread_id": memory.scope.thread_id, **asked}
 
 
 def _sitting(_: Asking, asked: Asked) -> Asked:

@@ -8,7 +8,7 @@ worth for their tokens, as many as fit. What room is left goes to what did not f
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.context.budget import PRESERVED_TOKENS
@@ -111,6 +111,8 @@ class Material:
     question: str = ""
     language: str = "english"
     degraded: Sequence[str] = ()
+    thread_id: str | None = None
+    """The thread that it is for: recollections of others say so. None: all are of one."""
 
 
 def pack_context(
@@ -256,7 +258,7 @@ def _items(packing: Packing, material: Material, asked: Collection[str]) -> dict
         "entities": _entity_items(packing, material),
         "topic": _topic_items(packing, material.topic),
         "short_term": turn_items(packing, material.window, "in the window"),
-        "long_term": _recalled_items(packing, material.recollections, material.answered),
+        "long_term": _recalled_items(packing, material),
     }
 
 
@@ -265,11 +267,17 @@ def by_question(items: Sequence[Item], asked: Collection[str], language: str) ->
     return sorted(items, key=lambda item: -len(set(asked) & count_terms(item.line.body, language).keys()))
 
 
-def _recalled_items(
-    packing: Packing, recollections: Sequence[Recollection], answered: Mapping[str, Turn]
-) -> list[Item]:
-    """Recollections, best first, to be read in the order in which they were said, each under its day."""
-    in_time = sorted((found.turn for found in recollections), key=lambda turn: (turn.timestamp, turn.seq))
+def _recalled_items(packing: Packing, material: Material) -> list[Item]:
+    """Recollections, best first, to be read day by day in the order in which they were said, other threads' first."""
+    recollections, answered = material.recollections, material.answered
+
+    def elsewhere(turn: Turn) -> bool:
+        return material.thread_id not in (None, turn.thread_id)
+
+    def when(turn: Turn) -> tuple[Any, ...]:
+        return turn.timestamp.date(), not elsewhere(turn), turn.timestamp, turn.thread_id, turn.seq
+
+    in_time = sorted((found.turn for found in recollections), key=when)
     place = {turn.id: float(number) for number, turn in enumerate(in_time)}
     rank = {found.turn.id: number for number, found in enumerate(recollections)}
     turns = {found.turn.id: found.turn for found in recollections}
@@ -279,20 +287,23 @@ def _recalled_items(
         other = answered.get(turn.id)
         return None if other is None or rank.get(other.id, number) < number else other
 
-    return [
-        packing.item(
+    items = []
+    for number, found in enumerate(recollections):
+        turn, away = found.turn, elsewhere(found.turn)
+        item = packing.item(
             "long_term",
-            found.turn.id,
-            recalled_line(found.turn, quoted(number, found.turn), turns.get(found.replaced_by or "")),
-            place=place[found.turn.id],
-            reason="recalled",
+            turn.id,
+            recalled_line(turn, quoted(number, turn), turns.get(found.replaced_by or "")),
+            place=place[turn.id],
+            reason="recalled from another conversation" if away else "recalled",
             score=found.score,
             confidence=found.confidence,
-            turn=found.turn,
-            under=heading_of(found.turn),
+            turn=turn,
+            under=heading_of(turn, elsewhere=away),
         )
-        for number, found in enumerate(recollections)
-    ]
+        # Other threads' turns have the numbers of this one's, and are not what those show.
+        items.append(replace(item, seq=None) if away else item)
+    return items
 
 
 def _entity_items(packing: Packing, material: Material) -> list[Item]:

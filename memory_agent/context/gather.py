@@ -97,13 +97,14 @@ class ContextReader:
         preset: Preset | None = None,
         now: datetime,
         until: datetime | None = None,
+        reach: Scope | None = None,
         missing: Sequence[str] = (),
     ) -> MemoryContext:
         """The context for `question` in `budget` tokens, from what was said before `until` (None: everything).
 
-        `now`: what "last week" in the question is told from; `missing`: parts that are known to be down.
+        `reach` (None: `scope`): the thread, or all of its user's, whose facts and turns are recalled; `now`: what "last week" in the question is told from; `missing`: parts that are known to be down.
         """
-        material = await self._material(scope, question, budget, now, until, missing)
+        material = await self._material(scope, reach or scope, question, budget, now, until, missing)
         name = preset or self._settings.context_preset
         return pack_context(
             material,
@@ -116,6 +117,7 @@ class ContextReader:
     async def _material(
         self,
         scope: Scope,
+        reach: Scope,
         question: str,
         budget: int,
         now: datetime,
@@ -127,12 +129,12 @@ class ContextReader:
         window, answer, facts, stand, topics, counts = await asyncio.gather(
             _or_degraded(self.window(scope, until), [], "short_term", down),
             _or_degraded(
-                self._recollections(scope, question, budget, now, until),
+                self._recollections(scope, reach, question, budget, now, until),
                 SearchAnswer(recollections=(), degraded=()),
                 "long_term",
                 down,
             ),
-            _or_degraded(self._facts.read(scope, as_of=until), dict[str, Any](), "facts", down),
+            _or_degraded(self._facts.read(reach, as_of=until), dict[str, Any](), "facts", down),
             _or_degraded(self._standing(scope, until), ConversationState(), "compression", down),
             _or_degraded(self._store.list_topics(scope), [], "topic", down),
             _or_degraded(self._entities.count(scope), [], "entities", down),
@@ -148,7 +150,7 @@ class ContextReader:
             self._spotter.of_question(question), self._spotter.by_dictionary(question), "entities", down
         )
         answered = await _or_degraded(
-            self._answered(scope, answer.recollections, until), {}, "long_term", down
+            self._answered(reach, answer.recollections, until), {}, "long_term", down
         )
         reminder = remind(
             stand.character,
@@ -175,6 +177,7 @@ class ContextReader:
             question=question,
             language=self._settings.search_language,
             degraded=sorted({*missing, *down, *answer.degraded}),
+            thread_id=scope.thread_id,
         )
 
     # --- sources ---------------------------------------------------------------------------------------------
@@ -203,14 +206,21 @@ class ContextReader:
             read *= 4
 
     async def _recollections(
-        self, scope: Scope, question: str, budget: int, now: datetime, until: datetime | None
+        self,
+        scope: Scope,
+        reach: Scope,
+        question: str,
+        budget: int,
+        now: datetime,
+        until: datetime | None,
     ) -> SearchAnswer:
         return await self._searcher.search(
             SearchRequest(
-                scope=scope,
+                scope=reach,
+                here=scope.thread_id,
                 query=question,
                 top_k=min(_FEWEST_FOUND + budget // _TOKENS_EACH, _MOST_FOUND),
-                where=RowFilter(thread_id=scope.thread_id, until=until),
+                where=RowFilter(thread_id=reach.thread_id, until=until),
                 now=now,
             )
         )

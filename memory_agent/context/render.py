@@ -72,9 +72,9 @@ class Heading(NamedTuple):
         return f"[{day_of(self.day, with_year=with_year)}{note}]"
 
 
-def heading_of(turn: Turn) -> Heading:
-    """The heading of the turn's day, in UTC."""
-    return Heading(turn.timestamp.date())
+def heading_of(turn: Turn, *, elsewhere: bool = False) -> Heading:
+    """The heading of the turn's day, in UTC. `elsewhere`: it was said in another thread."""
+    return Heading(turn.timestamp.date(), "another conversation" if elsewhere else "")
 
 
 def quote_line(who: str, text: str) -> ContextLine:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from memory_agent.domain.search import Recollection
     from memory_agent.domain.turns import Turn
 
+Reach = Literal["user", "thread"]
+"""Of a call: all threads of the user, or the one thread."""
 Preset = Literal["balanced", "code", "chat", "minimal", "recall"]
 """How the budget of a prompt is divided."""
 Tier = Literal[

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import functools
 import logging
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
@@ -28,7 +30,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+Heads = dict[str, tuple[int, int]]
+"""See `FactStore.fact_heads`."""
+
 _MANY_CHANGES: Final = 200
+_USERS_KEPT: Final = 200
+"""Documents over all threads of so many users stay in memory; folding the 3,000 changes of one takes 0.1 s."""
 
 
 class FactDocuments:
@@ -37,6 +44,11 @@ class FactDocuments:
     def __init__(self, store: DocumentStore) -> None:
         self._store = store
         self._saving: WeakValueDictionary[Scope, asyncio.Lock] = WeakValueDictionary()
+        self._of_users: OrderedDict[str, tuple[Heads, dict[str, Any]]] = OrderedDict()
+
+    def drop(self, user_id: str) -> None:
+        """Forget the document kept of a user."""
+        self._of_users.pop(user_id, None)
 
     async def folded(
         self,
@@ -96,7 +108,7 @@ class FactDocuments:
         recorded_by: datetime | None = None,
         through: int | None = None,
     ) -> dict[str, Any]:
-        """The facts of the thread, or of all the user's threads, newest statement last.
+        """The facts of the thread, or of all the user's threads.
 
         `through`: of a thread, only from its turns up to that `seq`, and what people said themselves up to then.
         """
@@ -107,11 +119,30 @@ class FactDocuments:
                 with contextlib.suppress(BackendError):
                     await self._store.save_facts(scope, updated, expected=document.revision)
             return dict(updated.facts)
+        if scope.thread_id is None and as_of is None and recorded_by is None:
+            return copy.deepcopy(await self._of_user(scope))
         changes = await self._store.fact_changes(scope)
         if through is not None:
             after = place_of(through + 1)
             changes = [change for change in changes if change.kind in ("replay", "undo") or change.at < after]
         return (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).document
+
+    async def _of_user(self, user: Scope) -> dict[str, Any]:
+        """What is known over all threads of a user: as it was folded last, if no thread has other changes since."""
+        heads = await self._store.fact_heads(user)
+        if len(heads) == 1:  # whose document is stored
+            return await self.read(Scope(user_id=user.user_id, thread_id=next(iter(heads))))
+        of, document = self._of_users.get(user.user_id, ({}, {}))
+        if not heads:
+            return {}
+        if heads != of:
+            changes = await self._store.fact_changes(user)
+            document = (await self.folded(changes)).document
+            self._of_users[user.user_id] = heads_of(changes), document
+        self._of_users.move_to_end(user.user_id)
+        if len(self._of_users) > _USERS_KEPT:
+            self._of_users.popitem(last=False)
+        return document
 
     async def history(
         self,
@@ -130,3 +161,12 @@ class FactDocuments:
         # What was refused without saying what it was about is about nothing in particular.
         found = tuple(record for record in found if record.path or not path or record.refused is None)
         return [record for record in found if overlap(record.path, path)]
+
+
+def heads_of(changes: Sequence[FactChange]) -> Heads:
+    """The heads of the threads that these are all changes of."""
+    heads: Heads = {}
+    for change in changes:
+        count, last = heads.get(change.thread_id, (0, 0))
+        heads[change.thread_id] = count + 1, max(last, change.seq)
+    return heads

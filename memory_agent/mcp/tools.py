@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from memory_agent.checks import MAX_CONTENT_CHARS, checked_text
+from memory_agent.domain import Reach
 from memory_agent.errors import InvalidInput
 from memory_agent.mcp.shapes import (
     Answer,
@@ -87,6 +88,10 @@ Time = Annotated[datetime, BeforeValidator(_time), WithJsonSchema({"type": "stri
 Reply = Annotated[str, _text("reply")]
 TurnId = Annotated[str, Field(min_length=1)]
 Unpacked = BeforeValidator(_unpacked)
+Scope = Annotated[
+    Reach | None,
+    Field(description="All conversations of the user, or this thread alone; leave it out for the usual."),
+]
 
 
 class Arguments(BaseModel):
@@ -197,17 +202,13 @@ async def recall(
     tag: Annotated[
         str | None, Field(min_length=1, description="Only in topics with this tag, as `topics` shows it.")
     ] = None,
-    all_threads: Annotated[
-        bool, Field(description="Search all conversations of the user, not only this one.")
-    ] = False,
+    scope: Scope = None,
 ) -> Recollections:
     """Search earlier conversations by meaning and by words. Call it when the user refers to something said before, or
     when you need one detail from the past. Returns what was said, best first: date, who, the words, a score, and the
     id that `forget` takes.
     """
-    found = await memory.fetch_long_term(
-        question, top_k, scope="user" if all_threads else "thread", since=since, until=until, tag=tag
-    )
+    found = await memory.fetch_long_term(question, top_k, scope=scope, since=since, until=until, tag=tag)
     return Recollections(
         recollections=[
             Recalled.of(
@@ -236,12 +237,13 @@ async def context(
     max_tokens: Annotated[
         int | None, Field(ge=1, le=100_000, description="How long the text may be, in tokens.")
     ] = None,
+    scope: Scope = None,
 ) -> Context:
     """Get all that is worth knowing before you answer a message: who the user is, known facts, recent turns,
     recollections that fit, within a budget of tokens. Call it once, before answering. Returns one text to read as
     background.
     """
-    fetched = await memory.fetch_memory(message, max_tokens=max_tokens)
+    fetched = await memory.fetch_memory(message, max_tokens=max_tokens, scope=scope)
     return Context(
         text=str(fetched), tokens=fetched.tokens, budget=fetched.budget, degraded=list(fetched.degraded)
     )
@@ -254,14 +256,12 @@ async def facts(
     as_of: Annotated[
         Time | None, Field(description="What was known from what had been said by then (ISO 8601).")
     ] = None,
-    all_threads: Annotated[
-        bool, Field(description="Of all conversations of the user, not only this one.")
-    ] = False,
+    scope: Scope = None,
 ) -> Facts:
     """Read what is known about the user (name, preferences, plans, …) as one document. Call it when you need a stable
     fact rather than a quotation, or before `correct_fact`. Returns paths and values.
     """
-    return Facts(facts=await memory.fetch_facts(scope="user" if all_threads else "thread", as_of=as_of))
+    return Facts(facts=await memory.fetch_facts(scope=scope, as_of=as_of))
 
 
 @_tool("Correct a fact", writes=True, destroys=True)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class FactStore(Protocol):
     """Facts: an append-only log of changes per thread, and its fold as one document.
 
-    `scope` must name a thread in every call but `fact_changes`.
+    `scope` must name a thread in every call but `fact_changes` and `fact_heads`.
     """
 
     async def append_fact_change(self, scope: Scope, change: FactChange) -> bool:
@@ -29,6 +29,12 @@ class FactStore(Protocol):
         """With a thread: its changes by rising `seq`, above `after_seq`. Of a user: all threads' by `recorded_at`.
 
         Of equal `recorded_at` by thread and `seq`. `keys`: only the changes with these keys. All kinds and generations.
+        """
+
+    async def fact_heads(self, scope: Scope) -> dict[str, tuple[int, int]]:
+        """Of each thread in the scope that has changes, how many and the highest `seq` of them.
+
+        Numbers are never given again, so where both are what they were, the changes are the same.
         """
 
     async def drop_generation(self, scope: Scope, generation: str) -> int:

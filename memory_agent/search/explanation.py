@@ -28,6 +28,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "of_self": "tells of its speaker",
     "asks": "asks instead of telling",
     "latest": "is recent, and the latest is asked for",
+    "here": "was said in this conversation",
     "detail": "matches the question word by word",
 }
 _WORD: Final = lazily(re.compile, r"\w[\w'’-]*")

@@ -37,6 +37,7 @@ Signal = Literal[
     "of_self",
     "asks",
     "latest",
+    "here",
     "detail",
 ]
 SIGNALS: Final[tuple[Signal, ...]] = get_args(Signal)
@@ -56,6 +57,7 @@ _FITTED: Final[Mapping[Signal, tuple[float, float]]] = {
     "of_self": (0.7, 0.6),
     "asks": (-0.7, -0.7),
     "latest": (0.5, 0.5),
+    "here": (0.2, 0.2),
     "detail": (0.0, 3.3),
 }
 """Weights without late interaction, and with it."""

@@ -72,6 +72,8 @@ class SearchRequest:
     top_k: int
     where: RowFilter
     now: datetime
+    here: str | None = None
+    """The thread in which it is asked: its turns precede others that fit as well."""
     topic_ids: frozenset[str] | None = None
     """Only turns that carry one of these."""
     metadata: Mapping[str, Any] | None = None
@@ -189,6 +191,7 @@ class Searcher:
             resident=resident,
             degraded=degraded,
         )
+        asked = replace(asked, here=request.here)
         if resident is not None:
             # Only now, for while the question was embedded another search may have taken some into the index.
             current = self._over(resident, unindexed, request, asked, degraded)
@@ -265,8 +268,13 @@ class Searcher:
         """The best turns of what is searched, read back from the truth. `look`: the second one that they get."""
         settings, scored = self._settings, current.scored()
         values, weights = normalised(scored.values), settings.weights
+        here = values.pop("here")
         scores = fuse(values, weights)
+        # By what a turn says; the thread that it is of makes it no surer.
         confident = current.confidence(scores, scored)
+        if not here.all():
+            values["here"] = here
+            scores = fuse(values, weights)
         # A turn without a vector has no cosine that could be high enough.
         is_result = settings.min_similarity is None or scored.similarity >= settings.min_similarity
         ranking = best_first(np.where(is_result, scores, np.nan).astype(np.float32))

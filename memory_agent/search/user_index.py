@@ -58,7 +58,7 @@ class AnalysedQuery:
 
     `terms`: its words and entities; `query`: its vector, and `gist`: that of it and of what is left of it without
     question words and names, float32, shape (dimension,), unit length, None without an embedder; `background`: see
-    `Background` in `memory_agent.search.confidence`; `spans`: the times it names.
+    `Background` in `memory_agent.search.confidence`; `here`: the thread in which it is asked; `spans`: the times it names.
     """
 
     question: Question
@@ -66,6 +66,7 @@ class AnalysedQuery:
     query: Floats | None = None
     gist: Floats | None = None
     background: float = 0.0
+    here: str | None = None
     spans: Sequence[TimeSpan] = ()
 
     def about(self, question: Question) -> AnalysedQuery:
@@ -174,6 +175,7 @@ class ResidentIndex:
             "person": self._by_who_spoke(asked.question),
             **self._by_time(asked),
             **self._by_signs(asked.question),
+            "here": self._of_thread(asked.here),
         }
         mask = self._mask(where)
         if mask is None:
@@ -285,6 +287,12 @@ class ResidentIndex:
             if kinds & {"who", "where", "name"}
             else nothing,
         }
+
+    def _of_thread(self, thread_id: str | None) -> Floats:
+        if thread_id is None:
+            return np.zeros(len(self), dtype=np.float32)
+        mask = self._places.in_thread(thread_id)
+        return np.ones(len(self), np.float32) if mask is None else mask.astype(np.float32)
 
     def _has_role(self, role: str | None) -> NDArray[np.bool_]:
         return np.fromiter((role == own for own in self._role), dtype=np.bool_, count=len(self))

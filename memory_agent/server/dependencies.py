@@ -13,6 +13,7 @@ from fastapi.responses import Response, StreamingResponse
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, BeforeValidator
 
+from memory_agent import domain
 from memory_agent.agent.agent import MemoryAgent
 from memory_agent.checks import MAX_ID_CHARS
 from memory_agent.config import MemoryConfig
@@ -75,7 +76,8 @@ Cursor = Annotated[
     ),
 ]
 Reach = Annotated[
-    str, Query(alias="scope", pattern="^(thread|user)$", description="This thread, or all of the user's.")
+    domain.Reach | None,
+    Query(alias="scope", description="This thread, or all of the user's; default: the service's setting."),
 ]
 TimeQuery = Annotated[Time | None, Query()]
 IdempotencyKey = Annotated[

@@ -1,7 +1,7 @@
 """Facts: read, as of a time, with their history; set, retracted, reverted; extracted again."""
 
 from operator import attrgetter
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
@@ -27,26 +27,24 @@ FACTS = f"{THREAD}/facts"
 
 @router.get(FACTS, response_model=Facts)
 async def fetch_facts(
-    memory: Memory, scope: Reach = "thread", as_of: TimeQuery = None, recorded_by: TimeQuery = None
+    memory: Memory, scope: Reach = None, as_of: TimeQuery = None, recorded_by: TimeQuery = None
 ) -> Response:
-    """The facts as one document: of the thread or of all the user's threads, now or as of a time."""
-    reach: Any = scope
-    return answer(Facts.of(await memory.fetch_facts(scope=reach, as_of=as_of, recorded_by=recorded_by)))
+    """The facts as one document: of all the user's threads or of this one, now or as of a time."""
+    return answer(Facts.of(await memory.fetch_facts(scope=scope, as_of=as_of, recorded_by=recorded_by)))
 
 
 @router.get(f"{FACTS}/history", response_model=Page[FactRecord])
 async def fact_history(
     memory: Memory,
     path: Annotated[str | None, Query(min_length=1, max_length=2_000)] = None,
-    scope: Reach = "thread",
+    scope: Reach = None,
     as_of: TimeQuery = None,
     recorded_by: TimeQuery = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Response:
     """Every event at, above or below the path, oldest first, with sources and with what replaced it."""
-    reach: Any = scope
-    records = await memory.fact_history(path, scope=reach, as_of=as_of, recorded_by=recorded_by)
+    records = await memory.fact_history(path, scope=scope, as_of=as_of, recorded_by=recorded_by)
     key = attrgetter("thread_id", "id")
     return answer(page_of(FactRecord.of, records, key=key, cursor=cursor, limit=limit))
 

@@ -50,7 +50,7 @@ async def fetch_memory(memory: Memory, body: Fetch) -> Response:
     """The memory for answering the message: `text` is the prompt, `ledger` says what is in it and why."""
     preset: Any = body.preset
     context = await memory.fetch_memory(
-        body.user_message, max_tokens=body.max_tokens, now=body.now, preset=preset
+        body.user_message, max_tokens=body.max_tokens, now=body.now, preset=preset, scope=body.scope
     )
     return answer(MemoryContext.of(context))
 
@@ -81,10 +81,9 @@ async def list_compressions(memory: Memory, limit: Limit = 100, cursor: Cursor =
 
 
 @router.get(f"{THREAD}/entities", response_model=Items[EntityCount])
-async def list_entities(memory: Memory, scope: Reach = "thread") -> Response:
+async def list_entities(memory: Memory, scope: Reach = None) -> Response:
     """The entities that the turns name, by first mention, each once."""
-    reach: Any = scope
-    return answer(Items[EntityCount](items=tuple(map(EntityCount.of, await memory.entities(scope=reach)))))
+    return answer(Items[EntityCount](items=tuple(map(EntityCount.of, await memory.entities(scope=scope)))))
 
 
 @router.get(f"{THREAD}/stats", response_model=MemoryStatus)

@@ -118,9 +118,13 @@ async def search_memory(api: OpenApi, principal: Caller, body: Search) -> Respon
     }
     if body.thread_id is not None:
         memory = api.agent(principal, body.user_id, body.thread_id)
-        found = await memory.fetch_long_term(body.query, body.top_k, topic_id=body.topic_id, **filters)
+        found = await memory.fetch_long_term(
+            body.query, body.top_k, topic_id=body.topic_id, scope=body.scope, **filters
+        )
     elif body.topic_id is not None:
         raise InvalidInput("topic_id is given without thread_id; topics belong to a thread, so name both")
+    elif body.scope == "thread":
+        raise InvalidInput("scope is 'thread' without thread_id; name the thread, or leave scope out")
     else:
         found = await api.service.search(
             body.user_id, body.query, body.top_k, tenant=principal.tenant, **filters

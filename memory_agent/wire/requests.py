@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, StrictBool, model_validator
 
 from memory_agent import domain as values
 from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, MAX_TAG_CHARS
-from memory_agent.domain import GivenRole, Preset
+from memory_agent.domain import GivenRole, Preset, Reach
 from memory_agent.facts import replay
 from memory_agent.wire.base import GivenObject, GivenValue, Path, PathOrAll, Request, Time
 from memory_agent.wire.facts import FactProposal
@@ -130,6 +130,8 @@ class Fetch(Request):
     """Only what was said before is searched; default: everything."""
     preset: Preset | None = None
     """How the budget is divided; default: the service's setting."""
+    scope: Reach | None = None
+    """Whether the facts and turns of all the user's threads are recalled or this one's; default: the service's setting."""
 
 
 class Search(Request):
@@ -142,7 +144,9 @@ class Search(Request):
 
     user_id: Id
     thread_id: Id | None = None
-    """Default: all of the user's threads."""
+    """The thread that it is asked in; default: none."""
+    scope: Reach | None = None
+    """Whether all of the user's threads are searched or this one; default: the service's setting."""
     query: Text
     top_k: Count | None = None
     """At most so many turns; default: the service's setting."""

@@ -33,6 +33,20 @@ COST = ExtractionCost(turns=1, requests=2, prompt_tokens=2**31, completion_token
 # --- changes and documents -----------------------------------------------------------------------------------
 
 
+async def test_heads_tell_whether_changes_came_or_went(store: DocumentStore) -> None:
+    """Of each thread in the scope that has some, how many and the last number, which no later change is given again."""
+    other, stranger = a_scope(thread_id="t2"), a_scope(user_id="u2")
+    assert await store.fact_heads(SCOPE.user) == {}
+    for scope, key in ((SCOPE, "a"), (SCOPE, "b"), (other, "a"), (stranger, "a")):
+        assert await store.append_fact_change(scope, a_change(key=key, generation="g" if key == "b" else ""))
+    assert await store.fact_heads(SCOPE.user) == {"t1": (2, 2), "t2": (1, 1)}
+    assert await store.fact_heads(SCOPE) == {"t1": (2, 2)}
+    assert await store.drop_generation(SCOPE, "g") == 1
+    assert await store.fact_heads(SCOPE) == {"t1": (1, 1)}
+    assert await store.append_fact_change(SCOPE, a_change(key="c"))
+    assert await store.fact_heads(SCOPE) == {"t1": (2, 3)}
+
+
 async def test_gives_changes_back_in_order(store: DocumentStore) -> None:
     """Changes come back whole, numbered from 1 in the order of their appends within the thread, of whichever kind.
 

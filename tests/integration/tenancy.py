@@ -296,8 +296,12 @@ class Tenancy:
 
 @contextlib.asynccontextmanager
 async def tenancy_on(settings: Mapping[str, Any], **parts: Any) -> AsyncIterator[Tenancy]:
-    """A service with topics and facts, served without limits of rate; what is said of a key counts at once."""
-    cfg = MemoryConfig(**{**settings, "enable_topics": True, "enable_fact_extraction": True})
+    """A service with topics and facts, served without limits of rate; what is said of a key counts at once.
+
+    Threads are kept apart unless a request asks for all of a user's.
+    """
+    chosen = {"enable_topics": True, "enable_fact_extraction": True, "memory_scope": "thread"}
+    cfg = MemoryConfig(**{**settings, **chosen})
     limits: dict[str, Any] = {"server_key_cache_seconds": 0, "server_requests_per_minute": 0}
     async with contextlib.AsyncExitStack() as stack:
         service = await stack.enter_async_context(MemoryService(cfg, **{"embedder": HashEmbedder(), **parts}))

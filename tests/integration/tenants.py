@@ -385,7 +385,7 @@ class Tenants(RuleBasedStateMachine):
         about = place.owner if everywhere else place
         tools: dict[str, dict[str, Any]] = {
             "recall": {"question": query, "top_k": 50},
-            "recall all": {"question": query, "top_k": 50, "all_threads": True},
+            "recall all": {"question": query, "top_k": 50, "scope": "user"},
             "context": {"message": query},
             "facts": {},
             "topics": {"id": self._any_topic(id_)} if id_ % 2 else {"archived": True},

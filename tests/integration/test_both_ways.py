@@ -215,7 +215,7 @@ REFUSED: dict[str, Call] = {
     "limit of threads": lambda m: m.threads(limit=0),
     "threads after none": lambda m: m.threads(after=""),
     "metadata of a search": lambda m: m.fetch_long_term("x", metadata={"a": object()}),
-    "facts' scope": lambda m: m.fetch_facts(scope=None),
+    "facts' scope": lambda m: m.fetch_facts(scope=""),
     "as_of": lambda m: m.fetch_facts(as_of=datetime(2026, 1, 1)),  # noqa: DTZ001
     "recorded_by": lambda m: m.fetch_facts(recorded_by="2026-01-01"),
     "fact_history's path": lambda m: m.fact_history("a..b"),

@@ -111,9 +111,13 @@ def test_question_finds_the_turn_with_its_date_and_why(remembered: CommandLine, 
     assert why[:2] == lines
     assert "shares the word" in why[2]
     assert best["turn"]["id"] in why[2]
-    everywhere = look("ask", question, "-k", "1", "--scope", "user").stdout
-    assert everywhere.startswith(f"{lines[0]}  in main\n")
+    elsewhere = look("ask", question, "-k", "1", "-t", "names").stdout
+    assert elsewhere.startswith(f"{lines[0]}  in main\n")
+    assert MONDAY not in look("ask", question, "--scope", "thread", "-t", "names").stdout
     assert MONDAY in look("ask", "piano", "--context").stdout
+    elsewhere = look("ask", "piano", "--context", "-t", "new").stdout
+    assert f"[2026-03-01 UTC, another conversation]\nuser: {MONDAY}\n" in elsewhere
+    assert look("ask", "piano", "--context", "-t", "new", "--scope", "thread").stdout.strip() == ""
 
 
 def test_in_a_terminal_of_80_columns_words_are_bold_and_the_ledgers_columns_whole(

@@ -82,11 +82,11 @@ async def test_mentions_are_counted_by_turn(service: MemoryService) -> None:
     for settled in (False, True):
         if settled:
             await service.settle(timeout=60)
-        (count,) = await memory.entities()
+        (count,) = await memory.entities(scope="thread")
         assert count.entity == Entity(kind="brands", name="LANEIGE")
         assert (count.count, count.first_turn_id, count.last_turn_id) == (2, turns[0].id, turns[2].id)
         assert (count.first_at, count.last_at) == (START, START + timedelta(hours=2))
-        (of_user,) = await memory.entities(scope="user")
+        (of_user,) = await memory.entities()
         assert (of_user.count, of_user.first_turn_id, of_user.last_turn_id) == (3, turns[0].id, late.id)
         assert await names(bob, "user") == {"brands": ["LANEIGE"], "people": ["Mia Holm"]}
         assert [count.count for count in await bob.entities()] == [1, 1]

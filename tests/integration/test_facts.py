@@ -95,7 +95,7 @@ async def test_the_worked_example(by: str, settings: dict[str, Any], openai_serv
         assert "- occupation: product role" in text
         # A turn of last week that is extracted today counts from then by `as_of`, from today by `recorded_by`.
         clock.tick(7 * 86_400)
-        memory = service.agent("john", "later")
+        memory = service.agent("johan", "later")
         await memory.add_user_message(INTRODUCTION, timestamp=MONDAY)
         await memory.settle(timeout=60)
         a_day_later = MONDAY + timedelta(days=1)
@@ -259,7 +259,7 @@ async def test_edits_by_people(settings: dict[str, Any]) -> None:
         ]
         assert not back.stands
         # An edit that says what a larger edit said already is a source of that.
-        memory = service.agent("ann", "other")
+        memory = service.agent("bob", "chat")
         whole = await memory.set_fact("dog", {"name": "Rex", "age": 3})
         part = await memory.set_fact("dog.name", "Rex")
         assert (part.id, len(part.sources)) == (whole.id, 2)
@@ -298,31 +298,32 @@ async def test_impossible_edits_are_refused_by_name(embedded_settings: dict[str,
 
 # --- several threads -----------------------------------------------------------------------------------------
 async def test_a_users_threads_are_read_together(settings: dict[str, Any]) -> None:
-    """scope="user" unites lists and takes the newest statement of all threads; another user sees nothing of it."""
+    """By default: lists unite and the newest statement of all threads counts; another user sees nothing of it."""
     clock = FixedClock(MONDAY)
     async with opened(settings, clock=clock) as service:
         work, home = service.agent("ann", "work"), service.agent("ann", "home")
         await say(work, "I live in Bergen.", "I like chess.")
         clock.tick(60)
         await say(home, "I live in Oslo.", "I like tea.")
-        assert await work.fetch_facts() == {"location": "Bergen", "preferences": {"likes": ["chess"]}}
+        alone = {"location": "Bergen", "preferences": {"likes": ["chess"]}}
+        assert await work.fetch_facts(scope="thread") == alone
         both = {"location": "Oslo", "preferences": {"likes": ["chess", "tea"]}}
         for memory in (work, home):
-            assert await memory.fetch_facts(scope="user") == both
+            assert await memory.fetch_facts() == await memory.fetch_facts(scope="user") == both
         clock.tick(60)
         await work.set_fact("location", "Trondheim")
-        assert (await home.fetch_facts(scope="user"))["location"] == "Trondheim"
-        assert (await home.fetch_facts())["location"] == "Oslo"
-        threads = {record.thread_id for record in await home.fact_history(scope="user")}
+        assert (await home.fetch_facts())["location"] == "Trondheim"
+        assert (await home.fetch_facts(scope="thread"))["location"] == "Oslo"
+        threads = {record.thread_id for record in await home.fact_history()}
         assert threads == {"work", "home"}
         stranger = service.agent("bob", "work")
-        assert await stranger.fetch_facts(scope="user") == {}
-        assert await stranger.fact_history(scope="user") == []
+        assert await stranger.fetch_facts() == {}
+        assert await stranger.fact_history() == []
         with pytest.raises(InvalidInput, match="nothing is known"):
             await stranger.retract_fact("location")
         clock.tick(60)
         await home.retract_fact("preferences.likes", "chess")
-        assert (await work.fetch_facts(scope="user"))["preferences"] == {"likes": ["tea"]}
+        assert (await work.fetch_facts())["preferences"] == {"likes": ["tea"]}
 
 
 async def test_extraction_can_be_switched_off_and_made_up_for(

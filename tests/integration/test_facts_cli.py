@@ -119,7 +119,8 @@ def test_facts_are_shown_with_age_and_source(remembered: CommandLine) -> None:
 
 
 def test_document_and_records_are_json(remembered: CommandLine, quick: CommandLine) -> None:
-    assert remembered.json("facts", "show") == KNOWN
+    assert remembered.json("facts", "show", "--scope", "thread") == KNOWN
+    assert remembered.json("facts", "show") == known(remembered, None)
     records = remembered.json("facts", "show", "occupation", "--sources")
     assert len(records) == 1
     assert (records[0]["path"], records[0]["value"], records[0]["stands"]) == (

@@ -313,7 +313,7 @@ async def test_each_edit_can_be_repeated(tmp_path: Path) -> None:
         records = await asyncio.gather(
             *(memory.set_fact("occupation", value, idempotency_key="k") for value in said * 3)
         )
-        assert len({record.id for record in records}) == len(await memory.fact_history()) == 1
+        assert len({record.id for record in records}) == len(await memory.fact_history(scope="thread")) == 1
         assert await memory.fetch_facts() == {"occupation": records[0].value}
         await memory.retract_fact("occupation", idempotency_key="k2")
         await memory.clear()

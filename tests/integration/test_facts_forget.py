@@ -140,15 +140,15 @@ async def test_edits_go_with_the_whole_and_not_with_a_turn(how: str, settings: d
         await edited(other)
         await memory.forget([turn_id])
         await memory.settle(timeout=60)
-        assert await memory.fetch_facts() == {"nickname": "Zebulon"}
+        assert await memory.fetch_facts(scope="thread") == {"nickname": "Zebulon"}
         await (memory.clear() if how == "clear" else service.forget_user("ann"))
-        assert await memory.fetch_facts() == {}
-        assert await memory.fact_history() == []
+        assert await memory.fetch_facts(scope="thread") == {}
+        assert await memory.fact_history(scope="thread") == []
         assert await service.core.store.fact_changes(memory.scope) == []
         kept = {} if how == "forget_user" else {"location": "Bergen", "nickname": "Zebulon"}
-        assert await other.fetch_facts() == kept
+        assert await memory.fetch_facts() == await other.fetch_facts() == kept
         await memory.set_fact("nickname", "Ann")
-        assert await memory.fetch_facts() == {"nickname": "Ann"}
+        assert await memory.fetch_facts(scope="thread") == {"nickname": "Ann"}
 
 
 async def test_edits_go_also_where_a_writers_clock_was_ahead(settings: dict[str, Any]) -> None:

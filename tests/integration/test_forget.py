@@ -110,13 +110,15 @@ async def test_a_thread_or_a_user_is_forgotten_without_touching_another(service:
     receipt = await memory.clear()
     assert (receipt.turns, receipt.vectors) == (6, 6)
     assert await memory.fetch_short_term() == []
-    assert await memory.fetch_facts() == {}
+    assert await memory.fetch_facts(scope="thread") == {}
     assert [(await one.status()).turns for one in (memory, other, bob)] == [0, 6, 6]
     assert (await other.fetch_long_term("vault code", top_k=1))[0].text == SECRET
     assert (await bob.fetch_facts())["name"] == "Zebulon"
     turn = await memory.add_user_message("A fresh start.")
     await memory.settle(timeout=60)
-    assert [found.turn.id for found in await memory.fetch_long_term("fresh start")] == [turn.id]
+    assert [found.turn.id for found in await memory.fetch_long_term("fresh start", scope="thread")] == [
+        turn.id
+    ]
     receipt = await service.forget_user("ann")
     assert (receipt.turns, receipt.vectors, receipt.fact_changes) == (7, 7, 3)
     assert await traces(service, "ann", "zebulon") == []

@@ -115,7 +115,7 @@ async def test_no_read_returns_another_scopes_data(
     """A property over many users and threads with hostile ids, on one growing database."""
     name = "embedded_settings" if way == "embedded" else "server_settings"
     # With no bar of similarity a search shows everything in its scope.
-    chosen: dict[str, Any] = {**request.getfixturevalue(name)}
+    chosen: dict[str, Any] = {**request.getfixturevalue(name), "memory_scope": "thread"}
     if way == "servers-large-users":
         chosen["resident_max_turns"] = 0
     async with MemoryService(MemoryConfig(**chosen), embedder=shared_embedder) as service:

@@ -141,19 +141,15 @@ async def test_scopes_and_filters(service: MemoryService) -> None:
         found = await one.fetch_long_term("tomatoes", top_k=10, **filters)
         return sorted(recollection.text for recollection in found)
 
-    assert await beds() == ["I planted tomatoes, bed 0", "Tomatoes like sun, bed 0"]
-    assert len(await beds(scope="user")) == 4
-    assert await beds(scope="user", role="user") == ["I planted tomatoes, bed 0", "I planted tomatoes, bed 1"]
-    assert await beds(scope="user", since=MAY + timedelta(days=1), role="user") == [
-        "I planted tomatoes, bed 1"
-    ]
-    assert await beds(scope="user", until=MAY + timedelta(days=1), role="user") == [
-        "I planted tomatoes, bed 0"
-    ]
-    assert await beds(scope="user", metadata={"n": 1}) == ["Tomatoes like sun, bed 1"]
-    assert await beds(scope="user", metadata={"n": 7}) == []
+    assert await beds(scope="thread") == ["I planted tomatoes, bed 0", "Tomatoes like sun, bed 0"]
+    assert len(await beds()) == len(await beds(scope="user")) == 4
+    assert await beds(role="user") == ["I planted tomatoes, bed 0", "I planted tomatoes, bed 1"]
+    assert await beds(since=MAY + timedelta(days=1), role="user") == ["I planted tomatoes, bed 1"]
+    assert await beds(until=MAY + timedelta(days=1), role="user") == ["I planted tomatoes, bed 0"]
+    assert await beds(metadata={"n": 1}) == ["Tomatoes like sun, bed 1"]
+    assert await beds(metadata={"n": 7}) == []
     assert await beds(metadata={"topic": "garden", "n": 0}) == ["Tomatoes like sun, bed 0"]
-    assert len(await one.fetch_long_term("tomatoes", top_k=1, scope="user")) == 1
+    assert len(await one.fetch_long_term("tomatoes", top_k=1)) == 1
 
 
 async def test_a_repeated_call_changes_nothing(memory: MemoryAgent, service: MemoryService) -> None:
@@ -357,7 +353,7 @@ BAD_CALLS: list[Any] = [
     (lambda m: m.fetch_long_term("x", top_k=1.5), ["top_k", "1.5"]),
     (lambda m: m.fetch_long_term("x", scope="all"), ["scope", "'all'", "'user'"]),
     (lambda m: m.fetch_long_term("x", role="boss"), ["role", "boss"]),
-    (lambda m: m.fetch_facts(scope=None), ["scope", "None"]),
+    (lambda m: m.fetch_facts(scope=""), ["scope", "''"]),
     (lambda m: m.forget([]), ["turn_ids", "clear()"]),
     (lambda m: m.forget(None), ["turn_ids", "clear()"]),
     (lambda m: m.forget("abc"), ["turn_ids", "abc"]),

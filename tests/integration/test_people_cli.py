@@ -91,8 +91,8 @@ def test_every_reading_command_says_that_a_name_is_unknown(quick: Quick) -> None
     assert cli.json("ask", "piano") == []
     assert "No user 'me' is remembered; there are 'ada', 'bo'." in cli("ask", "piano").stderr
     for command in ("ask piano", "facts show", "entities"):
-        assert "has no thread" not in cli(*command.split(), "--scope", "user", "-u", "ada").stderr
-        assert "No user 'adda'" in cli(*command.split(), "--scope", "user", "-u", "adda").stderr
+        assert "has no thread" not in cli(*command.split(), "-u", "ada").stderr
+        assert "No user 'adda'" in cli(*command.split(), "-u", "adda").stderr
     assert "has no thread" not in cli("status", "-u", "ada").stderr
     assert "No user 'adda'" in cli("status", "-u", "adda").stderr
     assert "No user 'boo'" in cli("forget", "--whole-user", "--yes", "-u", "boo").stderr

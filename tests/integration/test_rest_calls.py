@@ -85,7 +85,7 @@ async def test_what_was_said_is_found_and_put_into_a_prompt(rest: Rest) -> None:
     await rest.post("/api/threads/ann/other/turns", {**other, "entities": [entity]}, status=201)
     await rest.post("/api/threads/ann/other/settle", status=204)
     here, everywhere = (
-        {"user_id": "ann", "thread_id": "chat"},
+        {"user_id": "ann", "thread_id": "chat", "scope": "thread"},
         {"user_id": "ann", "query": "the castle in Lisbon"},
     )
     found = await search(rest, {**here, "query": "sourdough bread starter", "top_k": 2})
@@ -93,12 +93,13 @@ async def test_what_was_said_is_found_and_put_into_a_prompt(rest: Rest) -> None:
     assert found[0]["score"] >= found[1]["score"] > 0
     assert found[0]["why"]
     assert found[0]["explanation"]
-    assert {one["turn"]["thread_id"] for one in await search(rest, everywhere)} == {"chat", "other"}
+    for asked in (everywhere, {**everywhere, "thread_id": "new"}):
+        assert {one["turn"]["thread_id"] for one in await search(rest, asked)} == {"chat", "other"}
     topic = (await rest.get("topics/current"))["topic_id"]
     for asked, name, value in (
         ({"metadata": {"channel": "app"}}, "thread_id", "other"),
         ({"role": "assistant"}, "role", "assistant"),
-        ({"thread_id": "chat"}, "thread_id", "chat"),
+        ({"thread_id": "chat", "scope": "thread"}, "thread_id", "chat"),
     ):
         assert {one["turn"][name] for one in await search(rest, {**everywhere, **asked})} == {value}
     of_topic = await search(rest, {**here, "query": "Lisbon", "topic_id": topic})
@@ -107,6 +108,8 @@ async def test_what_was_said_is_found_and_put_into_a_prompt(rest: Rest) -> None:
     assert await search(rest, {**everywhere, "top_k": 0}) == []
     problem = await rest.refused("POST", "/api/memory/search", {**everywhere, "topic_id": topic}, status=422)
     assert problem["errors"][0]["field"] == "topic_id"
+    asked = {**everywhere, "scope": "thread"}
+    assert "thread_id" in (await rest.refused("POST", "/api/memory/search", asked, status=422))["detail"]
     context = await rest.post("fetch", {"user_message": "Which sights were there?", "max_tokens": 200})
     assert 0 < context["tokens"] <= 200 == context["budget"]
     said_by = [message["content"] for message in context["messages"] if message["role"] == "user"]
@@ -116,10 +119,16 @@ async def test_what_was_said_is_found_and_put_into_a_prompt(rest: Rest) -> None:
         block["tier"] for block in context["blocks"]
     }
     assert (await rest.post("fetch", {"user_message": "hi", "preset": "minimal"}))["preset"] == "minimal"
+    new = "/api/threads/ann/new/fetch"
+    assert {
+        found["turn"]["thread_id"]
+        for found in (await rest.post(new, {"user_message": "the castle in Lisbon"}))["long_term"]
+    } == {"chat", "other"}
+    assert (await rest.post(new, {"user_message": "Lisbon", "scope": "thread"}))["text"] == ""
     problem = await rest.refused("POST", "fetch", {"user_message": "hi", "preset": "huge"}, status=422)
     assert problem["errors"][0]["field"] == "preset"
-    assert (await rest.get("entities"))["items"] == []
-    (counted,) = (await rest.get("entities", scope="user"))["items"]
+    assert (await rest.get("entities", scope="thread"))["items"] == []
+    (counted,) = (await rest.get("entities"))["items"]
     assert (counted["entity"], counted["count"]) == (entity, 1)
     await rest.refused("GET", "entities", status=422, params={"scope": "all"})
     status = await rest.get("stats")
@@ -507,7 +516,7 @@ async def asking_rest(
 
 @shows("set_fact", "add_fact", "retract_fact", "revert_fact", "fetch_facts", "fact_history")
 async def test_people_edit_facts(rest: Rest) -> None:
-    """The history shows each edit and what ended it; `scope=user` joins the threads, `as_of` looks back."""
+    """The history shows each edit and what ended it; the threads are joined, or by `scope` not, `as_of` looks back."""
     body = {"path": "preferences.meeting_time", "value": "09:30"}
     record = (await rest.ask("PUT", "facts", body)).json()
     assert (record["path"], record["value"], record["old"]) == (
@@ -523,20 +532,20 @@ async def test_people_edit_facts(rest: Rest) -> None:
     assert (await rest.post("facts/retract", {"path": "interests", "value": "chess"}))["op"] == "remove"
     await rest.ask("PUT", "/api/threads/ann/other/facts", {"path": "occupation", "value": "pilot"})
     known = {"preferences": {"meeting_time": {"from": 9, "to": [10.5, True]}}}
-    assert (await rest.get("facts"))["facts"] == known
-    assert (await rest.get("facts", scope="user"))["facts"] == {**known, "occupation": "pilot"}
+    assert (await rest.get("facts", scope="thread"))["facts"] == known
+    assert (await rest.get("facts"))["facts"] == {**known, "occupation": "pilot"}
     for name in ("as_of", "recorded_by"):
-        then = (await rest.get("facts", scope="user", **{name: between}))["facts"]
+        then = (await rest.get("facts", **{name: between}))["facts"]
         assert then == {"preferences": {"meeting_time": "09:30"}}
         problem = await rest.refused("GET", "facts", status=422, params={name: "2026-03-01"})
         assert problem["errors"][0]["field"] == name
-    history = (await rest.get("facts/history", path="preferences"))["items"]
+    history = (await rest.get("facts/history", path="preferences", scope="thread"))["items"]
     assert [one["id"] for one in history] == [record["id"], changed["id"]]
     assert (history[0]["stands"], history[0]["superseded_by"]) == (False, changed["id"])
     await rest.post("facts/revert", {"path": "preferences.meeting_time"})
     assert (await rest.get("facts"))["facts"]["preferences"] == {"meeting_time": "09:30"}
     await rest.post("facts/revert", {"path": "preferences.meeting_time", "to": changed["id"]})
-    assert (await rest.get("facts"))["facts"] == known
+    assert (await rest.get("facts", scope="thread"))["facts"] == known
 
 
 @shows("preview_facts", "extract_facts")

@@ -125,8 +125,8 @@ SAID_OF_AN_EMPTY_THREAD: Final = {
     "compressed --as-of 7": "Thread 'empty' goes up to turn 0: this is how it stands now.",
     "compressed --ledger": "The ledger is empty",
     "compressions": "Thread 'empty' of user 'me' was not compressed yet.",
-    "entities": "names no entities; --scope user looks at all threads.",
-    "ask x --ledger": "The ledger is empty",
+    "entities --scope thread": "names no entities; --scope user looks at all threads.",
+    "ask x --ledger --scope thread": "The ledger is empty",
 }
 NOTHING: Final[list[Any]] = [[], {"turns": [], "next": None}, {"compression": None, "context": None}]
 
@@ -139,11 +139,11 @@ def test_empty_thread_says_so(quick: Quick, dictionary: Any) -> None:
         assert shown.stdout == ""
         if command not in ("compress", "compressed", "compressed --as-of 7"):
             assert quick.json(*command.split(), "-t", "empty") in NOTHING, command
-    assert quick.json("ask", "x", "--messages", "-t", "empty") == []
-    told = quick("entities", "-t", "empty").stderr
+    assert quick.json("ask", "x", "--messages", "-t", "empty", "--scope", "thread") == []
+    told = quick("entities", "-t", "empty", "--scope", "thread").stderr
     assert "shipped example" in told
     assert "entities_file is not set" in told
-    assert "shipped" not in quick("entities", "-t", "empty", **dictionary).stderr
+    assert "shipped" not in quick("entities", "-t", "empty", "--scope", "thread", **dictionary).stderr
 
 
 # --- sessions ------------------------------------------------------------------------------------------------
@@ -378,17 +378,17 @@ def test_compressed_as_of_a_turn_knows_nothing_later(compressed: Quick) -> None:
 
 # --- entities ------------------------------------------------------------------------------------------------
 def test_entities_are_listed_by_first_mention(quick: Quick, dictionary: Any) -> None:
-    named = quick.json("entities", **dictionary)
+    named = quick.json("entities", "--scope", "thread", **dictionary)
     assert [(each["kind"], each["name"], each["turns"]) for each in named] == [
         ("brands", "LANEIGE", 1),
         ("indicators", "HHI", 1),
         ("brands", "COSRX", 1),
     ]
     assert named[0]["first_at"] == named[0]["last_at"] == LONG_AGO.isoformat()
-    shown = quick("entities", **dictionary).stdout.splitlines()
+    shown = quick("entities", "--scope", "thread", **dictionary).stdout.splitlines()
     assert shown[0].split() == ["kind", "name", "turns", "first", "mention", "last", "mention"]
     assert shown[1].split() == ["brands", "LANEIGE", "1", "2026-03-01", "10:00", "2026-03-01", "10:00"]
-    brands = quick.json("entities", "--kind", "brands", "--scope", "user")
+    brands = quick.json("entities", "--kind", "brands")
     assert {each["name"]: each["turns"] for each in brands} == {"LANEIGE": 1, "COSRX": 2}
     both = quick.json("entities", "--kind", "brands", "--kind", "indicators")
     assert len(both) == 3

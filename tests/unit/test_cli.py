@@ -292,18 +292,18 @@ def recollection(content: str) -> Recollection:
 
 def shown_answers(capsys: pytest.CaptureFixture[str], *contents: str, **how: Any) -> str:
     found = [recollection(content) for content in contents]
-    options = {"language": "english", "threads": False, "why": False, **how}
+    options = {"language": "english", "here": "main", "why": False, **how}
     print_answers("When does the piano tuner come?", found, **options)
     return capsys.readouterr().out
 
 
 def test_recollection_is_two_lines_with_when_who_and_the_passage(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of several threads with theirs; with `why` the whole turn and what it was found by."""
+    """Of another thread with its name; with `why` the whole turn and what it was found by."""
     assert shown_answers(capsys, "Not [bold]markup[/bold]: \x1b[2J", "Second.") == (
         " 1. 0.40  2026-05-03 14:21  Ada\n    Not [bold]markup[/bold]: \ufffd[2J\n"
         " 2. 0.40  2026-05-03 14:21  Ada\n    Second.\n"
     )
-    assert "Ada  in main\n" in shown_answers(capsys, "Hello.", threads=True)
+    assert "Ada  in main\n" in shown_answers(capsys, "Hello.", here="home")
     shown = shown_answers(capsys, f"One line.\n{'word ' * 100}end", why=True)
     assert "\n    One line.\n    word word" in shown
     why = "means something alike (67%); shares the word ping\ufffd (33%)  [turn turn1]\n"

@@ -122,6 +122,16 @@ class MongoFacts(MongoConnection):
         found = await read_all(self._fact_events.find(query).sort(order))
         return list(map(CHANGE.get, found))
 
+    @bounded
+    async def fact_heads(self, scope: Scope) -> dict[str, tuple[int, int]]:
+        head = {"_id": "$thread_id", "count": {"$sum": 1}, "last": {"$max": "$seq"}}
+        found = await read_all(
+            self._fact_events.aggregate(
+                [{"$match": scope_filter(scope)}, {"$group": head}], hint=dict.fromkeys(SEQ_KEYS, 1)
+            )
+        )
+        return {one["_id"]: (one["count"], one["last"]) for one in found}
+
     async def drop_generation(self, scope: Scope, generation: str) -> int:
         thread_id = thread_of(scope)
         if not generation:

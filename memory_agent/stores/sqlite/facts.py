@@ -40,6 +40,15 @@ class SqliteFacts(SqliteConnection):
             CHANGE, f"FROM fact_events {index} WHERE {where} ORDER BY {order}", where.values
         )
 
+    async def fact_heads(self, scope: Scope) -> dict[str, tuple[int, int]]:
+        where = in_scope(scope)
+        # Else SQLite would read the changes themselves.
+        sql = (
+            "SELECT thread_id, count(*), max(seq) FROM fact_events INDEXED BY fact_events_key"
+            f" WHERE {where} GROUP BY thread_id"
+        )
+        return {thread: (count, last) for thread, count, last in await self._fetch(sql, where.values)}
+
     async def drop_generation(self, scope: Scope, generation: str) -> int:
         thread_of(scope)
         if not generation:

@@ -32,15 +32,20 @@ BRAND = {"kind": "brands", "name": "COSRX"}
 SEA = [{"role": "system", "content": "Sea"}]
 MIRA = {"name": "Mira", "personality": "", "profile": "", "traits": ["kind"]}
 UPDATE = {"timestamp": "2026-03-01T12:00:00Z", "metadata": {"a": [1, None]}, "importance": 1.0}
-ASKED = {"user_id": "ada", "query": "sea"}
+ASKED = {"user_id": "ada", "thread_id": "a thread", "query": "sea"}
 FOUND = {
-    "thread_id": "a thread",
     "top_k": 2,
     "since": "2026-03-01T12:00:00Z",
     "role": "user",
     "metadata": {"a": 1},
 }
-FETCH = {"user_message": "What?", "max_tokens": 9, "now": "2026-03-01T12:00:00Z", "preset": "code"}
+FETCH = {
+    "user_message": "What?",
+    "max_tokens": 9,
+    "now": "2026-03-01T12:00:00Z",
+    "preset": "code",
+    "scope": "thread",
+}
 
 _SHOWN: dict[str, tuple[Any, ...]] = {
     # name: call, method and address below the thread's, body, result, and the answer where that is not its JSON
@@ -63,7 +68,7 @@ _SHOWN: dict[str, tuple[Any, ...]] = {
         [TURN, TURN],
     ),
     "fetch_memory": (
-        lambda m: m.fetch_memory("What?", max_tokens=9, now=NOON, preset="code"),
+        lambda m: m.fetch_memory("What?", max_tokens=9, now=NOON, preset="code", scope="thread"),
         "POST /fetch",
         FETCH,
         CONTEXT,
@@ -78,13 +83,13 @@ _SHOWN: dict[str, tuple[Any, ...]] = {
     "fetch_long_term of the user": (
         lambda m: m.fetch_long_term("sea", scope="user"),
         "POST //memory/search",
-        ASKED,
+        {**ASKED, "scope": "user"},
         [],
     ),
     "fetch_long_term of a topic": (
-        lambda m: m.fetch_long_term("sea", scope="user", topic_id="t"),
+        lambda m: m.fetch_long_term("sea", topic_id="t"),
         "POST //memory/search",
-        {**ASKED, "thread_id": "a thread", "topic_id": "t"},
+        {**ASKED, "topic_id": "t"},
         [],
     ),
     "turn_topic": (
@@ -134,7 +139,7 @@ _SHOWN: dict[str, tuple[Any, ...]] = {
     ),
     "fact_history": (
         lambda m: m.fact_history(["preferences", "Meeting time"]),
-        "GET /facts/history?limit=1000&path=preferences.meeting_time&scope=thread",
+        "GET /facts/history?limit=1000&path=preferences.meeting_time",
         None,
         [RECORD],
     ),

@@ -303,6 +303,23 @@ def test_a_long_list_of_facts_is_taken_value_by_value() -> None:
     assert 3 < len(context.facts["notes"]) < 400
 
 
+def test_recollections_of_another_thread_stand_under_headings_that_say_so() -> None:
+    """Day by day, a heading for each kind, and though they have the numbers of turns that the window shows."""
+    elsewhere = [
+        turn(number, f"Told elsewhere, {number}.", id=f"o{number}", thread_id="other") for number in (1, 3)
+    ]
+    own = [turn(2, "Said here."), turn(3, "The last words.")]
+    found = recalled(elsewhere[1], own[0], elsewhere[0])
+    context = pack(Material(window=own[1:], recollections=found, thread_id="t"))
+    assert context.part("long_term").splitlines() == [
+        "[3 May 2026, another conversation]",
+        "user: Told elsewhere, 1.",
+        "user: Told elsewhere, 3.",
+        "[3 May]",
+        "user: Said here.",
+    ]
+
+
 def test_of_a_long_last_answer_the_beginning_and_the_end_are_shown() -> None:
     """It must not cost the prompt what was asked, nor the turns before."""
     answer = "It begins. " + "word " * 8_000 + "It ends."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -180,6 +181,12 @@ def materials(draw: st.DrawFn) -> Material:
     entities = draw(
         st.lists(st.tuples(st.integers(1, 5), kinds, st.sampled_from("ABCD")), unique_by=lambda e: e[1:])
     )
+    # Turns of other threads have the numbers of this one's.
+    elsewhere = [
+        dataclasses.replace(one, id=f"{thread}/{one.id}", thread_id=thread)
+        for thread in ("other", "third")
+        for one in draw(some)
+    ]
     return Material(
         persona=draw(lines),
         state=draw(lines),
@@ -191,7 +198,8 @@ def materials(draw: st.DrawFn) -> Material:
             st.none() | st.builds(TopicLine, id=st.just("topic1"), title=texts, summary=st.none() | texts)
         ),
         window=said[draw(st.integers(0, len(said))) :],
-        recollections=recalled(*draw(some)),
+        recollections=recalled(*draw(some), *elsewhere),
+        thread_id="t",
     )
 
 
