@@ -116,7 +116,7 @@ def test_question_finds_the_turn_with_its_date_and_why(remembered: CommandLine, 
     assert MONDAY not in look("ask", question, "--scope", "thread", "-t", "names").stdout
     assert MONDAY in look("ask", "piano", "--context").stdout
     elsewhere = look("ask", "piano", "--context", "-t", "new").stdout
-    assert f"[2026-03-01 UTC, another conversation]\nuser: {MONDAY}\n" in elsewhere
+    assert f"[1 March 2026, another conversation]\nuser: {MONDAY}\n" in elsewhere
     assert look("ask", "piano", "--context", "-t", "new", "--scope", "thread").stdout.strip() == ""
 
 
