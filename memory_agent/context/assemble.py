@@ -79,6 +79,8 @@ class Material:
     summary: Sequence[SummaryItem] = ()
     preserved: Sequence[tuple[Turn, float]] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    people: Sequence[str] = ()
+    """Of whom facts are known; `facts` are keyed by them if there are several."""
     entities: Sequence[EntityCount] = ()
     asked: Collection[Entity] = ()
     topic: TopicLine | None = None
@@ -212,7 +214,7 @@ def _items(packing: Packing, material: Material) -> dict[str, list[Item]]:
         "preserved": preserved_items(
             packing, material.preserved, recent={turn.id for turn in material.window}
         ),
-        "facts": fact_items(packing, material.facts),
+        "facts": fact_items(packing, material.facts, material.people, material.window),
         "entities": _entity_items(packing, material),
         "topic": _topic_items(packing, material.topic),
         "short_term": window_items(packing, material.window, "in the window"),

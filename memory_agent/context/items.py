@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from memory_agent.context.ledger import LEFT_TO_RECENT, Item, Packing
 from memory_agent.context.render import as_data, fact_leaves, fact_line, summary_line, turn_line
-from memory_agent.domain import ContextLine
+from memory_agent.domain import UNNAMED, ContextLine
+from memory_agent.facts.people import person_key, subject_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -83,12 +84,22 @@ def summary_items(packing: Packing, summary: Sequence[SummaryItem], *, excerpts:
     return sorted(items, key=lambda item: (-(item.score or 0.0), item.place))
 
 
-def fact_items(packing: Packing, facts: Mapping[str, Any]) -> list[Item]:
-    """One item a fact, in the order of the document."""
-    return [
-        packing.item("facts", ".".join(path), fact_line(path, value), place=place, reason="known")
-        for place, (path, value) in enumerate(fact_leaves(facts))
-    ]
+def fact_items(
+    packing: Packing, facts: Mapping[str, Any], people: Sequence[str] = (), window: Sequence[Turn] = ()
+) -> list[Item]:
+    """One item a fact, in the order of the document.
+
+    `people`: of whom facts are known. Whose a fact is, is said unless it can only be the person's who speaks in the window.
+    """
+    keyed = len(people) > 1
+    speaking = {person_key(subject_of(turn.speaker)) for turn in window if turn.role == "user"}
+    only = {person_key(name) for name in people} == (speaking or {UNNAMED})
+    items = []
+    for place, (path, value) in enumerate(fact_leaves(facts)):
+        whose = path[0] if keyed else "" if only else "".join(people)
+        line = fact_line(path[1:] if keyed else path, value, whose)
+        items.append(packing.item("facts", ".".join(path), line, place=place, reason="known"))
+    return items
 
 
 def window_items(

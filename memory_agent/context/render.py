@@ -48,10 +48,11 @@ def name_of(speaker: str | None) -> str:
     return one_line("".join(shown))
 
 
-def fact_line(path: Sequence[str], value: Any) -> ContextLine:
-    """One fact as a line: `- name: Ann`."""
+def fact_line(path: Sequence[str], value: Any, whose: str = "") -> ContextLine:
+    """One fact as a line: `- occupation: nurse`, or `- Ann, occupation: nurse` where it has to say whose it is."""
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return ContextLine(body=one_line(f"- {'.'.join(path)}: {' '.join(shown.split())}"))
+    who = f"{name_of(whose)}, " if whose else ""
+    return ContextLine(body=one_line(f"- {who}{'.'.join(path)}: {' '.join(shown.split())}"))
 
 
 def turn_line(turn: Turn, *, numbered: bool = False) -> ContextLine:

@@ -1,4 +1,4 @@
-"""The facts document of a thread, or of all of a user's: saved, brought up to its changes, and read.
+"""The facts documents of a thread, or of all of a user's: saved, brought up to its changes, and read.
 
 It is only a copy of the fold of its changes, which can be made again at any time.
 """
@@ -16,6 +16,7 @@ from memory_agent.domain import FactsDocument, Scope
 from memory_agent.errors import BackendError
 from memory_agent.facts.fold import fold_facts, followed
 from memory_agent.facts.order import overlap, place_of
+from memory_agent.facts.people import person_key
 from memory_agent.optimistic import Tries
 
 if TYPE_CHECKING:
@@ -86,17 +87,17 @@ class FactDocuments:
         if not changes:
             return document, document
         folded, at = await self.folded(changes), max(change.at for change in changes)
-        return document, FactsDocument(facts=folded.document, through=changes[-1].seq, at=at)
+        return document, FactsDocument(facts=folded.people, through=changes[-1].seq, at=at)
 
-    async def read(
+    async def people(
         self,
         scope: Scope,
         *,
         as_of: datetime | None = None,
         recorded_by: datetime | None = None,
         through: int | None = None,
-    ) -> dict[str, Any]:
-        """The facts of the thread, or of all the user's threads, newest statement last.
+    ) -> dict[str, dict[str, Any]]:
+        """The facts of each person in the thread, or in all the user's threads, newest statement last.
 
         `through`: of a thread, only from its turns up to that `seq`, and what people said themselves up to then.
         """
@@ -106,27 +107,33 @@ class FactDocuments:
                 # Whoever appended them died before the document was saved, or something was forgotten.
                 with contextlib.suppress(BackendError):
                     await self._store.save_facts(scope, updated, expected=document.revision)
-            return dict(updated.facts)
+            return {name: dict(facts) for name, facts in updated.facts.items()}
         changes = await self._store.fact_changes(scope)
         if through is not None:
             after = place_of(through + 1)
             changes = [change for change in changes if change.kind in ("replay", "undo") or change.at < after]
-        return (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).document
+        return (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).people
 
     async def history(
         self,
         scope: Scope,
         path: tuple[str, ...] = (),
         *,
+        about: str | None = None,
         as_of: datetime | None = None,
         recorded_by: datetime | None = None,
     ) -> list[FactRecord]:
         """Every event at, above or below `path`, in the order of the fold; refused items last.
 
-        `as_of` and `recorded_by`: as it was then, see `fold_facts`.
+        `about`: only of the facts of the person called that. `as_of` and `recorded_by`: as it was then, see `fold_facts`.
         """
         changes = await self._store.fact_changes(scope)
         found = (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).records
         # What was refused without saying what it was about is about nothing in particular.
         found = tuple(record for record in found if record.path or not path or record.refused is None)
-        return [record for record in found if overlap(record.path, path)]
+        whose = None if about is None else person_key(about)
+        return [
+            record
+            for record in found
+            if overlap(record.path, path) and whose in (None, person_key(record.subject))
+        ]

@@ -1,5 +1,8 @@
 """A thread's facts are the fold of its changes; so is what can be told of each of them. Pure.
 
+Each person's document is a branch of one tree, so what is said of one can neither replace nor undo what is said of
+another.
+
 Which changes count: of a turn's changes those of the newest replay that is applied and has one for that turn, else
 those that were extracted when the turn was new; and all edits. In which order: by `at`, the turn's id or the edit's
 own. So a turn that is extracted late speaks for its own time, and an edit outranks what was said before it and
@@ -15,12 +18,13 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.domain import FactRecord, FactsDocument, FactSource
+from memory_agent.domain import UNNAMED, FactRecord, FactsDocument, FactSource
 from memory_agent.facts.order import counting
+from memory_agent.facts.people import person_key, shown
 from memory_agent.facts.tree import FactTree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from memory_agent.domain import FactChange, FactEvent, Place
@@ -35,10 +39,15 @@ MOST_CONFIDENT: Final = 0.99
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Folded:
-    """`document` is what is known; `records` are all counting events in the fold's order, refused items among them."""
+    """`people` are what is known of each; `records` are all counting events in the fold's order, refused items among them."""
 
-    document: dict[str, Any]
+    people: dict[str, dict[str, Any]]
     records: tuple[FactRecord, ...]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The facts as one document."""
+        return shown(self.people)
 
     def standing(self) -> list[FactRecord]:
         """The records of what is known now."""
@@ -54,6 +63,7 @@ class _Step:
     mark: Mark
     change: FactChange
     event: FactEvent
+    """Its path begins with whose it is."""
     gone: frozenset[Mark] = frozenset()
     has: frozenset[Mark] = frozenset()
     back: tuple[Leaf[Mark], ...] = ()
@@ -95,15 +105,17 @@ def fold_facts(
     counted = [counting(found) for found in threads.values()]
     by_thread = [list(_steps(found, as_of)) for found in counted]
     several = len(by_thread) != 1
+    names = _names(sorted(itertools.chain.from_iterable(by_thread), key=_when) if several else by_thread[0])
     tree, told = _over_threads(by_thread) if several else _run(by_thread[0])
-    records = [*_records(told, tree, several=several), *_refused(counted, as_of, several=several)]
-    return Folded(document=tree.document(), records=tuple(records))
+    records = [*_records(told, tree, names, several=several), *_refused(counted, as_of, several=several)]
+    return Folded(people=_people(tree, names), records=tuple(records))
 
 
 def followed(document: FactsDocument, changes: Sequence[FactChange]) -> FactsDocument | None:
     """`document` with the changes after its `through`, if they need no fold of what went before; else None.
 
-    They don't if each takes its place after all of those, and neither goes back to one nor switches a replay.
+    They don't if each takes its place after all of those, neither goes back to one nor switches a replay, and
+    nobody new comes in.
     """
     plain = all(
         change.generation == "" and not any(event.op == "revert" for event in change.events)
@@ -112,12 +124,16 @@ def followed(document: FactsDocument, changes: Sequence[FactChange]) -> FactsDoc
     later = counting(changes)
     if not plain or (later and later[0].at <= document.at):
         return None
-    tree = FactTree.of(document.facts)
-    for change in later:
-        for event in change.events:
-            tree.apply(event, 0, exactly=change.kind == "edit")
+    known = {person_key(name): name for name in document.facts}
+    steps = list(_steps(later, None, known))
+    names = _names(steps, known)
+    if known and len(names) > len(known):
+        return None
+    tree = FactTree.of({key: document.facts[name] for key, name in known.items()})
+    for step in steps:
+        tree.apply(step.event, 0, exactly=step.change.kind == "edit")
     return FactsDocument(
-        facts=tree.document(),
+        facts=_people(tree, names),
         through=max((change.seq for change in changes), default=document.through),
         at=later[-1].at if later else document.at,
     )
@@ -144,24 +160,58 @@ def record_id(mark: tuple[str, int, int | str], *, several: bool = False) -> str
 
 
 def places(counted: Sequence[FactChange]) -> Iterator[tuple[Place, datetime, FactEvent]]:
-    """Every event of one thread's counting changes: its place, from when on it counts, and the event; in order."""
+    """Every event of one thread's counting changes: its place, from when on it counts, and the event; in order.
+
+    The path of each begins with whose it is, as `person_key` tells it.
+    """
     for step in _steps(counted, None):
         yield step.place, step.said_at, step.event
 
 
-def _steps(changes: Sequence[FactChange], as_of: datetime | None) -> Iterator[_Step]:
+def _steps(
+    changes: Sequence[FactChange], as_of: datetime | None, known: Collection[str] = ()
+) -> Iterator[_Step]:
     """The events of one thread's counting changes, each said no earlier than the one before it.
 
-    A turn that was stored after another speaks after it, whatever its timestamp says.
+    A turn that was stored after another speaks after it, whatever its timestamp says. `known`: the keys of people of
+    whom something was stated before.
     """
+    counted = [change for change in changes if as_of is None or change.said_at <= as_of]
+    stated = (
+        person_key(event.subject)
+        for change in counted
+        for event in change.events
+        if event.op in _STATING and (event.subject or change.turn_id)
+    )
+    named = dict.fromkeys([*known, *stated])
+    # What people set before anybody had spoken is about the user, or if all have names about the first of them.
+    usual = UNNAMED if UNNAMED in named else next(iter(named), UNNAMED)
     said_at = None
-    for change in changes:
-        if as_of is not None and change.said_at > as_of:
-            continue
+    for change in counted:
         said_at = max(said_at or change.said_at, change.said_at)
         for number, event in enumerate(change.events):
             place, mark = (change.at, change.seq, number), (change.thread_id, change.seq, number)
-            yield _Step(said_at=said_at, place=place, mark=mark, change=change, event=event)
+            key = person_key(event.subject) if event.subject or change.turn_id else usual
+            branch = dataclasses.replace(event, path=(key, *event.path))
+            yield _Step(said_at=said_at, place=place, mark=mark, change=change, event=branch)
+
+
+_STATING: Final = ("set", "add")
+
+
+def _names(steps: Iterable[_Step], known: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The name of each person of whom something was stated, by key, as it was spelled first."""
+    names = dict(known or {})
+    for step in steps:
+        if step.event.op in _STATING:
+            key = step.event.path[0]
+            names[key] = names.get(key) or step.event.subject
+    return {key: UNNAMED if key == UNNAMED else name for key, name in names.items()}
+
+
+def _people(tree: FactTree[Any], names: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    documents = tree.document()
+    return {name: documents.get(key, {}) for key, name in names.items()}
 
 
 def _run(
@@ -324,19 +374,23 @@ def _record(
     )
 
 
-def _records(told: Mapping[Mark, _Telling], tree: FactTree[Mark], *, several: bool) -> Iterator[FactRecord]:
+def _records(
+    told: Mapping[Mark, _Telling], tree: FactTree[Mark], names: Mapping[str, str], *, several: bool
+) -> Iterator[FactRecord]:
     standing = tree.marks()
     for mark, telling in told.items():
         stands, ended_by, event = mark in standing, telling.superseded_by, telling.step.event
         if telling.merged and not stands:
             continue
+        whose, *path = event.path
         yield _record(
             telling.step.change,
             mark[2],
             telling.sources,
             several=several,
             op=event.op,
-            path=event.path,
+            path=tuple(path),
+            subject=names.get(whose) or event.subject or UNNAMED,
             value=event.value,
             old=telling.old,
             confidence=telling.confidence,
@@ -364,4 +418,5 @@ def _refused(
                 valid_from=None,
                 stands=False,
                 refused=item.reason,
+                subject=item.subject or UNNAMED,
             )

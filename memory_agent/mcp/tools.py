@@ -20,7 +20,7 @@ from pydantic import (
     create_model,
 )
 
-from memory_agent.checks import MAX_CONTENT_CHARS, checked_text
+from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, checked_text
 from memory_agent.errors import InvalidInput
 from memory_agent.mcp.shapes import (
     Answer,
@@ -87,6 +87,14 @@ Time = Annotated[datetime, BeforeValidator(_time), WithJsonSchema({"type": "stri
 Reply = Annotated[str, _text("reply")]
 TurnId = Annotated[str, Field(min_length=1)]
 Unpacked = BeforeValidator(_unpacked)
+About = Annotated[
+    str | None,
+    Field(
+        min_length=1,
+        max_length=MAX_ID_CHARS,
+        description="Whose facts, where several people speak: the name as `facts` shows it.",
+    ),
+]
 
 
 class Arguments(BaseModel):
@@ -256,11 +264,14 @@ async def facts(
     all_threads: Annotated[
         bool, Field(description="Of all conversations of the user, not only this one.")
     ] = False,
+    about: About = None,
 ) -> Facts:
     """Read what is known about the user (name, preferences, plans, …) as one document. Call it when you need a stable
-    fact rather than a quotation, or before `correct_fact`. Returns paths and values.
+    fact rather than a quotation, or before `correct_fact`. Returns paths and values; where several people speak, each
+    person's under their name.
     """
-    return Facts(facts=await memory.fetch_facts(scope="user" if all_threads else "thread", as_of=as_of))
+    reach: Any = "user" if all_threads else "thread"
+    return Facts(facts=await memory.fetch_facts(scope=reach, as_of=as_of, about=about))
 
 
 @_tool("Correct a fact", writes=True, destroys=True)
@@ -280,6 +291,7 @@ async def correct_fact(
         ),
     ] = None,
     retract: Annotated[bool, Field(description="Say that the fact holds no more.")] = False,
+    about: About = None,
 ) -> CorrectedFact:
     """Set one fact, or with `retract: true` say that it holds no more. Call it only when the user says that something
     known is wrong or out of date; what is told in passing is picked up from `remember`. Returns the new and the former
@@ -287,7 +299,8 @@ async def correct_fact(
     """
     if value is None and not retract:
         raise InvalidInput("value is missing; pass what holds, or retract: true if the fact holds no more")
-    record = await (memory.retract_fact(path, value) if retract else memory.set_fact(path, value))
+    edit = memory.retract_fact if retract else memory.set_fact
+    record = await edit(path, value, about=about)
     return CorrectedFact(path=".".join(record.path), op=record.op, value=record.value, before=record.old)
 
 
