@@ -141,7 +141,7 @@ async def test_a_turn_whose_reply_is_malformed_keeps_its_facts(
     await memory.apply_replay(proposal)
     assert await memory.fetch_facts() == proposal.after
     (chess,) = await standing(memory, "interests")
-    assert chess.by == "llm:gpt-4o-mini:prompt-2"
+    assert chess.by == "llm:gpt-4o-mini:prompt-3"
 
 
 async def test_a_proposal_does_not_outlive_its_turns(

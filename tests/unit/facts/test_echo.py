@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from memory_agent.domain import Tier, Turn
 
 SAID = turn("I moved to Bergen\nlast year", timestamp=datetime(2026, 5, 3, 14, 20, tzinfo=UTC))
-FACTS = [fact_line(("location",), "Bergen"), fact_line(("preferences", "likes"), ["tea", "jazz"])]
+FACTS = [
+    fact_line(("location",), "Bergen"),
+    fact_line(("preferences", "likes"), ["tea", "jazz"]),
+    fact_line(("location",), "Bergen", "Lee, Ann: MD"),
+]
 STATE = (
     "The conversation is at turn 12.",
     "The user's mood now: joy (since turn 3).",
