@@ -44,7 +44,9 @@ class FactCalls(ThreadCalls):
         was read at that time.
         """
         whose, times = checked_about(about), checked_times(as_of=as_of, recorded_by=recorded_by)
-        people = await self._core.facts.people(reach(self.scope, scope), **times)
+        people = await self._core.facts.people(
+            reach(self.scope, scope), as_of=times.get("as_of"), recorded_by=times.get("recorded_by")
+        )
         return shown(people) if whose is None else document_of(people, subject_of(whose))
 
     async def fact_history(

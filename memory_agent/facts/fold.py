@@ -24,7 +24,7 @@ from memory_agent.facts.people import person_key, shown
 from memory_agent.facts.tree import FactTree
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from memory_agent.domain import FactChange, FactEvent, Place
@@ -125,9 +125,10 @@ def followed(document: FactsDocument, changes: Sequence[FactChange]) -> FactsDoc
     if not plain or (later and later[0].at <= document.at):
         return None
     known = {person_key(name): name for name in document.facts}
-    steps = list(_steps(later, None, known))
+    steps = list(_steps(later, None))
     names = _names(steps, known)
-    if known and len(names) > len(known):
+    alone = known.keys() <= {UNNAMED} or not any(_of_nobody(step.change, step.event) for step in steps)
+    if (known and len(names) > len(known)) or not alone:
         return None
     tree = FactTree.of({key: document.facts[name] for key, name in known.items()})
     for step in steps:
@@ -168,32 +169,37 @@ def places(counted: Sequence[FactChange]) -> Iterator[tuple[Place, datetime, Fac
         yield step.place, step.said_at, step.event
 
 
-def _steps(
-    changes: Sequence[FactChange], as_of: datetime | None, known: Collection[str] = ()
-) -> Iterator[_Step]:
+def _steps(changes: Sequence[FactChange], as_of: datetime | None) -> Iterator[_Step]:
     """The events of one thread's counting changes, each said no earlier than the one before it.
 
-    A turn that was stored after another speaks after it, whatever its timestamp says. `known`: the keys of people of
-    whom something was stated before.
+    A turn that was stored after another speaks after it, whatever its timestamp says.
     """
     counted = [change for change in changes if as_of is None or change.said_at <= as_of]
-    stated = (
-        person_key(event.subject)
-        for change in counted
-        for event in change.events
-        if event.op in _STATING and (event.subject or change.turn_id)
-    )
-    named = dict.fromkeys([*known, *stated])
-    # What people set before anybody had spoken is about the user, or if all have names about the first of them.
-    usual = UNNAMED if UNNAMED in named else next(iter(named), UNNAMED)
-    said_at = None
+    usual, said_at = _usual(counted), None
     for change in counted:
         said_at = max(said_at or change.said_at, change.said_at)
         for number, event in enumerate(change.events):
             place, mark = (change.at, change.seq, number), (change.thread_id, change.seq, number)
-            key = person_key(event.subject) if event.subject or change.turn_id else usual
+            key = usual if _of_nobody(change, event) else person_key(event.subject)
             branch = dataclasses.replace(event, path=(key, *event.path))
             yield _Step(said_at=said_at, place=place, mark=mark, change=change, event=branch)
+
+
+def _of_nobody(change: FactChange, event: FactEvent) -> bool:
+    """True of an edit that people made before anybody was known."""
+    return not event.subject and change.turn_id is None
+
+
+def _usual(counted: Sequence[FactChange]) -> str:
+    """The key of whom edits are about that were made before anybody was known: who spoke first, else the user.
+
+    If people have named somebody before that, they mean somebody else by nobody.
+    """
+    for change in counted:
+        for event in change.events:
+            if event.op in _STATING and not _of_nobody(change, event):
+                return UNNAMED if change.turn_id is None else person_key(event.subject)
+    return UNNAMED
 
 
 _STATING: Final = ("set", "add")

@@ -47,13 +47,15 @@ def document_of(people: Mapping[str, Mapping[str, Any]], about: str) -> dict[str
 
 
 def addressed(people: Collection[str], about: str | None) -> str:
-    """The subject of an edit: `about`, else the one person there is by name.
+    """The subject of an edit: `about`, else the one person there is, else the user without a name.
 
-    Empty for the user without a name, and while nobody is known. Raises InvalidInput where several are known, all of them by name.
+    Empty while nobody is known by name. Raises InvalidInput where several are known, all of them by name.
     """
     if about is not None:
         return subject_of(about) or UNNAMED
     if len(people) > 1 and UNNAMED not in people:
         listed = ", ".join(map(repr, people))
         raise InvalidInput(f"about is None, and facts are of several people; pass one of {listed:.400}")
-    return "" if UNNAMED in people else next(iter(people), "")
+    if set(people) <= {UNNAMED}:
+        return ""
+    return UNNAMED if UNNAMED in people else next(iter(people))

@@ -45,21 +45,23 @@ def test_the_document_is_keyed_by_name_once_there_are_several() -> None:
     both = {"Ann": {"job": "nurse", "home": "Berlin"}, "Bo": {"job": "pilot", "likes": ["steak"]}}
     assert fold([nurse, pilot, again]) == both
     assert fold([nurse, pilot, again, nobody]) == {**both, "user": {"job": "cook"}}
-    gone = edit(5, retract("job"))
+    gone = edit(5, dataclasses.replace(retract("job"), subject="user"))
     assert fold([nurse, nobody, gone]) == {"Ann": {"job": "nurse"}}, "it stays keyed"
     assert [record.subject for record in fold_facts([nurse, pilot]).records] == ["Ann", "Bo", "Bo"]
 
 
 def test_edits_of_nobody_in_particular_find_whom_they_are_about() -> None:
-    """Made before anybody had spoken: of the user without a name, or of the first who has one."""
+    """Made before anybody was known: of who speaks first, unless people have named somebody else before."""
     zone = edit(1, put("time_zone", "UTC"))
     ann, bo = (change(seq, put("job", "nurse", subject=name)) for seq, name in ((2, "Ann"), (3, "Bo")))
     assert fold([zone]) == {"time_zone": "UTC"}
     assert fold([zone, ann]) == {"time_zone": "UTC", "job": "nurse"}
     assert fold([zone, ann, bo]) == {"Ann": {"time_zone": "UTC", "job": "nurse"}, "Bo": {"job": "nurse"}}
-    assert fold([zone, ann, stated(3, {"job": "cook"})])["user"] == {"time_zone": "UTC", "job": "cook"}
+    assert fold([zone, stated(2, {"job": "cook"}), bo])["user"] == {"time_zone": "UTC", "job": "cook"}
+    named = edit(2, put("job", "pilot", subject="Bo"))
+    assert fold([zone, named, bo]) == {"user": {"time_zone": "UTC"}, "Bo": {"job": "nurse"}}
     assert [addressed(people, None) for people in ((), ("Ann",), ("user",), ("Ann", "user"))] == [
-        "", "Ann", "", ""
+        "", "Ann", "", "user"
     ]  # fmt: skip
     assert (addressed(("Ann",), " Bo "), addressed(("Ann",), "\u200b")) == ("Bo", "user")
     with pytest.raises(InvalidInput, match="pass one of 'Ann', 'Bo'"):
