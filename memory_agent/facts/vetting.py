@@ -129,7 +129,7 @@ def vet(
         try:
             _check_raw_category(item, never)
             subject = _subject(item, subject, people or {})
-            tree = trees.setdefault(person_key(subject), known.tree(subject))
+            tree = trees[subject] = trees.get(subject) or known.tree(subject)
             quote = _quoted(item, turn, own, whole)
             if orders:
                 raise _Refusal("the turn gives the extractor orders")
