@@ -21,17 +21,14 @@ from typing import TYPE_CHECKING, Any, Final
 from memory_agent.domain import UNNAMED, FactRecord, FactsDocument, FactSource
 from memory_agent.facts.order import counting
 from memory_agent.facts.people import person_key, shown
+from memory_agent.facts.steps import Mark, Step, names_of, of_nobody, steps_of, when
 from memory_agent.facts.tree import FactTree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from memory_agent.domain import FactChange, FactEvent, Place
-    from memory_agent.facts.tree import Leaf
-
-Mark = tuple[str, int, int]
-"""Thread, `seq` of the change, number of the event within it."""
+    from memory_agent.domain import FactChange, Place
 
 MOST_CONFIDENT: Final = 0.99
 """What repeated extraction comes to at most; only people are sure."""
@@ -54,28 +51,11 @@ class Folded:
         return [record for record in self.records if record.stands]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Step:
-    """One event of one change in its place; of a revert, over several threads, also values that go and come back."""
-
-    said_at: datetime
-    place: Place
-    mark: Mark
-    change: FactChange
-    event: FactEvent
-    """Its path begins with whose it is."""
-    gone: frozenset[Mark] = frozenset()
-    has: frozenset[Mark] = frozenset()
-    back: tuple[Leaf[Mark], ...] = ()
-    corrects: bool = False
-    """It is only about the values that go and come back."""
-
-
 @dataclass(kw_only=True, slots=True)
 class _Telling:
     """A record in the making."""
 
-    step: _Step
+    step: Step
     old: Any = None
     sources: list[FactSource] = field(default_factory=list)
     confidence: float = 0.0
@@ -103,9 +83,9 @@ def fold_facts(
         if recorded_by is None or change.recorded_at <= recorded_by:
             threads.setdefault(change.thread_id, []).append(change)
     counted = [counting(found) for found in threads.values()]
-    by_thread = [list(_steps(found, as_of)) for found in counted]
+    by_thread = [list(steps_of(found, as_of)) for found in counted]
     several = len(by_thread) != 1
-    names = _names(sorted(itertools.chain.from_iterable(by_thread), key=_when) if several else by_thread[0])
+    names = names_of(sorted(itertools.chain.from_iterable(by_thread), key=when) if several else by_thread[0])
     tree, told = _over_threads(by_thread) if several else _run(by_thread[0])
     records = [*_records(told, tree, names, several=several), *_refused(counted, as_of, several=several)]
     return Folded(people=_people(tree, names), records=tuple(records))
@@ -125,9 +105,9 @@ def followed(document: FactsDocument, changes: Sequence[FactChange]) -> FactsDoc
     if not plain or (later and later[0].at <= document.at):
         return None
     known = {person_key(name): name for name in document.facts}
-    steps = list(_steps(later, None))
-    names = _names(steps, known)
-    alone = known.keys() <= {UNNAMED} or not any(_of_nobody(step.change, step.event) for step in steps)
+    steps = list(steps_of(later, None))
+    names = names_of(steps, known)
+    alone = known.keys() <= {UNNAMED} or not any(of_nobody(step.change, step.event) for step in steps)
     if (known and len(names) > len(known)) or not alone:
         return None
     tree = FactTree.of({key: document.facts[name] for key, name in known.items()})
@@ -160,68 +140,13 @@ def record_id(mark: tuple[str, int, int | str], *, several: bool = False) -> str
     return f"{thread}/{seq}.{number}" if several else f"{seq}.{number}"
 
 
-def places(counted: Sequence[FactChange]) -> Iterator[tuple[Place, datetime, FactEvent]]:
-    """Every event of one thread's counting changes: its place, from when on it counts, and the event; in order.
-
-    The path of each begins with whose it is, as `person_key` tells it.
-    """
-    for step in _steps(counted, None):
-        yield step.place, step.said_at, step.event
-
-
-def _steps(changes: Sequence[FactChange], as_of: datetime | None) -> Iterator[_Step]:
-    """The events of one thread's counting changes, each said no earlier than the one before it.
-
-    A turn that was stored after another speaks after it, whatever its timestamp says.
-    """
-    counted = [change for change in changes if as_of is None or change.said_at <= as_of]
-    usual, said_at = _usual(counted), None
-    for change in counted:
-        said_at = max(said_at or change.said_at, change.said_at)
-        for number, event in enumerate(change.events):
-            place, mark = (change.at, change.seq, number), (change.thread_id, change.seq, number)
-            key = usual if _of_nobody(change, event) else person_key(event.subject)
-            branch = dataclasses.replace(event, path=(key, *event.path))
-            yield _Step(said_at=said_at, place=place, mark=mark, change=change, event=branch)
-
-
-def _of_nobody(change: FactChange, event: FactEvent) -> bool:
-    """True of an edit that people made before anybody was known."""
-    return not event.subject and change.turn_id is None
-
-
-def _usual(counted: Sequence[FactChange]) -> str:
-    """The key of whom edits are about that were made before anybody was known: who spoke first, else the user.
-
-    If people have named somebody before that, they mean somebody else by nobody.
-    """
-    for change in counted:
-        for event in change.events:
-            if event.op in _STATING and not _of_nobody(change, event):
-                return UNNAMED if change.turn_id is None else person_key(event.subject)
-    return UNNAMED
-
-
-_STATING: Final = ("set", "add")
-
-
-def _names(steps: Iterable[_Step], known: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The name of each person of whom something was stated, by key, as it was spelled first."""
-    names = dict(known or {})
-    for step in steps:
-        if step.event.op in _STATING:
-            key = step.event.path[0]
-            names[key] = names.get(key) or step.event.subject
-    return {key: UNNAMED if key == UNNAMED else name for key, name in names.items()}
-
-
 def _people(tree: FactTree[Any], names: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     documents = tree.document()
     return {name: documents.get(key, {}) for key, name in names.items()}
 
 
 def _run(
-    steps: Sequence[_Step], told: dict[Mark, _Telling] | None = None
+    steps: Sequence[Step], told: dict[Mark, _Telling] | None = None
 ) -> tuple[FactTree[Mark], dict[Mark, _Telling]]:
     """Apply the steps; what is `told` of them goes to what is told already.
 
@@ -260,7 +185,7 @@ def _run(
     return tree, told
 
 
-def _cuts(steps: Sequence[_Step]) -> dict[Mark, Place]:
+def _cuts(steps: Sequence[Step]) -> dict[Mark, Place]:
     """Up to where each revert goes back. A turn that was extracted anew since counts whole: its events have other numbers."""
     there = {step.place[:2] for step in steps}
     return {
@@ -277,9 +202,9 @@ def _met_again(telling: _Telling, source: FactSource, confidence: float) -> None
         telling.confidence = surer(telling.confidence, confidence)
 
 
-def _over_threads(threads: Sequence[Sequence[_Step]]) -> tuple[FactTree[Mark], dict[Mark, _Telling]]:
+def _over_threads(threads: Sequence[Sequence[Step]]) -> tuple[FactTree[Mark], dict[Mark, _Telling]]:
     """Apply the steps of several threads by when they were said, without those that their own thread reverted."""
-    together: list[_Step] = []
+    together: list[Step] = []
     told: dict[Mark, _Telling] = {}
     for steps in threads:
         reverts = [step for step in steps if step.event.op == "revert"]
@@ -301,16 +226,12 @@ def _over_threads(threads: Sequence[Sequence[_Step]]) -> tuple[FactTree[Mark], d
                 dataclasses.replace(last, gone=gone, back=back, has=frozenset(has), corrects=True)
             )
         together += remaining
-    together.sort(key=_when)
+    together.sort(key=when)
     tree, told = _run(together, told)
-    return tree, dict(sorted(told.items(), key=lambda item: _when(item[1].step)))
+    return tree, dict(sorted(told.items(), key=lambda item: when(item[1].step)))
 
 
-def _when(step: _Step) -> tuple[datetime, Place, Mark]:
-    return step.said_at, step.place, step.mark
-
-
-def _undone(steps: Sequence[_Step]) -> set[Mark]:
+def _undone(steps: Sequence[Step]) -> set[Mark]:
     """Those steps of one thread that a revert undid which was not undone itself."""
     undone: set[Mark] = set()
     cut_of = _cuts(steps)
@@ -324,7 +245,7 @@ def _undone(steps: Sequence[_Step]) -> set[Mark]:
     return undone
 
 
-def _correct(tree: FactTree[Mark], told: Mapping[Mark, _Telling], step: _Step) -> FactTree[Mark]:
+def _correct(tree: FactTree[Mark], told: Mapping[Mark, _Telling], step: Step) -> FactTree[Mark]:
     """`tree` with what a thread's reverts came to beyond what they left out; what others stated stays."""
     thread = step.change.thread_id
     ended = {

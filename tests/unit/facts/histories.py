@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from memory_agent.domain import FactEvent
-from memory_agent.facts.fold import fold, places
+from memory_agent.facts.fold import fold
 from memory_agent.facts.order import applied_generations, counting
+from memory_agent.facts.steps import places
 from tests.unit.facts.builders import EVENTS, PATHS, change
 
 if TYPE_CHECKING:
