@@ -78,6 +78,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         user_msg: str,
         assistant_msg: str,
         *,
+        speaker: str | None = None,
         timestamp: datetime | None = None,
         metadata: Mapping[str, Any] | None = None,
         importance: float | None = None,
@@ -85,15 +86,21 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
     ) -> UpdateReceipt:
         """Remember one exchange. Durable when it returns; searching by meaning and facts follow in the background.
 
-        `timestamp`: when it was said (default: now); `importance`: 0 to 1. A repeat with the same
+        `speaker`: the user's name where several take part. `timestamp`: when it was said (default: now); `importance`: 0 to 1.
+        A repeat with the same
         `idempotency_key` changes nothing and returns the first receipt.
         """
         stored = await self._append(
             [
                 TurnInput(
-                    role=role, content=text, timestamp=timestamp, metadata=metadata, importance=importance
+                    role=role,
+                    content=text,
+                    speaker=who,
+                    timestamp=timestamp,
+                    metadata=metadata,
+                    importance=importance,
                 )
-                for role, text in (("user", user_msg), ("assistant", assistant_msg))
+                for role, text, who in (("user", user_msg, speaker), ("assistant", assistant_msg, None))
             ],
             idempotency_key,
         )

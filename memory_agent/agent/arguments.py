@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from memory_agent.checks import (
     MAX_CONTENT_CHARS,
+    MAX_ID_CHARS,
     checked_tag,
     checked_text,
     checked_time,
@@ -45,6 +46,11 @@ def checked_count(name: str, value: object) -> int:
     if value > MAX_COUNT:
         raise InvalidInput(f"{name} is {value!r:.80}; pass a whole number of at most {MAX_COUNT:,}")
     return value
+
+
+def checked_about(about: str | None) -> str | None:
+    """A person's name; None for everybody."""
+    return None if about is None else checked_text("about", about, max_chars=MAX_ID_CHARS)
 
 
 def checked_times(**times: datetime | None) -> dict[str, datetime]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.agent.arguments import checked_proposal, checked_times
+from memory_agent.agent.arguments import checked_about, checked_proposal, checked_times
 from memory_agent.agent.thread import ThreadCalls
 from memory_agent.checks import checked_id
 from memory_agent.facts.edits import checked_path
+from memory_agent.facts.people import document_of, shown, subject_of
 from memory_agent.llm.redact import redacted_value
 
 if TYPE_CHECKING:
@@ -31,17 +32,22 @@ class FactCalls(ThreadCalls):
         scope: Reach | None = None,
         as_of: datetime | None = None,
         recorded_by: datetime | None = None,
+        about: str | None = None,
     ) -> dict[str, Any]:
         """The facts, as one merged document: of all the user's threads, or with `scope="thread"` of this one.
 
-        `scope` (default: the setting `memory_scope`). Of several threads the newest statement counts at each path, and lists unite. `as_of`: only from what had been
+        `scope` (default: the setting `memory_scope`). Of several threads the newest statement counts at each path, and
+        lists unite. Where facts of several speakers are known, it is keyed by their names: `{"Ann": {…}, "Bo": {…}}`,
+        "user" for turns without a speaker. `about`: the document of the person with this name alone (case and white space
+        don't matter), empty if nothing is known of anybody called that. `as_of`: only from what had been
         said by then (turns by their timestamp). `recorded_by`: only from what had been recorded by then, the document as it
         was read at that time.
         """
-        times = checked_times(as_of=as_of, recorded_by=recorded_by)
-        return await self._core.facts.read(
+        whose, times = checked_about(about), checked_times(as_of=as_of, recorded_by=recorded_by)
+        people = await self._core.facts.people(
             self._reach(scope), as_of=times.get("as_of"), recorded_by=times.get("recorded_by")
         )
+        return shown(people) if whose is None else document_of(people, subject_of(whose))
 
     async def fact_history(
         self,
@@ -50,54 +56,73 @@ class FactCalls(ThreadCalls):
         scope: Reach | None = None,
         as_of: datetime | None = None,
         recorded_by: datetime | None = None,
+        about: str | None = None,
     ) -> list[FactRecord]:
         """Every event at, above or below `path` (None: all), oldest first, with sources and with what replaced it.
 
-        Of the threads that `scope` reaches, as for `fetch_facts`. Items that an extractor stated and that were not believed come last, with the reason in `refused`. `as_of` and
+        Of the threads that `scope` reaches, as for `fetch_facts`. Each record's `subject` says whose fact it is; `about`:
+        only those of the person with this name.
+
+        Items that an extractor stated and that were not believed come last, with the reason in `refused`. `as_of` and
         `recorded_by`: the history as it was then, as for `fetch_facts`.
         """
         where = () if path is None or path == "" else checked_path(path)
-        times = checked_times(as_of=as_of, recorded_by=recorded_by)
-        return await self._core.facts.history(self._reach(scope), where, **times)
+        whose, times = checked_about(about), checked_times(as_of=as_of, recorded_by=recorded_by)
+        return await self._core.facts.history(self._reach(scope), where, about=whose, **times)
 
-    async def set_fact(self, path: Path, value: Any, *, idempotency_key: str | None = None) -> FactRecord:
+    async def set_fact(
+        self, path: Path, value: Any, *, about: str | None = None, idempotency_key: str | None = None
+    ) -> FactRecord:
         """Say yourself what holds: `value` (a scalar, a list or an object) stands at `path`, whatever stood there.
 
         It outranks what was extracted from earlier turns; a later turn of the user may say otherwise. Undone by
         `revert_fact(path, to)`.
 
-        Here as in the calls below: a repeat in this thread with the same `idempotency_key` changes nothing, whichever of
+        Here as in the calls below: `about` is whose fact it is, None for the one person there is (or, among several, for the
+        user of the turns without a speaker; raises InvalidInput if all have names). A repeat in this thread with the same `idempotency_key` changes nothing, whichever of
         them it is, and returns what the first one brought about, as history shows it now. Raises TurnForgotten if that
         was forgotten since.
         """
-        return await self._core.fact_editor.set(
-            self.scope, path, await self._storable(value), key=idempotency_key
-        )
+        said: dict[str, Any] = {"about": checked_about(about), "key": idempotency_key}
+        return await self._core.fact_editor.set(self.scope, path, await self._storable(value), **said)
 
-    async def add_fact(self, path: Path, value: Any, *, idempotency_key: str | None = None) -> FactRecord:
-        """Say yourself that `value` is one more element of the list at `path`. For the key see `set_fact`."""
-        return await self._core.fact_editor.add(
-            self.scope, path, await self._storable(value), key=idempotency_key
-        )
+    async def add_fact(
+        self, path: Path, value: Any, *, about: str | None = None, idempotency_key: str | None = None
+    ) -> FactRecord:
+        """Say yourself that `value` is one more element of the list at `path`. For `about` and the key see `set_fact`."""
+        said: dict[str, Any] = {"about": checked_about(about), "key": idempotency_key}
+        return await self._core.fact_editor.add(self.scope, path, await self._storable(value), **said)
 
     async def retract_fact(
-        self, path: Path, value: Any | None = None, *, idempotency_key: str | None = None
+        self,
+        path: Path,
+        value: Any | None = None,
+        *,
+        about: str | None = None,
+        idempotency_key: str | None = None,
     ) -> FactRecord:
         """Say yourself that what is known at `path` (or that element of its list) holds no more; its history stays.
 
-        Raises InvalidInput if nothing is known there. For the key see `set_fact`.
+        Raises InvalidInput if nothing is known there. For `about` and the key see `set_fact`.
         """
-        return await self._core.fact_editor.retract(self.scope, path, value, key=idempotency_key)
+        said: dict[str, Any] = {"about": checked_about(about), "key": idempotency_key}
+        return await self._core.fact_editor.retract(self.scope, path, value, **said)
 
     async def revert_fact(
-        self, path: Path, to: str | datetime | None = None, *, idempotency_key: str | None = None
+        self,
+        path: Path,
+        to: str | datetime | None = None,
+        *,
+        about: str | None = None,
+        idempotency_key: str | None = None,
     ) -> FactRecord:
-        """Make `path` ("": the whole document) what it was after the event `to` (an id of `fact_history`) or at that time.
+        """Make `path` ("": the person's whole document) what it was after the event `to` (an id of `fact_history`) or at that time.
 
         Without `to`: what it was before its last event. The revert is an event too, and can be reverted. Raises NotFound
-        for an event that the thread's history does not hold. For the key see `set_fact`.
+        for an event that the thread's history does not hold. For `about` and the key see `set_fact`.
         """
-        return await self._core.fact_editor.revert(self.scope, path, to, key=idempotency_key)
+        said: dict[str, Any] = {"about": checked_about(about), "key": idempotency_key}
+        return await self._core.fact_editor.revert(self.scope, path, to, **said)
 
     # --- extraction, looked at and done again ----------------------------------------------------------------
     async def preview_facts(

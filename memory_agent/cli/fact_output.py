@@ -19,11 +19,12 @@ from memory_agent.cli.output import (
     say,
     when,
 )
+from memory_agent.domain import UNNAMED
 from memory_agent.facts.compare import leaves
 from memory_agent.facts.tree import fact_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from memory_agent.domain import ExtractionCost, FactRecord, FactSource
@@ -49,13 +50,14 @@ class Overview:
 
 
 # --- words ---------------------------------------------------------------------------------------------------
-def path_text(path: Path) -> str:
-    """A path as people write it.
+def path_text(path: Path, subject: str = UNNAMED) -> str:
+    """A path as people write it, after the name of whose fact it is, if there is one.
 
-    >>> path_text(("preferences", "meeting_time")), path_text(())
-    ('preferences.meeting_time', 'everything')
+    >>> path_text(("preferences", "meeting_time")), path_text((), "Ann")
+    ('preferences.meeting_time', 'Ann, everything')
     """
-    return ".".join(path) or "everything"
+    whose = "" if subject == UNNAMED else f"{_one_line(subject)}, "
+    return whose + (".".join(path) or "everything")
 
 
 def value_text(value: Any) -> str:
@@ -104,13 +106,30 @@ def _holds(record: FactRecord, below: Path, value: Any) -> bool:
 
 
 def print_known(
-    title: str, document: Any, path: Path, standing: Sequence[FactRecord], *, now: datetime, here: str
+    title: str,
+    people: Mapping[str, Any],
+    path: Path,
+    standing: Sequence[FactRecord],
+    *,
+    now: datetime,
+    here: str,
 ) -> None:
-    """A tree of what stands at `path`: each value with its age, how often it was said and by whom.
-
-    `here`: the thread that need not be named.
+    """A tree of what stands at `path`, of several people under their names: each value with its age, how often it was
+    said and by whom. `here`: the thread that need not be named.
     """
     tree = Tree(line((title, "bold")), guide_style="dim")
+    for name, facts in people.items():
+        if at_path(facts, path):
+            branch = tree.add(line((_one_line(name), "bold"))) if len(people) > 1 else tree
+            own = [record for record in standing if record.subject == name]
+            _grow(branch, facts, path, own, now=now, here=here)
+    print_whole(tree)
+
+
+def _grow(
+    tree: Tree, document: Any, path: Path, standing: Sequence[FactRecord], *, now: datetime, here: str
+) -> None:
+    """Add to the tree what stands at `path` of one person's document."""
 
     def grow(branch: Tree, node: dict[str, Any], above: Path) -> None:
         for key, value in node.items():
@@ -130,7 +149,6 @@ def print_known(
         branch.add(line((name, "bold cyan"), value_text(value), (about, "dim")))
 
     grow(tree, {path[-1]: at_path(document, path)} if path else document, path[:-1])
-    print_whole(tree)
 
 
 def _about(record: FactRecord, *, now: datetime, here: str) -> str:
@@ -165,7 +183,7 @@ def _print_event(record: FactRecord) -> None:
     say(
         (record.id, "bold"),
         f"  {when(record.said_at)}  {record.op if record.refused is None else 'refused':<7}  ",
-        ("(withheld)" if withheld else path_text(record.path), "cyan"),
+        ("(withheld)" if withheld else path_text(record.path, record.subject), "cyan"),
         f": {value_text(record.value)}" if shown else "",
         (f"  (was {value_text(record.old)})" if was else "", "dim"),
         ("  stands" if record.stands else "", "green"),
@@ -184,7 +202,7 @@ def print_overview(overview: Overview | FactProposal) -> None:
         about = " · ".join([f"refused: {_one_line(record.refused or '')}", *_origin(record.sources[:1])])
         say(
             ("! ", "magenta"),
-            f"{path_text(record.path)}: {value_text(record.value)}",
+            f"{path_text(record.path, record.subject)}: {value_text(record.value)}",
             (f"  ({about})", "dim"),
         )
     for turn_id, reason in overview.failed:
@@ -207,7 +225,12 @@ def print_differences(differences: Iterable[FactDifference]) -> None:
             change = f"{value_text(difference.before)} → {change}"
         sources = difference.sources_before if went else difference.sources_after
         about = f"  ({' · '.join(_origin(sources))})" if sources else ""
-        say((f"{sign} ", style), (f"{path_text(difference.path)}: ", "bold"), (change, style), (about, "dim"))
+        say(
+            (f"{sign} ", style),
+            (f"{path_text(difference.path, difference.subject)}: ", "bold"),
+            (change, style),
+            (about, "dim"),
+        )
 
 
 # --- JSON ----------------------------------------------------------------------------------------------------
@@ -215,13 +238,13 @@ def record_as_json(record: FactRecord) -> dict[str, Any]:
     """An event with stable keys."""
     about = "old by sources confidence valid_from said_at recorded_at last_seen stands superseded_by refused"
     path = ".".join(record.path)
-    return {**picked(record, "id thread_id op"), "path": path, **picked(record, f"value {about}")}
+    return {**picked(record, "id thread_id op subject"), "path": path, **picked(record, f"value {about}")}
 
 
 def difference_as_json(difference: FactDifference) -> dict[str, Any]:
     """A difference with stable keys."""
     about = picked(difference, "before after sources_before sources_after")
-    return {"kind": difference.kind, "path": ".".join(difference.path), **about}
+    return {**picked(difference, "kind subject"), "path": ".".join(difference.path), **about}
 
 
 def overview_as_json(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from datetime import UTC, datetime, timedelta
@@ -22,9 +23,10 @@ from memory_agent.cli.fact_output import (
 from memory_agent.cli.opening import agent_of
 from memory_agent.cli.options import SCOPE, MemoryTyper, ThreadOptions, argument, flag, option, read_time
 from memory_agent.cli.output import note, print_json, say
-from memory_agent.domain import Reach  # noqa: TC001 - read when the command is declared
+from memory_agent.domain import UNNAMED, Reach  # Reach is read when the command is declared
 from memory_agent.facts.compare import differences
 from memory_agent.facts.fold import Folded
+from memory_agent.facts.people import document_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -48,18 +50,20 @@ preferences.meeting_time.
 PATH: Final[Any] = argument("Where the fact stands, such as preferences.meeting_time.")
 SOME_PATH: Final[Any] = argument("Only at and below this path.", None, shown="everything")
 VALUE: Final[Any] = argument("Read as JSON if it is JSON, else as text. After -- it may begin with a dash.")
+ABOUT: Final[Any] = option("--about", "Whose facts: the name of one of several speakers.", metavar="NAME")
 AS_TEXT: Final[Any] = flag("--text", "Take VALUE as text, also if it is JSON, such as 0 or true.")
 _TICK: Final = timedelta(milliseconds=1)
 """What times are kept to."""
 
 
-async def known_facts(
-    agent: Agent, reach: Reach, *, as_of: datetime | None = None, recorded_by: datetime | None = None
-) -> Folded:
-    """The facts with the records that they come from."""
-    document = await agent.fetch_facts(scope=reach, as_of=as_of, recorded_by=recorded_by)
-    records = await agent.fact_history(scope=reach, as_of=as_of, recorded_by=recorded_by)
-    return Folded(document=document, records=tuple(records))
+async def known_facts(agent: Agent, reach: Reach, **which: Any) -> Folded:
+    """The facts of each person with the records that they come from. `which`: as `fetch_facts` takes it."""
+    document = await agent.fetch_facts(scope=reach, **which)
+    records = await agent.fact_history(scope=reach, **which)
+    stated = (record for record in records if record.refused is None and record.op in ("set", "add"))
+    names = list(dict.fromkeys(record.subject for record in stated)) or [UNNAMED]
+    people = {names[0]: document} if len(names) == 1 else {name: document.get(name, {}) for name in names}
+    return Folded(people=people, records=tuple(records))
 
 
 def _keys(path: str | None) -> tuple[str, ...]:
@@ -75,6 +79,7 @@ async def show(
     where: ThreadOptions,
     path: str | None = SOME_PATH,
     scope: Reach = SCOPE,
+    about: str | None = ABOUT,
     as_of: str | None = option(
         "--as-of", "Only from what had been said by this time (ISO 8601 with a zone)."
     ),
@@ -85,7 +90,8 @@ async def show(
 ) -> None:
     """Show what is known about the user: each fact with its age, how often it was said, and by whom or in which words.
 
-    With --json the plain document, or what stands at PATH (null: nothing).
+    Where facts of several speakers are known, each person's under their name. With --json the plain document, or what
+    stands at PATH (null: nothing).
 
     Examples:
         memory-agent facts show --user ada --scope thread
@@ -98,25 +104,30 @@ async def show(
     until, recorded = read_time(as_of, "--as-of"), read_time(recorded_by, "--recorded-by")
     keys = _keys(path)
     async with agent_of(where, reach=scope) as agent:
-        known = await known_facts(agent, scope, as_of=until, recorded_by=recorded)
-    found = at_path(known.document, keys)
+        known = await known_facts(agent, scope, about=about, as_of=until, recorded_by=recorded)
+    parts = {name: at_path(facts, keys) for name, facts in known.people.items()}
+    several = len(parts) > 1
+    found = {name: part for name, part in parts.items() if part} if several else next(iter(parts.values()))
     if where.as_json and sources:
-        print_json([record_as_json(record) for record in _about(known.standing(), keys, found)])
+        there = (_about(known.standing(), name, keys, part) for name, part in parts.items())
+        print_json([record_as_json(record) for record in itertools.chain.from_iterable(there)])
     elif where.as_json:
         print_json(found)
     elif found:
         title = _title(where, scope, until, recorded)
         now = datetime.now(UTC)
-        print_known(title, known.document, keys, known.standing(), now=now, here=where.thread)
+        print_known(title, known.people, keys, known.standing(), now=now, here=where.thread)
     else:
         _note_nothing(where, keys, scope, then=until is not None or recorded is not None)
 
 
-def _about(records: Sequence[FactRecord], path: tuple[str, ...], found: Any) -> Iterator[FactRecord]:
-    """Those of `records` that stand at, above or below `path`; none if nothing is known there."""
+def _about(
+    records: Sequence[FactRecord], name: str, path: tuple[str, ...], found: Any
+) -> Iterator[FactRecord]:
+    """Those of a person's `records` that stand at, above or below `path`; none if nothing is known there."""
     for record in records:
         shared = min(len(record.path), len(path))
-        if found is not None and record.path[:shared] == path[:shared]:
+        if found is not None and record.subject == name and record.path[:shared] == path[:shared]:
             below = path[shared:]
             if not below or at_path(record.value, below) is not None:
                 yield record
@@ -144,6 +155,7 @@ async def history(
     where: ThreadOptions,
     path: str | None = SOME_PATH,
     scope: Reach = SCOPE,
+    about: str | None = ABOUT,
     refused: bool = flag("--refused", "Also what an extractor stated and was not believed, with the reason."),
 ) -> None:
     """List every event at, above or below a path, oldest first: what it changed, who said so, what superseded it.
@@ -156,7 +168,7 @@ async def history(
         memory-agent facts history --json | jq '.[] | select(.stands)'
     """
     async with agent_of(where, reach=scope) as agent:
-        records = await agent.fact_history(path or None, scope=scope)
+        records = await agent.fact_history(path or None, scope=scope, about=about)
     shown = [record for record in records if refused or record.refused is None]
     if where.as_json:
         print_json([record_as_json(record) for record in shown])
@@ -172,7 +184,13 @@ async def history(
 
 # --- changing ------------------------------------------------------------------------------------------------
 @app.command("set")
-async def set_(where: ThreadOptions, path: str = PATH, value: str = VALUE, as_text: bool = AS_TEXT) -> None:
+async def set_(
+    where: ThreadOptions,
+    path: str = PATH,
+    value: str = VALUE,
+    as_text: bool = AS_TEXT,
+    about: str | None = ABOUT,
+) -> None:
     """Say yourself what holds at a path, whatever stood there.
 
     It outranks what was extracted from earlier turns; the user may say otherwise in a later one.
@@ -183,18 +201,24 @@ async def set_(where: ThreadOptions, path: str = PATH, value: str = VALUE, as_te
         memory-agent facts set address.postcode 3511 --text
     """
     said = fact_value(value, as_text=as_text)
-    await _edit(where, path, lambda agent: agent.set_fact(path, said), new=True)
+    await _edit(where, path, lambda agent: agent.set_fact(path, said, about=about), about=about, new=True)
 
 
 @app.command()
-async def add(where: ThreadOptions, path: str = PATH, value: str = VALUE, as_text: bool = AS_TEXT) -> None:
+async def add(
+    where: ThreadOptions,
+    path: str = PATH,
+    value: str = VALUE,
+    as_text: bool = AS_TEXT,
+    about: str | None = ABOUT,
+) -> None:
     """Say yourself that a value is one more element of the list at a path.
 
     Examples:
         memory-agent facts add preferences.likes jazz --user ada
     """
     said = fact_value(value, as_text=as_text)
-    await _edit(where, path, lambda agent: agent.add_fact(path, said), new=True)
+    await _edit(where, path, lambda agent: agent.add_fact(path, said, about=about), about=about, new=True)
 
 
 @app.command()
@@ -203,6 +227,7 @@ async def retract(
     path: str = PATH,
     value: str | None = argument("Only this element of the list at PATH.", None, shown="all that is there"),
     as_text: bool = AS_TEXT,
+    about: str | None = ABOUT,
 ) -> None:
     """Say yourself that what is known at a path holds no more. Its history stays; `memory-agent forget` erases.
 
@@ -215,7 +240,9 @@ async def retract(
     said = None if value is None else fact_value(value, as_text=as_text)
     if value is not None and said is None:
         raise typer.BadParameter("null is no element of a list; --text takes it as text", param_hint="VALUE")
-    await _edit(where, path, lambda agent: agent.retract_fact(path, said), element=said)
+    await _edit(
+        where, path, lambda agent: agent.retract_fact(path, said, about=about), about=about, element=said
+    )
 
 
 @app.command()
@@ -230,6 +257,7 @@ async def revert(
         shown="before its last event",
     ),
     everything: bool = flag("--all", "The whole document."),
+    about: str | None = ABOUT,
     replay_: bool = flag("--replay", "Instead: take back a replay (by default the newest)."),
 ) -> None:
     """Make a path what it was before its last event, after an event, or at a time; or take back a replay.
@@ -252,7 +280,9 @@ async def revert(
     if replay_:
         await _undo_replay(where, path or None)
     else:
-        await _edit(where, path or "", lambda agent: agent.revert_fact(path or "", then))
+        await _edit(
+            where, path or "", lambda agent: agent.revert_fact(path or "", then, about=about), about=about
+        )
 
 
 async def _edit(
@@ -260,6 +290,7 @@ async def _edit(
     path: str,
     edit: Callable[[Agent], Awaitable[FactRecord]],
     *,
+    about: str | None,
     element: Any = None,
     new: bool = False,
 ) -> None:
@@ -269,13 +300,17 @@ async def _edit(
         before, user_before = await known_facts(agent, "thread"), await known_facts(agent, "user")
         record = await edit(agent)
         after, user_after = await known_facts(agent, "thread"), await known_facts(agent, "user")
-    here = at_path(before.document, keys), at_path(after.document, keys)
-    everywhere = at_path(user_before.document, keys), at_path(user_after.document, keys)
+
+    def told(known: Folded) -> Any:
+        return at_path(document_of(known.people, record.subject), keys)
+
+    here, everywhere = (told(before), told(after)), (told(user_before), told(user_after))
+    whose = [] if about is None else ["--about", about]
     undo = None
     if _differ(*here):
-        undo = _revert_command(where, keys, before.records, record)
+        undo = _revert_command(where, keys, whose, before.records, record)
     elif _differ(*everywhere):  # a fact of another thread, which reverting this one doesn't bring back
-        here, undo = everywhere, _say_again_command(where, keys, everywhere[0], element)
+        here, undo = everywhere, _say_again_command(where, keys, whose, everywhere[0], element)
     if where.as_json:
         changed = {"path": ".".join(keys), "before": here[0], "after": here[1], "undo": undo}
         print_json({**changed, "record": record_as_json(record)})
@@ -290,7 +325,11 @@ def _value(value: Any) -> str:
 
 
 def _revert_command(
-    where: ThreadOptions, path: tuple[str, ...], earlier: Sequence[FactRecord], edit: FactRecord
+    where: ThreadOptions,
+    path: tuple[str, ...],
+    whose: Sequence[str],
+    earlier: Sequence[FactRecord],
+    edit: FactRecord,
 ) -> str:
     """The command that restores `path` as it was before `edit`, also after later turns or replays."""
     before = edit.recorded_at - _TICK
@@ -298,12 +337,14 @@ def _revert_command(
     # Turns may be dated ahead of us; then only the event itself names the moment.
     ahead = counted and max(record.last_seen for record in counted) > before
     to = counted[-1].id if ahead else before.isoformat()
-    return where.command("facts revert", *([".".join(path)] if path else ["--all"]), "--to", to)
+    return where.command("facts revert", *([".".join(path)] if path else ["--all"]), *whose, "--to", to)
 
 
-def _say_again_command(where: ThreadOptions, path: tuple[str, ...], value: Any, element: Any) -> str:
+def _say_again_command(
+    where: ThreadOptions, path: tuple[str, ...], whose: Sequence[str], value: Any, element: Any
+) -> str:
     verb, said = ("facts set", value) if element is None else ("facts add", element)
-    return where.command(verb, ".".join(path), "--", json.dumps(said, ensure_ascii=False))
+    return where.command(verb, *whose, ".".join(path), "--", json.dumps(said, ensure_ascii=False))
 
 
 def _differ(one: Any, other: Any) -> bool:

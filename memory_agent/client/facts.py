@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.agent.agent import MemoryAgent
-from memory_agent.agent.arguments import checked_proposal
+from memory_agent.agent.arguments import checked_about, checked_proposal
 from memory_agent.checks import MAX_ID_CHARS, checked_id, checked_text, checked_time
 from memory_agent.client.calls import Asked, Asking, one, pages, sends, stands_for
 from memory_agent.client.replies import value_of
@@ -26,22 +26,32 @@ _REPLAY: Final = one(wire.ReplayId)
 
 
 # --- arguments that are not sent as they are -----------------------------------------------------------------
-def _where(_: Asking, asked: Asked) -> Asked:
+def _whose(_: Asking, asked: Asked) -> Asked:
+    checked_about(asked["about"])
+    return asked
+
+
+def _where(client: Asking, asked: Asked) -> Asked:
     path = asked.pop("path")
     # Normalised keys hold no dots.
-    return {"path": None if path is None or path == "" else ".".join(checked_path(path)), **asked}
+    return _whose(
+        client, {"path": None if path is None or path == "" else ".".join(checked_path(path)), **asked}
+    )
 
 
-def _statement(_: Asking, asked: Asked) -> Asked:
+def _statement(client: Asking, asked: Asked) -> Asked:
+    _whose(client, asked)
     value = checked_value(asked["value"], checked_path(asked["path"]))
     return {**asked, "path": _sent(asked["path"]), "value": value}
 
 
 def _element(client: Asking, asked: Asked) -> Asked:
+    _whose(client, asked)
     return {**asked, "path": _sent(asked["path"])} if asked["value"] is None else _statement(client, asked)
 
 
-def _reversion(_: Asking, asked: Asked) -> Asked:
+def _reversion(client: Asking, asked: Asked) -> Asked:
+    _whose(client, asked)
     path, to = asked["path"], asked["to"]
     where = "" if isinstance(path, str) and path == "" else _sent(path)
     moment = _moment(to)
@@ -74,7 +84,7 @@ class FactCalls(Asking):
 
     scope: Scope
 
-    fetch_facts = sends(MemoryAgent.fetch_facts, "GET facts", one(wire.Facts))
+    fetch_facts = sends(MemoryAgent.fetch_facts, "GET facts", one(wire.Facts), prepare=_whose)
     fact_history = pages(MemoryAgent.fact_history, "GET facts/history", wire.FactRecord, prepare=_where)
     set_fact = sends(
         MemoryAgent.set_fact,

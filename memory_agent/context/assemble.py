@@ -101,6 +101,8 @@ class Material:
     summarized: bool = True
     preserved: Sequence[tuple[Turn, float]] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    people: Sequence[str] = ()
+    """Of whom facts are known; `facts` are keyed by them if there are several."""
     entities: Sequence[EntityCount] = ()
     asked: Collection[Entity] = ()
     topic: TopicLine | None = None
@@ -254,7 +256,9 @@ def _items(packing: Packing, material: Material, asked: Collection[str]) -> dict
             recent={turn.id for turn in material.window},
             replaced={found.turn.id for found in material.recollections if found.replaced_by},
         ),
-        "facts": by_question(fact_items(packing, material.facts), asked, material.language),
+        "facts": by_question(
+            fact_items(packing, material.facts, material.people, material.window), asked, material.language
+        ),
         "entities": _entity_items(packing, material),
         "topic": _topic_items(packing, material.topic),
         "short_term": turn_items(packing, material.window, "in the window"),

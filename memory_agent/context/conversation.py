@@ -84,6 +84,8 @@ class Conversation:
     """Moments that there is no room for among the preserved turns."""
     titles: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
+    people: Sequence[str] = ()
+    """Of whom facts are known; `facts` are keyed by them if there are several."""
     last: Compression | None = None
 
 
@@ -142,7 +144,11 @@ def _packed(
     for items, share, most in (
         (summary_items(packing, conversation.summary, excerpts=extract), _SUMMARY, SUMMARY_TOKENS),
         (preserved_items(packing, conversation.preserved, recent=shown), _PRESERVED, PRESERVED_TOKENS),
-        (fact_items(packing, conversation.facts), _FACTS, budget),
+        (
+            fact_items(packing, conversation.facts, conversation.people, conversation.recent),
+            _FACTS,
+            budget,
+        ),
         (_topic_items(packing, conversation), _TOPICS_SHARE, budget),
     ):
         left += packing.take_all(items, limit=min(int(budget * share), most))

@@ -11,6 +11,7 @@ from memory_agent.context.budget import PERSONA_TOKENS, PRESETS
 from memory_agent.context.persona import remind
 from memory_agent.digest.fold import Digest
 from memory_agent.errors import BackendError
+from memory_agent.facts.people import shown
 from memory_agent.search.search import SearchAnswer, SearchRequest
 from memory_agent.search.user_index import RowFilter
 from memory_agent.topics.merged import newest, unmerged
@@ -134,7 +135,7 @@ class ContextReader:
                 "long_term",
                 down,
             ),
-            _or_degraded(self._facts.read(reach, as_of=until), dict[str, Any](), "facts", down),
+            _or_degraded(self._facts.people(reach, as_of=until), dict[str, Any](), "facts", down),
             _or_degraded(self._standing(scope, until), ConversationState(), "compression", down),
             _or_degraded(self._store.list_topics(scope), [], "topic", down),
             _or_degraded(self._entities.count(scope), [], "entities", down),
@@ -166,7 +167,8 @@ class ContextReader:
             summary=() if stand.last is None else stand.last.summary,
             summarized=stand.last is not None and stand.last.made_by.startswith("llm"),
             preserved=preserved,
-            facts=facts,
+            facts=shown(facts),
+            people=tuple(facts),
             entities=[count for count in counts if until is None or count.first_at < until],
             asked=asked,
             topic=_active(topics, stand.digest, whole=until is None),

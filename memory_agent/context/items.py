@@ -14,7 +14,8 @@ from memory_agent.context.render import (
     recalled_line,
     summary_line,
 )
-from memory_agent.domain import ContextLine
+from memory_agent.domain import UNNAMED, ContextLine
+from memory_agent.facts.people import person_key, subject_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -105,16 +106,24 @@ def summary_items(packing: Packing, summary: Sequence[SummaryItem], *, excerpts:
     return sorted(items, key=lambda item: (-(item.score or 0.0), item.place))
 
 
-def fact_items(packing: Packing, facts: Mapping[str, Any]) -> list[Item]:
-    """One item a fact, in the order of the document; of a list longer than a line one item for each of its values."""
+def fact_items(
+    packing: Packing, facts: Mapping[str, Any], people: Sequence[str] = (), window: Sequence[Turn] = ()
+) -> list[Item]:
+    """One item a fact, in the order of the document; of a list longer than a line one item for each of its values.
+
+    `people`: of whom facts are known. Whose a fact is, is said unless it can only be the person's who speaks in the window.
+    """
+    keyed = len(people) > 1
+    speaking = {person_key(subject_of(turn.speaker)) for turn in window if turn.role == "user"}
+    only = {person_key(name) for name in people} == (speaking or {UNNAMED})
     items: list[Item] = []
     for path, value in fact_leaves(facts):
-        name = ".".join(path)
-        line = fact_line(path, value)
-        long = isinstance(value, list) and len(line.body) > _LINE_CHARS
+        whose = path[0] if keyed else "" if only else "".join(people)
+        below, name = path[1:] if keyed else path, ".".join(path)
+        long = isinstance(value, list) and len(fact_line(below, value, whose).body) > _LINE_CHARS
         named = [(f"{name}[{at}]", one) for at, one in enumerate(value)] if long else [(name, value)]
         items += [
-            packing.item("facts", name, fact_line(path, one), place=len(items) + at, reason="known")
+            packing.item("facts", name, fact_line(below, one, whose), place=len(items) + at, reason="known")
             for at, (name, one) in enumerate(named)
         ]
     return items

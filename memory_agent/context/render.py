@@ -46,10 +46,11 @@ def name_of(speaker: str | None) -> str:
     return _ENDS_A_NAME.sub(lambda found: _IN_A_NAME[found[0]], line) if look_of(line).strip() else ""
 
 
-def fact_line(path: Sequence[str], value: Any) -> ContextLine:
-    """One fact as a line: `- name: Ann`."""
+def fact_line(path: Sequence[str], value: Any, whose: str = "") -> ContextLine:
+    """One fact as a line: `- occupation: nurse`, or `- Ann, occupation: nurse` where it has to say whose it is."""
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return ContextLine(body=one_line(f"- {name_of('.'.join(path))}: {shown}"))
+    who = f"{name_of(whose)}, " if whose else ""
+    return ContextLine(body=one_line(f"- {who}{name_of('.'.join(path))}: {shown}"))
 
 
 def day_of(day: date, *, with_year: bool = True) -> str:

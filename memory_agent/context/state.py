@@ -22,6 +22,7 @@ from memory_agent.context.conversation import (
 from memory_agent.context.persona import remind
 from memory_agent.digest.cache import MAX_KEPT_TURNS
 from memory_agent.digest.fold import Digest, fold
+from memory_agent.facts.people import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,6 +145,7 @@ class ConversationReader:
         budget = budget_for(digest, most_tokens=self._most_tokens)
         if last is not None:
             extract = Extract(items=last.summary, made_by=last.made_by)
+        people = await self._facts.people(scope, through=as_of)
         conversation = Conversation(
             reminder=remind(
                 await self.character_at(scope, None if as_of is None else recent),
@@ -158,7 +160,8 @@ class ConversationReader:
             passed_over=passed_over,
             recent=recent,
             titles={topic_id: title for topic_id, title in titles.items() if title},
-            facts=await self._facts.read(scope, through=as_of),
+            facts=shown(people),
+            people=tuple(people),
             last=last,
         )
         return pack_compressed(conversation, budget=budget, counter=self._counter)

@@ -50,6 +50,7 @@ from memory_agent.domain.context import (
 from memory_agent.domain.entities import Entity, EntityCount, by_kind
 from memory_agent.domain.facts import (
     PERSON,
+    UNNAMED,
     ChangeKind,
     ExtractionCost,
     FactChange,
@@ -137,6 +138,7 @@ __all__ = [
     "SUMMARY_KINDS",
     "TAGS",
     "TAG_OF",
+    "UNNAMED",
     "ApiKey",
     "ChangeKind",
     "Character",

@@ -25,17 +25,21 @@ ChangeKind = Literal["extraction", "edit", "replay", "undo"]
 PERSON: Final = "person"
 """The `extractor` of people's own edits."""
 
+UNNAMED: Final = "user"
+"""The subject of what turns without a speaker state, by the role that prompts show them under."""
+
 Place = tuple[str, int, int]
 """Where an event stands in the fold of its thread: its change's `at` and `seq`, its number within the change."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FactEvent:
-    """One change of one fact. `path` names it from the document's root; () is the whole document.
+    """One change of one fact. `path` names it from the root of its subject's document; () is the whole document.
 
     `quote` is the span of the turn that says so, word for word; `confidence` goes from 0 to 1; `valid_from` is since
     when it holds if the text says so (`2024`, `2024-05` or `2024-05-17`). `to` belongs to `revert`: the path becomes
-    what it was once everything up to and including that place had happened.
+    what it was once everything up to and including that place had happened. `subject`: whose fact it is; empty for
+    a turn without a speaker, and for an edit made before anybody was known.
     """
 
     op: FactOp
@@ -45,6 +49,7 @@ class FactEvent:
     confidence: float = 1.0
     valid_from: str | None = None
     to: Place | None = None
+    subject: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +58,7 @@ class StatedFact:
 
     `add`: a value for a path, or one element more for a list; `update`: the value replaces what is known at the path
     (in a list: the element `old`); `retract`: what is known at the path (in a list: the element `value`) holds no more.
-    `quote` is the span of the turn that says so.
+    `quote` is the span of the turn that says so. `subject` is whose fact it is, None for the speaker's own.
     """
 
     op: Literal["add", "update", "retract"]
@@ -64,6 +69,7 @@ class StatedFact:
     old: Any = None
     confidence: float | None = None
     valid_from: str | None = None
+    subject: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +81,7 @@ class RefusedFact:
     quote: str | None
     reason: str
     op: FactOp = "set"
+    subject: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,13 +117,13 @@ class FactChange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FactsDocument:
-    """A thread's merged facts: the fold of its changes up to and including `seq == through`.
+    """A thread's merged facts by whose they are: the fold of its changes up to and including `seq == through`.
 
-    `at` is the last of their places: what comes after it need only be applied. `revision` is a random token that every
+    Everybody of whom anything was known is there, also if nothing is now. `at` is the last of their places: what comes after it need only be applied. `revision` is a random token that every
     save replaces; None means that nothing is stored yet.
     """
 
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     through: int = 0
     at: str = ""
     revision: str | None = None
@@ -159,6 +166,8 @@ class FactRecord:
     stands: bool
     superseded_by: str | None = None
     refused: str | None = None
+    subject: str = UNNAMED
+    """Whose fact it is."""
 
     @property
     def by(self) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from memory_agent.domain import UNNAMED
+from memory_agent.facts.people import person_key
 from memory_agent.facts.tree import fact_json
 
 if TYPE_CHECKING:
@@ -26,14 +28,17 @@ class FactDifference:
     after: Any
     sources_before: tuple[FactSource, ...] = ()
     sources_after: tuple[FactSource, ...] = ()
+    subject: str = UNNAMED
+    """Whose fact it is."""
 
 
 def differences(before: Folded, after: Folded) -> tuple[FactDifference, ...]:
-    """The differences of two fact documents, by path; elements of lists one by one.
+    """The differences of what is known before and after, by person and path; elements of lists one by one.
 
     The order within lists makes no difference; how a value is spelled does.
     """
     old, new = dict(_values(before)), dict(_values(after))
+    names = {person_key(name): name for name in (*before.people, *after.people)}
     found = []
     for key in dict.fromkeys([*old, *new]):
         (had, had_sources), (has, has_sources) = old.get(key, _NOTHING), new.get(key, _NOTHING)
@@ -46,8 +51,8 @@ def differences(before: Folded, after: Folded) -> tuple[FactDifference, ...]:
             "sources_before": had_sources,
             "sources_after": has_sources,
         }
-        found.append(FactDifference(kind=kind, path=key[0], **said))
-    return tuple(sorted(found, key=lambda difference: difference.path))
+        found.append(FactDifference(kind=kind, subject=names[key[0]], path=key[1], **said))
+    return tuple(sorted(found, key=lambda difference: (difference.subject, difference.path)))
 
 
 _NOTHING: tuple[Any, tuple[FactSource, ...]] = (None, ())
@@ -55,17 +60,18 @@ _NOTHING: tuple[Any, tuple[FactSource, ...]] = (None, ())
 
 def _values(
     folded: Folded,
-) -> Iterator[tuple[tuple[tuple[str, ...], str], tuple[Any, tuple[FactSource, ...]]]]:
-    """Every scalar by its path, every element of a list by its path and what it says."""
-    standing = folded.standing()
-    records = {(record.path, fact_json(record.value)): record for record in standing}
+) -> Iterator[tuple[tuple[str, tuple[str, ...], str], tuple[Any, tuple[FactSource, ...]]]]:
+    """Every scalar by whose it is and its path, every element of a list also by what it says."""
+    standing = [((person_key(record.subject), *record.path), record) for record in folded.standing()]
+    records = {(path, fact_json(record.value)): record for path, record in standing}
     # Objects and lists that a person set as a whole.
-    groups = {record.path: record for record in standing if isinstance(record.value, dict | list)}
-    for path, value, in_list in leaves(folded.document):
+    groups = {path: record for path, record in standing if isinstance(record.value, dict | list)}
+    people = {person_key(name): facts for name, facts in folded.people.items()}
+    for path, value, in_list in leaves(people):
         around = (groups[path[:n]] for n in range(len(path), 0, -1) if path[:n] in groups)
         record = records.get((path, fact_json(value))) or next(around, None)
         sources = () if record is None else record.sources
-        yield (path, fact_json(value) if in_list else ""), (value, sources)
+        yield (path[0], path[1:], fact_json(value) if in_list else ""), (value, sources)
 
 
 def leaves(document: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, bool]]:

@@ -1,4 +1,4 @@
-"""The facts document of a thread, or of all of a user's: saved, brought up to its changes, and read.
+"""The facts documents of a thread, or of all of a user's: saved, brought up to its changes, and read.
 
 It is only a copy of the fold of its changes, which can be made again at any time.
 """
@@ -18,6 +18,7 @@ from memory_agent.domain import FactsDocument, Scope
 from memory_agent.errors import BackendError
 from memory_agent.facts.fold import fold_facts, followed
 from memory_agent.facts.order import overlap, place_of
+from memory_agent.facts.people import person_key
 from memory_agent.optimistic import Tries
 
 if TYPE_CHECKING:
@@ -98,17 +99,17 @@ class FactDocuments:
         if not changes:
             return document, document
         folded, at = await self.folded(changes), max(change.at for change in changes)
-        return document, FactsDocument(facts=folded.document, through=changes[-1].seq, at=at)
+        return document, FactsDocument(facts=folded.people, through=changes[-1].seq, at=at)
 
-    async def read(
+    async def people(
         self,
         scope: Scope,
         *,
         as_of: datetime | None = None,
         recorded_by: datetime | None = None,
         through: int | None = None,
-    ) -> dict[str, Any]:
-        """The facts of the thread, or of all the user's threads.
+    ) -> dict[str, dict[str, Any]]:
+        """The facts of each person in the thread, or in all the user's threads, newest statement last.
 
         `through`: of a thread, only from its turns up to that `seq`, and what people said themselves up to then.
         """
@@ -118,26 +119,26 @@ class FactDocuments:
                 # Whoever appended them died before the document was saved, or something was forgotten.
                 with contextlib.suppress(BackendError):
                     await self._store.save_facts(scope, updated, expected=document.revision)
-            return dict(updated.facts)
+            return {name: dict(facts) for name, facts in updated.facts.items()}
         if scope.thread_id is None and as_of is None and recorded_by is None:
             return copy.deepcopy(await self._of_user(scope))
         changes = await self._store.fact_changes(scope)
         if through is not None:
             after = place_of(through + 1)
             changes = [change for change in changes if change.kind in ("replay", "undo") or change.at < after]
-        return (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).document
+        return (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).people
 
-    async def _of_user(self, user: Scope) -> dict[str, Any]:
+    async def _of_user(self, user: Scope) -> dict[str, dict[str, Any]]:
         """What is known over all threads of a user: as it was folded last, if no thread has other changes since."""
         heads = await self._store.fact_heads(user)
         if len(heads) == 1:  # whose document is stored
-            return await self.read(Scope(user_id=user.user_id, thread_id=next(iter(heads))))
+            return await self.people(Scope(user_id=user.user_id, thread_id=next(iter(heads))))
         of, document = self._of_users.get(user.user_id, ({}, {}))
         if not heads:
             return {}
         if heads != of:
             changes = await self._store.fact_changes(user)
-            document = (await self.folded(changes)).document
+            document = (await self.folded(changes)).people
             self._of_users[user.user_id] = heads_of(changes), document
         self._of_users.move_to_end(user.user_id)
         if len(self._of_users) > _USERS_KEPT:
@@ -149,18 +150,24 @@ class FactDocuments:
         scope: Scope,
         path: tuple[str, ...] = (),
         *,
+        about: str | None = None,
         as_of: datetime | None = None,
         recorded_by: datetime | None = None,
     ) -> list[FactRecord]:
         """Every event at, above or below `path`, in the order of the fold; refused items last.
 
-        `as_of` and `recorded_by`: as it was then, see `fold_facts`.
+        `about`: only of the facts of the person called that. `as_of` and `recorded_by`: as it was then, see `fold_facts`.
         """
         changes = await self._store.fact_changes(scope)
         found = (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).records
         # What was refused without saying what it was about is about nothing in particular.
         found = tuple(record for record in found if record.path or not path or record.refused is None)
-        return [record for record in found if overlap(record.path, path)]
+        whose = None if about is None else person_key(about)
+        return [
+            record
+            for record in found
+            if overlap(record.path, path) and whose in (None, person_key(record.subject))
+        ]
 
 
 def heads_of(changes: Sequence[FactChange]) -> Heads:

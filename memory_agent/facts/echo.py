@@ -46,7 +46,7 @@ _SHOWN: Final = tuple(
         r"^[ \t>]*Talked about: .*$",
     )
 )
-_FACT: Final = lazily(re.compile, r"^[ \t>]*- (?P<path>[^\s:]+): (?P<value>.*)$", re.MULTILINE)
+_FACT: Final = lazily(re.compile, r"^[ \t>]*- (?:.*?, )??(?P<path>[^\s:]+): (?P<value>.*)$", re.MULTILINE)
 _SAME_SHAPE: Final = str.maketrans("’‘ʼ‛‚‹›´`′“”„‟«»「」『』″–—―‐‑−", "'" * 10 + '"' * 11 + "-" * 6)
 _EDGES: Final = " \"'.,:;!?()。、"
 _UNSPACED: Final = lazily(

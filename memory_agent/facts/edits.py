@@ -16,16 +16,19 @@ from typing import TYPE_CHECKING, Any, Final
 from memory_agent.checks import checked_id, checked_time
 from memory_agent.domain import PERSON, FactEvent, new_id
 from memory_agent.errors import InvalidInput, NotFound, TurnForgotten
-from memory_agent.facts.fold import fold_facts, places
+from memory_agent.facts.fold import fold_facts
 from memory_agent.facts.merge import UnmergeableFacts, fact_path, fact_value
 from memory_agent.facts.order import change_by_person, counting, is_stand_in, overlap, place_of
+from memory_agent.facts.people import addressed, document_of, person_key
+from memory_agent.facts.steps import places
 from memory_agent.facts.tree import FactTree
 from memory_agent.facts.vetting import LISTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memory_agent.domain import ChangeKind, FactChange, FactRecord, Place, Scope
+    from memory_agent.domain import ChangeKind, FactChange, FactOp, FactRecord, Place, Scope
+    from memory_agent.facts.fold import Folded
     from memory_agent.facts.keeper import FactKeeper
     from memory_agent.ports import Clock, DocumentStore
 
@@ -40,28 +43,43 @@ class FactEditor:
         self._store, self._keeper, self._clock = store, keeper, clock
 
     async def set(
-        self, scope: Scope, path: str | Sequence[str], value: Any, *, key: str | None = None
+        self,
+        scope: Scope,
+        path: str | Sequence[str],
+        value: Any,
+        *,
+        about: str | None = None,
+        key: str | None = None,
     ) -> FactRecord:
         """`value` stands at `path`, whatever stood there. Raises InvalidInput for what no document can hold."""
         where = checked_path(path)
         found = checked_value(value, where)
         if where[-1] in LISTS and not isinstance(found, list):
             found = [found]  # or the next like would take this one's place
-        event = FactEvent(op="set", path=where, value=found)
-        return await self._first(scope, key) or await self._edit(scope, event, key)
+        if first := await self._first(scope, key):
+            return first
+        subject = await self._subject(scope, about)
+        return await self._edit(scope, FactEvent(op="set", path=where, value=found, subject=subject), key)
 
     async def add(
-        self, scope: Scope, path: str | Sequence[str], value: Any, *, key: str | None = None
+        self,
+        scope: Scope,
+        path: str | Sequence[str],
+        value: Any,
+        *,
+        about: str | None = None,
+        key: str | None = None,
     ) -> FactRecord:
         """`value` is one more element of the list at `path`.
 
         Raises InvalidInput for what no document can hold, and where a single value or a group of facts stands.
         """
         where = checked_path(path)
-        event = FactEvent(op="add", path=where, value=checked_value(value, where))
+        element = checked_value(value, where)
         if first := await self._first(scope, key):
             return first
-        there: Any = await self._keeper.read(scope)
+        subject = await self._subject(scope, about)
+        there: Any = document_of(await self._keeper.people(scope), subject)
         for depth, name in enumerate(where, start=1):
             there = there.get(name) if isinstance(there, dict) else None
             if there is not None and not isinstance(there, dict if depth < len(where) else list):
@@ -69,40 +87,57 @@ class FactEditor:
                     f"path is {'.'.join(where)!r}, and {'.'.join(where[:depth])} is {there!r:.80}, no list",
                     remedy=("set_fact", "replaces it"),
                 )
-        return await self._edit(scope, event, key)
+        return await self._edit(scope, FactEvent(op="add", path=where, value=element, subject=subject), key)
 
     async def retract(
-        self, scope: Scope, path: str | Sequence[str], value: Any | None = None, *, key: str | None = None
+        self,
+        scope: Scope,
+        path: str | Sequence[str],
+        value: Any | None = None,
+        *,
+        about: str | None = None,
+        key: str | None = None,
     ) -> FactRecord:
         """Nothing stands at `path` any more, or (with `value`) that element of its list. Raises InvalidInput if nothing does.
 
         A fact of another thread of the user may be retracted here: then it counts no more among the user's facts.
         """
         where = checked_path(path)
-        event = FactEvent(op="retract", path=where)
-        if value is not None:
-            event = FactEvent(op="remove", path=where, value=checked_value(value, where))
+        element = None if value is None else checked_value(value, where)
         if first := await self._first(scope, key):
             return first
         changes = await self._store.fact_changes(scope.user)
-        own = [change for change in changes if change.thread_id == scope.thread_id]
-        if _would_change(own, event) or _would_change(changes, event):
+        everywhere = fold_facts(changes)
+        own = fold_facts([change for change in changes if change.thread_id == scope.thread_id])
+        subject = addressed(own.people or everywhere.people, about)
+        op: FactOp = "retract" if value is None else "remove"
+        event = FactEvent(op=op, path=where, value=element, subject=subject)
+        if _would_change(own, event) or _would_change(everywhere, event):
             return await self._edit(scope, event, key)
-        known_paths = dict.fromkeys(".".join(record.path) for record in fold_facts(changes).standing())
+        whose = person_key(subject)
+        known = [record for record in everywhere.standing() if person_key(record.subject) == whose]
+        known_paths = dict.fromkeys(".".join(record.path) for record in known)
         listed = ", ".join([*known_paths][:_SHOWN_PATHS]) or "none"
         what = "nothing is known there" if value is None else f"{value!r:.80} is not known there"
         raise InvalidInput(f"path is {'.'.join(where)!r}, and {what}; known paths: {listed}")
 
     async def revert(
-        self, scope: Scope, path: str | Sequence[str], to: str | datetime | None, *, key: str | None = None
+        self,
+        scope: Scope,
+        path: str | Sequence[str],
+        to: str | datetime | None,
+        *,
+        about: str | None = None,
+        key: str | None = None,
     ) -> FactRecord:
-        """`path` ("": everything) becomes what it was after the event `to`, at the time `to`, or (None) before its last event.
+        """`path` ("": all that is known of the person) becomes what it was after the event `to`, at the time `to`, or (None) before its last event.
 
         Raises NotFound for an event that the thread's history does not hold, InvalidInput for a time to come.
         """
         where = () if path == "" else checked_path(path)
         if first := await self._first(scope, key):
             return first
+        subject = await self._subject(scope, about)
         changes = counting(await self._store.fact_changes(scope))
         if isinstance(to, datetime):
             time = checked_time("to", to)
@@ -113,14 +148,20 @@ class FactEditor:
             before = [place for place, said_at, _ in places(changes) if said_at <= time]
             cut = before[-1] if before else _BEFORE_EVERYTHING
         elif to is None:
-            cut = _place_before_last(changes, where)
+            cut = _place_before_last(changes, subject, where)
         else:
             cut = _place_of(changes, to, scope)
-        return await self._edit(scope, FactEvent(op="revert", path=where, to=cut), key)
+        return await self._edit(scope, FactEvent(op="revert", path=where, to=cut, subject=subject), key)
 
     async def mark_replay(self, scope: Scope, generation: str, kind: ChangeKind) -> None:
         """From now on the replay counts (`replay`), or counts no more (`undo`)."""
         await self._store.append_fact_change(scope, await self._change(scope, kind, generation=generation))
+
+    async def _subject(self, scope: Scope, about: str | None) -> str:
+        """Whom an edit is about: see `addressed`. In a thread of which nothing is known, as in the user's others."""
+        if about is not None:
+            return addressed((), about)
+        return addressed(await self._keeper.people(scope) or await self._keeper.people(scope.user), None)
 
     async def _first(self, scope: Scope, key: str | None) -> FactRecord | None:
         """The change of the thread's first edit with this idempotency key; None if this is the first."""
@@ -201,8 +242,8 @@ def checked_value(value: Any, path: tuple[str, ...]) -> Any:
         ) from exc
 
 
-def _would_change(changes: Sequence[FactChange], event: FactEvent) -> bool:
-    return bool(FactTree.of(fold_facts(changes).document).apply(event, 1).ended)
+def _would_change(folded: Folded, event: FactEvent) -> bool:
+    return bool(FactTree.of(document_of(folded.people, event.subject)).apply(event, 1).ended)
 
 
 def _place_of(changes: Sequence[FactChange], event_id: object, scope: Scope) -> Place:
@@ -221,7 +262,7 @@ def no_such_event(event_id: object) -> NotFound:
     )
 
 
-def _place_before_last(changes: Sequence[FactChange], path: tuple[str, ...]) -> Place:
+def _place_before_last(changes: Sequence[FactChange], subject: str, path: tuple[str, ...]) -> Place:
     """The place before the last event about `path` that brought anything about; what only said it again is none."""
     told = {record.id for record in fold_facts(changes).records}
     # What stands in for a turn will be replaced, and a place within it is then none; if need not be, none is taken.
@@ -229,10 +270,11 @@ def _place_before_last(changes: Sequence[FactChange], path: tuple[str, ...]) -> 
     before = outside = _BEFORE_EVERYTHING
     met = False
     found: Place | None = None
+    branch = (person_key(subject), *path)
     for place, _, event in places(changes):
         if place[:2] != before[:2]:  # another change begins
             outside, met = before, False
-        if overlap(event.path, path) and f"{place[1]}.{place[2]}" in told:
+        if overlap(event.path, branch) and f"{place[1]}.{place[2]}" in told:
             found = outside if place[1] in stand_ins and not met else before
             met = True
         before = place

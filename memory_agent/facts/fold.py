@@ -1,5 +1,8 @@
 """A thread's facts are the fold of its changes; so is what can be told of each of them. Pure.
 
+Each person's document is a branch of one tree, so what is said of one can neither replace nor undo what is said of
+another.
+
 Which changes count: of a turn's changes those of the newest replay that is applied and has one for that turn, else
 those that were extracted when the turn was new; and all edits. In which order: by `at`, the turn's id or the edit's
 own. So a turn that is extracted late speaks for its own time, and an edit outranks what was said before it and
@@ -15,19 +18,17 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.domain import FactRecord, FactsDocument, FactSource
+from memory_agent.domain import UNNAMED, FactRecord, FactsDocument, FactSource
 from memory_agent.facts.order import counting
+from memory_agent.facts.people import person_key, shown
+from memory_agent.facts.steps import Mark, Step, names_of, of_nobody, steps_of, when
 from memory_agent.facts.tree import FactTree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from memory_agent.domain import FactChange, FactEvent, Place
-    from memory_agent.facts.tree import Leaf
-
-Mark = tuple[str, int, int]
-"""Thread, `seq` of the change, number of the event within it."""
+    from memory_agent.domain import FactChange, Place
 
 MOST_CONFIDENT: Final = 0.99
 """What repeated extraction comes to at most; only people are sure."""
@@ -35,37 +36,26 @@ MOST_CONFIDENT: Final = 0.99
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Folded:
-    """`document` is what is known; `records` are all counting events in the fold's order, refused items among them."""
+    """`people` are what is known of each; `records` are all counting events in the fold's order, refused items among them."""
 
-    document: dict[str, Any]
+    people: dict[str, dict[str, Any]]
     records: tuple[FactRecord, ...]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The facts as one document."""
+        return shown(self.people)
 
     def standing(self) -> list[FactRecord]:
         """The records of what is known now."""
         return [record for record in self.records if record.stands]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Step:
-    """One event of one change in its place; of a revert, over several threads, also values that go and come back."""
-
-    said_at: datetime
-    place: Place
-    mark: Mark
-    change: FactChange
-    event: FactEvent
-    gone: frozenset[Mark] = frozenset()
-    has: frozenset[Mark] = frozenset()
-    back: tuple[Leaf[Mark], ...] = ()
-    corrects: bool = False
-    """It is only about the values that go and come back."""
-
-
 @dataclass(kw_only=True, slots=True)
 class _Telling:
     """A record in the making."""
 
-    step: _Step
+    step: Step
     old: Any = None
     sources: list[FactSource] = field(default_factory=list)
     confidence: float = 0.0
@@ -93,17 +83,19 @@ def fold_facts(
         if recorded_by is None or change.recorded_at <= recorded_by:
             threads.setdefault(change.thread_id, []).append(change)
     counted = [counting(found) for found in threads.values()]
-    by_thread = [list(_steps(found, as_of)) for found in counted]
+    by_thread = [list(steps_of(found, as_of)) for found in counted]
     several = len(by_thread) != 1
+    names = names_of(sorted(itertools.chain.from_iterable(by_thread), key=when) if several else by_thread[0])
     tree, told = _over_threads(by_thread) if several else _run(by_thread[0])
-    records = [*_records(told, tree, several=several), *_refused(counted, as_of, several=several)]
-    return Folded(document=tree.document(), records=tuple(records))
+    records = [*_records(told, tree, names, several=several), *_refused(counted, as_of, several=several)]
+    return Folded(people=_people(tree, names), records=tuple(records))
 
 
 def followed(document: FactsDocument, changes: Sequence[FactChange]) -> FactsDocument | None:
     """`document` with the changes after its `through`, if they need no fold of what went before; else None.
 
-    They don't if each takes its place after all of those, and neither goes back to one nor switches a replay.
+    They don't if each takes its place after all of those, neither goes back to one nor switches a replay, and
+    nobody new comes in.
     """
     plain = all(
         change.generation == "" and not any(event.op == "revert" for event in change.events)
@@ -112,12 +104,17 @@ def followed(document: FactsDocument, changes: Sequence[FactChange]) -> FactsDoc
     later = counting(changes)
     if not plain or (later and later[0].at <= document.at):
         return None
-    tree = FactTree.of(document.facts)
-    for change in later:
-        for event in change.events:
-            tree.apply(event, 0, exactly=change.kind == "edit")
+    known = {person_key(name): name for name in document.facts}
+    steps = list(steps_of(later, None))
+    names = names_of(steps, known)
+    alone = known.keys() <= {UNNAMED} or not any(of_nobody(step.change, step.event) for step in steps)
+    if (known and len(names) > len(known)) or not alone:
+        return None
+    tree = FactTree.of({key: document.facts[name] for key, name in known.items()})
+    for step in steps:
+        tree.apply(step.event, 0, exactly=step.change.kind == "edit")
     return FactsDocument(
-        facts=tree.document(),
+        facts=_people(tree, names),
         through=max((change.seq for change in changes), default=document.through),
         at=later[-1].at if later else document.at,
     )
@@ -143,29 +140,13 @@ def record_id(mark: tuple[str, int, int | str], *, several: bool = False) -> str
     return f"{thread}/{seq}.{number}" if several else f"{seq}.{number}"
 
 
-def places(counted: Sequence[FactChange]) -> Iterator[tuple[Place, datetime, FactEvent]]:
-    """Every event of one thread's counting changes: its place, from when on it counts, and the event; in order."""
-    for step in _steps(counted, None):
-        yield step.place, step.said_at, step.event
-
-
-def _steps(changes: Sequence[FactChange], as_of: datetime | None) -> Iterator[_Step]:
-    """The events of one thread's counting changes, each said no earlier than the one before it.
-
-    A turn that was stored after another speaks after it, whatever its timestamp says.
-    """
-    said_at = None
-    for change in changes:
-        if as_of is not None and change.said_at > as_of:
-            continue
-        said_at = max(said_at or change.said_at, change.said_at)
-        for number, event in enumerate(change.events):
-            place, mark = (change.at, change.seq, number), (change.thread_id, change.seq, number)
-            yield _Step(said_at=said_at, place=place, mark=mark, change=change, event=event)
+def _people(tree: FactTree[Any], names: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    documents = tree.document()
+    return {name: documents.get(key, {}) for key, name in names.items()}
 
 
 def _run(
-    steps: Sequence[_Step], told: dict[Mark, _Telling] | None = None
+    steps: Sequence[Step], told: dict[Mark, _Telling] | None = None
 ) -> tuple[FactTree[Mark], dict[Mark, _Telling]]:
     """Apply the steps; what is `told` of them goes to what is told already.
 
@@ -204,7 +185,7 @@ def _run(
     return tree, told
 
 
-def _cuts(steps: Sequence[_Step]) -> dict[Mark, Place]:
+def _cuts(steps: Sequence[Step]) -> dict[Mark, Place]:
     """Up to where each revert goes back. A turn that was extracted anew since counts whole: its events have other numbers."""
     there = {step.place[:2] for step in steps}
     return {
@@ -221,9 +202,9 @@ def _met_again(telling: _Telling, source: FactSource, confidence: float) -> None
         telling.confidence = surer(telling.confidence, confidence)
 
 
-def _over_threads(threads: Sequence[Sequence[_Step]]) -> tuple[FactTree[Mark], dict[Mark, _Telling]]:
+def _over_threads(threads: Sequence[Sequence[Step]]) -> tuple[FactTree[Mark], dict[Mark, _Telling]]:
     """Apply the steps of several threads by when they were said, without those that their own thread reverted."""
-    together: list[_Step] = []
+    together: list[Step] = []
     told: dict[Mark, _Telling] = {}
     for steps in threads:
         reverts = [step for step in steps if step.event.op == "revert"]
@@ -245,16 +226,12 @@ def _over_threads(threads: Sequence[Sequence[_Step]]) -> tuple[FactTree[Mark], d
                 dataclasses.replace(last, gone=gone, back=back, has=frozenset(has), corrects=True)
             )
         together += remaining
-    together.sort(key=_when)
+    together.sort(key=when)
     tree, told = _run(together, told)
-    return tree, dict(sorted(told.items(), key=lambda item: _when(item[1].step)))
+    return tree, dict(sorted(told.items(), key=lambda item: when(item[1].step)))
 
 
-def _when(step: _Step) -> tuple[datetime, Place, Mark]:
-    return step.said_at, step.place, step.mark
-
-
-def _undone(steps: Sequence[_Step]) -> set[Mark]:
+def _undone(steps: Sequence[Step]) -> set[Mark]:
     """Those steps of one thread that a revert undid which was not undone itself."""
     undone: set[Mark] = set()
     cut_of = _cuts(steps)
@@ -268,7 +245,7 @@ def _undone(steps: Sequence[_Step]) -> set[Mark]:
     return undone
 
 
-def _correct(tree: FactTree[Mark], told: Mapping[Mark, _Telling], step: _Step) -> FactTree[Mark]:
+def _correct(tree: FactTree[Mark], told: Mapping[Mark, _Telling], step: Step) -> FactTree[Mark]:
     """`tree` with what a thread's reverts came to beyond what they left out; what others stated stays."""
     thread = step.change.thread_id
     ended = {
@@ -324,19 +301,23 @@ def _record(
     )
 
 
-def _records(told: Mapping[Mark, _Telling], tree: FactTree[Mark], *, several: bool) -> Iterator[FactRecord]:
+def _records(
+    told: Mapping[Mark, _Telling], tree: FactTree[Mark], names: Mapping[str, str], *, several: bool
+) -> Iterator[FactRecord]:
     standing = tree.marks()
     for mark, telling in told.items():
         stands, ended_by, event = mark in standing, telling.superseded_by, telling.step.event
         if telling.merged and not stands:
             continue
+        whose, *path = event.path
         yield _record(
             telling.step.change,
             mark[2],
             telling.sources,
             several=several,
             op=event.op,
-            path=event.path,
+            path=tuple(path),
+            subject=names.get(whose) or event.subject or UNNAMED,
             value=event.value,
             old=telling.old,
             confidence=telling.confidence,
@@ -364,4 +345,5 @@ def _refused(
                 valid_from=None,
                 stands=False,
                 refused=item.reason,
+                subject=item.subject or UNNAMED,
             )

@@ -23,6 +23,7 @@ from memory_agent.facts.echo import own_words
 from memory_agent.facts.known import Known
 from memory_agent.facts.merge import encodable
 from memory_agent.facts.order import change_key, change_of, stand_in_key
+from memory_agent.facts.people import person_key
 from memory_agent.facts.request import ExtractionRequest, most_related, requested
 from memory_agent.facts.vetting import usual_path_terms, vet
 from memory_agent.optimistic import COSTLY_TRIES, Tries
@@ -67,13 +68,14 @@ class Examined:
 
 @dataclass(slots=True)
 class TurnStatements:
-    """Statements of one turn, with the texts of all turns that were in view, by id.
+    """Statements of one turn, with the texts of all turns that were in view, by id, and whom they may be about.
 
     `declined`: what the model said instead of an answer about it; None if it answered.
     """
 
     turn: Turn
     texts: dict[str, str]
+    people: dict[str, str] = field(default_factory=dict)
     items: list[StatedFact] = field(default_factory=list)
     declined: str | None = None
 
@@ -268,6 +270,9 @@ class FactKeeper(FactDocuments):
             asked = list(dict.fromkeys(passage.turn.id for passage in passages))
             for turn_id in asked if extractor.sees_conversation else ():
                 heard[turn_id].texts |= request.texts
+                heard[turn_id].people |= {
+                    person_key(name): subject for name, subject in request.people.items()
+                }
             for item in extraction.items:
                 # What names no turn that was asked about is refused with the first that was.
                 heard[item.turn_id if item.turn_id in asked else asked[0]].items.append(item)
@@ -283,7 +288,7 @@ class FactKeeper(FactDocuments):
         known = lenders[0]
         made: list[FactChange] = []
         for one in stating:
-            vetted = vet(one.items, one.turn, known, never=self._settings.facts_never)
+            vetted = vet(one.items, one.turn, known, people=one.people, never=self._settings.facts_never)
             refused = vetted.refused + (() if one.declined is None else (_declined(one.declined),))
             told = [[*event.path, event.value] for event in vetted.events]
             told += [[item.path, item.said, item.quote] for item in refused]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from memory_agent.facts.compare import leaves
 from memory_agent.facts.echo import REPEATED_WORDS, plain_words
 from memory_agent.facts.fold import fold_facts
+from memory_agent.facts.people import person_key
 from memory_agent.facts.tree import FactTree, fact_json, fact_words
 from memory_agent.text.terms import count_terms
 
@@ -25,29 +26,36 @@ if TYPE_CHECKING:
 
 
 class Known:
-    """The document, and the records of its values and of what they replaced."""
+    """The documents, and the records of their values and of what they replaced."""
 
     def __init__(self, folded: Folded) -> None:
-        self.tree: FactTree[int] = FactTree.of(folded.document)
+        self._trees: dict[str, FactTree[int]] = {
+            person_key(name): FactTree.of(facts) for name, facts in folded.people.items()
+        }
         self.values: dict[str, set[str]] = {}
         """Values known now or before, by dotted path, as `fact_json` tells them and memory shows them."""
         self._records: list[FactRecord] = []
         self._taken = 0
-        self._note_values(folded.document)
+        for facts in folded.people.values():
+            self._note_values(facts)
         self._quotes: _Quotes | None = None
         self._words: dict[str, list[FactRecord]] | None = None
         self._add(folded.records)
 
+    def tree(self, subject: str) -> FactTree[int]:
+        """The document of a person; a copy."""
+        return self._trees.get(person_key(subject), FactTree[int]()).copy()
+
     def take_in(self, change: FactChange) -> None:
         """Carry on with the change of a later turn, without folding everything anew; nearly, for the next turn's sake."""
         for event in change.events:
-            self.tree.apply(event, 0)
+            self._trees.setdefault(person_key(event.subject), FactTree()).apply(event, 0)
         self._taken += 1  # a number of its own, as it will have once it is stored
         alone = dataclasses.replace(change, generation="", seq=-self._taken)
         self._add(fold_facts([alone]).records)
 
-    def repeated(self, quote: str, turn_id: str) -> list[tuple[FactRecord, str]]:
-        """The records that were taken from an earlier turn that says `quote` word for word, or more or less than it.
+    def repeated(self, quote: str, turn_id: str, subject: str) -> list[tuple[FactRecord, str]]:
+        """The records of a person's facts that were taken from an earlier turn that says `quote` word for word, or more or less than it.
 
         Each with the words it was taken from, lower-case and one blank apart. Only if they share five words or more, one
         after the other: fewer may mean something else.
@@ -56,11 +64,12 @@ class Known:
             self._quotes = {}
             self._note_quotes(self._records, self._quotes)
         words = plain_words(quote)
-        said = f" {' '.join(words)} "
+        said, whose = f" {' '.join(words)} ", person_key(subject)
         found: dict[tuple[str, str, str], tuple[FactRecord, str]] = {}
         for run in _runs(words):
             for record, source_turn, earlier in self._quotes.get(run, ()):
-                if source_turn < turn_id and (earlier in said or said in earlier):
+                own = source_turn < turn_id and person_key(record.subject) == whose
+                if own and (earlier in said or said in earlier):
                     found[record.thread_id, record.id, earlier] = (record, earlier.strip())
         return list(found.values())
 

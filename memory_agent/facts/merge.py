@@ -162,11 +162,11 @@ def _element(value: Any, path: tuple[str, ...], depth: int, *, strict: bool) -> 
 def _scalar(value: Any, path: tuple[str, ...]) -> Any:
     where = ".".join(path)
     if isinstance(value, str):
-        text = unicodedata.normalize("NFC", encodable(_CONTROL.sub(" ", value))).strip()
+        text = fact_text(value)
         if len(text) > MAX_TEXT_CHARS:
             most = f"a fact has at most {MAX_TEXT_CHARS:,}"
             raise UnmergeableFacts(f"{where} has {len(text):,} characters; {most}")
-        return None if _INVISIBLE.fullmatch(text) else text
+        return text or None
     if isinstance(value, float) and not math.isfinite(value):
         raise UnmergeableFacts(f"{where} is {value}")
     if isinstance(value, int) and value.bit_length() > _INT_BITS:
@@ -174,6 +174,12 @@ def _scalar(value: Any, path: tuple[str, ...]) -> Any:
     if value is not None and not isinstance(value, int | float):
         raise UnmergeableFacts(f"{where} is a {type(value).__name__}, which is no JSON")
     return value
+
+
+def fact_text(text: str) -> str:
+    """`text` as a document can hold it; empty if nothing visible remains."""
+    cleaned = unicodedata.normalize("NFC", encodable(_CONTROL.sub(" ", text))).strip()
+    return "" if _INVISIBLE.fullmatch(cleaned) else cleaned
 
 
 def same_element(one: Any, other: Any) -> bool:

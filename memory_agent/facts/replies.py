@@ -1,8 +1,8 @@
 """Reading what turns state out of a language model's reply. Pure.
 
 Asked for: `{"additions": [item…], "updates": [item…], "retractions": [item…]}` with items such as
-`{"path": "preferences.drinks", "value": "tea", "turn": 3, "quote": "I drink tea"}`, perhaps with `confidence`,
-`valid_from` and `old`. Many a model answers in another form; where its meaning is beyond doubt, it is read.
+`{"subject": "Ann", "path": "preferences.drinks", "value": "tea", "turn": 3, "quote": "I drink tea"}`, perhaps with
+`confidence`, `valid_from` and `old`. Many a model answers in another form; where its meaning is beyond doubt, it is read.
 
 A reply whose structure leaves doubt is a MalformedReply, so that the model is asked again: no item is ever passed over.
 Whether an item is to be believed is not decided here; what names no turn that was shown is kept for whoever decides.
@@ -232,6 +232,7 @@ def _stated(op: Op, item: Mapping[str, Any], turns: Mapping[int, str]) -> tuple[
         old=item.get("old"),
         confidence=_confidence(item.get("confidence")),
         valid_from=_valid_from(item.get("validfrom")),
+        subject=_subject(item.get("subject"), name),
     )
 
 
@@ -276,6 +277,12 @@ def _quote(said: Any, name: str) -> str | None:
     if said is not None and not isinstance(said, str) and not is_number(said):
         raise _Unclear(f"{name} has the quote {said!r:.80}, which is no text")
     return None if said is None or not str(said).strip() else str(said)
+
+
+def _subject(said: Any, name: str) -> str | None:
+    if said is not None and not isinstance(said, str):
+        raise _Unclear(f"{name} has the subject {said!r:.80}, which is no name")
+    return " ".join((said or "").split()) or None
 
 
 def _confidence(said: Any) -> float | None:

@@ -18,6 +18,7 @@ from memory_agent.facts.compare import leaves
 from memory_agent.facts.echo import SaidText, own_words, plain_words
 from memory_agent.facts.fold import MOST_CONFIDENT
 from memory_agent.facts.merge import UnmergeableFacts, encodable, fact_path, value_events
+from memory_agent.facts.people import person_key, subject_of
 from memory_agent.facts.tree import FactTree, fact_json, fact_words
 from memory_agent.text.languages import any_of
 from memory_agent.text.terms import count_terms
@@ -25,7 +26,7 @@ from memory_agent.text.terms import count_terms
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from memory_agent.domain import FactOp, StatedFact, Turn
+    from memory_agent.domain import FactOp, FactRecord, StatedFact, Turn
     from memory_agent.facts.known import Known
 
 USUAL_CONFIDENCE: Final = 0.8
@@ -69,6 +70,8 @@ _SAME_PATHS: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
     }.items()
     for name in names.split()
 }
+_SENDERS: Final = frozenset({"user", "the user"})
+"""What a model calls who wrote a message, also where that one has a name."""
 _MAX_PATH_CHARS: Final = 200
 _MAX_SAID_CHARS: Final = 500
 _MAX_QUOTE_CHARS: Final = 1_000
@@ -99,10 +102,18 @@ class Vetted:
     refused: tuple[RefusedFact, ...] = ()
 
 
-def vet(items: Sequence[StatedFact], turn: Turn, known: Known, *, never: Collection[str] = ()) -> Vetted:
+def vet(
+    items: Sequence[StatedFact],
+    turn: Turn,
+    known: Known,
+    *,
+    people: Mapping[str, str] | None = None,
+    never: Collection[str] = (),
+) -> Vetted:
     """The events that `items`, said of `turn`, come to, and the items that are refused.
 
-    An item is refused if it names another turn or no part of this one, if the words it quotes are not the user's own
+    `people`: whom an item may be about beside the speaker, each subject by the key of the name that was shown. An item
+    is joined with what is known of its subject alone. It is refused if it is about anybody else, if it names another turn or no part of this one, if the words it quotes are not the user's own
     (memory put them there, or they repeat what a known fact came from), if the turn gives the extractor orders, if it is
     about one of the categories `never` to note, if it would make a whole group or list of facts give way to one value, or
     if no document can hold it.
@@ -110,12 +121,15 @@ def vet(items: Sequence[StatedFact], turn: Turn, known: Known, *, never: Collect
     own = SaidText(own_words(turn.content, known.values))
     whole = own if own.text == turn.content else SaidText(turn.content)
     orders = _INSTRUCTION.search(" ".join(own.text.split())) is not None
-    tree = known.tree.copy()
+    trees: dict[str, FactTree[int]] = {}
     events: list[FactEvent] = []
     refused: list[RefusedFact] = []
     for item in items:
+        subject = subject_of(turn.speaker)
         try:
             _check_raw_category(item, never)
+            subject = _subject(item, subject, people or {})
+            tree = trees[subject] = trees.get(subject) or known.tree(subject)
             quote = _quoted(item, turn, own, whole)
             if orders:
                 raise _Refusal("the turn gives the extractor orders")
@@ -123,24 +137,24 @@ def vet(items: Sequence[StatedFact], turn: Turn, known: Known, *, never: Collect
             stated = _stated(item, tree)
             told = [FactEvent(op="add", path=path), *stated, *_removed(path, item.old)]
             _check_category((f"{' '.join(event.path)} {fact_words(event.value)}" for event in told), never)
-            _check_repetition(item, stated, quote, turn, known)
+            _check_repetition(item, stated, quote, known.repeated(quote, turn.id, subject))
             made = list(_events(item, path, stated, tree))
         except _NeverNoted as exc:
             refused.append(RefusedFact(path="", said="", quote=None, reason=str(exc)))
             continue
         except (_Refusal, UnmergeableFacts) as exc:
-            refused.append(refusal(item, str(exc)))
+            refused.append(refusal(item, str(exc), subject))
             continue
         # What the next item says may be about what this one said.
         for event in made:
             tree.apply(event, 0)
         sure = USUAL_CONFIDENCE if item.confidence is None else min(item.confidence, MOST_CONFIDENT)
         source: dict[str, Any] = {"quote": quote, "confidence": sure, "valid_from": item.valid_from}
-        events += [dataclasses.replace(event, **source) for event in made]
+        events += [dataclasses.replace(event, **source, subject=subject) for event in made]
     return Vetted(events=tuple(events), refused=tuple(refused))
 
 
-def refusal(item: StatedFact, reason: str) -> RefusedFact:
+def refusal(item: StatedFact, reason: str, subject: str = "") -> RefusedFact:
     """`item` as it is kept when it is not believed."""
     ops: Mapping[str, FactOp] = {"add": "add", "update": "set", "retract": "retract"}
     said = item.value if isinstance(item.value, str) else _as_text(item.value)
@@ -150,6 +164,7 @@ def refusal(item: StatedFact, reason: str) -> RefusedFact:
         said=encodable(said[:_MAX_SAID_CHARS]),
         quote=None if item.quote is None else encodable(item.quote[:_MAX_SAID_CHARS]),
         reason=encodable(reason),
+        subject=subject,
     )
 
 
@@ -158,6 +173,18 @@ def _as_text(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (RecursionError, TypeError, ValueError):
         return f"a {type(value).__name__} that cannot be written as JSON"
+
+
+def _subject(item: StatedFact, speaker: str, people: Mapping[str, str]) -> str:
+    """Whose fact it is: the speaker's, unless it names somebody else who is known."""
+    if item.subject is None or person_key(item.subject) == person_key(speaker):
+        return speaker
+    named = people.get(person_key(item.subject))
+    if named is None and person_key(item.subject) in _SENDERS:
+        return speaker
+    if named is None:
+        raise _Refusal(f"it is about {item.subject!r:.80}, and nobody in the conversation has that name")
+    return named
 
 
 def _quoted(item: StatedFact, turn: Turn, own: SaidText, whole: SaidText) -> str:
@@ -204,7 +231,9 @@ def _removed(path: tuple[str, ...], value: Any) -> list[FactEvent]:
 def _check_raw_category(item: StatedFact, never: Collection[str]) -> None:
     """Before anything else: what must not be noted must not be kept among what is refused either."""
     texts = (
-        [*map(str, item.path), _as_text(item.value), _as_text(item.old), item.quote or ""] if never else ()
+        [*map(str, item.path), _as_text(item.value), _as_text(item.old), item.quote or "", item.subject or ""]
+        if never
+        else ()
     )
     # Words that a key runs together count one by one.
     runs = r"(?<=\p{Ll})(?=\p{Lu})|[^\p{L}\p{N}\p{M}]+"
@@ -220,14 +249,14 @@ def _check_category(texts: Iterable[str], never: Collection[str]) -> None:
 
 
 def _check_repetition(
-    item: StatedFact, stated: Sequence[FactEvent], quote: str, turn: Turn, known: Known
+    item: StatedFact, stated: Sequence[FactEvent], quote: str, repeated: Sequence[tuple[FactRecord, str]]
 ) -> None:
     said = f" {' '.join(plain_words(quote))} "
     values = {word for event in stated for word in count_terms(fact_words(event.value))}
     # With more around it, it is one only if nothing of what is stated comes from there.
     echoed = [
         record
-        for record, earlier in known.repeated(quote, turn.id)
+        for record, earlier in repeated
         if said in f" {earlier} " or (item.op == "add" and values <= count_terms(earlier).keys())
     ]
     if not echoed:

@@ -20,7 +20,7 @@ from pydantic import (
     create_model,
 )
 
-from memory_agent.checks import MAX_CONTENT_CHARS, checked_text
+from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, checked_text
 from memory_agent.domain import Reach
 from memory_agent.errors import InvalidInput
 from memory_agent.mcp.shapes import (
@@ -91,6 +91,14 @@ Unpacked = BeforeValidator(_unpacked)
 Scope = Annotated[
     Reach | None,
     Field(description="All conversations of the user, or this thread alone; leave it out for the usual."),
+]
+About = Annotated[
+    str | None,
+    Field(
+        min_length=1,
+        max_length=MAX_ID_CHARS,
+        description="Whose facts, where several people speak: the name as `facts` shows it.",
+    ),
 ]
 
 
@@ -257,11 +265,13 @@ async def facts(
         Time | None, Field(description="What was known from what had been said by then (ISO 8601).")
     ] = None,
     scope: Scope = None,
+    about: About = None,
 ) -> Facts:
     """Read what is known about the user (name, preferences, plans, …) as one document. Call it when you need a stable
-    fact rather than a quotation, or before `correct_fact`. Returns paths and values.
+    fact rather than a quotation, or before `correct_fact`. Returns paths and values; where several people speak, each
+    person's under their name.
     """
-    return Facts(facts=await memory.fetch_facts(scope=scope, as_of=as_of))
+    return Facts(facts=await memory.fetch_facts(scope=scope, as_of=as_of, about=about))
 
 
 @_tool("Correct a fact", writes=True, destroys=True)
@@ -281,6 +291,7 @@ async def correct_fact(
         ),
     ] = None,
     retract: Annotated[bool, Field(description="Say that the fact holds no more.")] = False,
+    about: About = None,
 ) -> CorrectedFact:
     """Set one fact, or with `retract: true` say that it holds no more. Call it only when the user says that something
     known is wrong or out of date; what is told in passing is picked up from `remember`. Returns the new and the former
@@ -288,7 +299,8 @@ async def correct_fact(
     """
     if value is None and not retract:
         raise InvalidInput("value is missing; pass what holds, or retract: true if the fact holds no more")
-    record = await (memory.retract_fact(path, value) if retract else memory.set_fact(path, value))
+    edit = memory.retract_fact if retract else memory.set_fact
+    record = await edit(path, value, about=about)
     return CorrectedFact(path=".".join(record.path), op=record.op, value=record.value, before=record.old)
 
 

@@ -40,6 +40,7 @@ async def update_memory(memory: WritableMemory, body: Update, key: IdempotencyKe
     receipt = await memory.update_memory(
         body.user_msg,
         body.assistant_msg,
+        speaker=body.speaker,
         timestamp=body.timestamp,
         metadata=body.metadata,
         importance=body.importance,
@@ -52,6 +53,8 @@ def _check_exchange(body: Update) -> None:
     # The agent would speak of turns[0] and turns[1], which the request does not have.
     checked_text("user_msg", body.user_msg, max_chars=MAX_CONTENT_CHARS)
     checked_text("assistant_msg", body.assistant_msg, max_chars=MAX_CONTENT_CHARS)
+    if body.speaker is not None:
+        checked_text("speaker", body.speaker, max_chars=MAX_ID_CHARS)
     if body.timestamp is not None:
         checked_time("timestamp", body.timestamp)
 

@@ -236,7 +236,7 @@ def pack_stated(change: FactChange) -> str:
     if change.events:
         packed["events"] = [_event_fields(event) for event in change.events]
     if change.refused:
-        packed["refused"] = [[r.op, r.path, r.said, r.quote, r.reason] for r in change.refused]
+        packed["refused"] = [[r.op, r.path, r.said, r.quote, r.reason, r.subject] for r in change.refused]
     return dump_json(packed)
 
 
@@ -244,8 +244,8 @@ def unpack_stated(text: str) -> tuple[tuple[FactEvent, ...], tuple[RefusedFact, 
     """The inverse of `pack_stated`."""
     packed = json.loads(text)
     return tuple(map(_event, packed.get("events", ()))), tuple(
-        RefusedFact(op=op, path=path, said=said, quote=quote, reason=reason)
-        for op, path, said, quote, reason in packed.get("refused", ())
+        RefusedFact(op=op, path=path, said=said, quote=quote, reason=reason, subject="".join(subject))
+        for op, path, said, quote, reason, *subject in packed.get("refused", ())
     )
 
 

@@ -111,6 +111,8 @@ class Update(Request):
 
     user_msg: Text
     assistant_msg: Text
+    speaker: Name | None = None
+    """The user's name where several take part."""
     timestamp: Time | None = None
     """When it was said; default: now."""
     metadata: GivenObject | None = None
@@ -244,6 +246,8 @@ class SetFact(Request):
     path: Path
     value: GivenValue
     """Text, a number, true or false, a list or an object."""
+    about: Name | None = None
+    """Whose fact it is; default: the one person's there is."""
 
 
 class AddFact(Request):
@@ -253,6 +257,8 @@ class AddFact(Request):
 
     path: Path
     value: GivenValue
+    about: Name | None = None
+    """Whose fact it is; default: the one person's there is."""
 
 
 class RetractFact(Request):
@@ -263,6 +269,8 @@ class RetractFact(Request):
     path: Path
     value: GivenValue | None = None
     """Only this element of the list at the path; default: all that is known there."""
+    about: Name | None = None
+    """Whose fact it is; default: the one person's there is."""
 
 
 class RevertFact(Request):
@@ -273,9 +281,11 @@ class RevertFact(Request):
     )
 
     path: PathOrAll
-    """"" is the whole document."""
+    """"" is the whole document of the person."""
     to: Annotated[str, Field(min_length=1, max_length=2 * MAX_ID_CHARS)] | None = None
     """After the change with this id of the history, or at this time (ISO 8601 with a zone); default: before its last change."""
+    about: Name | None = None
+    """Whose fact it is; default: the one person's there is."""
 
     def moment(self) -> str | datetime | None:
         """`to` as `MemoryAgent.revert_fact` takes it: a time if it reads as one with a zone, else an id."""

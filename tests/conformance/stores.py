@@ -269,7 +269,7 @@ FULL_CHANGE = FactChange(
         FactEvent(op="set", path=(), value=NASTY),
         FactEvent(op="set", path=("name",), value=None),
         FactEvent(op="add", path=tuple(NASTY), value=[NASTY, [], ""], quote="“so”.\n\x01\0é", confidence=0.1),
-        FactEvent(op="add", path=("likes",), value="tea", valid_from="2024-05"),
+        FactEvent(op="add", path=("likes",), value="tea", valid_from="2024-05", subject="$Bo.\x00"),
         FactEvent(op="remove", path=("likes", "__proto__"), value=False, quote="", confidence=0.0),
         FactEvent(op="retract", path=("$unset", "a.b")),
         FactEvent(op="revert", path=("job",), to=("0190b0a0-0000-7000-8000-000000000000", 2**40, 3)),
@@ -278,7 +278,7 @@ FULL_CHANGE = FactChange(
     refused=(
         RefusedFact(path="a.b", said='{"op": "$set"}\x01', quote="é", reason="not in the turn"),
         RefusedFact(path="", said="", quote=None, reason=""),
-        RefusedFact(path="$where", said="null", quote="", reason="ill\nformed"),
+        RefusedFact(path="$where", said="null", quote="", reason="ill\nformed", subject="Ann"),
     ),
     generation="$g.1 é",
     idempotency_key="$k.1 \u2028é",

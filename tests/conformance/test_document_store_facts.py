@@ -117,7 +117,8 @@ async def test_concurrent_changes_are_all_kept(open_store: OpenStore) -> None:
 async def test_a_document_is_saved_against_its_revision(store: DocumentStore) -> None:
     """Only who read the latest revision replaces the document, and each save makes a new one."""
     assert await store.load_facts(SCOPE) == FactsDocument()
-    facts = {"z": 1, "name": "Ada", **NASTY, "a": {"$ref": "x", "$id": 1, "%": {"%int": "7", "%2E": [{}]}}}
+    nasty = {"z": 1, "name": "Ada", **NASTY, "a": {"$ref": "x", "$id": 1, "%": {"%int": "7", "%2E": [{}]}}}
+    facts = {"$Bo.\x00\n<b>": nasty, "": {}, "김 지수": {"facts": []}, "user": {"people": 1}}
     assert not await store.save_facts(SCOPE, FactsDocument(facts=facts, through=3), expected="other")
     assert await store.save_facts(
         SCOPE, FactsDocument(facts=facts, through=3, revision="mine"), expected=None
@@ -190,7 +191,7 @@ async def test_drops_a_generation(store: DocumentStore) -> None:
 async def test_no_number_of_a_dropped_generation_is_given_again(store: DocumentStore) -> None:
     """Numbers go on above those of the dropped changes, and a fold from before cannot be saved."""
     await appended(store, SCOPE, a_change(), a_change(generation="g"), a_change(generation="g"))
-    assert await store.save_facts(SCOPE, FactsDocument(facts={"a": 1}, through=3), expected=None)
+    assert await store.save_facts(SCOPE, FactsDocument(facts={"user": {"a": 1}}, through=3), expected=None)
     before = await store.load_facts(SCOPE)
     await store.drop_generation(SCOPE, "g")
     after = await store.load_facts(SCOPE)

@@ -14,6 +14,7 @@ import pytest
 
 from memory_agent import MemoryAgent, MemoryConfig, MemoryService, StoreUnavailable
 from memory_agent.facts.fold import fold
+from memory_agent.facts.people import shown
 from tests import profiles
 from tests.faults.nursery import Nursery, exchange
 from tests.servers.mongod import Mongod
@@ -48,7 +49,7 @@ async def check_everything(service: MemoryService, acknowledged: dict[int, tuple
     changes = await service.core.store.fact_changes(memory.scope)
     assert [change.turn_id for change in changes] == ids[::2]
     document = await service.core.store.load_facts(memory.scope)
-    assert document.facts == fold(changes) == {"location": LAST_TOWN}
+    assert shown(document.facts) == fold(changes) == {"location": LAST_TOWN}
 
 
 def read_log(log: Path) -> dict[int, tuple[list[str], int]]:

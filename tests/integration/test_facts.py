@@ -145,7 +145,7 @@ async def test_waiting_turns_are_asked_about_together(
     ]
     assert context(second) == ["I have a garden.", "What grows there?", "Lovely."]
     assert 'date="Monday 2026-05-04" from="assistant"' in prompt(second)
-    assert known(second) == ["interests (in a list): gardening"]
+    assert known(second) == ["user, interests (in a list): gardening"]
 
 
 async def test_what_only_the_assistant_says_is_no_fact(

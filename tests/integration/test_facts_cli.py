@@ -49,7 +49,7 @@ PREFERS = {"meeting_time": "morning", "likes": ["hiking"]}
 KNOWN = {"name": "John", "occupation": "product role", "preferences": PREFERS}
 NO_FACTS: Any = {"MEMORY_AGENT_ENABLE_FACT_EXTRACTION": "false"}
 EVERY_KEY = (
-    "id thread_id op path value old by sources confidence valid_from said_at recorded_at last_seen stands"
+    "id thread_id op subject path value old by sources confidence valid_from said_at recorded_at last_seen stands"
     " superseded_by refused"
 )
 
@@ -168,6 +168,27 @@ def test_refused_items_are_counted_and_shown_when_asked_for(unextracted: Command
     assert refused[0]["refused"] in cli("facts", "history", "--refused").stdout
     process = CommandLine(tmp_path)
     assert [r["id"] for r in process.json("facts", "history", "--refused")][-1].endswith(".r0")
+
+
+def test_facts_of_several_speakers_are_told_by_name(remembered: CommandLine, tmp_path: Path) -> None:
+    """Looked at, edited and taken back for one of them; without a name it is refused."""
+    cli = copied(remembered, tmp_path)
+    said = {"Ann": "I work as a nurse.", "Bo": "I work as a pilot."}
+    turns = [user(text, speaker=name, thread="kitchen") for name, text in said.items()]
+    cli("ingest", cli.file(*turns))
+    here = ("--thread", "kitchen")
+    assert cli.json("facts", "show", *here) == {"Ann": {"occupation": "nurse"}, "Bo": {"occupation": "pilot"}}
+    assert cli.json("facts", "show", "occupation", *here) == {"Ann": "nurse", "Bo": "pilot"}
+    assert cli.json("facts", "show", "occupation", "--about", "bo", *here) == "pilot"
+    assert cli.json("facts", "show", "--about", "Dana", *here) == {}
+    shown = cli("facts", "show", *here).stdout
+    assert shown.index("Ann") < shown.index("nurse") < shown.index("Bo") < shown.index("pilot")
+    assert "Bo, occupation: pilot" in cli("facts", "history", *here).stdout
+    assert "about is None" in cli("facts", "set", "occupation", "cook", *here, code=1).stderr
+    edited = cli.json("facts", "set", "occupation", "captain", "--about", "Bo", *here)
+    assert (edited["before"], edited["after"], edited["record"]["subject"]) == ("pilot", "captain", "Bo")
+    cli.follow(f"Undo: {edited['undo']}")
+    assert cli.json("facts", "show", "occupation", *here) == {"Ann": "nurse", "Bo": "pilot"}
 
 
 # --- changing ------------------------------------------------------------------------------------------------

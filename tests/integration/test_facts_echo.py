@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import InvalidInput, TurnsParked
+from memory_agent.facts.people import shown
 from tests import profiles
 from tests.integration.fact_script import (
     add,
@@ -203,7 +204,8 @@ async def test_hostile_keys_are_harmless(settings: dict[str, Any], openai_server
             except InvalidInput:
                 continue
             assert not [key for key in record.path if set(key) & set(".$\0")]
-        assert await memory.fetch_facts() == (await service.core.store.load_facts(memory.scope)).facts
+        document = await service.core.store.load_facts(memory.scope)
+        assert await memory.fetch_facts() == shown(document.facts)
         assert "memory_facts" in str(await memory.fetch_memory("What?"))
 
 

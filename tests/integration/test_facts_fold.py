@@ -16,6 +16,7 @@ import pytest
 
 from memory_agent import InvalidInput
 from memory_agent.facts.fold import fold, fold_facts
+from memory_agent.facts.people import shown
 from memory_agent.testing import BruteForceIndex, ScriptedLLM
 from tests import profiles
 from tests.faults.topic_jobs import AheadClock
@@ -100,17 +101,17 @@ async def check_whole(service: MemoryService) -> None:
     async with asyncio.timeout(30):
         # The clock's leaps let two workers make the last pass of one forget call, and the slower one may still be between
         # resetting the document and saving it anew; reading brings it up to date.
-        while (await service.core.store.load_facts(memory.scope)).facts != await memory.fetch_facts():
+        while shown((await service.core.store.load_facts(memory.scope)).facts) != await memory.fetch_facts():
             await asyncio.sleep(0.05)
     document = await service.core.store.load_facts(memory.scope)
-    assert document.facts == fold(changes) == await memory.fetch_facts()
+    assert shown(document.facts) == fold(changes) == await memory.fetch_facts()
     turns = await service.core.store.list_turns(memory.scope)
     ids = {turn.id for turn in turns}
     assert all({*change.turns} <= ids for change in changes)
     stating = [turn.id for turn in turns if turn.role == "user"]
     extracted = Counter(change.turn_id for change in changes if change.turn_id is not None)
     assert extracted == dict.fromkeys(stating, 1)
-    check_history(await memory.fact_history(), document.facts)
+    check_history(await memory.fact_history(), shown(document.facts))
 
 
 def check_history(records: Sequence[FactRecord], document: Any) -> None:
@@ -205,19 +206,19 @@ async def test_several_writers_merge_into_one_document(settings: dict[str, Any])
         changes = await service.core.store.fact_changes(memory.scope)
         assert [change.seq for change in changes] == list(range(1, WRITERS * EACH + 1))
         document = await service.core.store.load_facts(memory.scope)
-        folded = fold_facts(changes)
-        assert document.facts == folded.document == await memory.fetch_facts()
+        facts = shown(document.facts)
+        assert facts == fold_facts(changes).document == await memory.fetch_facts()
         assert document.through == WRITERS * EACH
         expected = {"shared": set[str](), "lists": set[str]()}
         for writer in range(WRITERS):
             for number in range(EACH):
                 if number % 5 != 4:
                     expected["shared" if number % 2 else "lists"].add(f"writer {writer} number {number}")
-        shared = document.facts["shared"]
-        lists = [element for of_writer in document.facts["lists"].values() for element in of_writer]
+        shared = facts["shared"]
+        lists = [element for of_writer in facts["lists"].values() for element in of_writer]
         assert (len(shared), {*shared}) == (len(expected["shared"]), expected["shared"])
         assert (len(lists), {*lists}) == (len(expected["lists"]), expected["lists"])
-        assert document.facts["own"] == {f"writer_{writer}": EACH - 1 for writer in range(WRITERS)}
-        for of_writer in document.facts["lists"].values():
+        assert facts["own"] == {f"writer_{writer}": EACH - 1 for writer in range(WRITERS)}
+        for of_writer in facts["lists"].values():
             numbers = [int(element.split()[-1]) for element in of_writer]
             assert numbers == sorted(numbers)

@@ -120,18 +120,20 @@ def change_document(scope: Scope, change: FactChange) -> Document:
 
 def facts_fields(document: FactsDocument) -> Document:
     """The thread's facts as stored, under a fresh revision."""
-    facts = to_bson(dict(document.facts))
-    return {"facts": facts, "through": document.through, "at": document.at, "revision": uuid4().hex}
+    # Names are values: as keys they could hold what no field's name may, and queries would have to know them.
+    people = {"facts": to_bson(list(map(dict, document.facts.values()))), "people": list(document.facts)}
+    return {**people, "through": document.through, "at": document.at, "revision": uuid4().hex}
 
 
 def facts_document(document: Document | None) -> FactsDocument:
     """The stored facts, or an empty document: also for facts in another form, which are then folded anew."""
     if document is None:
         return FactsDocument()
-    values = {name: document[name] for name in ("facts", "through", "at", "revision")}
-    if not isinstance(values["facts"], dict):
+    values = {name: document[name] for name in ("through", "at", "revision")}
+    if not isinstance(document["facts"], list):
         return FactsDocument(revision=values["revision"])
-    return FactsDocument(**values | {"facts": from_bson(values["facts"])})
+    facts = dict(zip(document["people"], from_bson(document["facts"]), strict=True))
+    return FactsDocument(facts=facts, **values)
 
 
 def to_bson(value: Any) -> Any:

@@ -67,12 +67,15 @@ class SqliteFacts(SqliteConnection):
     async def load_facts(self, scope: Scope) -> FactsDocument:
         sql = "SELECT facts, through, at, revision FROM facts WHERE user_id = ? AND thread_id = ?"
         for facts, through, at, revision in await self._fetch(sql, [scope.user_id, thread_of(scope)]):
-            return FactsDocument(facts=json.loads(facts), through=through, at=at, revision=revision)
+            people = json.loads(facts)
+            if isinstance(people, dict):  # emptied, or in another form; then its changes are folded anew
+                return FactsDocument(revision=revision)
+            return FactsDocument(facts=dict(people), through=through, at=at, revision=revision)
         return FactsDocument()
 
     async def save_facts(self, scope: Scope, document: FactsDocument, *, expected: str | None) -> bool:
         identity = [scope.user_id, thread_of(scope)]
-        values = [dump_json(document.facts), document.through, document.at, uuid4().hex]
+        values = [dump_json(list(document.facts.items())), document.through, document.at, uuid4().hex]
         if expected is None:
             sql = (
                 "INSERT INTO facts (facts, through, at, revision, user_id, thread_id) VALUES (?, ?, ?, ?, ?, ?)"

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from memory_agent.domain import FactEvent
-from memory_agent.facts.fold import fold, places
+from memory_agent.facts.fold import fold
 from memory_agent.facts.order import applied_generations, counting
+from memory_agent.facts.steps import places
 from tests.unit.facts.builders import EVENTS, PATHS, change
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from memory_agent.domain import FactChange, Place
 
 _EVENTS = st.lists(EVENTS, max_size=3).map(tuple)
@@ -36,22 +39,22 @@ class Thread:
         self.step = step
         self.changes: list[FactChange] = []
         self.waiting: list[tuple[str, float, tuple[FactEvent, ...]]] = []
-        self.extracted: list[tuple[str, float]] = []
+        self.extracted: list[tuple[str, float, str]] = []
 
-    def do(self, command: Any) -> None:
+    def do(self, command: Any, speaker: str = "") -> None:
         self.now += self.step
         name, *given = command
         if name in ("turn", "turn at once"):
-            self.waiting.append((f"t{self.now:04d}", self.now, given[0]))
+            self.waiting.append((f"t{self.now:04d}", self.now, _of(speaker, given[0])))
             if name == "turn at once":
                 self._extract(len(self.waiting) - 1)
         elif name == "extract" and self.waiting:
             self._extract(given[0] % len(self.waiting))
         elif name == "edit":
-            self._append(turn=f"t{self.now:04d}", kind="edit", events=(given[0],))
+            self._append(turn=f"t{self.now:04d}", kind="edit", events=_of(speaker, given))
         elif name == "revert":
             path, back = given
-            self.revert(path, self.place(back))
+            self.revert(path, self.place(back), speaker)
         elif name == "replay" and self.extracted:
             self._replay(given[0])
         elif name == "undo" and applied_generations(self.changes):
@@ -63,21 +66,21 @@ class Thread:
         newest = [place for place, _, _ in places(counting(self.changes))][::-1]
         return newest[back] if back < len(newest) else ("", 0, 0)
 
-    def revert(self, path: tuple[str, ...], to: Place) -> None:
-        event = FactEvent(op="revert", path=path, to=to)
+    def revert(self, path: tuple[str, ...], to: Place, speaker: str = "") -> None:
+        event = FactEvent(op="revert", path=path, to=to, subject=speaker)
         self._append(turn=f"t{self.now:04d}", kind="edit", events=(event,))
 
     def _extract(self, number: int) -> None:
         turn, said, events = self.waiting.pop(number)
-        self.extracted.append((turn, said))
+        self.extracted.append((turn, said, next((event.subject for event in events), "")))
         self._append(turn=turn, said=said, events=events)
 
     def _replay(self, found: list[tuple[int, tuple[FactEvent, ...]]]) -> None:
         generation = f"g{self.now:04d}"
         for number, events in dict(found).items():
             if number < len(self.extracted):
-                turn, said = self.extracted[number]
-                self._append(turn=turn, said=said, events=events, generation=generation)
+                turn, said, speaker = self.extracted[number]
+                self._append(turn=turn, said=said, events=_of(speaker, events), generation=generation)
         self._append(kind="replay", generation=generation)
 
     def _append(self, *, events: tuple[FactEvent, ...] = (), said: float | None = None, **more: Any) -> None:
@@ -96,13 +99,19 @@ def threads(
     step: int = 1,
     without: tuple[str, ...] = (),
     max_size: int = 14,
+    speakers: tuple[str, ...] = ("",),
 ) -> Thread:
-    """A thread after some commands; `without` some kinds of them."""
+    """A thread after some commands of these speakers; `without` some kinds of them."""
     thread = Thread(name, start=start, step=step)
-    for command in draw(st.lists(_COMMANDS, max_size=max_size)):
+    commands = st.tuples(_COMMANDS, st.sampled_from(speakers))
+    for command, speaker in draw(st.lists(commands, max_size=max_size)):
         if command[0] not in without:
-            thread.do(command)
+            thread.do(command, speaker)
     return thread
+
+
+def _of(speaker: str, events: Iterable[FactEvent]) -> tuple[FactEvent, ...]:
+    return tuple(dataclasses.replace(event, subject=speaker) for event in events)
 
 
 def value_at(document: Any, path: tuple[str, ...]) -> Any:

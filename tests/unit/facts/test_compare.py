@@ -35,24 +35,28 @@ def test_differences_are_told_by_path(
     assert [list(each) for each in told(before, after)] == expected
 
 
-@given(threads(), threads())
+@given(threads(speakers=("", "Ann", "Bo")), threads(speakers=("", "Ann", "Bo")))
 def test_differences_explain_the_whole_change(one: Thread, other: Thread) -> None:
     """Taking away what was before and putting what is after in its place turns one document into the other."""
     before, after = fold_facts(one.changes), fold_facts(other.changes)
     found = differences(before, after)
-    remaining = [_shown(*said) for said in _said(before.document)]
+    remaining = [_shown(*said) for said in _said(before.people)]
     for each in found:
         if each.kind != "added":
-            remaining.remove(_shown(each.path, each.before))
+            remaining.remove(_shown((each.subject, *each.path), each.before))
         if each.kind != "removed":
-            remaining.append(_shown(each.path, each.after))
-    assert sorted(remaining) == sorted(_shown(*said) for said in _said(after.document))
-    assert [each.path for each in found] == sorted(each.path for each in found)
-    assert differences(before, Folded(document=before.document, records=())) == ()
+            remaining.append(_shown((each.subject, *each.path), each.after))
+    assert sorted(remaining) == sorted(_shown(*said) for said in _said(after.people))
+    where = [(each.subject, each.path) for each in found]
+    assert where == sorted(where)
+    assert differences(before, Folded(people=before.people, records=())) == ()
     # The other way round, what was added is removed, and what was before is after.
     opposite = {"added": "removed", "removed": "added", "changed": "changed"}
-    back = [(opposite[each.kind], each.path, each.after, each.before) for each in differences(after, before)]
-    there = [(each.kind, each.path, each.before, each.after) for each in found]
+    back = [
+        (opposite[each.kind], each.subject, each.path, each.after, each.before)
+        for each in differences(after, before)
+    ]
+    there = [(each.kind, each.subject, each.path, each.before, each.after) for each in found]
     assert sorted(map(repr, there)) == sorted(map(repr, back))
 
 

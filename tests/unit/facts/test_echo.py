@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from memory_agent.domain import Tier, Turn
 
 SAID = turn("I moved to Bergen\nlast year", timestamp=datetime(2026, 5, 3, 14, 20, tzinfo=UTC))
-FACTS = [fact_line(("location",), "Bergen"), fact_line(("preferences", "likes"), ["tea", "jazz"])]
+FACTS = [
+    fact_line(("location",), "Bergen"),
+    fact_line(("preferences", "likes"), ["tea", "jazz"]),
+    fact_line(("location",), "Bergen", "Lee, Ann: MD"),
+]
 STATE = ("Talked about: Trains; Porto",)
 NOTED = ("[2 May 2026]", "Ann: I take the job in Oslo", "assistant: def add(a, b):")
 
@@ -246,8 +250,8 @@ def test_only_five_words_or_more_of_an_earlier_turn_are_repeated() -> None:
     first = change(1, put("home", "Bergen", quote="I live in Bergen, now."))
     records = fold_facts([first, edit(2, put("name", "Ann", quote="I live in Bergen now"))])
 
-    def sources(quote: str, turn_id: str = "t0009") -> list[str]:
-        return [record.id for record, _ in Known(records).repeated(quote, turn_id)]
+    def sources(quote: str, turn_id: str = "t0009", subject: str = "") -> list[str]:
+        return [record.id for record, _ in Known(records).repeated(quote, turn_id, subject)]
 
     assert REPEATED_WORDS == 5
     assert sources("I live in Bergen now") == ["1.0"]
@@ -257,18 +261,19 @@ def test_only_five_words_or_more_of_an_earlier_turn_are_repeated() -> None:
     assert sources("I live in Bergen nowadays") == [], "other words"
     assert sources("I live in Bergen now", "t0001") == [], "the turn itself"
     assert sources("I live in Bergen now", "t0000") == [], "an earlier turn"
+    assert sources("I live in Bergen now", subject="Bo") == [], "somebody else's words"
 
 
 def test_a_part_of_a_longer_earlier_quote_is_a_repetition_too() -> None:
     """Five words out of what was said before; marks of a script are none."""
     said = "for two years I have lived in Bergen with my sister"
     records = fold_facts([change(1, put("home", "Bergen", quote=said))])
-    assert Known(records).repeated("I have lived in Bergen", "t0009")
-    assert not Known(records).repeated("have lived in Bergen", "t0009")
-    assert not Known(records).repeated("I have lived in Bergen for ages", "t0009")
+    assert Known(records).repeated("I have lived in Bergen", "t0009", "")
+    assert not Known(records).repeated("have lived in Bergen", "t0009", "")
+    assert not Known(records).repeated("I have lived in Bergen for ages", "t0009", "")
     # Two Hindi words are two, though they have many vowel signs.
     records = fold_facts([change(1, put("lang", "hi", quote="हिन्दी बोलता"))])
-    assert not Known(records).repeated("हिन्दी बोलता", "t0009")
+    assert not Known(records).repeated("हिन्दी बोलता", "t0009", "")
 
 
 @pytest.mark.timeout(20)

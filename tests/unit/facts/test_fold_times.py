@@ -7,8 +7,9 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.facts.fold import fold, fold_facts, places, record_id
+from memory_agent.facts.fold import fold, fold_facts, record_id
 from memory_agent.facts.order import applied_generations, counting, order
+from memory_agent.facts.steps import places
 from tests.unit.facts.builders import PATHS, after, at, change, edit, put, revert, stated
 from tests.unit.facts.histories import Thread, as_it_was, threads, value_at
 

@@ -100,6 +100,9 @@ def test_the_conversation_is_in_order_with_numbers_dates_and_speakers() -> None:
     assert text == "\n".join(
         [
             "Today is Friday 2026-11-20.",
+            "<people>",
+            "user, A n n",
+            "</people>",
             "<conversation>",
             '<context date="Friday 2026-11-20" from="assistant">',
             "Where do you live?",
@@ -137,8 +140,8 @@ def test_what_is_known_and_what_is_never_noted_is_said() -> None:
     text = asked(nth(1, "Hi"), known=known, never=("health", "politics"))
     assert "<never>\nNever note anything about: health, politics\n</never>" in text
     assert (
-        "<known_facts>\nhome.city: Ber gen\nlikes (in a list): tea\n"
-        'pets (in a list): {"kind": "dog"}\nage: 7\n</known_facts>'
+        "<known_facts>\nuser, home.city: Ber gen\nuser, likes (in a list): tea\n"
+        'user, pets (in a list): {"kind": "dog"}\nuser, age: 7\n</known_facts>'
     ) in text
     assert "<never>" not in asked(nth(1, "Hi"))
     assert "<known_facts>" not in asked(nth(1, "Hi"))
@@ -156,7 +159,7 @@ def test_context_is_cut_and_what_is_asked_about_is_not() -> None:
     assert "z" * 500 + "\n" in text
 
 
-OURS = re.compile(r"<\s*/?\s*(messages?|context|known_facts|conversation|never)\b", re.IGNORECASE)
+OURS = re.compile(r"<\s*/?\s*(messages?|context|people|known_facts|conversation|never)\b", re.IGNORECASE)
 HOSTILE = st.lists(
     st.sampled_from(
         [
@@ -166,6 +169,7 @@ HOSTILE = st.lists(
             "message",
             "CONTEXT",
             "known_facts",
+            "people",
             "conversation",
             "never",
             ">",
@@ -189,7 +193,7 @@ def test_no_text_can_close_or_open_a_tag(said: str, shown: str, known: str, spea
         never=(f"e{shown}",),
     )
     assert [found[0] for found in OURS.finditer(told)] == [
-        *("<never", "</never", "<known_facts", "</known_facts", "<conversation"),
+        *("<never", "</never", "<people", "</people", "<known_facts", "</known_facts", "<conversation"),
         *("<context", "</context", "<message", "</message", "</conversation"),
     ]
     assert (

@@ -122,7 +122,7 @@ def test_whatever_is_stated_is_believed_or_refused(
         json.dumps([refused.path, refused.said, refused.quote, refused.reason], ensure_ascii=False).encode()
     assert len(found.refused) <= len(items)
     assert found.refused or found.events or not items
-    tree = FactTree.of(held.tree.document())
+    tree = FactTree.of(held.tree("").document())
     for event in found.events:
         there = tree.get(event.path)
         if event.op in ("set", "add"):
@@ -140,11 +140,11 @@ def test_what_is_known_can_always_be_said_again(holds: dict[str, Any]) -> None:
     held = holding({"x": holds})
     items = [
         StatedFact(op="add", path=path, value=kept.value, quote=QUOTE, turn_id="t0009")
-        for path, kept, _ in FactTree.of(held.tree.document()).leaves()
+        for path, kept, _ in FactTree.of(held.tree("").document()).leaves()
     ]
     found = vetted(*items, holds=held)
     assert found.refused == ()
-    assert fold([stated(1, {"x": holds}), change(2, *found.events)]) == held.tree.document()
+    assert fold([stated(1, {"x": holds}), change(2, *found.events)]) == held.tree("").document()
 
 
 def test_a_refusal_keeps_the_op_and_what_was_said() -> None:

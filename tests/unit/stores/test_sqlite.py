@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import sqlite3
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.domain import Character, ErasedCounts, ExtractionCost, SummaryItem
+from memory_agent.domain import Character, ErasedCounts, ExtractionCost, FactsDocument, SummaryItem
 from memory_agent.errors import StoreError, StoreUnavailable
+from memory_agent.facts.fold import fold_facts
 from memory_agent.stores.segments import pack_texts, unpack_texts
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.stores.sqlite.errors import driver_errors, translated
@@ -332,6 +334,24 @@ async def test_compressions_of_turns_that_are_gone_are_swept(sqlite: SqliteStore
     assert await sqlite.compressions(other) == [kept]
     assert len(await sqlite.compressions(hers)) == 1
     assert [turn.content for turn in await sqlite.owed_turns(SCOPE.user, "compress", limit=9)] == ["d"]
+
+
+async def test_facts_of_before_there_were_subjects_are_the_unnamed_users(sqlite: SqliteStore) -> None:
+    """A document in that form is folded anew; what was refused is read as it was."""
+    await sqlite.append_fact_change(SCOPE, a_change())
+    stated = {
+        "events": [{"op": "set", "path": ["name"], "value": "Ada"}],
+        "refused": [["set", "job", "cook", None, "no quote"]],
+    }
+    await sqlite._execute("UPDATE fact_events SET stated = ?", [json.dumps(stated)])
+    assert await sqlite.save_facts(SCOPE, FactsDocument(through=1), expected=None)
+    await sqlite._execute("UPDATE facts SET facts = ?", ['{"people": ["Ada"], "facts": 1}'])
+    document = await sqlite.load_facts(SCOPE)
+    assert (document.facts, document.through) == ({}, 0)
+    assert document.revision is not None
+    folded = fold_facts(await sqlite.fact_changes(SCOPE))
+    assert folded.people == {"user": {"name": "Ada"}}
+    assert [record.subject for record in folded.records] == ["user", "user"]
 
 
 async def test_reads_go_by_an_index(sqlite: SqliteStore) -> None:

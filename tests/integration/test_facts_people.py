@@ -1,0 +1,205 @@
+"""Facts of several people in one thread: nothing that one says is taken for another's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import InvalidInput
+from tests.integration.fact_script import (
+    add,
+    asking,
+    by_message,
+    known,
+    opened,
+    prompt,
+    refused,
+    retract,
+    update,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from memory_agent import MemoryAgent
+    from tests.integration.fact_script import Asked, Item
+    from tests.servers.openai_script import ScriptedOpenAI
+
+pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
+
+SAID = [
+    ("Ann", "My name is Ann. I work as a nurse. I live in Berlin."),
+    ("Ann", "I am vegetarian. I don't like jazz."),
+    ("Bo", "My name is Bo. I work as a pilot. I live in Izmir."),
+    ("Bo", "I am allergic to lilies. I love steak."),
+    ("Cy", "My name is Cy. I like jazz."),
+]
+ANN = {
+    "name": "Ann",
+    "occupation": "nurse",
+    "location": "Berlin",
+    "diet": "vegetarian",
+    "preferences": {"dislikes": ["jazz"]},
+}
+BO = {
+    "name": "Bo",
+    "occupation": "pilot",
+    "location": "Izmir",
+    "allergies": ["lilies"],
+    "preferences": {"likes": ["steak"]},
+}
+CY = {"name": "Cy", "preferences": {"likes": ["jazz"]}}
+
+
+def model(message: Asked) -> Iterable[Item]:
+    """A model that states what the messages say; some items without a subject, as older replies had it."""
+    rules = {
+        "Ann. I": [
+            add("name", "Ann", "My name is Ann", subject="Ann"),
+            add("occupation", "nurse", "I work as a nurse"),
+            add("location", "Berlin", "I live in Berlin", subject="the user"),
+        ],
+        "vegetarian": [
+            add("diet", "vegetarian", "I am vegetarian", subject=" ann"),
+            add("preferences.dislikes", ["jazz"], "I don't like jazz", subject="Ann"),
+        ],
+        "Bo. I": [
+            add("name", "Bo", "My name is Bo", subject="Bo"),
+            update("occupation", "pilot", "I work as a pilot", subject="Bo"),
+            update("location", "Izmir", "I live in Izmir", subject="Bo"),
+        ],
+        "lilies": [
+            add("allergies", ["lilies"], "I am allergic to lilies", subject="Bo"),
+            add("preferences.likes", ["steak"], "I love steak", subject="Bo"),
+        ],
+        "Cy. I": [
+            add("name", "Cy", "My name is Cy", subject="Cy"),
+            add("preferences.likes", ["jazz"], "I like jazz", subject="Cy"),
+            add("occupation", "judge", "I like jazz", subject="Dana"),
+        ],
+        "left": [retract("occupation", "Bo has left the airline", subject="Bo")],
+    }
+    return [item for words, items in rules.items() if words in message.text for item in items]
+
+
+async def talk(memory: MemoryAgent, said: Iterable[tuple[str | None, str]] = SAID) -> None:
+    """Exchanges of these people with the assistant, settled."""
+    for speaker, text in said:
+        await memory.update_memory(text, "Noted.", speaker=speaker)
+        await memory.settle(timeout=60)
+
+
+@pytest.mark.parametrize("by", ["patterns", "llm"])
+async def test_three_people_stay_three(
+    by: str, settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """Who is a nurse in Berlin, who a pilot in Izmir with an allergy, and who likes jazz: in documents, history and prompt."""
+    openai_server.answer = by_message(model)
+    async with opened(asking(settings, openai_server) if by == "llm" else settings) as service:
+        memory = service.agent("home", "kitchen")
+        await talk(memory, SAID[:2])
+        assert await memory.fetch_facts() == ANN, "one person's document is keyed by nobody"
+        assert "- occupation: nurse" in str(await memory.fetch_memory("Who works where?"))
+        await talk(memory, SAID[2:])
+        assert await memory.fetch_facts() == {"Ann": ANN, "Bo": BO, "Cy": CY}
+        assert [await memory.fetch_facts(about=name) for name in ("Bo", " bo", "Dana", "user")] == [
+            BO, BO, {}, {}
+        ]  # fmt: skip
+        context = await memory.fetch_memory("Who works where?")
+        for line in ("Ann, occupation: nurse", "Bo, occupation: pilot", 'Bo, allergies: ["lilies"]'):
+            assert f"\n- {line}\n" in str(context)
+        assert context.facts == {"Ann": ANN, "Bo": BO, "Cy": CY}
+        jobs = [record for record in await memory.fact_history("occupation") if record.refused is None]
+        assert [(record.subject, record.superseded_by) for record in jobs] == [("Ann", None), ("Bo", None)]
+        assert [record.value for record in await memory.fact_history("name", about="CY")] == ["Cy"]
+        if by == "patterns":
+            return
+        (nobody,) = await refused(memory)
+        assert (nobody.subject, nobody.refused) == (
+            "Cy",
+            "it is about 'Dana', and nobody in the conversation has that name",
+        )
+        last = openai_server.chats[-1]
+        assert "<people>\nCy, Ann, Bo\n</people>" in prompt(last) or "<people>\nAnn, Bo, Cy" in prompt(last)
+        assert {"Ann, occupation: nurse", "Bo, occupation: pilot"} <= {*known(last)}
+        # Of another who is there somebody may tell, whose turn is the source.
+        await talk(memory, [("Ann", "Did you hear? Bo has left the airline.")])
+        assert (await memory.fetch_facts(about="Bo")).keys() == BO.keys() - {"occupation"}
+        assert (await memory.fetch_facts(about="Ann"))["occupation"] == "nurse"
+
+
+async def test_a_guest_without_a_name_and_one_who_says_nothing_of_himself(settings: dict[str, Any]) -> None:
+    """The unnamed are the user; whose facts are shown is said as soon as anybody else speaks in the window."""
+    async with opened(settings) as service:
+        memory = service.agent("home", "kitchen")
+        await talk(memory, [(None, "I work as a nurse."), ("Bo", "What shall we cook?")])
+        assert await memory.fetch_facts() == {"occupation": "nurse"}
+        assert "\n- user, occupation: nurse\n" in str(await memory.fetch_memory("Who works where?"))
+        await talk(memory, [("user]\n[x", "I work as a pilot."), ("BO", "I live in Izmir.")])
+        await talk(memory, [("bo ", "I work as a cook.")])
+        hostile = {"user] [x": {"occupation": "pilot"}}
+        both = {"user": {"occupation": "nurse"}, "BO": {"location": "Izmir", "occupation": "cook"}}
+        assert await memory.fetch_facts() == both | hostile
+        assert "\n- user) (x, occupation: pilot\n" in str(await memory.fetch_memory("Who works where?"))
+
+
+async def test_people_edit_the_facts_of_one(settings: dict[str, Any]) -> None:
+    """Set, added, retracted and reverted for a person; without a name, for the one there is; never for all of several."""
+    async with opened(settings) as service:
+        memory = service.agent("home", "kitchen")
+        await memory.set_fact("time_zone", "UTC")
+        await talk(memory, SAID[:1])
+        assert (await memory.fetch_facts())["time_zone"] == "UTC", "set before she had said a word"
+        await memory.set_fact("occupation", "head nurse")
+        await talk(memory, SAID[2:3])
+        with pytest.raises(InvalidInput, match="about is None"):
+            await memory.set_fact("occupation", "cook")
+        record = await memory.set_fact("occupation", "captain", about="bo")
+        assert (record.subject, record.old) == ("Bo", "pilot")
+        await memory.add_fact("preferences.likes", "tea", about="Bo")
+        await memory.retract_fact("location", about="Ann")
+        with pytest.raises(InvalidInput, match="'tea' is not known there; known paths: time_zone, name, occ"):
+            await memory.retract_fact("preferences.likes", "tea", about="Ann")
+        await memory.set_fact("name", "Dana", about="Dana")
+        facts = await memory.fetch_facts()
+        assert facts["Ann"] == {"name": "Ann", "occupation": "head nurse", "time_zone": "UTC"}
+        assert (facts["Bo"]["occupation"], facts["Bo"]["location"]) == ("captain", "Izmir")
+        assert (facts["Bo"]["preferences"], facts["Dana"]) == ({"likes": ["tea"]}, {"name": "Dana"})
+        reverted = await memory.revert_fact("occupation", about="Bo")
+        assert (reverted.subject, (await memory.fetch_facts(about="Bo"))["occupation"]) == ("Bo", "pilot")
+        await memory.revert_fact("", about="Bo", to=record.id)
+        assert (await memory.fetch_facts(about="Bo"))["occupation"] == "captain"
+        assert (await memory.fetch_facts(about="Ann"))["occupation"] == "head nurse"
+        other = service.agent("home", "garden")
+        assert await other.fetch_facts(about="Bo", scope="user") == await memory.fetch_facts(about="Bo")
+        await other.set_fact("location", "Bodrum", about="Bo")
+        assert (await other.fetch_facts(scope="user"))["Bo"]["location"] == "Bodrum"
+        with pytest.raises(InvalidInput, match="about is empty"):
+            await memory.fetch_facts(about="")
+
+
+async def test_forgetting_and_replaying_one_person_leaves_the_others(
+    settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """With whoever is forgotten the name goes; a replay tells its differences by person and can be taken back."""
+    async with opened(settings) as service:
+        memory = service.agent("home", "kitchen")
+        await talk(memory, SAID[:3])
+    openai_server.answer = by_message(lambda message: [i for i in model(message) if "occ" in i[1]["path"]])
+    async with opened(asking(settings, openai_server)) as service:
+        memory = service.agent("home", "kitchen")
+        proposal = await memory.replay_facts()
+        assert proposal.after == {"Ann": {"occupation": "nurse"}, "Bo": {"occupation": "pilot"}}
+        assert ("Bo", ("location",), "Izmir") in {
+            (each.subject, each.path, each.before) for each in proposal.differences if each.kind == "removed"
+        }
+        replay_id = await memory.apply_replay(proposal)
+        assert await memory.fetch_facts() == proposal.after
+        await memory.undo_replay(replay_id)
+        assert (await memory.fetch_facts(about="Bo"))["location"] == "Izmir"
+        openai_server.answer = by_message(model)  # what was read with Bo's turn in view is read again
+        bos = [turn.id for turn in (await memory.history()).turns if turn.speaker == "Bo"]
+        await memory.forget(turn_ids=bos)
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == ANN
