@@ -209,7 +209,6 @@ def _make_folder(on: Adapters) -> TopicFolder:
         on.store,
         on.clock,
         on.embedder,
-        least_terms=MatchSettings().short_turn_terms,
         owe_compact="compact" in on.cfg.stages,
     )
 
