@@ -1,4 +1,4 @@
-"""What a turn is about: its content words, as keys under which their forms meet, and noun phrases to show.
+"""Subjects of turns: content words, as keys under which their forms meet, and noun phrases to show.
 
 Function words, greetings and fillers don't count, nor do code, links, quoted speech and numbers.
 """
@@ -32,7 +32,7 @@ _UNSPACED_CHARS: Final = 5
 _TOKEN: Final = lazily(
     regex.compile,
     rf"(?P<hangul>\p{{Hangul}}+) | (?P<kana>\p{{Hiragana}}+) | (?P<han>[{scripts.CJK}]+?(?=\p{{Hiragana}}|[^{scripts.CJK}]|$))"
-    rf" | (?P<unspaced>[{scripts.UNSPACED}\p{{M}}]+) | [\p{{L}}\p{{M}}]+(?:['’][\p{{L}}\p{{M}}]+)*",
+    rf" | (?P<unspaced>[{scripts.UNSPACED}\p{{M}}]+) | (?<!\p{{N}})[\p{{L}}\p{{M}}][\p{{L}}\p{{M}}\p{{N}}]*(?:['’][\p{{L}}\p{{M}}]+)*",
     regex.VERBOSE,
 )
 _AFTER_NOUNS: Final = any_of("words", "after_nouns", within=r"(?P<noun>[가-힣]{2,}?)(?:%s)")
@@ -41,7 +41,7 @@ _BETWEEN_WORDS: Final = lazily(re.compile, r"[ -]")
 
 @dataclass(slots=True)
 class Subject:
-    """What one turn is about.
+    """Subject of one turn.
 
     `words`: key -> the noun phrase that the word stands in, as it is written, or "" where it is no noun or that is not
     known; `size`: how many words with a content of their own there are, about.

@@ -58,7 +58,7 @@ class MatchSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TurnSubject:
-    """What is matched of a turn.
+    """Subject and vector of a turn, by which it is matched.
 
     `vector`: of unit length, shape (dimension,), or None for a turn without one; `chance`: the cosine that two texts of its
     language have that have nothing to do with each other; `words`: as in `Subject`; `size`: the same.
@@ -111,7 +111,7 @@ def topic_scores(
 
 
 def word_scores(words: Iterable[str], topics: list[Topic]) -> list[float]:
-    """How much each topic has of the words, in [0, 1): the second part of the formula above."""
+    """Shares of the words that each topic has, in [0, 1): the second part of the formula above."""
     sums, all_of_it = [0.0] * len(topics), _PRIOR_WORDS
     for word in words:
         having = [(i, topic.words[word][0]) for i, topic in enumerate(topics) if word in topic.words]
