@@ -96,7 +96,7 @@ def shared_phrase(one: str, other: str) -> str:
     words, others = one.split(), f" {other.casefold()} "
     spans = ((i, j) for i in range(len(words)) for j in range(len(words), i, -1))
     fitting = [words[i:j] for i, j in spans if f" {' '.join(words[i:j]).casefold()} " in others]
-    return " ".join(max(fitting, key=len, default=words))
+    return " ".join(max(fitting, key=lambda fit: len(fit), default=words))
 
 
 @cache

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import tomllib
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
@@ -41,6 +43,7 @@ BREAD = [
     "My sourdough bread doesn't rise, what is wrong with my sourdough starter?",
     "How warm should the sourdough dough be while the bread proofs?",
 ]
+SUBJECTS = Path(__file__).parents[2] / "benchmarks" / "data" / "topic_subjects.toml"
 SMALL = {"max_messages_per_topic": 6, "recent_message_keep": 2}
 
 
@@ -88,6 +91,33 @@ async def test_turns_join_the_topic_they_are_about(memory: MemoryAgent) -> None:
     assert {first.topic_id, second.topic_id} == {lisbon.topic_id, bread.topic_id}
     assert (first.current, first.topic_id, first.access_count) == (True, lisbon.topic_id, 2)
     assert (first.total_messages, second.total_messages) == (6, 4)
+
+
+@embedded_only("about matching alone, which is the same on servers")
+async def test_topics_are_subjects(service: MemoryService) -> None:
+    """Unrelated questions each open one, returns find theirs again, and seven subjects in Korean are not two."""
+    texts = {
+        name: [line.rpartition(" | ") for line in text.strip().splitlines()]
+        for name, text in tomllib.loads(SUBJECTS.read_text(encoding="utf-8")).items()
+    }
+    found: dict[str, list[str | None]] = {}
+    for name, lines in texts.items():
+        memory = service.agent("ann", name)
+        stored = await memory.add_turns([{"role": "user", "content": words} for *_, words in lines])
+        await memory.settle(timeout=60)
+        turns = {turn.id: turn.topic_id for turn in await service.core.store.list_turns(memory.scope)}
+        found[name] = [turns[turn.id] for turn in stored]
+    assert len(set(found["unrelated"])) == 20
+    subjects = [subject for subject, *_ in texts["english"]]
+    returns = [
+        found["english"][at] in found["english"][:at]
+        for at in range(1, len(subjects))
+        if subjects[at] != subjects[at - 1] and subjects[at] in subjects[:at]
+    ]
+    assert sum(returns) >= 0.9 * len(returns)
+    assert len(set(found["korean"])) >= 7
+    largest = max(map(found["korean"].count, found["korean"]))
+    assert largest <= len(found["korean"]) / 4
 
 
 async def test_answers_follow_their_question(memory: MemoryAgent, service: MemoryService) -> None:

@@ -78,7 +78,7 @@ def match(
 components = st.floats(-1, 1, width=16)
 vectors = st.lists(components, min_size=DIMENSION, max_size=DIMENSION).map(lambda x: np.array(x, np.float32))
 units = vectors.filter(lambda x: float(np.linalg.norm(x)) > 0.1).map(lambda x: x / np.linalg.norm(x))
-embeddings = vectors.map(lambda x: (x / max(np.linalg.norm(x), 1)).astype(np.float16)) | st.just(
+embeddings = vectors.map(lambda x: (x / max(float(np.linalg.norm(x)), 1.0)).astype(np.float16)) | st.just(
     np.empty(0, np.float16)
 )
 words = st.dictionaries(st.sampled_from(["oven", "bread", "tax"]), st.integers(1, 9))

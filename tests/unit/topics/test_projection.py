@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import numpy as np
 from hypothesis import given
@@ -17,6 +18,9 @@ from memory_agent.topics.projection import emptied, folded
 from memory_agent.topics.titles import opener_of, title_of, with_words
 from tests.unit.search.builders import turn as stored_turn
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 EMPTY = Topic(id="1", user_id="u", thread_id="t", created_at=NOW, last_access=NOW)
 
@@ -27,8 +31,8 @@ def turn(seq: int, role: Role = "user", *, importance: float | None = None, text
     return stored_turn(seq, content, role=role, id=str(seq), timestamp=at, importance=importance)
 
 
-def vector(*values: float, size: int = 5, **words: str) -> TurnSubject:
-    return TurnSubject(vector=np.array(values, dtype=np.float32), size=size, words=words)
+def vector(*values: float, size: int = 5, words: Mapping[str, str] | None = None) -> TurnSubject:
+    return TurnSubject(vector=np.array(values, dtype=np.float32), size=size, words=words or {})
 
 
 def test_the_first_user_turn_is_the_opener_and_later_ones_are_accesses() -> None:
@@ -83,7 +87,8 @@ def test_folding_in_parts_is_folding_at_once(roles: list[Role], data: st.DataObj
     """However a crash cut the work into pieces, the topic is the same."""
     turns = [turn(seq, role) for seq, role in enumerate(roles, start=1)]
     vectors = {
-        t.id: vector(np.cos(t.seq), np.sin(t.seq), common="", **{f"w{t.seq % 5}": "a b"}) for t in turns
+        t.id: vector(np.cos(t.seq), np.sin(t.seq), words={"common": "", f"w{t.seq % 5}": "a b"})
+        for t in turns
     }
     cut = data.draw(st.integers(0, len(turns)))
     whole = folded(EMPTY, turns, vectors, embedder="e")
