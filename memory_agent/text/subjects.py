@@ -95,8 +95,10 @@ def shared_phrase(one: str, other: str) -> str:
     """
     words, others = one.split(), f" {other.casefold()} "
     spans = ((i, j) for i in range(len(words)) for j in range(len(words), i, -1))
-    fitting = [words[i:j] for i, j in spans if f" {' '.join(words[i:j]).casefold()} " in others]
-    return " ".join(max(fitting, key=lambda fit: len(fit), default=words))
+    fitting: list[list[str]] = [
+        words[i:j] for i, j in spans if f" {' '.join(words[i:j]).casefold()} " in others
+    ]
+    return " ".join(max([words[:0], *fitting], key=len) or words)
 
 
 @cache

@@ -174,7 +174,6 @@ OUTSIDE = {
     "text/scripts.py": "particles and syllables of kana: search terms of scripts without spaces",
     "text/moments/detect.py": "the first and the last syllable of Hangul",
     "text/time_words.py": "ten in Chinese characters, by which numbers above it are written",
-    "topics/matching.py": "letters of scripts",
 }
 """Files beyond the languages' folders that may have such literals, and why."""
 ENGLISH = frozenset([
