@@ -94,11 +94,12 @@ def shared_phrase(one: str, other: str) -> str:
     'backup job'
     """
     words, others = one.split(), f" {other.casefold()} "
-    spans = ((i, j) for i in range(len(words)) for j in range(len(words), i, -1))
-    fitting: list[list[str]] = [
-        words[i:j] for i, j in spans if f" {' '.join(words[i:j]).casefold()} " in others
-    ]
-    return " ".join(max([words[:0], *fitting], key=len) or words)
+    for length in range(len(words), 0, -1):
+        for start in range(len(words) - length + 1):
+            run = " ".join(words[start : start + length])
+            if f" {run.casefold()} " in others:
+                return run
+    return " ".join(words)
 
 
 @cache
