@@ -31,7 +31,7 @@ async def main(folder: str) -> None:
         for question, reply in TALK:
             receipt = await memory.update_memory(question, reply)
             topic = await memory.turn_topic(receipt.turn_ids[0])  # waits until the worker knows
-            print(f"{question[:60]:<60} -> {topic.topic_title[:40] if topic else '-'}")
+            print(f"{question[:60]:<60} -> {topic.opener[:40] if topic else '-'}")
         await memory.settle()
 
         print()

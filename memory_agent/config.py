@@ -138,7 +138,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
 
     # Topics
     enable_topics: bool = True
-    similarity_threshold: Annotated[float, Field(ge=-1, le=1)] = 0.6
+    similarity_threshold: Annotated[float, Field(ge=-1, le=2)] = 0.35
     max_topics: Annotated[int, Field(ge=1, le=1_000_000)] = 20
     base_half_life: LongSeconds = 86_400.0
     decay_policy: Literal["archive", "delete"] = "archive"

@@ -25,7 +25,7 @@ GONE: Final[Mapping[str, str]] = {
     "compressed_share": "context_limit_tokens bounds what a compressed context may take",
     "compressed_summary_tokens": "context_limit_tokens bounds what a compressed context may take",
     "compression_trigger_share": "at three quarters of context_limit_tokens a conversation is compressed",
-    "continuation_bonus": "a turn's cosine with the topic of the turn before gets .3 more; similarity_threshold says when one joins",
+    "continuation_bonus": "the score of a turn with the topic of the turn before gets .15 more; similarity_threshold says when one joins",
     "embedding_batch_size": "64 texts go into a batch",
     "embedding_cache_size": "2,048 vectors are kept; the embedder of one's own that MemoryService takes may keep others",
     "enable_compaction": "a max_messages_per_topic above the number of turns packs none",
@@ -55,7 +55,7 @@ GONE: Final[Mapping[str, str]] = {
     "server_key_cache_seconds": "a revoked key works for 5 seconds more at most",
     "short_term_budget_share": "context_preset divides the prompt, and short_term_window bounds the turns",
     "short_term_step": "the window moves on with each turn",
-    "short_turn_terms": "a turn of fewer than 4 words of its own opens no topic",
+    "short_turn_terms": "a turn of fewer than 2 words of its own opens no topic",
     "summary_max_tokens": "a summary has 400 tokens at most",
     "worker_batch_turns": "256 turns go into a batch",
 }

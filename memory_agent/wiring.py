@@ -144,6 +144,7 @@ def wire(on: Adapters) -> Core:
     contexts = ContextReader(store, searcher, on.spotter, entity_counter, states, facts, on.counter, prompt)
 
     # work
+    curator = Curator(store, folder, compactor, clock)
     forgetter = _make_forgetter(on, residents, searcher, live, folder, facts)
     stages = Stages(indexer=indexer, topics=topics, facts=facts, compactor=compactor, compressor=compressor)
     return Core(
@@ -154,7 +155,7 @@ def wire(on: Adapters) -> Core:
         folder=folder,
         topics=topics,
         compactor=compactor,
-        curator=Curator(store, folder, compactor, clock),
+        curator=curator,
         topic_reader=_make_topic_reader(on),
         facts=facts,
         fact_editor=fact_editor,
@@ -165,7 +166,7 @@ def wire(on: Adapters) -> Core:
         contexts=contexts,
         forgetter=forgetter,
         worker=Worker(store, stages, forgetter, clock, _section(cfg, WorkerSettings)),
-        sweeper=Sweeper(store, folder, compactor, forgetter, clock, _section(cfg, SweepSettings)),
+        sweeper=Sweeper(store, folder, compactor, curator, forgetter, clock, _section(cfg, SweepSettings)),
     )
 
 
@@ -209,7 +210,6 @@ def _make_folder(on: Adapters) -> TopicFolder:
         on.store,
         on.clock,
         on.embedder,
-        least_terms=MatchSettings().short_turn_terms,
         owe_compact="compact" in on.cfg.stages,
     )
 

@@ -9,7 +9,7 @@ from memory_agent.agent.thread import ThreadCalls
 from memory_agent.checks import checked_id, checked_tag
 from memory_agent.domain import MergeSuggestion, ParkedTurn
 from memory_agent.errors import NotFound, SettleTimeout, TurnsParked
-from memory_agent.topics.curate import GROWN_TOGETHER
+from memory_agent.topics.likeness import GROWN_TOGETHER
 from memory_agent.work.waiting import Looks
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class TopicCalls(ThreadCalls):
         )
 
     async def merge_topics(self, topic_id: str, into: str) -> TopicStats:
-        """Make `topic_id` a part of `into`, whose id stays; the oldest message of both titles it.
+        """Make `topic_id` a part of `into`, whose id stays; the phrases of both title it.
 
         `split_topic(topic_id)` undoes it, but for the tags that were taken over.
         """
@@ -98,7 +98,7 @@ class TopicCalls(ThreadCalls):
     async def suggest_merges(self, least: float | None = None) -> list[MergeSuggestion]:
         """Pairs of topics that have grown together, nearest first.
 
-        `least`: the cosine of their embeddings (default: 0.85).
+        `least`: the cosine of their embeddings (default: 0.7).
         """
         wanted = GROWN_TOGETHER if least is None else checked_cosine(least)
         found = await self._core.curator.suggest(self.scope, least=wanted)

@@ -210,6 +210,8 @@ def print_action(action: SweepAction) -> None:
     """One line, without any text of a turn."""
     line = f"{action.deed:<7}  user {action.user_id!r}  thread {action.thread_id!r}"
     line += f"  topic {action.topic_id}" if action.turn_id is None else f"  turn {action.turn_id}"
+    if action.into is not None:
+        line += f"  into {action.into}"
     if action.priority is not None:
         line += f"  priority {action.priority:.4f}"
     say(line)
@@ -234,6 +236,7 @@ def print_report(report: SweepReport) -> None:
         [
             ("threads looked at", f"{report.threads:,}"),
             ("topics looked at", f"{report.topics:,}"),
+            ("topics merged", f"{report.merged:,}"),
             ("topics archived", f"{report.archived:,}"),
             ("topics deleted", f"{report.deleted:,}"),
             ("turns forgotten", f"{report.forgotten:,}"),

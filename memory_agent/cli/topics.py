@@ -156,6 +156,7 @@ def _print_stats(stats: TopicStats) -> None:
     print_rows(
         [
             ("topic", stats.topic_title),
+            ("opened by", stats.opener),
             ("id", stats.topic_id),
             ("state", _state(stats) or "active"),
             ("turns", f"{stats.total_messages:,}{compressed}"),

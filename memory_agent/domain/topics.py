@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from memory_agent.domain.base import Counts, OfThread
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     import numpy as np
@@ -48,6 +49,8 @@ class Topic(OfThread):
     user_id: str
     thread_id: str
     title: str = ""
+    """Its telling phrases, as "rye bread, oven, Ines", or the opener where it has none."""
+    opener: str = ""
     """The first 80 characters of the message that opened it."""
     created_at: datetime
     last_access: datetime
@@ -61,6 +64,8 @@ class Topic(OfThread):
     """How many vectors are in `embedding`."""
     embedder: str = ""
     """The fingerprint of what made them."""
+    words: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    """What its users' turns are about: word -> how many of them have it, and the noun phrase it stands in ("": none)."""
     summary: TopicSummary | None = None
     through: int = 0
     stale: bool = False
@@ -71,6 +76,8 @@ class Topic(OfThread):
     tags: tuple[str, ...] = ()
     absorbed: tuple[str, ...] = ()
     """Topics that were merged into this one; their turns are its own until they are split off again."""
+    parted: tuple[str, ...] = ()
+    """Topics that were split off it, or it off them: no sweep merges them again."""
     archived: bool = False
     revision: str | None = None
 

@@ -162,10 +162,11 @@ class Forgotten(Answer):
 
 
 class TopicShown(_Told):
-    """A topic. `priority` is in [0, importance]."""
+    """A topic. `opener`: how the message that opened it begins; `priority` is in [0, importance]."""
 
     id: str
     title: str
+    opener: str
     turns: int
     priority: float
     importance: float
@@ -179,6 +180,7 @@ class TopicShown(_Told):
         return cls(
             id=stats.topic_id,
             title=stats.topic_title,
+            opener=stats.opener,
             turns=stats.total_messages,
             priority=stats.priority,
             importance=stats.importance_score,

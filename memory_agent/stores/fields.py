@@ -75,6 +75,10 @@ def _character(name: str, personality: str, profile: str, traits: list[str]) -> 
     return Character(name=name, personality=personality, profile=profile, traits=tuple(traits))
 
 
+def _words(packed: str) -> dict[str, tuple[int, str]]:
+    return {word: (turns, phrase) for word, (turns, phrase) in json.loads(packed).items()}
+
+
 def stages(pending: int) -> tuple[Stage, ...]:
     """The stages in SQLite's `turns.pending`, in the order they run."""
     return tuple(stage for stage, bit in STAGE_BITS.items() if pending & bit)
@@ -111,6 +115,12 @@ _ENTITIES: Final = Kind(
     put=pack_entities,
     get=unpack_entities,
     absent=tuple,
+)
+_WORDS: Final = Kind(  # as JSON in documents too, where a word could be no key
+    write=dump_json,
+    read=_words,
+    put=dump_json,
+    get=_words,
 )
 _VECTOR: Final = Kind(
     column="BLOB",
@@ -238,6 +248,7 @@ TOPIC: Final = Fields(
         **_OF_THREAD,
         "id": _TEXT,
         "title": _TEXT,
+        "opener": _TEXT,
         "created_at": _TIME,
         "last_access": _TIME,
         "access_count": _WHOLE,
@@ -250,8 +261,10 @@ TOPIC: Final = Fields(
         "votes": _WHOLE,
         "tags": _NAMES,
         "absorbed": _NAMES,
+        "parted": _NAMES,
         "archived": _FLAG,
         "revision": _TEXT,
+        "words": _WORDS,
         "embedding": _VECTOR,  # the large ones last, so that SQLite reads the others without them
         "summary": _SUMMARY,
     },

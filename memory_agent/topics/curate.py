@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
-
-import numpy as np
 
 from memory_agent.checks import checked_id
 from memory_agent.errors import InvalidInput, NotFound
 from memory_agent.optimistic import Tries, overtaken
+from memory_agent.topics.likeness import grown_together
 from memory_agent.topics.merged import find_topic, load_topic, unmerged
 from memory_agent.topics.projection import emptied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from memory_agent.domain import Scope, Topic
     from memory_agent.ports import Clock, DocumentStore
@@ -25,24 +23,6 @@ if TYPE_CHECKING:
     from memory_agent.topics.projection import TopicFolder
 
 MAX_TAGS: Final = 64
-GROWN_TOGETHER: Final = 0.85
-"""The cosine from which topics are suggested to be merged: well above the .6 from which a turn joins one."""
-
-
-def grown_together(topics: Sequence[Topic], *, least: float) -> list[tuple[Topic, Topic, float]]:
-    """Pairs of topics whose embeddings have a cosine of at least `least`, nearest first."""
-    by_model: dict[str, list[Topic]] = defaultdict(list)
-    for topic in topics:
-        if topic.embedded and topic.embedding.any():
-            by_model[topic.embedder].append(topic)
-    pairs = []
-    for alike in by_model.values():
-        matrix = np.stack([topic.embedding.astype(np.float32) for topic in alike])
-        matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
-        cosines = np.triu(matrix @ matrix.T, k=1)
-        near = np.argwhere(np.triu(cosines >= least, k=1))
-        pairs += [(alike[i], alike[j], float(cosines[i, j])) for i, j in near]
-    return sorted(pairs, key=lambda pair: -pair[2])
 
 
 def _one_already(topic_id: str, into: str) -> InvalidInput:
@@ -72,14 +52,20 @@ class Curator:
         for hidden in await self._store.list_topics(scope, ids=absorbed.turns_of):
             await self._change(scope, hidden.id, _archived, itself=True)
         while True:
-            taken, tags = absorbed.turns_of, absorbed.tags
+            taken, tags, apart = absorbed.turns_of, absorbed.tags, absorbed.parted
 
-            def absorb(topic: Topic, taken: tuple[str, ...] = taken, more: tuple[str, ...] = tags) -> Topic:
+            def absorb(
+                topic: Topic,
+                taken: tuple[str, ...] = taken,
+                more: tuple[str, ...] = tags,
+                apart: tuple[str, ...] = apart,
+            ) -> Topic:
                 if topic.id in taken:
                     raise _one_already(topic_id, into)
                 both = tuple(dict.fromkeys((*topic.absorbed, *taken)))
                 tags = tuple(dict.fromkeys((*topic.tags, *more)))[:MAX_TAGS]
-                return replace(emptied(topic), absorbed=both, tags=tags, archived=False)
+                parted = tuple(i for i in dict.fromkeys((*topic.parted, *apart)) if i not in both)
+                return replace(emptied(topic), absorbed=both, tags=tags, parted=parted, archived=False)
 
             merged = await self._change(scope, into, absorb)
             again = await load_topic(self._store, scope, absorbed.id)
@@ -90,7 +76,10 @@ class Curator:
         return await self._find(scope, merged.id)
 
     async def split(self, scope: Scope, topic_id: str) -> Topic:
-        """`topic_id`, which was merged into another topic, stands for itself again, with the turns that carry its id."""
+        """`topic_id`, which was merged into another topic, stands for itself again, with the turns that carry its id.
+
+        No sweep merges the two again.
+        """
         checked_id("topic_id", topic_id)
         topics = await self._store.list_topics(scope)
         own = next((topic for topic in topics if topic.id == topic_id), None)
@@ -108,7 +97,9 @@ class Curator:
         standing_ids = {topic.id for topic in unmerged(topics)}
 
         def part(topic: Topic) -> Topic:
-            return replace(emptied(topic), absorbed=tuple(i for i in topic.absorbed if i not in taken))
+            absorbed = tuple(i for i in topic.absorbed if i not in taken)
+            parted = tuple(dict.fromkeys((*topic.parted, topic_id)))
+            return replace(emptied(topic), absorbed=absorbed, parted=parted)
 
         for absorber in sorted(absorbers, key=lambda topic: topic.id in standing_ids):
             await self._change(scope, absorber.id, part, itself=True)

@@ -1,104 +1,145 @@
 """Topic matching: the topic a turn belongs to, and the topic's embedding that follows its turns. All pure.
 
-A turn joins the topic whose embedding has the highest cosine with the turn's vector, if that reaches a threshold; the
-topic of the turn before gets a bonus first, since people mostly go on with what they are talking about. A turn with
-next to no content of its own ("yes, the second one") never opens a topic: its subject is in the turns around it.
+A turn is held against each topic by meaning and by words:
 
-A topic's embedding is the mean of its first vectors and from then on an exponentially weighted one, so that it follows
-a conversation that moves on. Figures behind every constant: `docs/topics.md`, measured by `python -m benchmarks.topics`.
+    u·e - chance + sum of idf(w) share(w) / (share(w) + 0.1) over its words / (sum of idf(w) + 2)
+
+with u the turn's unit vector; e the topic's embedding, a mean of unit vectors, so that u·e is the mean cosine with the
+topic's recent turns and a topic of everything is near to nothing; chance the cosine that the model gives any two texts
+of the turn's language; share(w) the part of the topic's turns that have the word; idf(w) = log((topics + 1) / topics with w).
+A vector alone cannot part what a model hardly knows (Korean for an English model), words alone miss paraphrases.
+
+It joins the best topic that reaches a threshold. The topic of the turn before has a bonus, since people mostly go on with
+what they are talking about; an archived one has to be surer by as much. A turn with next to no content of its own ("yes, the
+second one") never opens a topic: its subject is in the turns around it.
+
+Figures behind every constant: `docs/topics.md`, measured by `python -m benchmarks.topics`.
 """
 
 from __future__ import annotations
 
-import unicodedata
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import regex
-
-from memory_agent.lazily import lazily
-from memory_agent.text.languages import stop_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
+
+    from memory_agent.domain import Topic
 
 RECENT_VECTORS: Final = 5
 """A vector that joins a topic weighs at least one part in so many of its embedding."""
 
 # What is shorter has no direction to speak of; float16 keeps nothing smaller than 6e-8 either.
 _LEAST_NORM: Final = 1e-6
-
-_HAN_CHARS_PER_WORD: Final = 2
-_UNSPACED_CHARS_PER_WORD: Final = 5
-_JAPANESE: Final = r"\p{Han}\p{Hiragana}\p{Katakana}々〆ー"
-_WORD: Final = lazily(
-    regex.compile,
-    rf"""(?P<han>[\p{{Han}}々〆]+) | (?P<hiragana>\p{{Hiragana}}+) | [\p{{Katakana}}ー]+
-    | (?P<unspaced>(?:(?=[\p{{Thai}}\p{{Lao}}\p{{Khmer}}\p{{Myanmar}}])[\p{{L}}\p{{N}}\p{{M}}])+)
-    | (?:(?![{_JAPANESE}\p{{Thai}}\p{{Lao}}\p{{Khmer}}\p{{Myanmar}}])[\p{{L}}\p{{N}}\p{{M}}])+(?:['’][\p{{L}}\p{{M}}]+)*""",
-    regex.VERBOSE,
-)
+_HALF_SHARE: Final = 0.1
+"""A word that one in ten of a topic's turns has counts half as much as one that all have."""
+_PRIOR_WORDS: Final = 2.0
+"""In units of idf: one word that two short turns share is no proof."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MatchSettings:
-    """Thresholds for joining a topic. The defaults suit all-MiniLM-L6-v2; cosines of other models lie elsewhere.
+    """Thresholds for joining a topic.
 
-    `similarity_threshold`: the cosine from which a turn joins a topic; `continuation_bonus`: what is added to the
-    cosine with the topic of the turn before, both when it is held against the threshold and against other topics;
-    `short_turn_terms`: a turn with fewer content terms (`turn_terms`) opens no topic while there is one to stay in.
+    `similarity_threshold`: the score from which a turn joins a topic; `continuation_bonus`: what the score with the topic of the turn
+    before has more, and that with an archived one less; `short_turn_terms`: a turn with fewer words of its own
+    (`Subject.size`) opens no topic while there is one to stay in.
     """
 
-    similarity_threshold: float = 0.6
-    continuation_bonus: float = 0.3
-    short_turn_terms: int = 4
+    similarity_threshold: float = 0.35
+    continuation_bonus: float = 0.15
+    short_turn_terms: int = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TurnSubject:
+    """Subject and vector of a turn, by which it is matched.
+
+    `vector`: of unit length, shape (dimension,), or None for a turn without one; `chance`: the cosine that two texts of its
+    language have that have nothing to do with each other; `words`: as in `Subject`; `size`: the same.
+    """
+
+    vector: NDArray[np.float32] | None = None
+    chance: float = 0.0
+    words: Mapping[str, str] = field(default_factory=dict)
+    size: int = 0
 
 
 def match_topic(
-    vector: NDArray[np.float32] | None,
-    terms: int,
-    candidates: Mapping[str, NDArray[np.floating[Any]]],
-    current: str | None,
-    settings: MatchSettings,
+    turn: TurnSubject, topics: Mapping[str, Topic], current: str | None, settings: MatchSettings
 ) -> str | None:
     """The id of the topic that a turn joins; None: it opens one.
 
-    `vector`: shape (dimension,), or None for a turn without one; `terms`: its content terms (`turn_terms`);
-    `candidates`: embeddings by topic id, shape (dimension,), of any length; one without a direction (zeros, or empty: no
-    vector yet) is never near; `current`: the topic of the turn before.
-    A `current` that is no candidate (none yet, archived meanwhile) counts as none: even a short turn then joins the
-    best topic above the threshold or opens one, because every turn has a topic and a guess below the threshold would
-    be no better. A turn without a direction (no vector, or zeros) stays in the current topic. Of equal topics the
-    current one wins, then the lesser id, whatever the order of `candidates`.
+    `current`: the topic of the turn before; one that is not among `topics` (none yet) counts as none: even a short turn then
+    joins the best topic above the threshold or opens one, because every turn has a topic. A turn without a direction
+    (no vector, or zeros) stays in the current topic. Of equal topics the current one wins, then the lesser id, whatever the
+    order of `topics`.
     """
-    staying = current if current is not None and current in candidates else None
-    direction = None if vector is None else _unit(vector)
-    if direction is None:
+    staying = current if current is not None and current in topics else None
+    unit = None if turn.vector is None else _unit(turn.vector)
+    if unit is None:
         return staying
-    scores = _cosines(direction, candidates)
-    if staying in scores:
-        scores[staying] += settings.continuation_bonus
+    scores = topic_scores(unit, turn, topics)
+    for topic_id in scores:
+        if topic_id == staying:
+            scores[topic_id] += settings.continuation_bonus
+        elif topics[topic_id].archived:
+            scores[topic_id] -= settings.continuation_bonus
     best = max(scores, key=lambda topic_id: (scores[topic_id], topic_id == staying), default=None)
     if best is not None and scores[best] >= settings.similarity_threshold:
         return best
-    return staying if terms < settings.short_turn_terms else None
+    return staying if turn.size < settings.short_turn_terms else None
+
+
+def topic_scores(
+    unit: NDArray[np.float32], turn: TurnSubject, topics: Mapping[str, Topic]
+) -> dict[str, float]:
+    """The score of the turn, of unit vector `unit`, with each topic that has an embedding, by id in the order of ids."""
+    # By id: a product's last bits depend on the row, and the order of a mapping must not decide a topic.
+    ids = sorted(topic_id for topic_id, topic in topics.items() if has_direction(topic, unit.shape))
+    if not ids:
+        return {}
+    cosines = np.stack([topics[topic_id].embedding for topic_id in ids]).astype(np.float32) @ unit
+    overlaps = word_scores(turn.words, [topics[topic_id] for topic_id in ids])
+    scores = (cosines - turn.chance).tolist()
+    return {topic_id: scores[i] + overlaps[i] for i, topic_id in enumerate(ids)}
+
+
+def word_scores(words: Iterable[str], topics: list[Topic]) -> list[float]:
+    """Shares of the words that each topic has, in [0, 1): the second part of the formula above."""
+    sums, all_of_it = [0.0] * len(topics), _PRIOR_WORDS
+    for word in words:
+        having = [(i, topic.words[word][0]) for i, topic in enumerate(topics) if word in topic.words]
+        idf = math.log((len(topics) + 1) / max(len(having), 1))
+        all_of_it += idf
+        for i, turns in having:
+            share = min(turns / (topics[i].access_count + 1), 1.0)
+            sums[i] += idf * share / (share + _HALF_SHARE)
+    return [found / all_of_it for found in sums]
+
+
+def has_direction(topic: Topic, shape: tuple[int, ...]) -> bool:
+    """True for a topic whose embedding has this shape and is not zero."""
+    embedding = topic.embedding
+    if embedding.shape != shape:
+        return False
+    norm = float(np.linalg.norm(embedding.astype(np.float32)))
+    return math.isfinite(norm) and norm >= _LEAST_NORM
 
 
 def joined_embedding(
-    embedding: NDArray[np.floating[Any]] | None,
-    count: int,
-    vector: NDArray[np.floating[Any]],
-    *,
-    recent: int | None = RECENT_VECTORS,
+    embedding: NDArray[np.floating[Any]] | None, count: int, vector: NDArray[np.floating[Any]]
 ) -> NDArray[np.float16]:
     """A topic's embedding after `vector` joined the `count` vectors in it, shape (dimension,), of length at most 1.
 
-    e + w (v - e) with v the unit vector and w = max(1 / (count + 1), 1 / recent): the plain mean of the first `recent`
-    vectors, then an exponentially weighted one. `recent=None`: the plain mean of all. A vector without a direction
-    changes nothing. `embedding` is not looked at while `count` is 0.
+    e + w (v - e) with v the unit vector and w = max(1 / (count + 1), 1 / RECENT_VECTORS): the plain mean of the first
+    few vectors, then an exponentially weighted one. A vector without a direction changes nothing. `embedding` is not
+    looked at while `count` is 0.
     """
     before = None if embedding is None or count <= 0 else embedding.astype(np.float32)
     unit = _unit(vector)
@@ -106,7 +147,7 @@ def joined_embedding(
         unit = np.zeros(vector.shape, np.float32) if before is None else before
     if before is None:
         return unit.astype(np.float16)
-    weight = max(1.0 / (count + 1), 1.0 / recent if recent else 0.0)
+    weight = max(1.0 / (count + 1), 1.0 / RECENT_VECTORS)
     joined: NDArray[np.float16] = (before + weight * (unit - before)).astype(np.float16)
     return joined
 
@@ -132,46 +173,12 @@ def without_direction(
     return given if unit is None else given - float(given @ unit) * unit
 
 
-def turn_terms(text: str) -> int:
-    """The number of distinct words with a content of their own in `text`, about; for `MatchSettings.short_turn_terms`.
+def chance_cosine(vector: NDArray[np.floating[Any]], everyday: Iterable[NDArray[np.floating[Any]]]) -> float:
+    """The mean cosine of a unit `vector`, shape (dimension,), with unrelated sentences of the nearest language; 0 without any.
 
-    English function words don't count, nor does hiragana, which mostly writes Japanese grammar. Where words aren't
-    parted by spaces they are taken to have two characters (Chinese characters) or five (Thai, Lao, Khmer, Burmese).
-    Unlike `count_terms`, whose bigrams make many terms of one Korean word.
-
-    >>> turn_terms("yes, the second one"), turn_terms("그래 좋아"), turn_terms("👍")
-    (3, 2, 0)
+    `everyday`: for each language the unit vectors of its sentences, shape (sentences, dimension).
     """
-    return len(set(_words(unicodedata.normalize("NFKC", text).casefold())))
-
-
-def _words(text: str) -> Iterator[str]:
-    for match in _WORD.finditer(text):
-        word = match.group().replace("’", "'")
-        if match["hiragana"] or word in stop_words("english"):
-            continue
-        size = len(word)
-        if match["han"]:
-            size = _HAN_CHARS_PER_WORD
-        elif match["unspaced"]:
-            size = _UNSPACED_CHARS_PER_WORD
-        yield from (word[start : start + size] for start in range(0, len(word), size))
-
-
-def _cosines(
-    unit: NDArray[np.float32], candidates: Mapping[str, NDArray[np.floating[Any]]]
-) -> dict[str, float]:
-    """Cosine of `unit` with each candidate that has a direction, by id in the order of ids."""
-    # By id: a product's last bits depend on the row, and the order of a mapping must not decide a topic.
-    ids = sorted(topic_id for topic_id, embedding in candidates.items() if embedding.shape == unit.shape)
-    if not ids:
-        return {}
-    embeddings = np.stack([candidates[topic_id] for topic_id in ids]).astype(np.float32)
-    norms = np.linalg.norm(embeddings, axis=1)
-    usable = np.isfinite(norms) & (norms >= _LEAST_NORM)
-    products = embeddings[usable] @ unit / norms[usable]
-    known = (topic_id for topic_id, has_one in zip(ids, usable, strict=True) if has_one)
-    return dict(zip(known, products.tolist(), strict=True))
+    return max((float((vectors @ vector).mean()) for vectors in everyday), default=0.0)
 
 
 def _unit(vector: NDArray[np.floating[Any]]) -> NDArray[np.float32] | None:

@@ -15,8 +15,17 @@ from memory_agent.domain import Topic
 from memory_agent.errors import BackendError, EmbedderUnavailable, StoreError, StoreUnavailable
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.ports import known_fingerprint
-from memory_agent.topics.matching import joined_embedding, turn_terms, turn_vector, without_direction
-from memory_agent.topics.merged import load_topic
+from memory_agent.text.subjects import Subject, everyday_sentences, languages_of, subject_of
+from memory_agent.topics.matching import (
+    MatchSettings,
+    TurnSubject,
+    chance_cosine,
+    joined_embedding,
+    turn_vector,
+    without_direction,
+)
+from memory_agent.topics.merged import load_topic, unmerged
+from memory_agent.topics.titles import opener_of, title_of, with_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -26,25 +35,24 @@ if TYPE_CHECKING:
     from memory_agent.domain import Scope, Stage, Turn
     from memory_agent.ports import Clock, DocumentStore, Embedder
 
-    Vectors = Mapping[str, NDArray[np.float32]]
-    """Turn id -> one unit vector, shape (dimension,)."""
+    Subjects = Mapping[str, TurnSubject]
+    """By turn id."""
 
 log = logging.getLogger(__name__)
 
-TITLE_CHARS: Final = 80
 _FOLD_TURNS: Final = 500
 
 
-def folded(
-    topic: Topic, turns: Sequence[Turn], vectors: Vectors, *, embedder: str, least_terms: int
-) -> Topic:
-    """`topic` with further turns of its own, by rising `seq`; none of them is in it yet.
+def folded(topic: Topic, turns: Sequence[Turn], subjects: Subjects, *, embedder: str) -> Topic:
+    """`topic` with further turns of its own, by rising `seq`; none of them is in it yet. Its title stays.
 
-    The first user's turn titles it, each later one is an access. Turns with at least `least_terms` words of their own
-    move its embedding, which is of `embedder`'s vectors. A topic that gets a new turn is not archived any more, unless it is being made anew.
+    The first user's turn is its opener, each later one an access. Turns that are not short move its embedding, which is
+    of `embedder`'s vectors; users' turns add their words. A topic that gets a new turn is not archived any more, unless
+    it is being made anew.
     """
     for turn in turns:
         opening = topic.through == 0
+        subject = subjects.get(turn.id) or TurnSubject()
         given = [one for one in (topic.given_importance, turn.importance) if one is not None]
         changes: dict[str, object] = {
             "through": turn.seq,
@@ -55,10 +63,12 @@ def folded(
             changes |= {"created_at": turn.timestamp, "last_access": turn.timestamp}
         if turn.role == "user":
             changes |= _accessed(topic, turn, opening=opening)
+            changes["words"] = with_words(topic.words, subject.words)
         known = topic.embedded if topic.embedder == embedder else 0
-        if (vector := joining(turn, vectors, known, least_terms)) is not None:
+        # "Yes, the second one" would draw a topic away from its subject. But a topic has to have some embedding.
+        if subject.vector is not None and (not known or subject.size >= MatchSettings().short_turn_terms):
             changes |= {
-                "embedding": joined_embedding(topic.embedding, known, vector),
+                "embedding": joined_embedding(topic.embedding, known, subject.vector),
                 "embedded": known + 1,
                 "embedder": embedder,
             }
@@ -66,25 +76,11 @@ def folded(
     return topic
 
 
-def joining(turn: Turn, vectors: Vectors, known: int, least_terms: int) -> NDArray[np.float32] | None:
-    """The turn's vector if it is to become part of an embedding with `known` vectors in it.
-
-    "Yes, the second one" would draw a topic away from its subject. But a topic has to have some embedding, or nothing
-    could ever come back to it.
-    """
-    return None if known and turn_terms(turn.content) < least_terms else vectors.get(turn.id)
-
-
 def _accessed(topic: Topic, turn: Turn, *, opening: bool) -> dict[str, object]:
-    if not topic.title:
+    if not topic.opener:
         latest = turn.timestamp if opening else max(topic.last_access, turn.timestamp)
-        return {"title": title_of(turn.content), "last_access": latest}
+        return {"opener": opener_of(turn.content), "last_access": latest}
     return {"access_count": topic.access_count + 1, "last_access": max(topic.last_access, turn.timestamp)}
-
-
-def title_of(content: str) -> str:
-    """The first 80 characters of a message, on one line."""
-    return " ".join(content[: 10 * TITLE_CHARS].split())[:TITLE_CHARS] or "…"
 
 
 def emptied(topic: Topic) -> Topic:
@@ -92,6 +88,8 @@ def emptied(topic: Topic) -> Topic:
     return dataclasses.replace(
         topic,
         title="",
+        opener="",
+        words={},
         access_count=0,
         given_importance=None,
         embedding=np.empty(0, dtype=np.float16),
@@ -110,9 +108,7 @@ class TopicFolder:
     store: DocumentStore
     clock: Clock
     embedder: Embedder
-    """Whose vectors the search rows hold; it is asked for speakers' names only."""
-    least_terms: int
-    """See `folded`."""
+    """Whose vectors the search rows hold; it is asked for speakers' names and everyday sentences only."""
     owe_compact: bool
     """Topics that were made anew are to be compacted, if they need it."""
 
@@ -124,16 +120,21 @@ class TopicFolder:
             raise EmbedderUnavailable("no embedding model was found yet, so nobody knows whose vectors count")
         return known
 
-    async def take_in(self, topic_id: str, members: Sequence[Turn], fresh: Collection[str]) -> None:
-        """Bring the topic up to its turns, of which `members` are some; `fresh` turns have just got its id."""
+    async def take_in(
+        self, topic_id: str, members: Sequence[Turn], fresh: Collection[str], beside: Sequence[Topic]
+    ) -> None:
+        """Bring the topic up to its turns, of which `members` are some; `fresh` turns have just got its id.
+
+        `beside`: the thread's topics, of which its title sets it apart.
+        """
         async for _ in Tries():
             topic = await load_topic(self.store, members[0].scope, topic_id)
-            topic = topic or _opened_by(members[0], topic_id)
+            topic = topic or opened_by(members[0], topic_id)
             if topic.stale or any(turn.id in fresh and turn.seq <= topic.through for turn in members):
                 # A turn that comes late (it was parked) does not fit behind the last one.
                 await self.renew(topic)
                 return
-            if await self._fold(topic):
+            if await self._fold(topic, beside):
                 return
         raise overtaken(f"the topic {topic_id}")
 
@@ -170,7 +171,8 @@ class TopicFolder:
             else:
                 begun = topic.stale and topic.through > 0
                 empty = dataclasses.replace(emptied(topic), summary=topic.summary if keep_summary else None)
-                if await self._fold(topic if begun else empty):
+                beside = unmerged(await self.store.list_topics(scope))
+                if await self._fold(topic if begun else empty, beside):
                     if self.owe_compact and topic.summary is None:
                         await self._owe(topic, "compact")
                     return await load_topic(self.store, scope, topic.id)
@@ -180,23 +182,19 @@ class TopicFolder:
             topic = again
         raise overtaken(f"the topic {topic.id}")
 
-    async def anew(self, topic: Topic) -> Topic | None:
+    async def anew(self, topic: Topic, beside: Sequence[Topic]) -> Topic | None:
         """The topic as `renew` would make it; nothing is stored."""
         made = emptied(topic)
         while turns := await self.store.list_turns(
             topic.scope, topic_ids=topic.turns_of, after_seq=made.through, limit=_FOLD_TURNS
         ):
-            made = await self._with(made, turns)
+            made = await self._with(made, turns, beside)
         return dataclasses.replace(made, stale=False) if made.through else None
 
-    async def _with(self, topic: Topic, turns: Sequence[Turn]) -> Topic:
-        return folded(
-            topic,
-            turns,
-            await self.vectors(topic.user_id, turns),
-            embedder=self.fingerprint,
-            least_terms=self.least_terms,
-        )
+    async def _with(self, topic: Topic, turns: Sequence[Turn], beside: Sequence[Topic]) -> Topic:
+        subjects = await self.subjects(topic.user_id, turns)
+        with_them = folded(topic, turns, subjects, embedder=self.fingerprint)
+        return dataclasses.replace(with_them, title=title_of(with_them, beside))
 
     async def are_current(self, topics: Sequence[Topic]) -> list[Topic]:
         """Those of another model's topics whose turns have this model's vectors by now."""
@@ -206,22 +204,37 @@ class TopicFolder:
         rows = await self.store.search_rows(topics[0].user_id, ids=list(newest))
         return [newest[row.turn_id] for row in rows if row.embedder == self.fingerprint]
 
-    async def vectors(self, user_id: str, turns: Sequence[Turn]) -> dict[str, NDArray[np.float32]]:
-        """By turn id; without what the speaker's name adds to them."""
+    async def subjects(self, user_id: str, turns: Sequence[Turn]) -> dict[str, TurnSubject]:
+        """By turn id, also for turns without a vector; vectors without what the speaker's name adds to them."""
         if not turns:
             return {}
-        rows = await self.store.search_rows(user_id, ids=[turn.id for turn in turns])
+        rows = {row.turn_id: row for row in await self.store.search_rows(user_id, ids=[t.id for t in turns])}
         names = await self._names(turns)
-        speakers = {turn.id: turn.speaker for turn in turns}
-        vectors = {}
-        for row in rows:
-            if row.embedder != self.fingerprint or (vector := turn_vector(row.vectors)) is None:
-                continue
-            name = names.get(speakers[row.turn_id] or "")
-            vectors[row.turn_id] = vector if name is None else without_direction(vector, name)
-        return vectors
+        subjects = {}
+        for turn in turns:
+            row = rows.get(turn.id)
+            ours = row is not None and row.embedder == self.fingerprint
+            vector = turn_vector(row.vectors) if row is not None and ours else None
+            # Of a reply the vector alone counts: it joins the topic that it follows.
+            said, chance = Subject(size=0 if row is None else row.length), 0.0
+            if turn.role == "user":
+                said = subject_of(turn.content)
+            if vector is not None and turn.role == "user":
+                chance = chance_cosine(vector, await self._everyday(turn.content))
+            if vector is not None and turn.speaker in names:
+                vector = without_direction(vector, names[turn.speaker])
+            subjects[turn.id] = TurnSubject(vector=vector, chance=chance, words=said.words, size=said.size)
+        return subjects
 
-    async def _fold(self, topic: Topic) -> bool:
+    async def _everyday(self, text: str) -> list[NDArray[np.float32]]:
+        """Vectors of unrelated sentences in the languages that `text` may be in. The embedder remembers them."""
+        sentences = everyday_sentences()
+        return [
+            np.asarray(await self.embedder.embed(sentences[language], purpose="document"))
+            for language in languages_of(text)
+        ]
+
+    async def _fold(self, topic: Topic, beside: Sequence[Topic]) -> bool:
         """Save `topic` with the turns it does not hold yet; False if another was first."""
         while True:
             turns = await self.store.list_turns(
@@ -230,7 +243,8 @@ class TopicFolder:
             if not turns and not topic.stale:
                 return True
             done = len(turns) < _FOLD_TURNS
-            updated = dataclasses.replace(await self._with(topic, turns), stale=topic.stale and not done)
+            made = await self._with(topic, turns, beside)
+            updated = dataclasses.replace(made, stale=topic.stale and not done)
             if not await self.store.save_topic(updated, expected=topic.revision):
                 return False
             if topic.revision is None:
@@ -264,7 +278,7 @@ class TopicFolder:
         return dict(zip(speakers, embedded, strict=True))
 
 
-def _opened_by(turn: Turn, topic_id: str) -> Topic:
+def opened_by(turn: Turn, topic_id: str) -> Topic:
     return Topic(
         id=topic_id,
         user_id=turn.user_id,

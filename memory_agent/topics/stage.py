@@ -12,21 +12,17 @@ import functools
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from memory_agent.topics.matching import joined_embedding, match_topic, turn_terms
+from memory_agent.topics.matching import match_topic
 from memory_agent.topics.merged import family_of, newest, unmerged
-from memory_agent.topics.projection import joining
+from memory_agent.topics.projection import folded, opened_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from memory_agent.domain import Scope, Topic, Turn
     from memory_agent.ports import DocumentStore
     from memory_agent.topics.matching import MatchSettings
-    from memory_agent.topics.projection import TopicFolder, Vectors
+    from memory_agent.topics.projection import Subjects, TopicFolder
 
 _LOOKED_BACK: Final = 4
 _INLINE_COMPARISONS: Final = 2_000
@@ -48,13 +44,16 @@ class TopicKeeper:
         topics = await self._topics(scope)
         if cut_short := _without_topic(turns, topics):
             for topic_id, members in cut_short.items():
-                await self._folder.take_in(topic_id, members, ())
+                await self._folder.take_in(topic_id, members, (), topics)
             topics = await self._topics(scope)
-        vectors = await self._folder.vectors(scope.user_id, turns)
+        subjects = await self._folder.subjects(scope.user_id, turns)
         current = await self._current(turns[0], topics)
-        choose = functools.partial(self._choose, turns, topics, vectors, current)
-        many = len(turns) * len(topics) > _INLINE_COMPARISONS
-        if chosen := await asyncio.to_thread(choose) if many else choose():
+        chosen = await self._choose(turns, topics, subjects, current)
+        if any(turn_id == topic_id for turn_id, topic_id in chosen.items()):
+            # Before a topic is opened, those that rest are looked at: what comes back, comes back into its topic.
+            topics = unmerged(await self._store.list_topics(scope))
+            chosen = await self._choose(turns, topics, subjects, current)
+        if chosen:
             await self._store.assign_topics(scope, chosen)
         # Another worker may have been first with some: what the store says stands.
         stored = await self._store.list_turns(scope, ids=[turn.id for turn in turns])
@@ -64,7 +63,7 @@ class TopicKeeper:
             if turn.topic_id is not None:
                 joined[_root(topics, turn.topic_id)].append(turn)
         for topic_id, members in joined.items():
-            await self._folder.take_in(topic_id, members, fresh)
+            await self._folder.take_in(topic_id, members, fresh, topics)
 
     async def _topics(self, scope: Scope) -> list[Topic]:
         """The thread's active topics; those of another model's vectors made anew once their turns have this one's."""
@@ -85,43 +84,45 @@ class TopicKeeper:
                 return _root(topics, turn.topic_id)
         return latest.id if (latest := newest(topics)) else None
 
-    def _choose(
-        self, turns: Sequence[Turn], topics: Sequence[Topic], vectors: Vectors, current: str | None
+    async def _choose(
+        self, turns: Sequence[Turn], topics: Sequence[Topic], subjects: Subjects, current: str | None
     ) -> dict[str, str]:
         """Turn id -> topic id for those that have none yet; a new topic has the id of the turn that opens it."""
-        ours = [topic for topic in topics if topic.embedder == self._folder.fingerprint]
-        embeddings = {topic.id: topic.embedding for topic in ours}
-        counts = {topic.id: topic.embedded for topic in ours}
-        chosen: dict[str, str] = {}
-        for turn in turns:
-            if turn.topic_id is not None:
-                current = _root(topics, turn.topic_id)
-                continue
-            if turn.role == "user":
-                terms = turn_terms(turn.content)
-                matched = match_topic(vectors.get(turn.id), terms, embeddings, current, self._settings)
-                current = turn.id if matched is None else matched
-            if current is not None:  # before the first question there is nothing to follow
-                chosen[turn.id] = current
-                self._join(current, turn, vectors, embeddings, counts)
-        return chosen
+        choose = functools.partial(
+            chosen_topics, turns, topics, subjects, current, self._settings, self._folder.fingerprint
+        )
+        many = len(turns) * len(topics) > _INLINE_COMPARISONS
+        return await asyncio.to_thread(choose) if many else choose()
 
-    def _join(
-        self,
-        topic_id: str,
-        turn: Turn,
-        vectors: Vectors,
-        embeddings: dict[str, NDArray[np.float16]],
-        counts: dict[str, int],
-    ) -> None:
-        """The embedding as it will be folded, for the turns that follow."""
-        count = counts.get(topic_id, 0)
-        embeddings.setdefault(topic_id, np.empty(0, dtype=np.float16))
-        vector = joining(turn, vectors, count, self._settings.short_turn_terms)
-        if vector is not None:
-            embeddings[topic_id] = joined_embedding(embeddings[topic_id], count, vector)
-            count += 1
-        counts[topic_id] = count
+
+def chosen_topics(
+    turns: Sequence[Turn],
+    topics: Sequence[Topic],
+    subjects: Subjects,
+    current: str | None,
+    settings: MatchSettings,
+    embedder: str,
+) -> dict[str, str]:
+    """Turn id -> topic id for turns of one thread, by rising `seq`, that have no topic yet.
+
+    A new topic has the id of the turn that opens it. `topics`: those that stand; `current`: the topic of the turn before.
+    """
+    ours = {topic.id: topic for topic in topics if topic.embedder == embedder}
+    chosen: dict[str, str] = {}
+    for turn in turns:
+        if turn.topic_id is not None:
+            current = _root(topics, turn.topic_id)
+            continue
+        if turn.role == "user":
+            matched = match_topic(subjects[turn.id], ours, current, settings)
+            current = turn.id if matched is None else matched
+        if current is not None:  # before the first question there is nothing to follow
+            chosen[turn.id] = current
+            # As it will be folded, for the turns that follow.
+            ours[current] = folded(
+                ours.get(current) or opened_by(turn, current), [turn], subjects, embedder=embedder
+            )
+    return chosen
 
 
 def _root(topics: Sequence[Topic], topic_id: str) -> str:

@@ -24,7 +24,7 @@ UNTITLED: Final = "(untitled)"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopicStats:
-    """Statistics of a topic. Messages are turns of any role; ages are in seconds.
+    """Statistics of a topic. `opener`: the first 80 characters of the message that opened it. Messages are turns of any role; ages are in seconds.
 
     `importance_score` is in [0, 1], `priority` in [0, importance_score]. `compression_ratio`: bytes of its
     compressed texts before, as a multiple of what they take now (1.0 without any). `summary_made_by`: "llm:…" for a
@@ -34,6 +34,7 @@ class TopicStats:
 
     topic_id: str
     topic_title: str
+    opener: str
     active_messages: int
     compressed_messages: int
     total_messages: int
@@ -94,6 +95,7 @@ class TopicReader:
         return TopicStats(
             topic_id=topic.id,
             topic_title=topic.title or UNTITLED,
+            opener=topic.opener,
             active_messages=counts.turns - counts.compressed,
             compressed_messages=counts.compressed,
             total_messages=counts.turns,

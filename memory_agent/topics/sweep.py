@@ -1,4 +1,4 @@
-"""The sweep: topics that have faded are archived (or deleted), and turns past the retention age are forgotten.
+"""The sweep: topics that are surely one are merged, what has faded is archived (or deleted), old turns are forgotten.
 
 It goes over all users page by page, so that memory does not grow with them, first the topics, then the ages. What
 it does is found anew from the store each time, so a sweep that was cut short is simply run again; where it had come
@@ -17,18 +17,20 @@ from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import PackedSize, Scope, TopicDecayState
-from memory_agent.errors import BackendError, StoreUnavailable, SweepRunning
+from memory_agent.domain import PackedSize, Scope, Topic, TopicDecayState
+from memory_agent.errors import BackendError, InvalidInput, StoreUnavailable, SweepRunning
 from memory_agent.optimistic import Tries
 from memory_agent.topics.decay import priority_of
-from memory_agent.topics.merged import load_topic
+from memory_agent.topics.likeness import surely_one
+from memory_agent.topics.merged import load_topic, unmerged
 from memory_agent.topics.sweep_plan import FADE_BELOW, SweepAction, SweepProgress, SweepReport, plan_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from memory_agent.domain import OldTurn, Topic
+    from memory_agent.domain import OldTurn
     from memory_agent.ports import Clock, DocumentStore
+    from memory_agent.topics.curate import Curator
     from memory_agent.topics.packing import Compactor
     from memory_agent.topics.projection import TopicFolder
     from memory_agent.topics.sweep_plan import SweepSettings
@@ -47,6 +49,7 @@ class Sweeper:
     store: DocumentStore
     folder: TopicFolder
     compactor: Compactor
+    curator: Curator
     forgetter: Forgetter
     clock: Clock
     settings: SweepSettings
@@ -101,7 +104,7 @@ class _Run:
 
     def report(self) -> SweepReport:
         counts = self._counts
-        done = {"archived": "archive", "deleted": "delete", "forgotten": "forget"}
+        done = {"merged": "merge", "archived": "archive", "deleted": "delete", "forgotten": "forget"}
         return SweepReport(
             dry_run=self._dry_run,
             resumed=self._resumed,
@@ -185,7 +188,7 @@ class _Run:
 
     # --- topics ----------------------------------------------------------------------------------------------
     async def sweep_topics(self) -> None:
-        """Archive or delete what has faded, thread by thread."""
+        """Merge what is one, archive or delete what has faded, thread by thread."""
         if self._topics_done:
             return
         async for topics in self._threads():
@@ -193,6 +196,8 @@ class _Run:
             self._counts["threads"] += 1
             self._counts["topics"] += len(topics)
             thread = await self._made_anew(topics)
+            if await self._merge_alike(thread):
+                thread = ()  # what is left to fade is another thing now, and the next sweep's
             policy = self._settings.decay_policy
             for topic, priority in plan_thread(thread, now=self._now, settings=self._settings):
                 action = functools.partial(SweepAction, user_id=topic.user_id, thread_id=topic.thread_id)
@@ -229,7 +234,7 @@ class _Run:
             if not self._dry_run:
                 await folder.renew_stale(scope)
             found = await self._store.list_topics(scope)
-            made = [await folder.anew(topic) if topic.stale else topic for topic in found]
+            made = [await folder.anew(topic, found) if topic.stale else topic for topic in found]
         except StoreUnavailable:
             raise
         except BackendError as exc:
@@ -237,6 +242,32 @@ class _Run:
             self._counts["skipped"] += 1
             return ()
         return [topic for topic in made if topic is not None]
+
+    async def _merge_alike(self, topics: Sequence[TopicDecayState | Topic]) -> bool:
+        """Merge the thread's topics that are surely one; whether there were any."""
+        if sum(not topic.archived for topic in topics) < 2:
+            return False
+        whole = [topic for topic in topics if isinstance(topic, Topic)]  # all or none: some were made anew
+        found = unmerged(whole or await self._store.list_topics(topics[0].scope))
+        active = [topic for topic in found if not topic.archived]
+        pairs = await asyncio.to_thread(surely_one, active)
+        for topic, into in pairs:
+            action = SweepAction(
+                deed="merge",
+                user_id=topic.user_id,
+                thread_id=topic.thread_id,
+                topic_id=topic.id,
+                into=into.id,
+            )
+            await self._act([action], functools.partial(self._merge, topic, into))
+        return bool(pairs)
+
+    async def _merge(self, topic: Topic, into: Topic) -> bool:
+        try:
+            await self._sweeper.curator.merge(topic.scope, topic.id, into.id)
+        except InvalidInput:  # merged or forgotten meanwhile
+            return False
+        return True
 
     async def _archive(self, faded: TopicDecayState | Topic) -> bool:
         """Pack the topic and take it out of matching, unless it has come back meanwhile."""
@@ -343,7 +374,7 @@ class _Run:
     def _tell(self) -> None:
         if self._progress is not None:
             counts = self._counts
-            actions = counts["archive"] + counts["delete"] + counts["forget"]
+            actions = sum(counts[deed] for deed in ("merge", "archive", "delete", "forget"))
             self._progress(SweepProgress(threads=counts["threads"], topics=counts["topics"], actions=actions))
 
 

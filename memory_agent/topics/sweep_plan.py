@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FADE_BELOW: Final = 0.05
 """The priority below which a topic may go; at the usual importance of 0.5, after three half-lives and a third without access."""
 Policy = Literal["archive", "delete"]
-Deed = Literal["archive", "delete", "forget"]
+Deed = Literal["merge", "archive", "delete", "forget"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,13 +35,15 @@ class SweepSettings:
 class SweepAction:
     """One thing that a sweep does (or, as a dry run, would do). No text of anybody is in it.
 
-    "archive" and "delete" concern a topic, with its priority; "forget" a turn past the retention age.
+    "merge" makes a topic a part of the topic `into`; "archive" and "delete" concern a topic, with its priority; "forget" a
+    turn past the retention age.
     """
 
     deed: Deed
     user_id: str
     thread_id: str
     topic_id: str | None = None
+    into: str | None = None
     priority: float | None = None
     turn_id: str | None = None
 
@@ -50,7 +52,7 @@ class SweepAction:
 class SweepReport:
     """Report of a sweep: what it did, or as a dry run would have done.
 
-    `threads` and `topics` were looked at, `archived`/`deleted` topics and `forgotten` turns acted on. `packed` says
+    `threads` and `topics` were looked at, `merged`/`archived`/`deleted` topics and `forgotten` turns acted on. `packed` says
     what archiving compressed. What `failed` is tried again by the next sweep; `owed` names parts that were down,
     where the worker erases later. `skipped` threads have topics that are to be made anew and could not be, so that nothing
     can be said of them; the next sweep looks again. `resumed`: it went on from where one that was cut short had come to.
@@ -62,6 +64,7 @@ class SweepReport:
     seconds: float
     threads: int
     topics: int
+    merged: int
     archived: int
     deleted: int
     forgotten: int

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import Scope, SweepRunning
-from memory_agent.topics.projection import emptied, title_of
+from memory_agent.topics.projection import emptied
+from memory_agent.topics.titles import opener_of
 from tests.faults.killing import HOUR, end_erasures, kill_at_every_write
 from tests.faults.topic_jobs import (
     FADING_THREADS,
@@ -60,7 +61,7 @@ async def fill(database: Database) -> None:
         await service.agent("cora", "chat").add_turns(said("food", "code", "food", at=now))
         await service.agent("dan", "chat").add_turns(said("stars", "stars", at=old))
         await service.settle(60)
-        by_word = {topic.topic_title.split()[0]: topic.topic_id for topic in await ann.topics()}
+        by_word = {topic.opener.split()[0]: topic.topic_id for topic in await ann.topics()}
         await ann.merge_topics(by_word["violin"], into=by_word["gearbox"])
         await service.settle(60)
         await _as_if_merge_was_cut_short(service, by_word["violin"])
@@ -144,8 +145,8 @@ def _check_topic(topic: Topic, turns: Sequence[Turn]) -> None:
     """Its derived fields are those of its turns, counted here once more."""
     users = [turn for turn in turns if turn.role == "user"]
     assert turns
-    assert (topic.title, topic.access_count, topic.through, topic.stale) == (
-        title_of(users[0].content),
+    assert (topic.opener, topic.access_count, topic.through, topic.stale) == (
+        opener_of(users[0].content),
         len(users) - 1,
         turns[-1].seq,
         False,

@@ -105,9 +105,9 @@ def test_every_reading_command_says_that_a_name_is_unknown(quick: Quick) -> None
 def test_topics_are_found_and_searched_by_tag(quick: Quick) -> None:
     cli = quick
     cli("ingest", cli.file(user(PIANO), user(BREAD)), "--user", "ada")
-    by_title = {one["topic_title"]: one["topic_id"] for one in cli.json("topics", "-u", "ada")}
+    by_title = {one["opener"]: one["topic_id"] for one in cli.json("topics", "-u", "ada")}
     cli("topic", "tag", by_title[PIANO], "music", "to do", "-u", "ada")
-    assert [one["topic_title"] for one in cli.json("topics", "--tag", "music", "-u", "ada")] == [PIANO]
+    assert [one["opener"] for one in cli.json("topics", "--tag", "music", "-u", "ada")] == [PIANO]
     told = cli("topics", "--tag", "musik", "-u", "ada")
     assert "has no active topics tagged 'musik'; its topics' tags are 'music', 'to do'" in told.stderr
     found = cli.json("ask", "bread and piano", "--tag", "music", "-u", "ada")

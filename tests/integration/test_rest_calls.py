@@ -450,7 +450,7 @@ async def test_topics_are_read_and_put_in_order(rest: Rest) -> None:
     ids = await rest.say(LISBON, BREAD, HOTELS)
     lisbon, bread = [(await rest.get(f"turns/{ids[at]}/topic"))["topic_id"] for at in (0, 2)]
     listed = {one["topic_id"]: one for one in (await rest.get("topics"))["items"]}
-    assert {topic: listed[topic]["topic_title"] for topic in listed} == {
+    assert {topic: listed[topic]["opener"] for topic in listed} == {
         lisbon: LISBON[:80],
         bread: BREAD[:80],
     }
@@ -460,7 +460,7 @@ async def test_topics_are_read_and_put_in_order(rest: Rest) -> None:
     history = (await rest.get("topics/current/history"))["items"]
     assert [turn["content"] for turn in history][::2] == [LISBON, HOTELS]
     messages = (await rest.get("topics/current/context"))["messages"]
-    assert (messages[0]["role"], LISBON[:40] in messages[0]["content"]) == ("system", True)
+    assert (messages[0]["role"], shown["topic_title"] in messages[0]["content"]) == ("system", True)
     (suggested,) = (await rest.get("topics/suggestions", least=-1))["items"]
     assert {suggested["topic_id"], suggested["into"]} == {lisbon, bread}
     assert (await rest.get("topics/suggestions"))["items"] == []

@@ -115,12 +115,12 @@ def standing(cli: CommandLine) -> list[tuple[Any, ...]]:
 def test_topics_are_listed_with_how_they_stand(process: CommandLine, remembered: Quick) -> None:
     """For people within eighty columns with the ids whole."""
     topics = process.json("topics")
-    assert {topic["topic_title"] for topic in topics} == {texts[0] for texts in SUBJECTS.values()}
+    assert {topic["opener"] for topic in topics} == {texts[0] for texts in SUBJECTS.values()}
     assert [topic["priority"] for topic in topics] == sorted((t["priority"] for t in topics), reverse=True)
     bread = min(topics, key=lambda topic: topic["topic_id"])
     assert (bread["total_messages"], bread["compressed_messages"]) == (6, 2)
     assert (bread["access_count"], bread["memory_type"], bread["half_life_days"]) == (2, "short-term", 1.0)
-    assert [topic["topic_title"] for topic in topics if topic["current"]] == [SUBJECTS["tomatoes"][0]]
+    assert [topic["topic_title"] for topic in topics if topic["current"]] == ["tomato plants, garden"]
     assert not any(topic["archived"] for topic in topics)
     shown = process("topics", COLUMNS="80").stdout
     assert max(map(len, shown.splitlines())) <= 80
@@ -140,7 +140,7 @@ def test_one_topic_is_shown_with_its_summary_and_every_word(remembered: Quick) -
     text = remembered.say(f"topic show {bread}")
     for words in ("in sentences taken from them", "2 of them compressed", *(t["content"] for t in expected)):
         assert words in text
-    assert remembered.json("topic", "show")["topic"]["topic_title"] == SUBJECTS["tomatoes"][0]
+    assert remembered.json("topic", "show")["topic"]["opener"] == SUBJECTS["tomatoes"][0]
     messages = remembered.json("topic", "show", bread, "--recent")
     assert messages[0]["role"] == "system"
     assert "in sentences taken from it" in messages[0]["content"]
@@ -175,11 +175,11 @@ def test_unknown_id_is_named_with_what_to_do(remembered: Quick) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("merge {tax} {bread}", "Merged topic 'When is the deadline"),
+        ("merge {tax} {bread}", "Merged topic 'income tax return, deadline"),
         ("tag {bread} holiday -- -x", "'holiday', '-x'"),
         ("importance {bread} 0.9", "is set to 0.9"),
-        ("feedback {bread} --useful", "One vote for topic 'How do I feed"),
-        ("feedback {tax} --not-useful", "One vote against topic 'When is"),
+        ("feedback {bread} --useful", "One vote for topic 'sourdough, bread"),
+        ("feedback {tax} --not-useful", "One vote against topic 'income tax return"),
         ("archive {bread}", "with 6 compressed turns"),
     ],
 )

@@ -424,6 +424,7 @@ REPORT = SweepReport(
     seconds=2.0,
     threads=400,
     topics=1_000,
+    merged=4,
     archived=30,
     deleted=0,
     forgotten=2,

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 BLANK_TOPIC: Final[Document] = {
     "title": "",
+    "opener": "",
+    "words": "{}",
     "access_count": 0,
     "given_importance": None,
     "embedded": 0,

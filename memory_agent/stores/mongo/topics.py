@@ -95,7 +95,7 @@ class MongoTopics(MongoConnection):
         if limit <= 0:
             return []
         order = [("user_id", 1), ("thread_id", 1), ("topic_id", 1)]
-        heavy = {"title": 0, "embedding": 0, "summary": 0}
+        heavy = {"title": 0, "opener": 0, "words": 0, "embedding": 0, "summary": 0}
         above = {} if key is None else _above(*key)
         found = await read_all(self._topics.find(above, heavy).sort(order).limit(limit))
         return list(map(STANDING.get, found))

@@ -27,7 +27,7 @@ from memory_agent.stores.fields import (
 if TYPE_CHECKING:
     from memory_agent.stores.codec import Fields, Kind
 
-VERSION: Final = 6
+VERSION: Final = 7
 KEPT_EVENTS: Final = 100_000
 """How many of the newest events are kept at least; what was erased with its turn counts."""
 _PRUNED_AT_ONCE: Final = 100

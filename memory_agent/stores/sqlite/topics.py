@@ -25,8 +25,10 @@ _INSERT_TOPIC: Final = f"INSERT INTO topics ({TOPIC.columns}) VALUES ({TOPIC.mar
 _ASSIGNED: Final = ", ".join(f"{column} = ?" for column in TOPIC.columns.split(", ")[3:])
 _DERIVED: Final = {
     "title": "''",
+    "opener": "''",
     "access_count": "0",
     "given_importance": "NULL",
+    "words": "'{}'",
     "embedding": "x''",
     "embedded": "0",
     "embedder": "''",

@@ -169,7 +169,6 @@ OUTSIDE = {
     "text/names.py": "letters of scripts, and the vocative after a name in Hangul",
     "text/scripts.py": "particles and syllables of kana: search terms of scripts without spaces",
     "text/time_words.py": "ten in Chinese characters, by which numbers above it are written",
-    "topics/matching.py": "letters of scripts",
 }
 """Files beyond the languages' folders that may have such literals, and why."""
 ENGLISH = frozenset([

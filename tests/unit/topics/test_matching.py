@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,13 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_agent.domain import Topic
 from memory_agent.topics.matching import (
     MatchSettings,
+    TurnSubject,
+    chance_cosine,
     joined_embedding,
     match_topic,
-    turn_terms,
     turn_vector,
     without_direction,
+    word_scores,
 )
 
 if TYPE_CHECKING:
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 SETTINGS = MatchSettings(similarity_threshold=0.6, continuation_bonus=0.3, short_turn_terms=4)
 LONG, SHORT = SETTINGS.short_turn_terms, SETTINGS.short_turn_terms - 1
 DIMENSION = 4
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
 ROUNDING = 1e-3
 """Of float16 at lengths about 1."""
 
@@ -42,27 +47,52 @@ def at(cosine: float, axis: int = 1) -> Vector:
 
 AHEAD = at(1.0)
 
+
+def topic(
+    embedding: NDArray[Any], words: dict[str, int] | None = None, *, turns: int = 1, archived: bool = False
+) -> Topic:
+    return Topic(
+        id="t",
+        user_id="u",
+        thread_id="h",
+        created_at=NOW,
+        last_access=NOW,
+        access_count=turns - 1,
+        embedding=embedding.astype(np.float16),
+        words={word: (count, word) for word, count in (words or {}).items()},
+        archived=archived,
+    )
+
+
+def turn(vector: Vector | None, size: int = LONG, **others: Any) -> TurnSubject:
+    return TurnSubject(vector=vector, size=size, **others)
+
+
+def match(
+    said: TurnSubject, embeddings: dict[str, Any], current: str | None, settings: MatchSettings = SETTINGS
+) -> str | None:
+    """The topic, where all that there is of them is an embedding."""
+    return match_topic(said, {name: topic(each) for name, each in embeddings.items()}, current, settings)
+
+
 components = st.floats(-1, 1, width=16)
 vectors = st.lists(components, min_size=DIMENSION, max_size=DIMENSION).map(lambda x: np.array(x, np.float32))
 units = vectors.filter(lambda x: float(np.linalg.norm(x)) > 0.1).map(lambda x: x / np.linalg.norm(x))
-embeddings = vectors.map(lambda x: x.astype(np.float16)) | st.just(np.empty(0, np.float16))
-topics = st.dictionaries(st.sampled_from("abcdef"), embeddings)
+embeddings = vectors.map(lambda x: (x / max(float(np.linalg.norm(x)), 1.0)).astype(np.float16)) | st.just(
+    np.empty(0, np.float16)
+)
+words = st.dictionaries(st.sampled_from(["oven", "bread", "tax"]), st.integers(1, 9))
+topics = st.dictionaries(
+    st.sampled_from("abcdef"),
+    st.builds(topic, embeddings, words, turns=st.integers(1, 9), archived=st.booleans()),
+)
 settings = st.builds(
     MatchSettings,
-    similarity_threshold=st.floats(-1, 1),
+    similarity_threshold=st.floats(-1, 2),
     continuation_bonus=st.floats(0, 1),
     short_turn_terms=st.integers(0, 6),
 )
 currents = st.none() | st.sampled_from("abcdefz")
-
-
-def cosine(one: NDArray[Any], other: NDArray[Any]) -> float | None:
-    """In float64; None if one of them is zero or empty."""
-    if one.shape != other.shape:
-        return None
-    a, b = one.astype(np.float64), other.astype(np.float64)
-    norms = float(np.linalg.norm(a) * np.linalg.norm(b))
-    return float(a @ b) / norms if min(np.linalg.norm(a), np.linalg.norm(b)) > 1e-5 else None
 
 
 # --- which topic ---------------------------------------------------------------------------------------------
@@ -84,16 +114,54 @@ NEAR: dict[str, tuple[int, dict[str, Vector], str | None, str | None]] = {
     "a short turn may name an earlier topic": (SHORT, {"now": at(0.0), "then": at(0.8)}, "now", "then"),
     "without a current one it joins what is near": (SHORT, {"near": at(0.7)}, None, "near"),
     "or opens one": (SHORT, {"far": at(0.5)}, None, None),
-    "an archived topic is no current one": (SHORT, {"near": at(0.7)}, "archived", "near"),
-    "so every turn gets a topic": (SHORT, {"far": at(0.5)}, "archived", None),
-    "the length of an embedding does not matter": (LONG, {"mean": at(0.9) * np.float32(0.01)}, None, "mean"),
+    "a topic that is gone is no current one": (SHORT, {"near": at(0.7)}, "gone", "near"),
+    "so every turn gets a topic": (SHORT, {"far": at(0.5)}, "gone", None),
+    "what is near to a topic of everything is near to nothing": (
+        LONG,
+        {"all": at(0.9) * np.float32(0.1)},
+        None,
+        None,
+    ),
 }
 
 
 def test_a_turn_joins_the_nearest_topic_above_the_threshold() -> None:
     """The topic of the turn before has a bonus, and short turns stay."""
-    for name, (terms, candidates, current, joins) in NEAR.items():
-        assert match_topic(AHEAD, terms, candidates, current, SETTINGS) == joins, name
+    for name, (size, candidates, current, joins) in NEAR.items():
+        assert match(turn(AHEAD, size), candidates, current) == joins, name
+
+
+def test_an_archived_topic_has_to_be_surer() -> None:
+    """By as much as the current one may be less sure; one that rests and is the current one goes on."""
+    for cosine, expected in ((0.95, "old"), (0.85, None)):
+        resting = {"old": topic(at(cosine), archived=True)}
+        assert match_topic(turn(AHEAD), resting, None, SETTINGS) == expected
+    assert match_topic(turn(AHEAD), {"old": topic(at(0.4), archived=True)}, "old", SETTINGS) == "old"
+
+
+def test_what_a_language_gives_any_two_texts_does_not_count() -> None:
+    """A model that hardly knows a language finds all of it alike."""
+    topics = {"any": topic(at(0.7))}
+    assert match_topic(turn(AHEAD, chance=0.1), topics, None, SETTINGS) == "any"
+    assert match_topic(turn(AHEAD, chance=0.6), topics, None, SETTINGS) is None
+
+
+def test_words_carry_where_vectors_say_nothing() -> None:
+    """The more of a topic's turns have them and the fewer other topics, the more they count."""
+    topics = {
+        "bread": topic(at(0.1), {"rye": 3, "oven": 2, "like": 3}, turns=3),
+        "tax": topic(at(0.1), {"refund": 2, "like": 2}, turns=3),
+    }
+    said = {"rye": "rye", "oven": "oven", "like": ""}
+    assert match_topic(turn(AHEAD, words=said), topics, None, SETTINGS) == "bread"
+    assert match_topic(turn(AHEAD, words={"like": ""}), topics, None, SETTINGS) is None
+    rare, common, everywhere = (
+        word_scores(
+            [word], [topic(AHEAD, {"rye": 10, "pan": 1, "like": 10}, turns=10), topic(AHEAD, {"like": 1})]
+        )[0]
+        for word in ("rye", "pan", "like")
+    )
+    assert rare > common > everywhere > 0
 
 
 @pytest.mark.parametrize(
@@ -101,8 +169,8 @@ def test_a_turn_joins_the_nearest_topic_above_the_threshold() -> None:
 )
 def test_a_turn_without_a_direction_stays_where_the_talk_is(vector: Vector | None) -> None:
     """However many words it has, for nothing says that it is about something else."""
-    assert match_topic(vector, 50, {"now": AHEAD}, "now", SETTINGS) == "now"
-    assert match_topic(vector, 50, {"now": AHEAD}, "archived", SETTINGS) is None
+    assert match(turn(vector, 50), {"now": AHEAD}, "now") == "now"
+    assert match(turn(vector, 50), {"now": AHEAD}, "gone") is None
 
 
 def test_topics_without_a_direction_are_never_matched() -> None:
@@ -110,68 +178,71 @@ def test_topics_without_a_direction_are_never_matched() -> None:
     anything = replace(SETTINGS, similarity_threshold=-1.0)
     for nothing in (np.zeros(DIMENSION, np.float16), np.empty(0, np.float16)):
         candidates: dict[str, Any] = {"empty": nothing, "away": -AHEAD}
-        assert match_topic(AHEAD, LONG, candidates, "empty", anything) == "away"
-        assert match_topic(AHEAD, LONG, {"empty": nothing}, "empty", anything) is None
-        assert match_topic(AHEAD, SHORT, candidates, "empty", SETTINGS) == "empty"
+        assert match(turn(AHEAD), candidates, "empty", anything) == "away"
+        assert match(turn(AHEAD), {"empty": nothing}, "empty", anything) is None
+        assert match(turn(AHEAD, SHORT), candidates, "empty") == "empty"
 
 
 def test_of_equal_topics_the_current_one_wins_and_then_the_lesser_id() -> None:
     """So that a rerun decides alike."""
     no_bonus = replace(SETTINGS, continuation_bonus=0.0)
-    assert match_topic(AHEAD, LONG, {"b": AHEAD, "a": AHEAD}, None, no_bonus) == "a"
-    assert match_topic(AHEAD, LONG, {"b": AHEAD, "a": AHEAD}, "b", no_bonus) == "b"
+    assert match(turn(AHEAD), {"b": AHEAD, "a": AHEAD}, None, no_bonus) == "a"
+    assert match(turn(AHEAD), {"b": AHEAD, "a": AHEAD}, "b", no_bonus) == "b"
 
 
-@given(units, st.integers(0, 10), topics, currents, settings, st.randoms())
-def test_what_is_joined_is_the_best_and_near_enough_in_whichever_order(
+@given(units, words, st.floats(-0.5, 0.9), st.integers(0, 10), topics, currents, settings, st.randoms())
+def test_what_is_joined_does_not_depend_on_the_order_of_topics(
     vector: Vector,
-    terms: int,
-    candidates: dict[str, Any],
+    said: dict[str, int],
+    chance: float,
+    size: int,
+    candidates: dict[str, Topic],
     current: str | None,
     chosen: MatchSettings,
     order: Any,
 ) -> None:
-    """Nothing is joined below the threshold but the current topic: with its bonus, or by a short turn.
-
-    No other topic has a clearly higher score, and none that is clearly near enough is passed over. Two stores may list
-    topics differently.
-    """
-    joined = match_topic(vector, terms, candidates, current, chosen)
+    """Two stores may list topics differently. And a higher threshold never makes a turn join where it did not before."""
+    subject = turn(vector, size, words=dict.fromkeys(said, ""), chance=chance)
+    joined = match_topic(subject, candidates, current, chosen)
     shuffled = list(candidates.items())
     order.shuffle(shuffled)
-    assert match_topic(vector, terms, dict(shuffled), current, chosen) == joined
-    cosines = {topic_id: cosine(vector, embedding) for topic_id, embedding in candidates.items()}
-    scores = {
-        topic_id: found + (chosen.continuation_bonus if topic_id == current else 0.0)
-        for topic_id, found in cosines.items()
-        if found is not None
-    }
-    best = max(scores.values(), default=-np.inf)
-    if best > chosen.similarity_threshold + ROUNDING:
-        assert joined is not None
-        assert scores[joined] >= best - ROUNDING
+    assert match_topic(subject, dict(shuffled), current, chosen) == joined
+    assert joined is None or joined in candidates
+    higher = replace(chosen, similarity_threshold=chosen.similarity_threshold + 0.1)
     if joined is None:
-        assert current not in candidates or terms >= chosen.short_turn_terms
-    else:
-        near = scores.get(joined, -np.inf) >= chosen.similarity_threshold - ROUNDING
-        assert near or (joined == current and terms < chosen.short_turn_terms)
+        assert match_topic(subject, candidates, current, higher) is None
 
 
 @given(st.none() | vectors, topics.filter(bool), settings, st.data())
 def test_a_short_turn_never_opens_a_topic_while_there_is_one(
-    vector: Vector | None, candidates: dict[str, Any], chosen: MatchSettings, data: st.DataObject
+    vector: Vector | None, candidates: dict[str, Topic], chosen: MatchSettings, data: st.DataObject
 ) -> None:
     """Whatever its vector, or without one."""
     current = data.draw(st.sampled_from(sorted(candidates)))
-    assert match_topic(vector, chosen.short_turn_terms - 1, candidates, current, chosen) in candidates
+    short = turn(vector, chosen.short_turn_terms - 1)
+    assert match_topic(short, candidates, current, chosen) in candidates
+
+
+@given(words, st.lists(st.builds(topic, embeddings, words, turns=st.integers(1, 9)), min_size=1))
+def test_word_scores_lie_between_nothing_and_everything(said: dict[str, int], among: list[Topic]) -> None:
+    """And are nothing for a topic that has none of the words."""
+    for each, score in zip(among, word_scores(said, among), strict=True):
+        assert 0 <= score < 1
+        assert (score > 0) == bool(said.keys() & each.words.keys())
+
+
+def test_the_chance_of_a_turn_is_that_of_the_nearest_language() -> None:
+    """The mean cosine with its sentences; none without any."""
+    assert chance_cosine(AHEAD, [np.stack([at(0.2), at(0.4)]), np.stack([at(0.8)])]) == pytest.approx(0.8)
+    assert chance_cosine(AHEAD, []) == 0.0
 
 
 # --- embeddings ----------------------------------------------------------------------------------------------
-def joined(vectors_in_order: Sequence[Vector], recent: int | None = 5) -> NDArray[np.float16]:
+def joined(vectors_in_order: Sequence[Vector]) -> NDArray[np.float16]:
     """A topic's embedding after these vectors."""
     embedding = None
     for count, vector in enumerate(vectors_in_order):
-        embedding = joined_embedding(embedding, count, vector, recent=recent)
+        embedding = joined_embedding(embedding, count, vector)
     assert embedding is not None
     return embedding
 
@@ -190,10 +261,9 @@ def test_up_to_the_recent_ones_an_embedding_is_the_mean() -> None:
 
 
 def test_a_long_topic_follows_the_talk() -> None:
-    """After hundreds of turns about one thing, twenty about another decide; in the plain mean they would not."""
+    """After hundreds of turns about one thing, twenty about another decide."""
     talk = [at(0.0)] * 300 + [AHEAD] * 20
     assert joined(talk)[0] > 0.95
-    assert joined(talk, recent=None)[0] < 0.1
 
 
 @pytest.mark.parametrize("nothing", [np.zeros(DIMENSION, np.float32), np.full(DIMENSION, np.inf, np.float32)])
@@ -205,10 +275,10 @@ def test_a_vector_without_a_direction_changes_nothing(nothing: Vector) -> None:
     np.testing.assert_array_equal(joined_embedding(None, 0, nothing), np.zeros(DIMENSION))
 
 
-@given(st.lists(units, min_size=1, max_size=30), st.none() | st.integers(1, 10))
-def test_an_embedding_stays_among_its_vectors(given_vectors: list[Vector], recent: int | None) -> None:
+@given(st.lists(units, min_size=1, max_size=30))
+def test_an_embedding_stays_among_its_vectors(given_vectors: list[Vector]) -> None:
     """Finite, no longer than 1, and in each component between the least and the greatest: a weighted mean."""
-    embedding = joined(given_vectors, recent)
+    embedding = joined(given_vectors)
     slack = ROUNDING * len(given_vectors)
     assert np.isfinite(embedding).all()
     assert np.linalg.norm(embedding.astype(np.float32)) <= 1 + slack
@@ -236,24 +306,3 @@ def test_without_a_direction_nothing_is_left_along_it(vector: Vector, direction:
 def test_without_no_direction_a_vector_stays_as_it_is() -> None:
     """A speaker's name that has no vector takes nothing away."""
     np.testing.assert_array_equal(without_direction(at(0.3), np.zeros(DIMENSION)), at(0.3))
-
-
-# --- content terms -------------------------------------------------------------------------------------------
-SHORT_REPLIES = """👍|...|no|ok thanks!|haha|sounds good|yes, the second one|no no no no no|그래 좋아|감사합니다|응 그걸로 해줘|ㅋㅋㅋㅋ|
-好的，第二个|はい、二番目でお願いします|ありがとうございます|ใช่ อันที่สอง|да, второй|ja, das zweite"""
-SUBJECTS = """Can you recommend a vegetarian lasagna recipe?|에베레스트 산의 높이는 얼마나 되나요?|珠穆朗玛峰有多高？|
-来月、京都に旅行するのでホテルを探しています。|ภูเขาเอเวอเรสต์สูงเท่าไหร่|Мы переезжаем в Казань следующим летом"""
-
-
-def test_short_replies_are_short_and_questions_with_a_subject_are_not() -> None:
-    """In any script, also where words aren't parted by spaces."""
-    enough = MatchSettings().short_turn_terms
-    assert [text for text in ["", *SHORT_REPLIES.split("|")] if turn_terms(text) >= enough] == []
-    assert [text for text in SUBJECTS.split("|") if turn_terms(text) < enough] == []
-
-
-@given(st.text(max_size=50), st.text(max_size=50))
-def test_more_words_are_no_fewer_terms(text: str, more: str) -> None:
-    """And saying a thing twice adds nothing."""
-    assert 0 <= turn_terms(text) <= turn_terms(f"{text}\n{more}") <= turn_terms(text) + turn_terms(more)
-    assert turn_terms(f"{text}\n{text}") == turn_terms(text)

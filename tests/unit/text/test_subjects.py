@@ -1,0 +1,59 @@
+"""What a turn is about: its words, how many there are, and the phrases that they stand in."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_agent.text.subjects import everyday_sentences, languages_of, shared_phrase, subject_of
+from memory_agent.topics.matching import MatchSettings
+
+SHORT_REPLIES = """👍|...|no|ok thanks!|haha|sounds good|yes, the second one|no no no no no|그래 좋아|감사합니다|ㅋㅋㅋㅋ|
+好的，第二个|はい、二番目でお願いします|ありがとうございます"""
+SUBJECTS = """Can you recommend a vegetarian lasagna recipe?|What is the capital of Mongolia?|에베레스트 산의 높이는 얼마나 되나요?|珠穆朗玛峰有多高？|
+来月、京都に旅行するのでホテルを探しています。|ภูเขาเอเวอเรสต์สูงเท่าไหร่|Мы переезжаем в Казань следующим летом"""
+PHRASES = {
+    "Is there a tram to the old castle in Lisbon?": {"tram", "old castle", "Lisbon"},
+    "We want to rent a bigger flat in Porto.": {"bigger flat", "Porto"},
+    "My wife would love a night in a temple on Mount Koya.": {"wife", "temple", "Mount Koya"},
+    "Run `rsync -a` and see https://example.org/manual": set(),
+    "제주도에서는 렌터카를 빌려요.": {"제주도", "렌터카"},
+    "회사에서 영어 발표를 해야 해요.": {"회사", "영어 발표"},
+}
+
+
+def test_short_replies_are_short_and_questions_with_a_subject_are_not() -> None:
+    """In any script, also where words aren't parted by spaces."""
+    enough = MatchSettings().short_turn_terms
+    assert [text for text in ["", *SHORT_REPLIES.split("|")] if subject_of(text).size >= enough] == []
+    assert [text for text in SUBJECTS.split("|") if subject_of(text).size < enough] == []
+
+
+def test_noun_phrases_are_found() -> None:
+    """Where what stands before or after them says that they are nouns; none in code and links."""
+    found = {text: set(subject_of(text).words.values()) - {""} for text in PHRASES}
+    assert found == PHRASES
+
+
+def test_forms_of_a_word_meet() -> None:
+    """Endings of English and particles of Korean make no difference."""
+    assert subject_of("raspberries").words.keys() == subject_of("Raspberry!").words.keys()
+    assert "강아" in subject_of("강아지가").words.keys() & subject_of("강아지한테").words.keys()
+
+
+def test_the_languages_of_a_text_are_those_of_its_letters() -> None:
+    """Each with sentences of its own."""
+    assert languages_of("Hello") == ("english",)
+    assert "korean" in languages_of("Hello 안녕")
+    assert languages_of("123") == ()
+    for sentences in everyday_sentences().values():
+        assert len(set(sentences)) == 6
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_any_text_has_a_subject_however_small(text: str, other: str) -> None:
+    """Never an error, never more words with a phrase than words; what phrases share is a part of the first."""
+    subject = subject_of(text)
+    assert subject.size >= 0
+    assert "" not in subject.words
+    assert set(shared_phrase(text, other).split()) <= set(text.split())

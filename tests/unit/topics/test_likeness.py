@@ -1,0 +1,69 @@
+"""Which topics are alike, and which are surely one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from memory_agent.domain import Topic
+from memory_agent.topics.likeness import grown_together, surely_one
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+def topic(name: str, *vector: float, words: str = "", **others: Any) -> Topic:
+    return Topic(
+        id=name,
+        user_id="u",
+        thread_id="h",
+        created_at=NOW + timedelta(hours=ord(name)),
+        last_access=NOW,
+        embedding=np.array(vector, np.float16),
+        embedded=1,
+        embedder="e",
+        words={word: (1, word) for word in words.split()},
+        **others,
+    )
+
+
+def test_topics_are_one_if_meaning_and_words_say_so() -> None:
+    """Never by one of the two alone, nor against a split; the later goes into the earlier, each at most once."""
+    far = topic("z", 0, 1, words="tax refund form")
+    bread, again = topic("a", 1, 0, words="rye bread oven"), topic("b", 1, 0.1, words="rye bread pot")
+
+    def pairs(*topics: Topic) -> list[tuple[str, str]]:
+        return [(late.id, early.id) for late, early in surely_one([*topics, far])]
+
+    assert pairs(bread, again) == pairs(again, bread) == [("b", "a")]
+    assert pairs(bread, topic("b", 1, 0.1, words="tram castle")) == []
+    assert pairs(bread, topic("b", 0.1, 1, words="rye bread oven")) == []
+    assert pairs(bread, topic("b", 1, 0.1, words="rye bread pot", parted=("a",))) == []
+    assert pairs(bread, topic("c", 1, 0.1, words="rye bread", absorbed=("b",)), again) != []
+    assert (
+        pairs(
+            topic("a", 1, 0, words="rye bread", parted=("b",)),
+            topic("c", 1, 0, words="rye bread", absorbed=("b",)),
+        )
+        == []
+    )
+    assert pairs(bread, again, topic("c", 1, 0, words="rye bread oven")) == [("c", "a")]
+    assert surely_one([]) == []
+
+
+def test_pairs_that_have_grown_together_are_named_nearest_first() -> None:
+    """Of one model's vectors only, for another's cosines say nothing."""
+    one, near, nearer = topic("a", 1, 0), topic("b", 0.8, 0.6), topic("c", 1, 0.1)
+    found = grown_together([one, near, nearer], least=0.7)
+    assert [(x.id, y.id) for x, y, _ in found] == [("a", "c"), ("b", "c"), ("a", "b")]
+    other = Topic(
+        id="d",
+        user_id="u",
+        thread_id="h",
+        created_at=NOW,
+        last_access=NOW,
+        embedding=one.embedding,
+        embedded=1,
+    )
+    assert grown_together([one, other], least=-1) == []
