@@ -33,8 +33,7 @@ from benchmarks.recall_sets import read_date, read_with_gold
 from memory_agent.search.confidence import Grounds, grounds, unrelated
 from memory_agent.search.fusion import DEFAULT_WEIGHTS, best_first, fuse, normalised
 from memory_agent.search.query_analysis import Questioner
-from memory_agent.search.user_index import ResidentIndex, RowFilter
-from memory_agent.search.vectors import behind_repeats
+from memory_agent.search.user_index import ResidentIndex, RowFilter, behind_repeats
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

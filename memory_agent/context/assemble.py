@@ -64,6 +64,9 @@ _LEAST_REPLY_TOKENS: Final = 60
 _PASSAGE_SHARE: Final = 1 / 8
 """Of the budget, for one recollection: of a longer turn the passage is shown that has most of the question's words."""
 _LEAST_PASSAGE_TOKENS: Final = 120
+_UNASKED_SHARE: Final = 1 / 3
+"""Of the facts' share, for those that the question says nothing of."""
+_ALWAYS_MATTERS: Final = frozenset({"allergies", "name"})
 _EQUAL_RANKS: Final = 20
 """Ranks that are worth about the same: what is found tenth is evidence half as often as what is found first."""
 _EQUAL_TOKENS: Final = 40
@@ -123,7 +126,7 @@ def pack_context(
     """The context that fits in `budget` tokens of rendered text."""
     packing = Packing(ORDER, budget=budget, counter=counter)
     asked = frozenset(count_terms(material.question, material.language))
-    items = _items(packing, material, asked)
+    items = _items(packing, material)
 
     def limit(share: float | None) -> int:
         return int(budget * (share or 0.0))
@@ -141,9 +144,10 @@ def pack_context(
         waiting = _take_window(packing, items["short_term"], material.window, budget, room)
     for item in (*items["summary"], *items["preserved"]) if whole else ():
         packing.leave(item, "the whole conversation is shown")
-    left: list[Item] = []
+    wanted, left = by_question(items["facts"], asked, material.language)
+    left = packing.take_all(left, limit=limit(shares.facts * _UNASKED_SHARE))
+    left = packing.take_all(wanted, limit=limit(shares.facts)) + left
     for tier, share, most in (
-        ("facts", shares.facts, budget),
         ("topic", shares.topic, budget),
         ("summary", shares.summary and (shares.summary if material.summarized else 0.0), budget),
         ("preserved", shares.preserved, PRESERVED_TOKENS),
@@ -242,7 +246,7 @@ def _left_out(packing: Packing, items: Sequence[Item], preset: str) -> list[Item
     return []
 
 
-def _items(packing: Packing, material: Material, asked: Collection[str]) -> dict[str, list[Item]]:
+def _items(packing: Packing, material: Material) -> dict[str, list[Item]]:
     """Every item of the material, in the order in which it is wanted."""
     return {
         "persona": plain_items(packing, "persona", material.persona, "who the assistant is"),
@@ -256,9 +260,7 @@ def _items(packing: Packing, material: Material, asked: Collection[str]) -> dict
             recent={turn.id for turn in material.window},
             replaced={found.turn.id for found in material.recollections if found.replaced_by},
         ),
-        "facts": by_question(
-            fact_items(packing, material.facts, material.people, material.window), asked, material.language
-        ),
+        "facts": fact_items(packing, material.facts, material.people, material.window),
         "entities": _entity_items(packing, material),
         "topic": _topic_items(packing, material.topic),
         "short_term": turn_items(packing, material.window, "in the window"),
@@ -266,9 +268,17 @@ def _items(packing: Packing, material: Material, asked: Collection[str]) -> dict
     }
 
 
-def by_question(items: Sequence[Item], asked: Collection[str], language: str) -> list[Item]:
-    """Facts in the order in which they are wanted: those that share words with the question first."""
-    return sorted(items, key=lambda item: -len(set(asked) & count_terms(item.line.body, language).keys()))
+def by_question(
+    items: Sequence[Item], asked: Collection[str], language: str
+) -> tuple[list[Item], list[Item]]:
+    """Facts that share words with the question, those with most of them first; and the others, of these first what matters
+    in any conversation."""
+    shared = {item.name: len(set(asked) & count_terms(item.line.body, language).keys()) for item in items}
+    wanted = sorted((item for item in items if shared[item.name]), key=lambda item: -shared[item.name])
+    others = [item for item in items if not shared[item.name]]
+    return wanted, sorted(
+        others, key=lambda item: not _ALWAYS_MATTERS.isdisjoint(item.name.split(".")), reverse=True
+    )
 
 
 def _recalled_items(packing: Packing, material: Material) -> list[Item]:

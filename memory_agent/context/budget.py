@@ -63,7 +63,7 @@ PRESETS: Final[dict[Preset, Shares]] = {
     # Chosen on four kinds of conversations (`benchmarks/context.py`): what is recalled for the question holds nearly all
     # evidence, so it gets most of the room; the newest turns, the facts and a summary what it takes to be of use.
     "balanced": Shares(
-        facts=0.06, summary=0.06, preserved=0.0, entities=0.0, topic=0.02, short_term=0.12, state=0.03
+        facts=0.06, summary=0.06, preserved=0.0, entities=0.0, topic=0.0, short_term=0.12, state=0.0
     ),
     # Earlier code word for word, and a longer stretch of what is being worked on.
     "code": Shares(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import KeyMoment, SummaryItem, Tier, Turn
 
-_LINE_CHARS: Final = 200
+_LINE_CHARS: Final = 100
 """Of a list of facts in one line; a longer one is taken value by value, for it may not fit as a whole."""
 
 

@@ -164,7 +164,7 @@ def best_token_counter(encoding_name: str = DEFAULT_ENCODING) -> TokenCounter:
 @cache
 def _loaded(encoding_name: str) -> Any:
     """The encoding, once a process: 0.1 s and 67 MB."""
-    from rs_bpe.bpe import openai
+    from rs_bpe.bpe import openai  # type: ignore[import-not-found]  # compiled, without stubs
 
     return getattr(openai, encoding_name)()
 

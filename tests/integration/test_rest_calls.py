@@ -96,12 +96,12 @@ async def test_what_was_said_is_found_and_put_into_a_prompt(rest: Rest) -> None:
     for asked in (everywhere, {**everywhere, "thread_id": "new"}):
         assert {one["turn"]["thread_id"] for one in await search(rest, asked)} == {"chat", "other"}
     topic = (await rest.get("topics/current"))["topic_id"]
-    for asked, name, value in (
+    for narrower, name, value in (
         ({"metadata": {"channel": "app"}}, "thread_id", "other"),
         ({"role": "assistant"}, "role", "assistant"),
         ({"thread_id": "chat", "scope": "thread"}, "thread_id", "chat"),
     ):
-        assert {one["turn"][name] for one in await search(rest, {**everywhere, **asked})} == {value}
+        assert {one["turn"][name] for one in await search(rest, {**everywhere, **narrower})} == {value}
     of_topic = await search(rest, {**here, "query": "Lisbon", "topic_id": topic})
     assert {one["turn"]["topic_id"] for one in of_topic} == {topic}
     assert await search(rest, {**everywhere, "until": "2020-01-01T00:00:00Z"}) == []
