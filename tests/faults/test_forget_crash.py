@@ -59,7 +59,7 @@ async def check_forgotten(service: MemoryService, memory: MemoryAgent) -> None:
     """Nothing of the thread is in any tier or index; its user's other turns are the only ones there."""
     store = service.core.store
     assert await store.list_turns(memory.scope) == []
-    assert await memory.fetch_facts() == {}
+    assert await memory.fetch_facts(scope="thread") == {}
     assert await store.fact_changes(memory.scope) == []
     assert (await store.load_facts(memory.scope)).facts == {}
     for question in ("What is my name? Zebulon?", "Where are the parcels?"):

@@ -155,26 +155,3 @@ async def test_min_similarity_holds_for_every_result_once_it_is_set(
     async with MemoryService(MemoryConfig(**settings)) as service:
         found = await service.agent("ada", "chat").fetch_long_term("the cello", top_k=40)
         assert "The cello is at the repair shop." not in [one.text for one in found]
-
-
-async def test_top_k_memories_bounds_the_recollections_of_a_prompt_where_it_is_set(
-    embedded_settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By an argument or a variable; by default there are as many as there is room for."""
-
-    async def recalled(most: int | None) -> int:
-        given = {} if most is None else {"top_k_memories": most}
-        async with MemoryService(MemoryConfig(**embedded_settings, **given, short_term_window=2)) as service:
-            memory = service.agent("ada", "chat")
-            if not (await memory.status()).turns:
-                await memory.add_turns([TurnInput(role="user", content=text) for text in OTHERS])
-                await memory.settle()
-            context = await memory.fetch_memory("Which sports do I like?")
-            kept = [entry for entry in context.ledger if entry.tier == "long_term" and entry.kept]
-            assert [entry.confidence is not None for entry in kept] == [True] * len(context.long_term)
-            return len(context.long_term)
-
-    assert await recalled(None) > 15
-    assert await recalled(3) == 3
-    monkeypatch.setenv("MEMORY_AGENT_TOP_K_MEMORIES", "4")
-    assert await recalled(None) == 4

@@ -176,7 +176,8 @@ def test_facts_of_several_speakers_are_told_by_name(remembered: CommandLine, tmp
     said = {"Ann": "I work as a nurse.", "Bo": "I work as a pilot."}
     turns = [user(text, speaker=name, thread="kitchen") for name, text in said.items()]
     cli("ingest", cli.file(*turns))
-    here = ("--thread", "kitchen")
+    there = ("--thread", "kitchen")
+    here = (*there, "--scope", "thread")
     assert cli.json("facts", "show", *here) == {"Ann": {"occupation": "nurse"}, "Bo": {"occupation": "pilot"}}
     assert cli.json("facts", "show", "occupation", *here) == {"Ann": "nurse", "Bo": "pilot"}
     assert cli.json("facts", "show", "occupation", "--about", "bo", *here) == "pilot"
@@ -184,8 +185,8 @@ def test_facts_of_several_speakers_are_told_by_name(remembered: CommandLine, tmp
     shown = cli("facts", "show", *here).stdout
     assert shown.index("Ann") < shown.index("nurse") < shown.index("Bo") < shown.index("pilot")
     assert "Bo, occupation: pilot" in cli("facts", "history", *here).stdout
-    assert "about is None" in cli("facts", "set", "occupation", "cook", *here, code=1).stderr
-    edited = cli.json("facts", "set", "occupation", "captain", "--about", "Bo", *here)
+    assert "about is None" in cli("facts", "set", "occupation", "cook", *there, code=1).stderr
+    edited = cli.json("facts", "set", "occupation", "captain", "--about", "Bo", *there)
     assert (edited["before"], edited["after"], edited["record"]["subject"]) == ("pilot", "captain", "Bo")
     cli.follow(f"Undo: {edited['undo']}")
     assert cli.json("facts", "show", "occupation", *here) == {"Ann": "nurse", "Bo": "pilot"}

@@ -314,7 +314,7 @@ async def test_each_edit_can_be_repeated(tmp_path: Path) -> None:
             *(memory.set_fact("occupation", value, idempotency_key="k") for value in said * 3)
         )
         assert len({record.id for record in records}) == len(await memory.fact_history(scope="thread")) == 1
-        assert await memory.fetch_facts() == {"occupation": records[0].value}
+        assert await memory.fetch_facts(scope="thread") == {"occupation": records[0].value}
         await memory.retract_fact("occupation", idempotency_key="k2")
         await memory.clear()
         for repeat in (
@@ -323,6 +323,6 @@ async def test_each_edit_can_be_repeated(tmp_path: Path) -> None:
         ):
             with pytest.raises(TurnForgotten, match="was forgotten since"):
                 await repeat
-        assert await memory.fetch_facts() == {}
+        assert await memory.fetch_facts(scope="thread") == {}
         await memory.set_fact("occupation", "baker", idempotency_key="k3")
-        assert await memory.fetch_facts() == {"occupation": "baker"}
+        assert await memory.fetch_facts(scope="thread") == {"occupation": "baker"}

@@ -260,7 +260,7 @@ async def test_what_is_recalled_can_be_bounded_and_is_as_it_was_said(served: Ser
         for city, about in (("Ghent", "Bo"), ("Delft", "Ann")):
             await ask(client, "correct_fact", path="city", value=city, about=about, thread_id="two")
         two = {"facts": {"Bo": {"city": "Ghent"}, "Ann": {"city": "Delft"}}}
-        assert await ask(client, "facts", thread_id="two") == two
+        assert await ask(client, "facts", thread_id="two", scope="thread") == two
         assert await ask(client, "facts", about="bo", thread_id="two") == {"facts": {"city": "Ghent"}}
         assert (await ask(client, "forget", turn_ids='["a", "b"]'))["asked"] == 2
         # A long turn is cut, and none of its lines looks like a turn.

@@ -35,7 +35,7 @@ async def test_a_known_users_new_thread_is_not_blank(service: MemoryService) -> 
     assert context.facts == await new.fetch_facts() != {}
     assert [found.turn.thread_id for found in context.long_term] == ["monday"] * 2
     assert context.part("long_term").splitlines() == [
-        "[2026-05-04 UTC, another conversation]",
+        "[4 May 2026, another conversation]",
         f"user: {ALLERGY}",
         f"user: {HOME}",
     ]

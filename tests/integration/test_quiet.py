@@ -48,7 +48,7 @@ asyncio.run(main())
 
 ALSO_LOADED = """
 import time
-import memory_agent, chromadb, fastapi, huggingface_hub, mcp, onnxruntime, openai, rs_bpe.bpe.openai, spacy, tokenizers
+import memory_agent, chromadb, fastapi, huggingface_hub, mcp, onnxruntime, openai, rs_bpe, spacy, tokenizers
 time.sleep({seconds})
 """
 

@@ -152,7 +152,8 @@ async def test_a_key_of_one_user_works_for_that_user(rest: Rest) -> None:
         for part in ("", "/context", "/history", "/summary"):
             answer = await send(rest, headers, method="GET", url=f"/api/sessions/{session}{part}")
             assert answer.status_code == status, (user, part)
-            assert ("Rufus" in answer.text) == (user == "ann" and part != "")
+            # a conversation that short has no summary
+            assert ("Rufus" in answer.text) == (user == "ann" and part in {"/context", "/history"})
 
 
 # --- how much ------------------------------------------------------------------------------------------------
