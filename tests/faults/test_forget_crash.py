@@ -63,8 +63,10 @@ async def check_forgotten(service: MemoryService, memory: MemoryAgent) -> None:
     assert await store.fact_changes(memory.scope) == []
     assert (await store.load_facts(memory.scope)).facts == {}
     for question in ("What is my name? Zebulon?", "Where are the parcels?"):
-        assert await memory.fetch_long_term(question, top_k=50) == []
-        assert (await memory.fetch_memory(question)).long_term == ()
+        assert await memory.fetch_long_term(question, top_k=50, scope="thread") == []
+        assert (await memory.fetch_memory(question, scope="thread")).long_term == ()
+        found = await memory.fetch_long_term(question, top_k=50)
+        assert {recollection.turn.thread_id for recollection in found} <= {thread for _, thread in KEPT}
     rows = await store.search_rows(FORGOTTEN_USER)
     of_thread = [row for row in rows if row.thread_id == memory.scope.thread_id]
     assert len(of_thread) == TURNS
