@@ -20,6 +20,7 @@ from memory_agent.errors import BackendError, InvalidInput, NotFound, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+    from datetime import datetime
 
     from memory_agent.domain import Scope
     from memory_agent.ports import Clock, DocumentStore, VectorIndex
@@ -142,6 +143,7 @@ class Forgetter:
         await self._drop_replies(erasure.scope)
         await self.renew_topics(erasure.scope.user)
         await self.renew_facts(erasure.scope.user)  # the sweep has reset all of them
+        await self._owe_compress(erasure, now)
         vectors = await self._erase_vectors(erasure)
         if vectors is None or swept != ErasedCounts():
             due_at = now + (_RETRY if vectors is None else self.last_pass_after)
@@ -151,6 +153,16 @@ class Forgetter:
             await self.store.erase_user_remains(erasure.scope.user_id, before_id=erasure.before_id)
         self.drop_caches(erasure.scope.user_id)
         await self.store.end_erasure(erasure)
+
+    async def _owe_compress(self, erasure: Erasure, now: datetime) -> None:
+        """Have it looked at again whether a compression is due in the thread of forgotten turns.
+
+        A worker that looked while the dropped compressions were there may have struck the stage off since they went.
+        """
+        thread = erasure.scope if erasure.turn_ids is not None and erasure.scope.thread_id is not None else None
+        newest = [] if thread is None else await self.store.list_turns(thread, limit=1, newest=True)
+        for turn in newest:
+            await self.store.owe(turn.scope, "compress", now=now, turn_ids=[turn.id])
 
     async def _erase_from_store(self, erasure: Erasure) -> ErasedCounts:
         """Erase batch by batch until nothing is left."""

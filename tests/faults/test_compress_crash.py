@@ -263,6 +263,21 @@ async def test_killed_while_forgetting_a_compressed_turn(nursery: Nursery, datab
     await kill(nursery, database, job, check, least=8)
 
 
+async def test_a_worker_that_looked_before_a_compression_was_dropped(database: Database) -> None:
+    """It strikes the stage off as not needed, though what it saw is gone: the forget call's last pass owes it again."""
+    turns = await fill(database, compressed=True)
+    clock = AheadClock()
+    async with opened({**database.settings, "run_worker": False}, clock=clock) as service:
+        memory = service.agent("ann", "chat")
+        await memory.forget([turns[SECRET_AT - 1].id])
+        assert tuple(made.through for made in await memory.compressions()) == THROUGH[:1]
+        await service.core.store.strike_off(memory.scope, [turns[-1].id], "compress")
+    async with opened(database.settings, clock=clock) as service:
+        await end_erasures(service, clock)
+        await service.settle(60)
+        await check_compressions(service.agent("ann", "chat"))
+
+
 async def test_killed_while_clearing(nursery: Nursery, database: Database) -> None:
     """Killed at any write of a clear(), no compression and no session of the thread is left, and no word of any turn."""
     await fill(database, compressed=True)
