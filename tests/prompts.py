@@ -56,16 +56,21 @@ def read_turns(items: list[str]) -> list[Read]:
     """Turns, each of the day above it."""
     turns: list[Read] = []
     day: date | None = None
+    above: dict[str, str | None] = {}
     for item in items:
         if found := _DAY.match(item):
             assert found["year"] or day, f"a day without a year: {item}"
             year = int(found["year"]) if found["year"] else day.year  # type: ignore[union-attr]  # asserted
             day = date(year, MONTHS.index(found["month"]) + 1, int(found["day"]))
+            above = {}
             continue
-        head = _RECALLED.match(item)
-        assert head, item
+        text = item.removeprefix("- ")
+        if text is item:
+            head = _RECALLED.match(item)
+            assert head, item
+            above = {**head.groupdict(), "role": head["role"] or "user"}
+            text = item[head.end() :]
         assert day, f"no day above: {item}"
-        turns.append(
-            Read(when=day, **{**head.groupdict(), "role": head["role"] or "user"}, text=item[head.end() :])
-        )
+        assert above, f"nobody above: {item}"
+        turns.append(Read(when=day, **above, text=text))
     return turns

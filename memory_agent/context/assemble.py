@@ -24,6 +24,7 @@ from memory_agent.context.ledger import Item, Packing
 from memory_agent.context.passages import best_passage
 from memory_agent.context.render import as_data, heading_of, one_line, recalled_line
 from memory_agent.domain import ContextLine, MemoryContext
+from memory_agent.text.subjects import content_words
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
@@ -61,9 +62,9 @@ _NEWEST_REPLY_SHARE: Final = 1 / 2
 """The same for the newest reply."""
 _LEAST_REPLY_TOKENS: Final = 60
 """Of the newest reply, whatever room the question leaves."""
-_PASSAGE_SHARE: Final = 1 / 8
+_PASSAGE_SHARE: Final = 1 / 25
 """Of the budget, for one recollection: of a longer turn the passage is shown that has most of the question's words."""
-_LEAST_PASSAGE_TOKENS: Final = 120
+_LEAST_PASSAGE_TOKENS: Final = 60
 _UNASKED_SHARE: Final = 1 / 3
 """Of the facts' share, for those that the question says nothing of."""
 _ALWAYS_MATTERS: Final = frozenset({"allergies", "name"})
@@ -156,12 +157,33 @@ def pack_context(
     ):
         if not (whole and tier in {"summary", "preserved"}):
             left += _take_share(packing, items[tier], share, min(limit(share), most), preset)
+    recalled = _telling(packing, items["long_term"], material)
     # Crumbs between recollections go to nothing else: single lines of a tier, others for each question.
-    if _take_recollections(packing, items["long_term"], asked, material.language, limit(_PASSAGE_SHARE)):
+    if _take_recollections(packing, recalled, asked, material.language, limit(_PASSAGE_SHARE)):
         packing.take_unbroken(waiting)
         for item in left:
             packing.take(item, limit=PRESERVED_TOKENS if item.tier == "preserved" else None)
     return _context(packing.packed(), material, preset=preset, budget=budget)
+
+
+def _telling(packing: Packing, items: Sequence[Item], material: Material) -> list[Item]:
+    """Recollections but for small talk: words of greeting, thanks and reaction, and names of who talks.
+
+    A short answer tells as much as what it answers.
+    """
+    turns = [found.turn for found in material.recollections]
+    speakers = {turn.speaker or "" for turn in (*material.window, *turns)}
+    names = content_words(" ".join(sorted(speakers)))
+    telling = {
+        turn.id
+        for turn in turns
+        for said in (turn, material.answered.get(turn.id))
+        if said is not None and not content_words(said.content) <= names
+    }
+    for item in items:
+        if item.name not in telling:
+            packing.leave(item, "small talk")
+    return [item for item in items if item.name in telling]
 
 
 def by_worth(items: Sequence[Item], most: int) -> list[Item]:

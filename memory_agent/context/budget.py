@@ -63,7 +63,7 @@ PRESETS: Final[dict[Preset, Shares]] = {
     # Chosen on four kinds of conversations (`benchmarks/context.py`): what is recalled for the question holds nearly all
     # evidence, so it gets most of the room; the newest turns, the facts and a summary what it takes to be of use.
     "balanced": Shares(
-        facts=0.06, summary=0.06, preserved=0.0, entities=0.0, topic=0.0, short_term=0.12, state=0.0
+        facts=0.06, summary=0.06, preserved=0.0, entities=0.0, topic=0.0, short_term=0.08, state=0.0
     ),
     # Earlier code word for word, and a longer stretch of what is being worked on.
     "code": Shares(
@@ -74,7 +74,7 @@ PRESETS: Final[dict[Preset, Shares]] = {
         facts=0.15, summary=0.10, preserved=0.06, entities=0.0, topic=0.03, short_term=0.35, state=0.05
     ),
     # Facts, the last turns, and what is recalled.
-    "minimal": Shares(facts=0.10, short_term=0.12, state=0.03),
+    "minimal": Shares(facts=0.10, short_term=0.08, state=0.03),
     # For questions about the past, asked beside the conversation or with it in the caller's own messages: what is
     # recalled, and a few facts.
     "recall": Shares(facts=0.05),

@@ -7,12 +7,13 @@ so the sum is the size of the text.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.context.budget import largest, usable
-from memory_agent.context.render import Heading, fact_leaves
+from memory_agent.context.render import Heading, fact_leaves, line_below
 from memory_agent.domain import (
     TAG_OF,
     ContextBlock,
@@ -109,6 +110,7 @@ class Packing:
         self._shown: dict[int, Tier] = {}
         self._excerpts: dict[int, Tier] = {}
         self._headings: set[tuple[Tier, Heading]] = set()
+        self._placed: dict[Tier, list[Item]] = {}
         self._left: dict[tuple[Tier, str], tuple[Item, str]] = {}
         whole = prompt_text([ContextBlock(tier="facts", lines=(ContextLine(body=""),))])
         self._envelope = counter.count(whole) - counter.count(
@@ -187,6 +189,8 @@ class Packing:
             return False
         self._lines, self._messages = lines, messages
         self._taken.append(item)
+        before, behind = self._neighbours(item)
+        self._placed[item.tier] = [*before, item, *behind]
         if item.under:
             self._headings.add((item.tier, item.under))
         self._of_tier[item.tier] = self.used_by(item.tier) + item.tokens
@@ -199,7 +203,7 @@ class Packing:
 
     def _added_by(self, item: Item) -> tuple[int, int]:
         """What the item adds to the text and to the messages: itself, its heading, its tier's delimiters, the envelope."""
-        lines = item.tokens + self._heading(item)
+        lines = self._between(item, *self._neighbours(item)) + self._heading(item)
         if item.tier not in self._of_tier:
             lines += self._delimiters(item.tier)
         if item.tier == "short_term":  # messages of their own
@@ -208,6 +212,23 @@ class Packing:
         first = all(tier == "short_term" for tier in self._of_tier)
         messages = lines + (self._envelope + MESSAGE_OVERHEAD) * first
         return lines + self._envelope * (not self._taken), messages
+
+    def _neighbours(self, item: Item) -> tuple[list[Item], list[Item]]:
+        """The items of its tier that are read before it, and behind it."""
+        placed = self._placed.get(item.tier, [])
+        at = bisect_left(placed, item.place, key=lambda other: other.place)
+        return placed[:at], placed[at:]
+
+    def _between(self, item: Item, before: Sequence[Item], behind: Sequence[Item]) -> int:
+        """Tokens that the item adds between these: a line below it may need its own head for it, or do without."""
+        above = before[-1] if before else None
+        added = self._below(above, item)
+        return added if not behind else added + self._below(item, behind[0]) - self._below(above, behind[0])
+
+    def _below(self, above: Item | None, item: Item) -> int:
+        """Tokens of the item's line below that one."""
+        line = _line_below(above, item)
+        return item.tokens if line is item.line else self._size(line)
 
     def _heading(self, item: Item) -> int:
         """Tokens of the heading that the item brings along."""
@@ -221,8 +242,12 @@ class Packing:
         del self._excerpts[seq]
         for excerpt in [taken for taken in self._taken if taken.part and taken.seq == seq]:
             self._taken.remove(excerpt)
-            self._lines -= excerpt.tokens
-            self._messages -= excerpt.tokens
+            placed = self._placed[excerpt.tier]
+            at = placed.index(excerpt)
+            added = self._between(excerpt, placed[:at], placed[at + 1 :])
+            self._placed[excerpt.tier] = [*placed[:at], *placed[at + 1 :]]
+            self._lines -= added
+            self._messages -= added
             self._of_tier[excerpt.tier] -= excerpt.tokens
             self.leave(excerpt, _shown_among(shown_in))
 
@@ -306,12 +331,18 @@ class Packing:
 def _lines(items: Iterable[Item]) -> Iterator[ContextLine]:
     """The items' lines, a heading before each run of those that stand under it, with the year where that is another."""
     last: Heading | None = None
+    above: Item | None = None
     for item in items:
         if item.under is not None and item.under != last:
             with_year = last is None or last.day.year != item.under.day.year
             yield ContextLine(body=item.under.shown(with_year=with_year))
             last = item.under
-        yield item.line
+        yield _line_below(above, item)
+        above = item
+
+
+def _line_below(above: Item | None, item: Item) -> ContextLine:
+    return line_below(above.line if above is not None and above.under == item.under else None, item.line)
 
 
 def _shown_among(tier: Tier) -> str:

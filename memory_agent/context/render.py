@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import regex
@@ -22,6 +23,8 @@ _QUOTED_CHARS: Final = 80
 # What ends a name in the head of a turn or before a recollection.
 _ENDS_A_NAME: Final = lazily(regex.compile, r"[\[\]［］【】〔〕“”：]|:(?=\s|\Z)")
 _IN_A_NAME: Final = dict(zip("[]［］【】〔〕“”：:", '()()()()"";;', strict=True))
+_SAME_HEAD: Final = "- "
+_DASHES: Final = "-‐‑‒–—― "
 # A user may call himself "assistant".
 _LIKE_A_ROLE: Final = lazily(regex.compile, rf"\W*(?:{'|'.join(ROLES)})\b")
 _SINGLE_QUOTES: Final = str.maketrans("“”", "‘’")
@@ -40,9 +43,9 @@ def one_line(text: str) -> str:
 def name_of(speaker: str | None) -> str:
     """A speaker's name as data that cannot pass for a line's head or begin a line; empty for none.
 
-    In one line, with round brackets and straight quotation marks, and ";" for a colon that would end it.
+    In one line, with round brackets and straight quotation marks, ";" for a colon that would end it, and no dash before it.
     """
-    line = one_line(speaker or "")
+    line = one_line(speaker or "").lstrip(_DASHES)
     return _ENDS_A_NAME.sub(lambda found: _IN_A_NAME[found[0]], line) if look_of(line).strip() else ""
 
 
@@ -103,6 +106,12 @@ def recalled_line(turn: Turn, answers: Turn | None = None, replaced: Turn | None
         role=turn.role,
         speaker=name or None,
     )
+
+
+def line_below(above: ContextLine | None, line: ContextLine) -> ContextLine:
+    """The line as it stands below another under the same heading: a dash in place of the head that they share."""
+    shared = above is not None and line.head and line.head == above.head
+    return replace(line, head=_SAME_HEAD) if shared else line
 
 
 def _end_of(text: str) -> str:

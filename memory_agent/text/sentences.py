@@ -23,7 +23,8 @@ MAX_SENTENCE_CHARS: Final = 300
 _BLOCK: Final = lazily(re.compile, r"(?:```|~~~).{0,6000}?(?:```|~~~|\Z)", re.DOTALL)
 # A heading, an item of a list, a row of a table, a quoted line, a label.
 _LAID_OUT: Final = lazily(
-    re.compile, r"^\s*(?:#{1,6}(?:\s|$)|[-*•⁃–+]\s|[|>]|\(?\w{1,3}[.)]\s|\*\*|\[[^\]]*\]$|-+>)|^[^\w\s]*$"
+    re.compile,
+    r"^\s*(?:#{1,6}(?:\s|$)|[-*•⁃–+]\s|[|>]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{2,4})[.)]\s|\*\*|\[[^\]]*\]$|-+>)|^[^\w\s]*$",
 )
 _LEADS_IN: Final = (":", "：", ":**", ": ")
 _LETTER: Final = plain_any_of("words", "letter_begins", re.IGNORECASE)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final
 
 import regex
@@ -35,6 +35,7 @@ _TOKEN: Final = lazily(
     rf" | (?P<unspaced>[{scripts.UNSPACED}\p{{M}}]+) | (?<!\p{{N}})[\p{{L}}\p{{M}}][\p{{L}}\p{{M}}\p{{N}}]*(?:['’][\p{{L}}\p{{M}}]+)*",
     regex.VERBOSE,
 )
+_NUMBER: Final = lazily(regex.compile, r"\p{N}+")
 _AFTER_NOUNS: Final = any_of("words", "after_nouns", within=r"(?P<noun>[가-힣]{2,}?)(?:%s)")
 _BETWEEN_WORDS: Final = lazily(re.compile, r"[ -]")
 
@@ -85,6 +86,22 @@ def subject_of(text: str) -> Subject:
                 found.size += 1
     found.size += han // _HAN_CHARS + unspaced // _UNSPACED_CHARS
     return found
+
+
+@lru_cache(maxsize=2_048)
+def content_words(text: str) -> frozenset[str]:
+    """Keys of all words of a text that say something by themselves: no function words and no fillers, but numbers.
+
+    >>> sorted(content_words("Hi Jo! How are you doing today?")), sorted(content_words("Yes, 2 dogs"))
+    (['jo'], ['2', 'dog'])
+    """
+    found: set[str] = set(_NUMBER.findall(text))
+    for match in _TOKEN.finditer(text.lower().replace("’", "'")):
+        if match["han"] or match["unspaced"]:
+            found |= count_terms(match.group()).keys()
+        elif not match["kana"] and not _says_nothing(match):
+            found.add(_key(match.group(), hangul=bool(match["hangul"])))
+    return frozenset(found)
 
 
 def shared_phrase(one: str, other: str) -> str:

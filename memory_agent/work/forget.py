@@ -159,7 +159,9 @@ class Forgetter:
 
         A worker that looked while the dropped compressions were there may have struck the stage off since they went.
         """
-        thread = erasure.scope if erasure.turn_ids is not None and erasure.scope.thread_id is not None else None
+        thread = (
+            erasure.scope if erasure.turn_ids is not None and erasure.scope.thread_id is not None else None
+        )
         newest = [] if thread is None else await self.store.list_turns(thread, limit=1, newest=True)
         for turn in newest:
             await self.store.owe(turn.scope, "compress", now=now, turn_ids=[turn.id])

@@ -211,7 +211,7 @@ async def test_recollections_stand_under_their_days_short_answers_with_what_they
         heads = ["[1 March 2026]", "[2 March]"]
         assert [shown.index(head) for head in heads] == [0, 4]
         spoken = [line.split(":")[0].split(" (")[0] for line in shown if line not in heads]
-        assert spoken == ["Ines", "Bo", "Bo", "Ines"]
+        assert spoken == ["Ines", "Bo", "- Small ones.", "Ines"]
         assert {found.turn.content for found in context.long_term} == {text for _, text in TALK}
         assert "Bo: Yes, two." in str(await memory.fetch_memory("Has Ines a dog at home?", preset="recall"))
     async with opened(embedded_settings, search_weights={"person": 100.0}) as service:

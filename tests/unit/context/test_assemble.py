@@ -224,9 +224,46 @@ def test_recollections_get_room_beside_a_long_window() -> None:
     assert [f.turn.id for f in pack(Material(window=long, recollections=found), 500).long_term] == ["turn99"]
 
 
+def test_small_talk_is_not_recalled() -> None:
+    """Greetings, thanks and reactions, with the names of who talks; but a short answer with what it answers."""
+    talk = said(
+        "Hey Ann! How are you doing today?",
+        "haha yes",
+        "Thanks Bo!",
+        "Yes.",
+        "I moved to Porto.",
+        "감사합니다!",
+    )
+    talk = [dataclasses.replace(each, speaker=("Ann", "Bo")[at % 2]) for at, each in enumerate(talk)]
+    asking = turn(0, "Do you have a dog?", id="asking", speaker="Ann")
+    material = Material(window=talk[-1:], recollections=recalled(*talk[:5]), answered={talk[3].id: asking})
+    context = pack(material)
+    assert [found.turn.content for found in context.long_term] == ["Yes.", "I moved to Porto."]
+    left = {entry.item: entry.reason for entry in context.ledger if not entry.kept}
+    assert left == {each.id: "small talk" for each in talk[:3]}
+
+
+def test_a_speakers_lines_of_one_day_share_their_head() -> None:
+    """A dash stands for the head of the line above, and the sum of the tokens is that of the text."""
+    talk = [
+        *(turn(n, f"Word {n} of the story.", speaker="Ann") for n in (1, 2)),
+        turn(3, "A story of mine.", speaker="Bo"),
+        turn(4, "Word 4 of the story.", speaker="Ann"),
+    ]
+    shuffled = recalled(talk[3], talk[0], talk[2], talk[1])
+    context = pack(Material(recollections=shuffled))
+    assert context.part("long_term").splitlines()[1:] == [
+        "Ann: Word 1 of the story.",
+        "- Word 2 of the story.",
+        "Bo: A story of mine.",
+        "Ann: Word 4 of the story.",
+    ]
+    assert context.tokens == ESTIMATE.count(str(context)) == sum(e.tokens for e in context.ledger if e.kept)
+
+
 def test_what_is_found_twice_is_accounted_for() -> None:
     """A turn that is shown already has its reason; nothing takes a turn out of the window."""
-    one, two, three = said("one", "two", "three")
+    one, two, three = said("apples", "pears", "plums")
     material = Material(
         window=[one], preserved=[(two, 9.0), (one, 8.0)], recollections=recalled(one, two, three)
     )
@@ -314,7 +351,7 @@ def test_recollections_of_another_thread_stand_under_headings_that_say_so() -> N
     assert context.part("long_term").splitlines() == [
         "[3 May 2026, another conversation]",
         "user: Told elsewhere, 1.",
-        "user: Told elsewhere, 3.",
+        "- Told elsewhere, 3.",
         "[3 May]",
         "user: Said here.",
     ]
@@ -428,7 +465,7 @@ def test_remembered_text_is_data_in_every_tier() -> None:
         entities=[counted(1, "people", HOSTILE[0])],
         topic=TopicLine(id="t", title=hostile, summary=hostile),
         window=[turn(2, hostile, speaker=hostile)],
-        recollections=recalled(turn(3, hostile)),
+        recollections=recalled(turn(3, f"{hostile} Zebulon")),
     )
     context = pack(material, 10_000)
     tiers = read_tiers(str(context))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.context.render import fact_line, heading_of, name_of, recalled_line
+from memory_agent.context.render import fact_line, heading_of, line_below, name_of, recalled_line
 from memory_agent.domain import ROLES, ContextBlock, ContextLine, prompt_messages, prompt_text
 from tests.prompts import Read, read_tiers, read_turns
 from tests.unit.search.builders import turn
@@ -49,8 +49,8 @@ def seen(text: str) -> str:
 
 
 def seen_name(name: str | None) -> str | None:
-    """A name as a reader finds it."""
-    return " ".join(seen(name or "").replace("\u200b", " ").split()) or None
+    """A name as a reader finds it: without dashes before it, for a line below another of the same head begins with one."""
+    return " ".join(seen(name or "").replace("\u200b", " ").split()).lstrip("-– ") or None
 
 
 def expected(said: Turn) -> Read:
@@ -73,7 +73,8 @@ def block(tier: Tier, turns: list[Turn], *, answers: bool = False) -> ContextBlo
     """The turns below their day; with `answers` each quotes the one before."""
     before = [None, *turns] if answers else [None] * len(turns)
     heading = ContextLine(body=heading_of(turns[0]).shown(with_year=True))
-    lines = [recalled_line(said, other) for said, other in zip(turns, before, strict=False)]
+    whole = [recalled_line(said, other) for said, other in zip(turns, before, strict=False)]
+    lines = [line_below(above, line) for above, line in zip([None, *whole], whole, strict=False)]
     return ContextBlock(tier=tier, lines=(heading, *lines))
 
 

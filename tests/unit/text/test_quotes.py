@@ -47,6 +47,14 @@ def test_what_tells_something_is_quoted_whole_and_what_does_not_is_not() -> None
     assert {text: telling(text) for text in TELLS_NOTHING if telling(text)} == {}
 
 
+def test_a_word_and_a_full_stop_are_no_item_of_a_list() -> None:
+    """A list is numbered by figures, one letter or a Roman number."""
+    said = "Wow. Bali looks amazing.\nYes. In May.\nHi. I'm Ines.\nix) not said\n2. nor this\nb. nor that"
+    assert [sentence.text for sentence in sentences_of(said)] == [
+        "Wow.", "Bali looks amazing.", "Yes.", "In May.", "Hi.", "I'm Ines.",
+    ]  # fmt: skip
+
+
 @given(st.text(st.sampled_from("aI my5.!?:\n-#*`>|가") | st.characters(codec="utf-8"), max_size=300))
 def test_every_sentence_stands_in_its_turn(text: str) -> None:
     """Whole, in order, and none too long."""
