@@ -137,6 +137,7 @@ class Asker:
             now=read_date(question.date) or self._last,
             where=RowFilter(),
             known=tuple(index.speakers),
+            called={},
             resident=index,
             degraded=[],
         )

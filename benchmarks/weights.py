@@ -24,6 +24,7 @@ import numpy as np
 from benchmarks.measure import machine, open_service
 from benchmarks.recall import remember
 from benchmarks.recall_sets import read_date, read_with_gold
+from memory_agent.facts.people import called
 from memory_agent.search.fusion import DEFAULT_WEIGHTS, best_first, fuse, min_max, normalised
 from memory_agent.search.query_analysis import Questioner
 from memory_agent.search.rerank import LateInteraction, Shortlist, within_chars
@@ -70,6 +71,7 @@ async def signals_of(
         now=read_date(question.date) or datetime.now(UTC),
         where=where,
         known=tuple(index.speakers),
+        called=called(await parts.facts.people(memory.scope)),
         resident=index,
         degraded=[],
     )
@@ -82,7 +84,7 @@ async def signals_of(
         turns = within_chars([read[turn_id] for turn_id in ids])
         shortlist = Shortlist(
             query=question.text,
-            persons=asked.question.persons,
+            names=asked.question.names,
             statistics=index.statistics(asked.terms),
             turns=turns,
         )

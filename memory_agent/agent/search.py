@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from memory_agent.agent.arguments import checked_count, checked_query, checked_times
 from memory_agent.agent.thread import ThreadCalls
 from memory_agent.checks import checked_metadata, checked_tag
+from memory_agent.facts.people import called
 from memory_agent.search.search import SearchRequest
 from memory_agent.search.user_index import RowFilter
 from memory_agent.topics.merged import find_topic, topic_ids_tagged
@@ -100,4 +102,5 @@ async def search_turns(
     )
     if not wanted or (topic_ids is not None and not topic_ids):
         return []
+    request = replace(request, called=called(await service.core.facts.people(scope)))
     return list((await service.core.searcher.search(request)).recollections)

@@ -11,13 +11,13 @@ from memory_agent.context.budget import PERSONA_TOKENS, PRESETS
 from memory_agent.context.persona import remind
 from memory_agent.digest.fold import Digest
 from memory_agent.errors import BackendError
-from memory_agent.facts.people import shown
+from memory_agent.facts.people import called, shown
 from memory_agent.search.search import SearchAnswer, SearchRequest
 from memory_agent.search.user_index import RowFilter
 from memory_agent.topics.merged import newest, unmerged
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Mapping, Sequence
     from datetime import datetime
 
     from memory_agent.context.state import ConversationReader
@@ -127,15 +127,16 @@ class ContextReader:
     ) -> Material:
         """All that the context may be made of, read side by side."""
         down: list[str] = []
-        window, answer, facts, stand, topics, counts = await asyncio.gather(
+        # First, for they tell who is meant by a name in the question.
+        facts = await _or_degraded(self._facts.people(reach, as_of=until), dict[str, Any](), "facts", down)
+        window, answer, stand, topics, counts = await asyncio.gather(
             _or_degraded(self.window(scope, until), [], "short_term", down),
             _or_degraded(
-                self._recollections(scope, reach, question, budget, now, until),
+                self._recollections(scope, reach, question, called(facts), budget, now, until),
                 SearchAnswer(recollections=(), degraded=()),
                 "long_term",
                 down,
             ),
-            _or_degraded(self._facts.people(reach, as_of=until), dict[str, Any](), "facts", down),
             _or_degraded(self._standing(scope, until), ConversationState(), "compression", down),
             _or_degraded(self._store.list_topics(scope), [], "topic", down),
             _or_degraded(self._entities.count(scope), [], "entities", down),
@@ -212,6 +213,7 @@ class ContextReader:
         scope: Scope,
         reach: Scope,
         question: str,
+        names: Mapping[str, str],
         budget: int,
         now: datetime,
         until: datetime | None,
@@ -221,6 +223,7 @@ class ContextReader:
                 scope=reach,
                 here=scope.thread_id,
                 query=question,
+                called=names,
                 top_k=min(_FEWEST_FOUND + budget // _TOKENS_EACH, _MOST_FOUND),
                 where=RowFilter(thread_id=reach.thread_id, until=until),
                 now=now,

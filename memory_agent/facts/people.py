@@ -40,6 +40,27 @@ def shown(people: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return next((dict(facts) for facts in people.values()), {})
 
 
+def called(people: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The speaker ("": the user without a name) whom each name stands for that people gave themselves ("name").
+
+    Not the name that they go by; and one that several gave themselves stands for none of them.
+
+    >>> called({"emi_42": {"name": "Kate"}, "Bo": {"name": "Bo"}, "user": {"name": "Ann"}})
+    {'Kate': 'emi_42', 'Ann': ''}
+    """
+    given = [
+        (name, subject)
+        for subject, facts in people.items()
+        if isinstance(name := facts.get("name"), str) and person_key(name) != person_key(subject)
+    ]
+    names = [person_key(name) for name, _ in given]
+    return {
+        name: "" if subject == UNNAMED else subject
+        for name, subject in given
+        if names.count(person_key(name)) == 1
+    }
+
+
 def document_of(people: Mapping[str, Mapping[str, Any]], about: str) -> dict[str, Any]:
     """The document of the person called `about` ("": the user without a name); empty if nothing is known of such a person."""
     found = (facts for name, facts in people.items() if person_key(name) == person_key(about))

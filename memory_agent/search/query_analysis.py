@@ -54,13 +54,14 @@ class Questioner:
         now: datetime,
         where: RowFilter,
         known: Collection[str],
+        called: Mapping[str, str],
         resident: ResidentIndex | None,
         degraded: list[str],
     ) -> AnalysedQuery:
-        """The question as rows are scored for it. `known`: names of speakers; `resident`: the user's rows, if in memory."""
+        """The question as rows are scored for it. `known` and `called`: see `read_question`; `resident`: the user's rows, if in memory."""
         terms = await self._terms(query, degraded)
-        question = read_question(query, known=known)
-        vector, gist = await self._embed(query, gist_of(query, question.persons), degraded)
+        question = read_question(query, known=known, called=called)
+        vector, gist = await self._embed(query, gist_of(query, question.names), degraded)
         times = resident.known_times() if resident is not None else None
         spans = time_spans(query, now=now, known=times)
         event = relative_event(query)

@@ -42,10 +42,10 @@ BESIDE: Final = 0.9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shortlist:
-    """The best turns of the first stage, best first. `persons`: whom the question names; `statistics`: of its terms."""
+    """The best turns of the first stage, best first. `names`: of people in the question; `statistics`: of its terms."""
 
     query: str
-    persons: Sequence[str]
+    names: Sequence[str]
     statistics: CollectionStatistics
     turns: Sequence[Turn]
 
@@ -102,7 +102,7 @@ class LateInteraction:
         if asked is None or read is None:
             return None
         weights = token_weights(
-            query, asked[0], shortlist.statistics, language=self._language, without=shortlist.persons
+            query, asked[0], shortlist.statistics, language=self._language, without=shortlist.names
         )
         matches = await asyncio.to_thread(token_matches, asked[0], read)
         return detail(matches, weights, *beside(turns))

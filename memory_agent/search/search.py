@@ -9,7 +9,7 @@ under the caller's scope a moment ago, so nothing forgotten or foreign can come 
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -74,6 +74,8 @@ class SearchRequest:
     now: datetime
     here: str | None = None
     """The thread in which it is asked: its turns precede others that fit as well."""
+    called: Mapping[str, str] = field(default_factory=dict)
+    """The speakers whom other names stand for, by name."""
     topic_ids: frozenset[str] | None = None
     """Only turns that carry one of these."""
     metadata: Mapping[str, Any] | None = None
@@ -188,6 +190,7 @@ class Searcher:
             now=request.now,
             where=request.where,
             known=speakers.union(resident.speakers if resident is not None else ()),
+            called=request.called,
             resident=resident,
             degraded=degraded,
         )
@@ -252,7 +255,8 @@ class Searcher:
         while True:
             index, statistics = await self._candidates.index(request.scope, asked, limit, degraded)
             current = self._over(index, unindexed, request, asked, degraded, statistics)
-            question = read_question(request.query, known={*current.index.speakers, *current.fresh.speakers})
+            speakers = {*current.index.speakers, *current.fresh.speakers}
+            question = read_question(request.query, known=speakers, called=request.called)
             current = replace(current, asked=asked.about(question))
             is_last = not request.is_filtered or limit >= statistics.rows
             # What is looked at again costs much, and does not change how many are found.
@@ -334,10 +338,8 @@ class Searcher:
         turns = within_chars([read[turn_id] for turn_id in best if turn_id in read])
         if not turns:
             return None
-        persons = current.asked.question.persons
-        shortlist = Shortlist(
-            query=request.query, persons=persons, statistics=current.statistics, turns=turns
-        )
+        names = current.asked.question.names
+        shortlist = Shortlist(query=request.query, names=names, statistics=current.statistics, turns=turns)
         again = await look.score(shortlist, current.degraded)
         if again is None:
             return None

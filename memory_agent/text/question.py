@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from memory_agent.text.languages import languages_with, plain_any_of
 from memory_agent.text.names import persons_named, readable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from memory_agent.text.tables import Table
 
@@ -25,26 +26,39 @@ Kind = Literal["when", "who", "where", "name", "how_many", "how_long"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
-    """`kinds`: what is asked for, as far as a turn can show it at a glance (`text.features`); `persons`: the known names
-    in it; `about_user`: speaks of the asker; `about_assistant`: of what the assistant said; `latest`: wants the latest
-    state.
+    """`kinds`: what is asked for, as far as a turn can show it at a glance (`text.features`); `names`: the known names
+    in it, and `persons`: the speakers whom they stand for; `about_user`: speaks of the asker; `about_assistant`: of what
+    the assistant said; `latest`: wants the latest state.
     """
 
     kinds: frozenset[Kind]
+    names: tuple[str, ...] = ()
     persons: tuple[str, ...]
     about_user: bool
     about_assistant: bool
     latest: bool
 
 
-def read_question(question: str, *, known: Collection[str] = ()) -> Question:
-    """Analyse `question`; `known`: names of speakers, as in `persons_named`. Reads the first 2,000 characters."""
+def read_question(
+    question: str, *, known: Collection[str] = (), called: Mapping[str, str] = MappingProxyType({})
+) -> Question:
+    """Analyse `question`; `known`: names of speakers, as in `persons_named`; `called`: those whom other names stand for
+    ("": the user).
+
+    Reads the first 2,000 characters.
+
+    >>> read_question("What does Kate do?", known=["emi_42"], called={"Kate": "emi_42"}).persons
+    ('emi_42',)
+    """
     text = readable(question)
     low = _NO_QUESTION.sub(" _ ", text).casefold()
+    names = persons_named(question, {**called, **dict.fromkeys(known)})
+    persons = dict.fromkeys(name if name in known else called[name] for name in names)
     return Question(
         kinds=frozenset(_kinds(low)),
-        persons=persons_named(question, known),
-        about_user=_ABOUT_USER.search(_COURTESY.sub(" _ ", low)) is not None,
+        names=names,
+        persons=tuple(filter(None, persons)),
+        about_user="" in persons or _ABOUT_USER.search(_COURTESY.sub(" _ ", low)) is not None,
         about_assistant=_ABOUT_ASSISTANT.search(low) is not None,
         latest=_LATEST.search(_NOT_LATEST.sub(" _ ", low)) is not None and not _DATED.search(low),
     )

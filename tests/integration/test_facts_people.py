@@ -144,6 +144,35 @@ async def test_a_guest_without_a_name_and_one_who_says_nothing_of_himself(settin
         assert "\n- user) (x, occupation: pilot\n" in str(await memory.fetch_memory("Who works where?"))
 
 
+async def test_people_are_found_by_the_names_they_gave_themselves(settings: dict[str, Any]) -> None:
+    """Whatever they are called as speakers; in prompts, too, and no longer once the name is taken back."""
+    async with opened(settings) as service:
+        memory = service.agent("climbers", "chat")
+
+        async def by_person(question: str) -> set[str | None]:
+            """The speakers of what is found because the question names them."""
+            found = await memory.fetch_long_term(question)
+            return {each.turn.speaker for each in found if each.why.get("person", 0.0) > 0.0}
+
+        told = ["I climb on Sundays, when the hall is quiet.", "I swim on Sundays, when the pool is quiet."]
+        introduced = ["Haha, I forgot to introduce myself, I'm Kate. What's your name?", "I'm Omar."]
+        await talk(memory, zip(("emi_42", "b7") * 2, introduced + told, strict=True))
+        await memory.settle(timeout=60)
+        for name, speaker in (("Kate", "emi_42"), ("Omar", "b7"), ("b7", "b7")):
+            question = f"What does {name} do on Sundays?"
+            for found in (
+                await memory.fetch_long_term(question, top_k=1),
+                (await memory.fetch_memory(question, preset="recall")).long_term,
+            ):
+                assert found[0].turn.content in told
+                assert found[0].turn.speaker == speaker
+        assert "- emi_42, name: Kate" in str(await memory.fetch_memory("What does Kate do?"))
+        assert await by_person("What does Kate do?") == {"emi_42"}
+        await memory.retract_fact("name", about="emi_42")
+        assert await by_person("What does Kate do?") == set()
+        assert await by_person("What does Omar do?") == {"b7"}
+
+
 async def test_people_edit_the_facts_of_one(settings: dict[str, Any]) -> None:
     """Set, added, retracted and reverted for a person; without a name, for the one there is; never for all of several."""
     async with opened(settings) as service:

@@ -49,7 +49,7 @@ class ScriptedStage:
 def a_shortlist(query: str, turns: Sequence[Turn], *, persons: Sequence[str] = ()) -> Shortlist:
     """A question and turns, of a hundred in which no word was said before."""
     statistics = CollectionStatistics(rows=100, mean_length=5, frequency={})
-    return Shortlist(query=query, persons=persons, statistics=statistics, turns=turns)
+    return Shortlist(query=query, names=persons, statistics=statistics, turns=turns)
 
 
 def a_look(stage: ScriptedStage, *, seconds: float = 5.0) -> SecondLook:
