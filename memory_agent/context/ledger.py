@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.context.budget import largest, usable
-from memory_agent.context.render import Heading, fact_leaves, line_below
+from memory_agent.context.render import Heading, continued, fact_leaves
 from memory_agent.domain import (
     TAG_OF,
     ContextBlock,
@@ -111,6 +111,7 @@ class Packing:
         self._excerpts: dict[int, Tier] = {}
         self._headings: set[tuple[Tier, Heading]] = set()
         self._placed: dict[Tier, list[Item]] = {}
+        self._continuing: dict[ContextLine, int] = {}
         self._left: dict[tuple[Tier, str], tuple[Item, str]] = {}
         whole = prompt_text([ContextBlock(tier="facts", lines=(ContextLine(body=""),))])
         self._envelope = counter.count(whole) - counter.count(
@@ -227,8 +228,11 @@ class Packing:
 
     def _below(self, above: Item | None, item: Item) -> int:
         """Tokens of the item's line below that one."""
-        line = _line_below(above, item)
-        return item.tokens if line is item.line else self._size(line)
+        if not _is_continued(above, item):
+            return item.tokens
+        if item.line not in self._continuing:
+            self._continuing[item.line] = self._size(continued(item.line))
+        return self._continuing[item.line]
 
     def _heading(self, item: Item) -> int:
         """Tokens of the heading that the item brings along."""
@@ -337,12 +341,14 @@ def _lines(items: Iterable[Item]) -> Iterator[ContextLine]:
             with_year = last is None or last.day.year != item.under.day.year
             yield ContextLine(body=item.under.shown(with_year=with_year))
             last = item.under
-        yield _line_below(above, item)
+        yield continued(item.line) if _is_continued(above, item) else item.line
         above = item
 
 
-def _line_below(above: Item | None, item: Item) -> ContextLine:
-    return line_below(above.line if above is not None and above.under == item.under else None, item.line)
+def _is_continued(above: Item | None, item: Item) -> bool:
+    """True if the item's line has the head of the one above, under the same heading."""
+    head = item.line.head
+    return bool(head) and above is not None and head == above.line.head and above.under == item.under
 
 
 def _shown_among(tier: Tier) -> str:

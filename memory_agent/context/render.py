@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import regex
@@ -108,10 +107,9 @@ def recalled_line(turn: Turn, answers: Turn | None = None, replaced: Turn | None
     )
 
 
-def line_below(above: ContextLine | None, line: ContextLine) -> ContextLine:
-    """The line as it stands below another under the same heading: a dash in place of the head that they share."""
-    shared = above is not None and line.head and line.head == above.head
-    return replace(line, head=_SAME_HEAD) if shared else line
+def continued(line: ContextLine) -> ContextLine:
+    """The line as it stands below one with the same head under the same heading: a dash in place of the head."""
+    return ContextLine(head=_SAME_HEAD, body=line.body, role=line.role, speaker=line.speaker)
 
 
 def _end_of(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.context.render import fact_line, heading_of, line_below, name_of, recalled_line
+from memory_agent.context.render import continued, fact_line, heading_of, name_of, recalled_line
 from memory_agent.domain import ROLES, ContextBlock, ContextLine, prompt_messages, prompt_text
 from tests.prompts import Read, read_tiers, read_turns
 from tests.unit.search.builders import turn
@@ -74,7 +74,10 @@ def block(tier: Tier, turns: list[Turn], *, answers: bool = False) -> ContextBlo
     before = [None, *turns] if answers else [None] * len(turns)
     heading = ContextLine(body=heading_of(turns[0]).shown(with_year=True))
     whole = [recalled_line(said, other) for said, other in zip(turns, before, strict=False)]
-    lines = [line_below(above, line) for above, line in zip([None, *whole], whole, strict=False)]
+    heads = [None, *(line.head for line in whole)]
+    lines = [
+        continued(line) if line.head == above else line for above, line in zip(heads, whole, strict=False)
+    ]
     return ContextBlock(tier=tier, lines=(heading, *lines))
 
 
