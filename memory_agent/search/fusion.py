@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
+_HALF_SESSIONS: Final = 9
+"""Of eleven sessions the words of a whole one count half."""
 K1: Final = 1.2
 B: Final = 0.75
 
@@ -81,6 +83,15 @@ _STANDS_IN: Final[tuple[tuple[Signal, Signal], ...]] = (
     ("meaning", "words"),
     ("meaning_around", "words_around"),
 )
+
+
+def for_sessions(weights: Mapping[str, float], sessions: int) -> dict[str, float]:
+    """The weights for a memory of so many sessions: the fewer there are, the less the words of a whole one tell.
+
+    Of four long sessions the likeliest raises half of what is irrelevant; of fifty it tells where to look.
+    """
+    share = (sessions - 1) / (sessions + _HALF_SESSIONS) if sessions else 0.0
+    return {**weights, "words_session": weights.get("words_session", 0.0) * share}
 
 
 def inverse_document_frequency(rows: int, frequency: int) -> float:

@@ -61,6 +61,11 @@ class TurnOrder:
         self._after.append(-1)
         return before
 
+    @property
+    def sessions(self) -> int:
+        """Number of sessions that the rows are of."""
+        return len(self._sessions)
+
     def layout(self) -> Layout:
         """The current position of every row."""
         if not self._in_order:

@@ -79,6 +79,11 @@ class Postings:
         """About how much memory they take, in bytes."""
         return 8 * self.posted + 200 * len(self._of)
 
+    @property
+    def lengths(self) -> Floats:
+        """Terms in each row, shape (n,)."""
+        return np.array(self._length, dtype=np.float32)
+
     def add(self, terms: Mapping[str, int], length: int) -> None:
         """The next row: its terms with their counts, and how many words that are."""
         position = len(self._length)
@@ -113,7 +118,7 @@ class Postings:
         """BM25 of every row for `terms`, by the statistics of the whole collection (sessions: by those here)."""
         size = len(self)
         # Copies, not views: a view would forbid the arrays to grow while it lives.
-        lengths = np.array(self._length, dtype=np.float32)
+        lengths = self.lengths
         turn, around = np.zeros(size, np.float32), np.zeros(size, np.float32)
         by_session = np.zeros(layout.sessions, np.float32)
         widths = lengths + _at(lengths, layout.before) + _at(lengths, layout.after)

@@ -23,6 +23,7 @@ from memory_agent.search.explanation import explain, words_of
 from memory_agent.search.fusion import (
     best_first,
     contributions,
+    for_sessions,
     fuse,
     heard_weights,
     min_max,
@@ -194,7 +195,9 @@ class Searcher:
             resident=resident,
             degraded=degraded,
         )
-        asked = replace(asked, here=request.here)
+        told = any(turn.role == "assistant" for turn in unindexed)
+        told = told or (resident is not None and resident.with_assistant)
+        asked = replace(asked, here=request.here, with_assistant=told)
         if resident is not None:
             # Only now, for while the question was embedded another search may have taken some into the index.
             current = self._over(resident, unindexed, request, asked, degraded)
@@ -257,7 +260,8 @@ class Searcher:
             current = self._over(index, unindexed, request, asked, degraded, statistics)
             speakers = {*current.index.speakers, *current.fresh.speakers}
             question = read_question(request.query, known=speakers, called=request.called)
-            current = replace(current, asked=asked.about(question))
+            told = asked.with_assistant or current.index.with_assistant
+            current = replace(current, asked=replace(asked, question=question, with_assistant=told))
             is_last = not request.is_filtered or limit >= statistics.rows
             # What is looked at again costs much, and does not change how many are found.
             found = await self._rank(current, look if is_last else None)
@@ -271,7 +275,8 @@ class Searcher:
     async def _rank(self, current: _Search, look: SecondLook | None) -> tuple[Recollection, ...]:
         """The best turns of what is searched, read back from the truth. `look`: the second one that they get."""
         settings, scored = self._settings, current.scored()
-        values, weights = normalised(scored.values), settings.weights
+        sessions = current.index.sessions
+        values, weights = normalised(scored.values), for_sessions(settings.weights, sessions)
         here = values.pop("here")
         scores = fuse(values, weights)
         # By what a turn says; the thread that it is of makes it no surer.
@@ -286,7 +291,7 @@ class Searcher:
         if look is not None and len(ranking):
             detail = await self._look_again(look, current, scored, ranking, read)
             if detail is not None:
-                values, weights = values | {"detail": detail}, look.weights
+                values, weights = values | {"detail": detail}, for_sessions(look.weights, sessions)
                 scores = fuse(values, weights)
         scores = np.where(is_result, scores, np.nan).astype(np.float32)
         most = current.request.top_k + _BEYOND

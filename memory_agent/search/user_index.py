@@ -7,7 +7,7 @@ statistics of the whole collection passed in.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +39,9 @@ _BYTES_PER_ROW: Final = 460  # ids, list slots and dictionary entries, as measur
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_SECONDS: Final = 86_400.0
 _MOST_NAMES: Final = 3.0
+_UNSAID_SIDE: Final = 0.3
+_SHORT_TERMS: Final = 8.0
+"""A turn of so many terms that asks is a question and little else."""
 _CORRECTS: Final = TurnFeatures(corrects=True).packed
 
 
@@ -58,7 +61,8 @@ class AnalysedQuery:
 
     `terms`: its words and entities; `query`: its vector, and `gist`: that of it and of what is left of it without
     question words and names, float32, shape (dimension,), unit length, None without an embedder; `background`: see
-    `Background` in `memory_agent.search.confidence`; `here`: the thread in which it is asked; `spans`: the times it names.
+    `Background` in `memory_agent.search.confidence`; `here`: the thread in which it is asked; `spans`: the times it names;
+    `with_assistant`: an assistant takes part in what is searched.
     """
 
     question: Question
@@ -68,10 +72,7 @@ class AnalysedQuery:
     background: float = 0.0
     here: str | None = None
     spans: Sequence[TimeSpan] = ()
-
-    def about(self, question: Question) -> AnalysedQuery:
-        """The same with its question read again, when more speakers were known."""
-        return replace(self, question=question)
+    with_assistant: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -111,6 +112,7 @@ class ResidentIndex:
         self._turn_ids: list[str] = []
         self._position: dict[str, int] = {}
         self._role: list[Role] = []
+        self._roles: set[Role] = set()
         self._speakers: dict[str, int] = {}
         self._speaker = array("i")
         self._time = array("d")
@@ -172,7 +174,7 @@ class ResidentIndex:
             "words": words.turn,
             "words_around": words.around,
             "words_session": words.session,
-            "person": self._by_who_spoke(asked.question),
+            "person": self._by_who_spoke(asked),
             **self._by_time(asked),
             **self._by_signs(asked.question),
             "here": self._of_thread(asked.here),
@@ -216,6 +218,16 @@ class ResidentIndex:
             everything.merge(tally.counts())
         return everything.counts()
 
+    @property
+    def sessions(self) -> int:
+        """Number of sessions that the rows are of."""
+        return self._places.sessions
+
+    @property
+    def with_assistant(self) -> bool:
+        """True if an assistant said some of it."""
+        return "assistant" in self._roles
+
     def has(self, turn_id: str) -> bool:
         """True if the turn has a row here."""
         return turn_id in self._position
@@ -258,14 +270,21 @@ class ResidentIndex:
         return np.logical_and(is_its, before)
 
     # --- signals ---------------------------------------------------------------------------------------------
-    def _by_who_spoke(self, question: Question) -> Floats:
-        """1 for turns of the person that the question names, or of the side of the chat that it speaks of."""
+    def _by_who_spoke(self, asked: AnalysedQuery) -> Floats:
+        """1 for turns of the person that the question names, or of the side of the chat that it speaks of.
+
+        Where it speaks of both sides none counts more; where of none, and an assistant takes part, the user's turns count
+        somewhat: what is remembered of such a chat is mostly what the user told.
+        """
+        question = asked.question
         if question.persons:
             named = [self._speakers[name] for name in question.persons if name in self._speakers]
             of_person: Floats = np.isin(np.array(self._speaker, dtype=np.int32), named).astype(np.float32)
             return of_person
-        side = "assistant" if question.about_assistant else "user" if question.about_user else None
-        return self._has_role(side).astype(np.float32)
+        if question.about_user != question.about_assistant:
+            return self._has_role("user" if question.about_user else "assistant").astype(np.float32)
+        counts = _UNSAID_SIDE if asked.with_assistant and not question.about_user else 0.0
+        return np.float32(counts) * self._has_role("user").astype(np.float32)
 
     def _by_time(self, asked: AnalysedQuery) -> dict[Signal, Floats]:
         times = np.array(self._time)
@@ -279,7 +298,8 @@ class ResidentIndex:
         kinds = question.kinds
         nothing = np.zeros(len(self), dtype=np.float32)
         return {
-            "asks": _bit(signs, 0),
+            # What is told in passing stands in a long request, and the question in it says little about the rest.
+            "asks": _bit(signs, 0) * np.minimum(_SHORT_TERMS / np.maximum(self._postings.lengths, 1.0), 1.0),
             "tells_when": _bit(signs, 1) if kinds & {"when", "how_long"} else nothing,
             "counts": _bit(signs, 2) if kinds & {"how_many", "how_long"} else nothing,
             "of_self": _bit(signs, 3),
@@ -317,6 +337,7 @@ class ResidentIndex:
         self._position[row.turn_id] = len(self._turn_ids)
         self._turn_ids.append(row.turn_id)
         self._role.append(row.role)
+        self._roles.add(row.role)
         self._speaker.append(
             -1 if row.speaker is None else self._speakers.setdefault(row.speaker, len(self._speakers))
         )

@@ -65,8 +65,9 @@ def make_row(
 
 
 def asked(terms: Sequence[str] = (), *, kinds: Any = (), spans: Any = (), **fields: Any) -> AnalysedQuery:
-    """A question for `terms`; `fields`: its vectors, or fields of Question."""
-    vectors = {name: fields.pop(name) for name in ("query", "gist") if name in fields}
+    """A question for `terms`; `fields`: its vectors and `with_assistant`, or fields of Question."""
+    own = ("query", "gist", "with_assistant")
+    vectors = {name: fields.pop(name) for name in own if name in fields}
     told: dict[str, Any] = {"persons": (), "about_user": False, "about_assistant": False, "latest": False}
     question = Question(kinds=frozenset(kinds), **(told | fields))
     return AnalysedQuery(question=question, terms=terms, spans=spans, **vectors)

@@ -240,7 +240,13 @@ def test_persons_named_or_the_side_that_is_spoken_of() -> None:
     assert person(persons=("Ann", "Bo", "Nobody"), about_user=True) == [1, 1, 0, 1]
     assert person(about_user=True) == [1, 0, 1, 0]
     assert person(about_assistant=True) == [0, 1, 0, 1]
+    assert person(about_assistant=True, about_user=True) == [0, 0, 0, 0], "nobody's more than the other's"
     assert person() == [0, 0, 0, 0]
+    assert person(with_assistant=True) == pytest.approx([0.3, 0, 0.3, 0])
+    assert person(with_assistant=True, persons=("Bo",)) == [0, 1, 0, 0]
+    assert person(with_assistant=True, about_assistant=True) == [0, 1, 0, 1]
+    assert index.with_assistant
+    assert not ResidentIndex(rows[::2], embedder="model").with_assistant
 
 
 def test_signs_count_where_they_are_asked_for() -> None:
@@ -261,6 +267,10 @@ def test_signs_count_where_they_are_asked_for() -> None:
         names = {"asks", "of_self", "tells_when", "counts", "names"}
         assert {name for name in names if got[name][0] == 1} == {"asks", "of_self"} | expected, kind  # type: ignore[index]
         assert not any(got[name][1] for name in names)  # type: ignore[index]
+    words = {"short": 8, "long": 32}
+    rows = [make_row(at, terms={word: words[word]}, signs=shown) for at, word in enumerate(words)]
+    asking = signal_of(ResidentIndex(rows, embedder="model"), "asks")
+    assert list(asking.values()) == [1, 0.25], "a long request tells things, too"
     one_name = ResidentIndex([make_row(0, signs=TurnFeatures(names=1))], embedder="model")
     assert signal_of(one_name, "names", kinds={"who"})["turn0"] == pytest.approx(1 / 3)
 
