@@ -68,9 +68,9 @@ _LEAST_PASSAGE_TOKENS: Final = 60
 _UNASKED_SHARE: Final = 1 / 3
 """Of the facts' share, for those that the question says nothing of."""
 _ALWAYS_MATTERS: Final = frozenset({"allergies", "name"})
-_EQUAL_RANKS: Final = 20
+_EQUAL_RANKS: Final = 12
 """Ranks that are worth about the same: what is found tenth is evidence half as often as what is found first."""
-_EQUAL_TOKENS: Final = 40
+_EQUAL_TOKENS: Final = 45
 """Turns up to this size cost about the same: one of ten tokens is no bargain, for it seldom says anything."""
 
 
@@ -189,7 +189,7 @@ def _telling(packing: Packing, items: Sequence[Item], material: Material) -> lis
 def by_worth(items: Sequence[Item], most: int) -> list[Item]:
     """Items by what they are worth for their tokens, given best first; one takes at most `most` tokens.
 
-    An item's worth falls with its rank r as 1 / (r + 20), its price rises with the square root of its tokens. Chosen
+    An item's worth falls with its rank r as 1 / (r + 12), its price rises with the square root of its tokens. Chosen
     on four sets of conversations (`benchmarks/context.py`): long replies of an assistant give way to what people
     said, and among turns of one size the order stays that of the ranking.
     """
