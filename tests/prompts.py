@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 from memory_agent.domain import REMARK, ROLES, TAG_OF
 from memory_agent.text.inert import MONTHS
@@ -56,7 +57,7 @@ def read_turns(items: list[str]) -> list[Read]:
     """Turns, each of the day above it."""
     turns: list[Read] = []
     day: date | None = None
-    above: dict[str, str | None] = {}
+    above: dict[str, Any] = {}
     for item in items:
         if found := _DAY.match(item):
             assert found["year"] or day, f"a day without a year: {item}"

@@ -90,7 +90,7 @@ def subject_of(text: str) -> Subject:
 
 @lru_cache(maxsize=2_048)
 def content_words(text: str) -> frozenset[str]:
-    """Keys of all words of a text that say something by themselves: no function words and no fillers, but numbers.
+    """Keys of all words of a text that say something by themselves: no function words, fillers and small talk, but numbers.
 
     >>> sorted(content_words("Hi Jo! How are you doing today?")), sorted(content_words("Yes, 2 dogs"))
     (['jo'], ['2', 'dog'])
@@ -99,7 +99,7 @@ def content_words(text: str) -> frozenset[str]:
     for match in _TOKEN.finditer(text.lower().replace("’", "'")):
         if match["han"] or match["unspaced"]:
             found |= count_terms(match.group()).keys()
-        elif not match["kana"] and not _says_nothing(match):
+        elif not match["kana"] and not _says_nothing(match) and match.group() not in _small_talk():
             found.add(_key(match.group(), hangul=bool(match["hangul"])))
     return frozenset(found)
 
@@ -183,6 +183,11 @@ def _stop() -> frozenset[str]:
 @cache
 def _fillers() -> frozenset[str]:
     return all_words("words", "fillers")
+
+
+@cache
+def _small_talk() -> frozenset[str]:
+    return all_words("words", "small_talk")
 
 
 @cache

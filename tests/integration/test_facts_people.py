@@ -150,9 +150,15 @@ async def test_people_are_found_by_the_names_they_gave_themselves(settings: dict
         memory = service.agent("climbers", "chat")
 
         async def by_person(question: str) -> set[str | None]:
-            """The speakers of what is found because the question names them."""
-            found = await memory.fetch_long_term(question)
-            return {each.turn.speaker for each in found if each.why.get("person", 0.0) > 0.0}
+            """The speakers of what is found because the question names them, and not anybody else who isn't the assistant."""
+            weights: dict[str | None, float] = {"emi_42": 0.0, "b7": 0.0}
+            for each in await memory.fetch_long_term(question):
+                weights[each.turn.speaker] = each.why.get("person", 0.0)
+            return {
+                name
+                for name, weight in weights.items()
+                if name and weight > min(weights["emi_42"], weights["b7"])
+            }
 
         told = ["I climb on Sundays, when the hall is quiet.", "I swim on Sundays, when the pool is quiet."]
         introduced = ["Haha, I forgot to introduce myself, I'm Kate. What's your name?", "I'm Omar."]
