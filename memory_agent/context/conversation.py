@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.context.budget import PRESERVED_TOKENS, SUMMARY_TOKENS, largest, usable
@@ -114,6 +116,18 @@ def pack_whole(conversation: Conversation, *, budget: int, counter: TokenCounter
     if not all(packed.keeps("short_term", turn.id) for turn in conversation.recent):
         return None
     return _context(packed, conversation, budget=budget, tokens_before=packed.tokens)
+
+
+def least_for(recent: Sequence[Turn], reminder: Reminder, *, most_tokens: int, counter: TokenCounter) -> int:
+    """Tokens that the reminder and the last turns take whole; 0 if they are long.
+
+    Very short turns may take less than the prompt around them, and are shown nevertheless.
+    """
+    packing = Packing(ORDER, budget=min(_RECENT_TOKENS, most_tokens), counter=counter)
+    packing.take_all(plain_items(packing, "persona", reminder.identity, "the reminder"))
+    if packing.take_unbroken(turn_items(packing, recent, "recent")):
+        return 0
+    return math.ceil(packing.packed().tokens * (1 + Fraction(counter.margin)))
 
 
 def pack_compressed(conversation: Conversation, *, budget: int, counter: TokenCounter) -> CompressedContext:

@@ -111,7 +111,8 @@ def fact_items(
 ) -> list[Item]:
     """One item a fact, in the order of the document; of a list longer than a line one item for each of its values.
 
-    `people`: of whom facts are known. Whose a fact is, is said unless it can only be the person's who speaks in the window.
+    `people`: of whom facts are known. Whose a fact is, is said unless it can only be the person's who speaks in the window;
+    a name that is said so anyway is left out.
     """
     keyed = len(people) > 1
     speaking = {person_key(subject_of(turn.speaker)) for turn in window if turn.role == "user"}
@@ -122,10 +123,14 @@ def fact_items(
         below, name = path[1:] if keyed else path, ".".join(path)
         long = isinstance(value, list) and len(fact_line(below, value, whose).body) > _LINE_CHARS
         named = [(f"{name}[{at}]", one) for at, one in enumerate(value)] if long else [(name, value)]
-        items += [
+        made = [
             packing.item("facts", name, fact_line(below, one, whose), place=len(items) + at, reason="known")
             for at, (name, one) in enumerate(named)
         ]
+        if whose and below == ("name",) and isinstance(value, str) and person_key(value) == person_key(whose):
+            packing.leave(made[0], "said with every fact of this person")
+        else:
+            items += made
     return items
 
 

@@ -16,6 +16,7 @@ from memory_agent.context.conversation import (
     budget_for,
     choose_preserved,
     is_short,
+    least_for,
     pack_compressed,
     pack_whole,
 )
@@ -146,13 +147,15 @@ class ConversationReader:
         if last is not None:
             extract = Extract(items=last.summary, made_by=last.made_by)
         people = await self._facts.people(scope, through=as_of)
+        reminder = remind(
+            await self.character_at(scope, None if as_of is None else recent),
+            (),  # the topics have a place of their own
+            counter=self._counter,
+            max_tokens=min(PERSONA_TOKENS, int(budget * REMINDER_SHARE)),
+        )
+        least = least_for(recent, reminder, most_tokens=self._most_tokens, counter=self._counter)
         conversation = Conversation(
-            reminder=remind(
-                await self.character_at(scope, None if as_of is None else recent),
-                (),  # the topics have a place of their own
-                counter=self._counter,
-                max_tokens=min(PERSONA_TOKENS, int(budget * REMINDER_SHARE)),
-            ),
+            reminder=reminder,
             digest=digest,
             summary=extract.items,
             made_by=extract.made_by,
@@ -164,7 +167,7 @@ class ConversationReader:
             people=tuple(people),
             last=last,
         )
-        return pack_compressed(conversation, budget=budget, counter=self._counter)
+        return pack_compressed(conversation, budget=max(budget, least), counter=self._counter)
 
     async def preserved(
         self, scope: Scope, last: Compression | None, digest: Digest, recent: Sequence[Turn]

@@ -40,6 +40,11 @@ _WORD_BREAK: Final = lazily(
     regex.compile, r"(?<=[\p{Ll}\p{N}])(?=\p{Lu})(?!\p{Cherokee})|[^\p{L}\p{N}\p{M}]+"
 )
 _CONTROL: Final = lazily(regex.compile, r"[^\P{Cc}\n\t]")
+# Nothing to see and nothing that tells words apart, unlike joiners and variation selectors: "Ann" with it is Ann.
+_UNSEEN: Final = lazily(
+    regex.compile,
+    r"[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0]",
+)
 _INVISIBLE: Final = lazily(regex.compile, r"[\s\p{Z}\p{Cc}\p{Cf}]*")
 
 
@@ -178,7 +183,8 @@ def _scalar(value: Any, path: tuple[str, ...]) -> Any:
 
 def fact_text(text: str) -> str:
     """`text` as a document can hold it; empty if nothing visible remains."""
-    cleaned = unicodedata.normalize("NFC", encodable(_CONTROL.sub(" ", text))).strip()
+    seen = _UNSEEN.sub("", _CONTROL.sub(" ", text))
+    cleaned = unicodedata.normalize("NFC", encodable(seen)).strip()
     return "" if _INVISIBLE.fullmatch(cleaned) else cleaned
 
 

@@ -107,6 +107,15 @@ async def test_a_longer_conversation_costs_less_and_less_and_the_last_ten_turns_
     assert cut.endswith("I end here.")
 
 
+async def test_the_last_ten_turns_are_there_however_short(memory: MemoryAgent) -> None:
+    """Turns of a word cost less than the prompt around them; ten of them are shown nevertheless, and nothing else."""
+    await memory.add_turns(turns(["yes"] * 100))
+    for length in (60, 100):
+        context = await memory.session_context(through=length)
+        assert [turn.seq for turn in context.recent] == list(range(length - 9, length + 1))
+        assert shown(context) == ["yes"] * 10
+
+
 async def test_summaries_quote_what_users_say_and_nothing_they_paste(memory: MemoryAgent) -> None:
     """No heading, list, code or letter, nobody's draft, and whole sentences under their day."""
     talk = [LETTER, PLAN, "I prefer SQLAlchemy 3.1.0, because my team at Harwick knows it.", PLAN]

@@ -340,6 +340,14 @@ def test_a_long_list_of_facts_is_taken_value_by_value() -> None:
     assert 3 < len(context.facts["notes"]) < 400
 
 
+def test_a_name_that_every_fact_is_told_with_is_no_fact_of_its_own() -> None:
+    """But a name that somebody else goes by is."""
+    facts = {"Kevin": {"name": "kevin", "job": "pilot"}, "emi_42": {"name": "Kate"}}
+    context = pack(Material(facts=facts, people=tuple(facts)), 300)
+    assert context.facts == {"Kevin": {"job": "pilot"}, "emi_42": {"name": "Kate"}}
+    assert context.part("facts") == "- Kevin, job: pilot\n- emi_42, name: Kate"
+
+
 def test_recollections_of_another_thread_stand_under_headings_that_say_so() -> None:
     """Day by day, a heading for each kind, and though they have the numbers of turns that the window shows."""
     elsewhere = [

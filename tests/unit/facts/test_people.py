@@ -91,3 +91,10 @@ def test_any_name_is_a_subject(name: str) -> None:
     facts = fold_facts([change(1, put("a", 1, subject=subject)), change(2, put("a", 2, subject="Bo"))])
     assert document_of(facts.people, f" {subject} " if subject else "user")["a"] in (1, 2)
     assert shown({"Ann": {}, "Bo": {"a": 1}}) == {"Bo": {"a": 1}}
+
+
+@pytest.mark.parametrize("name", ["An\u200bn", "\ufeffAnn", "Ann\u2060", "A\u00adnn", "\u202eAnn"])
+def test_what_cannot_be_seen_makes_nobody_else(name: str) -> None:
+    """Of one who is called the same to the eye; joiners, which tell Persian words apart, do."""
+    assert subject_of(name) == "Ann"
+    assert subject_of("می\u200cخواهم") == "می\u200cخواهم"
