@@ -167,13 +167,15 @@ def pack_context(
 
 
 def _telling(packing: Packing, items: Sequence[Item], material: Material) -> list[Item]:
-    """Recollections but for small talk: words of greeting, thanks and reaction, and names of who talks.
+    """Recollections but for small talk: words of greeting, thanks and reaction, and names of who talks, also given ones.
 
     A short answer tells as much as what it answers.
     """
     turns = [found.turn for found in material.recollections]
     speakers = {turn.speaker or "" for turn in (*material.window, *turns)}
-    names = content_words(" ".join(sorted(speakers)))
+    documents = material.facts.values() if len(material.people) > 1 else [material.facts]
+    given = [str(facts["name"]) for facts in documents if "name" in facts]
+    names = content_words(" ".join([*sorted(speakers), *given]))
     telling = {
         turn.id
         for turn in turns

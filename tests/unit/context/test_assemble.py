@@ -225,18 +225,24 @@ def test_recollections_get_room_beside_a_long_window() -> None:
 
 
 def test_small_talk_is_not_recalled() -> None:
-    """Greetings, thanks and reactions, with the names of who talks; but a short answer with what it answers."""
+    """Greetings, thanks and reactions, with the names of who talks, also given ones; but a short answer with its question."""
     talk = said(
         "Hey Ann! How are you doing today?",
         "haha yes",
-        "Thanks Bo!",
+        "Thanks Robert!",
         "Yes.",
         "I moved to Porto.",
         "감사합니다!",
     )
     talk = [dataclasses.replace(each, speaker=("Ann", "Bo")[at % 2]) for at, each in enumerate(talk)]
     asking = turn(0, "Do you have a dog?", id="asking", speaker="Ann")
-    material = Material(window=talk[-1:], recollections=recalled(*talk[:5]), answered={talk[3].id: asking})
+    material = Material(
+        window=talk[-1:],
+        recollections=recalled(*talk[:5]),
+        answered={talk[3].id: asking},
+        facts={"Ann": {"sister": {"name": "Porto"}}, "Bo": {"name": "Robert"}},
+        people=("Ann", "Bo"),
+    )
     context = pack(material)
     assert [found.turn.content for found in context.long_term] == ["Yes.", "I moved to Porto."]
     left = {entry.item: entry.reason for entry in context.ledger if not entry.kept}
