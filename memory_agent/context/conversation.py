@@ -18,6 +18,7 @@ from memory_agent.context.items import (
 )
 from memory_agent.context.ledger import Packing
 from memory_agent.context.render import Heading, one_line, quote_line
+from memory_agent.digest.excerpts import PART
 from memory_agent.digest.importance import recency_bonus
 from memory_agent.domain import CompressedContext, CompressionMetadata, ContextLine, KeyTopic
 
@@ -63,7 +64,7 @@ _TOPICS_SHARE: Final = 0.05
 _WHOLE_TOKENS: Final = 80
 _WHOLE_SCORE: Final = 10.0
 """Prose longer than so many tokens is quoted, not kept whole, unless it is as important as a caller can say."""
-_CODE: Final = 5.0
+_CODE: Final = 2.0
 """What an excerpt of code is worth more."""
 
 
@@ -166,7 +167,7 @@ def _packed(
         (_topic_items(packing, conversation), _TOPICS_SHARE, budget),
     ):
         left += packing.take_all(items, limit=min(int(budget * share), most))
-    packing.take_all(_moment_items(packing, conversation))
+    packing.take_all(_moment_items(packing, conversation.digest.moments))
     limits: dict[Tier, int] = {"summary": SUMMARY_TOKENS, "preserved": PRESERVED_TOKENS}
     for item in left:
         packing.take(item, limit=limits.get(item.tier))
@@ -222,23 +223,30 @@ def _worth(moment: KeyMoment) -> float:
     return moment.score + (_CODE if moment.code else 0.0)
 
 
-def _moment_items(packing: Packing, conversation: Conversation) -> list[Item]:
-    """The weightiest moments, each in its most telling words; those of a turn that is shown whole are left out."""
-    moments = sorted(conversation.digest.moments, key=lambda moment: (-_worth(moment), -moment.seq))
-    return [
-        packing.item(
-            "moments",
-            moment.turn_id,
-            quote_line(moment.who, moment.text),
-            place=moment.seq,
-            reason="a key moment",
-            score=moment.score,
-            excerpt_of=moment.seq,
-            under=Heading(moment.at.date()),
-        )
-        for moment in moments
-        if moment.text
-    ]
+def _moment_items(packing: Packing, moments: Sequence[KeyMoment]) -> list[Item]:
+    """The weightiest moments, each in its most telling words; those of a turn that is shown whole are left out.
+
+    A line of code that stands in several is shown with the weightiest.
+    """
+    shown: set[str] = set()
+    items: list[Item] = []
+    for moment in sorted(moments, key=lambda moment: (-_worth(moment), -moment.seq)):
+        parts = [part for part in moment.text.split(PART) if part and part not in shown]
+        shown.update(parts)
+        if parts:
+            items.append(
+                packing.item(
+                    "moments",
+                    moment.turn_id,
+                    quote_line(moment.who, PART.join(parts)),
+                    place=moment.seq,
+                    reason="a key moment",
+                    score=moment.score,
+                    excerpt_of=moment.seq,
+                    under=Heading(moment.at.date()),
+                )
+            )
+    return items
 
 
 def _context(

@@ -39,3 +39,23 @@ def test_an_assistant_is_quoted_of_its_code_alone() -> None:
     said = "I booked the table for 24 October at Luso Van in Porto."
     assert excerpt_of(said, role="user").text == said
     assert excerpt_of(said, role="assistant").text == ""
+
+
+FLASK = "class Loan(Model):\n    due = 7\nclass Loan(Model):\n"
+
+
+def test_what_a_user_tells_comes_before_the_code_that_is_pasted_with_it() -> None:
+    """A line once; where nothing is told, the code alone."""
+    told = "I moved the release of the library to 24 October, since Ines is away."
+    text = f"{told} Can you look at it?\n```python\n{FLASK}```"
+    assert excerpt_of(text, role="user", code=True).text == f"{told} | class Loan(Model): | due = 7"
+    alone = f"Can you look at it?\n```python\n{FLASK}```"
+    assert excerpt_of(alone, role="user", code=True).text == "class Loan(Model): | due = 7"
+
+
+def test_an_assistants_code_is_told_by_what_it_defines() -> None:
+    """Settings, rows of tables, tags and assignments to a name like a keyword tell nothing by themselves."""
+    code = f"```python\n{FLASK}type = Column(20)\n<body>\n| a | b |\ndef lend(tool):\n    def __init__(self):\n```"
+    assert excerpt_of(code, role="assistant", code=True).text == "class Loan(Model): | def lend(tool):"
+    assert excerpt_of("```html\n<body>\n```", role="assistant", code=True).text == ""
+    assert excerpt_of("```sh\npip install flask\n```", role="user", code=True).text == "pip install flask"
