@@ -83,16 +83,6 @@ def test_page_of_a_proxy_is_told_by_its_status() -> None:
                 assert f"{ASKED} was answered {status}" in str(found)
 
 
-def test_redirect_says_that_none_is_followed() -> None:
-    assert "redirect, which is not followed" in str(error_in(reply(b"", 302, "text/html")))
-
-
-def test_header_tells_how_long_to_wait_where_the_body_does_not() -> None:
-    found = error_in(reply(b"slow down", 429, "text/plain", retry_after=9.0))
-    assert isinstance(found, errors.RateLimited)
-    assert found.retry_after == 9.0
-
-
 @pytest.mark.parametrize(
     ("error", "temporary"),
     [

@@ -124,15 +124,6 @@ async def test_what_nobody_caught_is_answered_500_without_its_text(caplog: pytes
     assert (fields["status"], fields["error"]) == (500, "ValueError")
 
 
-async def test_half_an_answer_is_left_to_the_server_to_break_off() -> None:
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        raise ValueError(SAID)
-
-    with pytest.raises(ValueError, match="sister"):
-        await ask(Requests(app, metrics=Metrics()), http())
-
-
 async def test_client_that_left_is_noted(caplog: pytest.LogCaptureFixture) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await receive()
@@ -161,8 +152,6 @@ async def test_websocket_has_one_line_when_it_ends(caplog: pytest.LogCaptureFixt
 
 
 # --- metrics -------------------------------------------------------------------------------------------------
-
-
 class Memory:
     """A service as far as it is measured."""
 
@@ -232,8 +221,6 @@ async def test_scrape_never_fails_with_the_store(
 
 
 # --- traces --------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     """Spans of the provider that is the global one meanwhile."""
@@ -282,9 +269,3 @@ def test_spans_are_exported_only_where_opentelemetrys_variables_say_so(
     for provider in providers:
         assert provider.resource.attributes["service.name"] == "memory-agent"
         provider.shutdown()
-
-
-def test_a_provider_that_the_application_set_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
-    monkeypatch.setattr(trace, "get_tracer_provider", TracerProvider)
-    assert configure_tracing() is False
