@@ -108,14 +108,6 @@ def test_statistics_of_two_parts_joined_are_those_of_the_whole(
     assert joined.mean_length == pytest.approx(whole.mean_length)
 
 
-@given(some_rows, some_terms)
-def test_shared_terms_are_those_that_a_turn_holds(rows: list[SearchRow], terms: list[str]) -> None:
-    """In the question's order; turns that are not here are left out."""
-    index = ResidentIndex(rows[1:], embedder="model")
-    got = index.shared_terms([row.turn_id for row in rows], terms)
-    assert got == {row.turn_id: [term for term in terms if term in row.terms] for row in rows[1:]}
-
-
 @pytest.mark.parametrize(
     ("where", "kept"),
     [
@@ -142,15 +134,6 @@ def test_filters_exclude(where: RowFilter, kept: set[int]) -> None:
     got = ResidentIndex(rows, embedder="model").score(asked(["egg"]), where=where)
     assert set(got.turn_ids) == {f"turn{i}" for i in kept}
     assert {len(got.similarity), *(len(values) for values in got.values.values())} == {len(kept)}
-
-
-def test_a_filter_does_not_change_what_a_turns_neighbours_say() -> None:
-    """The words of the assistant's answer raise the user's turn, also when only the user's turns are asked for."""
-    rows = [make_row(0), make_row(1, terms={"egg": 1}, role="assistant")]
-    got = ResidentIndex(rows, embedder="model").score(asked(["egg"]), where=RowFilter(role="user"))
-    assert list(got.turn_ids) == ["turn0"]
-    assert got.values["words"][0] == 0
-    assert got.values["words_around"][0] > 0
 
 
 def test_stubs_and_replaced_rows_need_a_fresh_load() -> None:
@@ -220,8 +203,6 @@ def test_without_a_question_vector_nothing_has_a_meaning() -> None:
 
 
 # --- signals that rows carry ---------------------------------------------------------------------------------
-
-
 def test_persons_named_or_the_side_that_is_spoken_of() -> None:
     """The turns of each person named; without names, those of the asker or of the assistant."""
     rows = [

@@ -115,15 +115,6 @@ def test_fenced_text_is_always_code(body: str, before: str) -> None:
         assert "fenced" in found.kinds
 
 
-@settings(deadline=None)
-@given(st.text(max_size=60), st.text(max_size=60))
-def test_a_users_pattern_always_wins(before: str, after: str) -> None:
-    """Over fences and all that is found otherwise."""
-    rules = CodeRules(patterns={"mine": "@@mine@@"})
-    found = find_code(f"```python\n{before}\n```\n@@mine@@{after}", rules)
-    assert found is not None
-    assert found.language == "mine"
-    assert "pattern" in found.kinds
 
 
 pieces = st.sampled_from([*(text for _, text in CODE.values()), *PROSE.values()])
