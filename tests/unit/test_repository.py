@@ -259,19 +259,9 @@ def test_the_check_would_notice_an_import_inside_a_function() -> None:
 # --- what loads when -----------------------------------------------------------------------------------------
 
 HEAVY = (
-    "torch",
-    "transformers",
-    "sentence_transformers",
-    "onnxruntime",
-    "onnx",
-    "tokenizers",
-    "huggingface_hub",
-    "chromadb",
-    "fastapi",
-    "openai",
-    "pymongo",
-    "motor",
-)
+    "torch", "transformers", "sentence_transformers", "onnxruntime", "onnx", "tokenizers", "huggingface_hub",
+    "chromadb", "fastapi", "openai", "pymongo", "motor",
+)  # fmt: skip
 
 
 def heavy_after(statement: str) -> set[str]:
@@ -298,8 +288,6 @@ def test_the_check_would_notice_a_heavy_import() -> None:
 
 
 # --- public names --------------------------------------------------------------------------------------------
-
-
 def test_public_names_are_sorted_and_can_be_imported() -> None:
     package = importlib.import_module("memory_agent")
     assert package.__all__ == sorted(package.__all__)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from tests import leftovers, profiles
+from tests import profiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,16 +121,6 @@ def is_a_zombie(pid: int) -> bool:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
-
-
-def test_what_a_run_leaves_behind_is_found_by_its_variable() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={**os.environ, "TEST_RUN_x": "1"}
-    ) as child:
-        assert [process.pid for process in leftovers.left_of("TEST_RUN_x")] == [child.pid]
-        assert leftovers.left_of("TEST_RUN_y") == []
-        leftovers.kill_what_is_left("TEST_RUN_x")
-        assert leftovers.left_of("TEST_RUN_x") == []
 
 
 # --- profiles ------------------------------------------------------------------------------------------------

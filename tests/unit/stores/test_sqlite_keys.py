@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from memory_agent.domain import ApiKey, new_id
-from memory_agent.errors import StoreError, StoreUnavailable
+from memory_agent.errors import StoreError
 from memory_agent.stores.sqlite.keys import VERSION, SqliteKeys
 
 if TYPE_CHECKING:
@@ -66,34 +66,6 @@ async def test_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
     connection.close()
-
-
-async def test_file_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
-    """A folder stands where the file should be, or a file where its folder should be."""
-    (tmp_path / "keys.sqlite3").mkdir()
-    (tmp_path / "file").touch()
-    for path in (tmp_path / "keys.sqlite3", tmp_path / "file" / "keys.sqlite3"):
-        with pytest.raises(StoreUnavailable, match=r"keys\.sqlite3"):
-            await SqliteKeys(path).open()
-
-
-async def test_lock_of_another_is_waited_for_only_so_long(tmp_path: Path) -> None:
-    """Reads go on meanwhile; a write that waited in vain may be tried again."""
-    path = tmp_path / "keys.sqlite3"
-    keys = SqliteKeys(path, timeout_seconds=0.1)
-    await keys.open()
-    key = a_key()
-    await keys.put(key)
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(StoreUnavailable, match="SQLITE_BUSY"):
-        await keys.put(a_key())
-    assert await keys.find(key.id) == key
-    other.execute("ROLLBACK")
-    other.close()
-    await keys.put(a_key())
-    assert len(await keys.list()) == 2
-    await keys.close()
 
 
 def put_one(path: str) -> str:

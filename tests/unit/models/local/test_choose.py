@@ -316,19 +316,6 @@ def test_without_torch_a_file_of_other_weights_serves(
     assert not hub.requests
 
 
-def test_without_onnxscript_torch_serves(foreign: Path, tmp_path: Path, elsewhere: Elsewhere) -> None:
-    """An installation with torch but without what its exporter needs embeds by torch, and says why; nothing is imported."""
-    code = f"""
-from pathlib import Path
-from memory_agent.models.local.choose import ModelChoiceRequest, choose
-choice = choose(ModelChoiceRequest(model={str(foreign)!r}, cache=Path({str(tmp_path)!r})))
-print(choice.backend, choice.why)
-"""
-    (said,), _, _ = elsewhere.run(code, tmp_path, offline=True, without=("onnxscript",))
-    assert said.startswith("torch ")
-    assert "onnxscript is not installed" in said
-
-
 def test_naming_and_cutting_need_neither_torch_nor_a_file(tmp_path: Path, elsewhere: Elsewhere) -> None:
     """A process that only asks for the fingerprint or cuts texts imports no torch and makes no ONNX file."""
     code = f"""

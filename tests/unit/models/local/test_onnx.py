@@ -22,7 +22,6 @@ from memory_agent.models.local.onnx import (
     OnnxModel,
     open_tokenizer,
     plan_runs,
-    tokens_read,
 )
 from tests.unit.models.local.conftest import add_module, change, linked
 
@@ -106,14 +105,6 @@ def test_the_default_prompt_is_put_before_texts(
     written = unit(model.encode([f"passage of a book: {text}" for text in TEXTS]))
     np.testing.assert_allclose(vectors, written, atol=1e-5)
     assert not np.allclose(vectors, unit(model.encode(TEXTS)), atol=0.01)
-
-
-def test_no_passage_is_longer_than_512_tokens(tiny: Path, tmp_path: Path) -> None:
-    """A model that reads more is given 512 tokens at most; one that reads less, what it reads."""
-    assert tokens_read(tiny) == 256
-    copy = linked(tiny, tmp_path / "copy")
-    change(copy / "sentence_bert_config.json", max_seq_length=8_192)
-    assert tokens_read(copy) == 512
 
 
 async def test_no_passage_is_longer_than_the_model_reads(packaged: Path, tmp_path: Path) -> None:
