@@ -115,8 +115,6 @@ def test_fenced_text_is_always_code(body: str, before: str) -> None:
         assert "fenced" in found.kinds
 
 
-
-
 pieces = st.sampled_from([*(text for _, text in CODE.values()), *PROSE.values()])
 marks = st.text("`~ \n\t:;=(){}[]<>\"'$#|\\.-_/*x1ㄱ", max_size=120)
 
