@@ -283,10 +283,6 @@ def test_command_line_s_help_loads_nothing_heavy() -> None:
     assert heavy_after("import memory_agent.cli.app") == set()
 
 
-def test_the_check_would_notice_a_heavy_import() -> None:
-    assert "openai" in heavy_after("import openai")
-
-
 # --- public names --------------------------------------------------------------------------------------------
 def test_public_names_are_sorted_and_can_be_imported() -> None:
     package = importlib.import_module("memory_agent")
@@ -360,7 +356,10 @@ def mocks_in(source: str) -> set[str]:
 
 
 def test_no_driver_is_mocked() -> None:
-    mocking = {name_of(file): found for file in PYTHON_FILES if (found := mocks_in(file.read_text("utf-8")))}
+    suspects = [
+        file for file in PYTHON_FILES if re.search("mock|autospec", file.read_text("utf-8"), re.IGNORECASE)
+    ]
+    mocking = {name_of(file): found for file in suspects if (found := mocks_in(file.read_text("utf-8")))}
     assert not mocking
 
 

@@ -73,6 +73,7 @@ def inner(folder: Path, code: str, *options: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.nightly
 def test_a_test_that_hangs_ends_with_its_stack_and_takes_no_other_along(tmp_path: Path) -> None:
     """Though it swallows the cancellation that its timeout brings about."""
     with inner(tmp_path, HANGS, "-n", "1") as run:
@@ -106,6 +107,7 @@ def killed(tmp_path: Path) -> Iterator[list[int]]:
             time.sleep(0.05)
 
 
+@pytest.mark.nightly
 def test_no_process_outlives_a_run_that_was_killed(killed: list[int]) -> None:
     """Neither a server, nor what no signal but one can end, nor the run's own processes."""
     assert len(killed) >= 2 * 3

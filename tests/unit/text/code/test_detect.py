@@ -143,6 +143,7 @@ UNITS = [
 ]  # fmt: skip
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("unit", UNITS)
 def test_long_repetitions_take_no_time_to_speak_of(unit: str) -> None:
     """60,000 characters, with an end that spoils a match; with the square of them it would be a minute."""
