@@ -23,10 +23,7 @@ from memory_agent.checks import (
     checked_text,
     checked_time,
 )
-from memory_agent.domain import (
-    ErasedCounts,
-    Scope,
-)
+from memory_agent.domain import ErasedCounts, Scope
 from memory_agent.errors import InvalidInput
 
 storable = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)

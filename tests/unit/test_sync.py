@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -89,16 +87,3 @@ async def test_where_an_event_loop_runs_the_asynchronous_class_is_named() -> Non
         pass
     with pytest.raises(RuntimeError, match="memory_agent, with `await`"):
         sync.MemoryService().agent("ada", "chat").status()
-
-
-@pytest.mark.parametrize(
-    ("statement", "loaded"),
-    [
-        ("from memory_agent.sync import MemoryAgent, MemoryService", "False"),
-        ("from memory_agent.sync import ServiceClient", "True"),
-    ],
-)
-def test_only_clients_load_what_speaks_http(statement: str, loaded: str) -> None:
-    script = f"import sys\n{statement}\nprint('httpx' in sys.modules, 'chromadb' in sys.modules)"
-    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert finished.stdout.split() == [loaded, "False"]

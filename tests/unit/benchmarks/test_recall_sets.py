@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchmarks.recall_sets import (
-    BadRecallSet,
-    Evidence,
-    Gold,
-    read_corpora,
-    read_date,
-    read_with_gold,
-)
+from benchmarks.recall_sets import BadRecallSet, Evidence, Gold, read_corpora, read_date, read_with_gold
 from tests.unit.benchmarks.sets import record, written
 
 if TYPE_CHECKING:

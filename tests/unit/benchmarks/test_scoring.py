@@ -7,16 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.scoring import (
-    Answer,
-    Result,
-    Shown,
-    differences,
-    estimate,
-    score,
-    summary,
-    summary_by_type,
-)
+from benchmarks.scoring import Answer, Result, Shown, differences, estimate, score, summary, summary_by_type
 from tests.unit.benchmarks.sets import answers, corpus, gold
 
 

@@ -34,10 +34,7 @@ ESTIMATE = EstimatedTokens()
 
 
 def pack(
-    conversation: Conversation,
-    budget: int = 4_000,
-    *,
-    counter: TokenCounter = ESTIMATE,
+    conversation: Conversation, budget: int = 4_000, *, counter: TokenCounter = ESTIMATE
 ) -> CompressedContext:
     """A compressed context."""
     return pack_compressed(conversation, budget=budget, counter=counter)
@@ -61,11 +58,7 @@ def expected_ledger(conversation: Conversation) -> list[tuple[str, str]]:
     return names
 
 
-@given(
-    conversations(),
-    st.sampled_from(BUDGETS) | st.integers(0, 600),
-    st.sampled_from(COUNTERS),
-)
+@given(conversations(), st.sampled_from(BUDGETS) | st.integers(0, 600), st.sampled_from(COUNTERS))
 def test_any_conversation_fits_once_and_is_accounted_for(
     conversation: Conversation, budget: int, counter: TokenCounter
 ) -> None:

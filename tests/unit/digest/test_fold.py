@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_agent.digest.fold import (
-    MAX_MOMENTS,
-    MAX_RANGES,
-    MAX_TOPICS,
-    Analysis,
-    Digest,
-    analyse,
-    fold,
-)
+from memory_agent.digest.fold import MAX_MOMENTS, MAX_RANGES, MAX_TOPICS, Analysis, Digest, analyse, fold
 from memory_agent.domain import Compression, TopicRanges
 from memory_agent.text.code.detect import CodeRules
 from tests.unit.search.builders import START, turn

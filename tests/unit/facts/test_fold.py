@@ -15,18 +15,7 @@ from memory_agent.facts.compare import leaves
 from memory_agent.facts.fold import MOST_CONFIDENT, fold, fold_facts, followed, surer
 from memory_agent.facts.merge import same_element
 from memory_agent.facts.order import counting
-from tests.unit.facts.builders import (
-    add,
-    after,
-    at,
-    change,
-    edit,
-    put,
-    remove,
-    retract,
-    revert,
-    stated,
-)
+from tests.unit.facts.builders import add, after, at, change, edit, put, remove, retract, revert, stated
 from tests.unit.facts.histories import Thread, threads, value_at
 
 if TYPE_CHECKING:
@@ -170,9 +159,7 @@ def test_a_document_carried_on_is_the_fold_of_everything(thread: Thread, saved: 
     """At whichever change it was saved; where that can't be, nothing is claimed."""
     before, after = thread.changes[:saved], thread.changes[saved:]
     document = FactsDocument(
-        facts=fold_facts(before).people,
-        through=len(before),
-        at=max((made.at for made in before), default=""),
+        facts=fold_facts(before).people, through=len(before), at=max((made.at for made in before), default="")
     )
     updated = followed(document, after)
     if updated is not None:

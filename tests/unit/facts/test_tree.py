@@ -136,11 +136,6 @@ def played(
         states.append((tree.copy(), ledger.copy()))
 
 
-def at_last(operations: list[FactEvent | Restore]) -> FactTree[int]:
-    """The tree after all of them."""
-    return next((tree for tree, _, _, _ in reversed(list(played(operations)))), FactTree())
-
-
 def has_empties(value: Any) -> bool:
     """Whether an object or a list at any depth holds nothing."""
     if isinstance(value, dict):
@@ -198,20 +193,6 @@ def test_dropped_marks_stand_no_more_and_all_others_do(
         kept = [leaf for leaf in tree.leaves() if leaf[1].mark not in marks]
         assert list(left.leaves()) == kept
         assert not any(map(has_empties, left.document().values()))
-
-
-@given(OPERATIONS, EVENTS)
-def test_the_same_statement_again_meets_the_first(
-    operations: list[FactEvent | Restore], event: FactEvent
-) -> None:
-    """Setting or adding twice in a row changes nothing the second time, also when spelling counts."""
-    tree = at_last(operations)
-    if event.op in ("set", "add"):
-        for exactly in (False, True):
-            tree.apply(event, 100 + exactly, exactly=exactly)
-            before = (tree.document(), tree.marks())
-            assert tree.apply(event, 102, exactly=exactly).met
-            assert (tree.document(), tree.marks()) == before
 
 
 # --- by example

@@ -12,8 +12,9 @@ from pydantic import SecretStr
 
 from memory_agent.domain import Message
 from memory_agent.errors import EmbedderError, EmbedderUnavailable, LLMError, LLMUnavailable, ModelRefused
-from memory_agent.models.openai import OpenAIChat, OpenAIEmbedder
+from memory_agent.models.openai import PASSAGE_TOKENS, OpenAIChat, OpenAIEmbedder
 from memory_agent.models.openai_errors import translate
+from memory_agent.models.tokens import estimated_pieces
 from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 if TYPE_CHECKING:
@@ -303,6 +304,14 @@ async def test_a_server_that_does_not_answer_is_unavailable() -> None:
     server.stop()
 
 
+async def test_retries_are_the_settings(server: ScriptedOpenAI) -> None:
+    """max_retries=1 survives one bad answer."""
+    chat = OpenAIChat("m", base_url=server.base_url, max_retries=1)
+    server.then(Reply(status=500, text="no"), "yes")
+    assert (await chat.complete(ASK)).text == "yes"
+    await chat.close()
+
+
 # --- credentials ---------------------------------------------------------------------------------------------
 async def test_the_key_is_sent_but_never_told(chat: OpenAIChat, server: ScriptedOpenAI) -> None:
     """Even a server that repeats the key does not get it into an error or its cause."""
@@ -392,3 +401,10 @@ async def test_nonsense_embeddings_are_an_error(embedder: OpenAIEmbedder, server
         server.embed_fault = lambda body, bad=bad: bad if "a" in body["input"] else None
         with pytest.raises(EmbedderError):
             await embedder.embed(["a", "b"], purpose="query")
+
+
+async def test_passages_fit_the_window(embedder: OpenAIEmbedder) -> None:
+    """No passage is estimated above the window, whatever the text is made of."""
+    for text in ("word " * 3_000, "한국어" * 1_000, "😀" * 900, "x" * 9_000, "\n" * 5_000, "a.b " * 2_000):
+        for passage in await embedder.split(text):
+            assert sum(weight for _, _, weight in estimated_pieces(passage)) <= PASSAGE_TOKENS

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memory_agent.errors import EmbedderError
-from memory_agent.models.token_vectors import own_tokens, token_vectors
+from memory_agent.models.token_vectors import TextCache, bytes_of, own_tokens, token_vectors
+
+if TYPE_CHECKING:
+    from memory_agent.domain import TokenVectors
+
+
+def tokens(count: int) -> TokenVectors:
+    return token_vectors(np.zeros((count, 2), dtype=np.int32), np.ones((count, 8), dtype=np.float32))
+
+
+def size(text: str, count: int) -> int:
+    return count * (8 * 2 + 2 * 4) + sys.getsizeof(text)
 
 
 def test_a_text_s_own_tokens_have_spans_in_the_text() -> None:
@@ -38,3 +54,19 @@ def test_vectors_become_unit_float16_that_nobody_writes_to() -> None:
     for wrong in (0.0, np.nan, np.inf):
         with pytest.raises(EmbedderError, match="zero or not finite"):
             token_vectors(np.zeros((2, 2), dtype=np.int32), np.full((2, 3), wrong, dtype=np.float32))
+
+
+@given(st.lists(st.tuples(st.text(max_size=3), st.integers(0, 20)), max_size=60), st.integers(0, 3_000))
+def test_the_cache_knows_its_size(puts: list[tuple[str, int]], most: int) -> None:
+    """What it says that it keeps is what it keeps, never more than it may, also when texts come again."""
+    cache = TextCache(most, bytes_of)
+    counts: dict[str, int] = {}
+    for text, count in puts:
+        cache.put(text, tokens(count))
+        if size(text, count) <= most:
+            counts[text] = count
+        kept = [text for text in counts if cache.get(text) is not None]
+        assert cache.size == sum(size(text, counts[text]) for text in kept) <= most
+        assert len(cache) == len(kept)
+    cache.clear()
+    assert len(cache) == cache.size == 0

@@ -17,15 +17,7 @@ from memory_agent.search.fusion import SIGNALS, normalised
 from memory_agent.search.postings import CollectionStatistics
 from memory_agent.search.user_index import ResidentIndex, RowFilter
 from memory_agent.text.time_spans import TimeSpan
-from tests.unit.search.ranking import (
-    START,
-    a_vector,
-    asked,
-    make_row,
-    reference,
-    some_rows,
-    some_terms,
-)
+from tests.unit.search.ranking import START, a_vector, asked, make_row, reference, some_rows, some_terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -181,25 +173,6 @@ def test_an_empty_index_answers_nothing() -> None:
     joined = got.joined(other)
     assert list(joined.turn_ids) == ["turn0"]
     assert {len(joined.similarity), *(len(values) for values in joined.values.values())} == {1}
-
-
-def test_what_was_said_before_can_only_bring_a_turn_nearer() -> None:
-    """A change of subject takes nothing from the turn after it; a short answer gains by what it answers."""
-    near, far = (np.eye(8, dtype=np.float16)[[axis]] for axis in (0, 1))
-    rows = [
-        replace(make_row(number), vectors=vectors) for number, vectors in enumerate((far, near, far, far))
-    ]
-    index = ResidentIndex(rows, embedder="model")
-    got = index.score(asked(query=near[0].astype(np.float32)), where=RowFilter())
-    around = dict(zip(got.turn_ids, got.values["meaning_around"].tolist(), strict=True))
-    assert [around[f"turn{number}"] for number in range(4)] == pytest.approx([0.0, 1.0, 0.5**0.5, 0.0])
-
-
-def test_without_a_question_vector_nothing_has_a_meaning() -> None:
-    """With the embedder down all cosines are unknown."""
-    got = ResidentIndex([make_row(0)], embedder="model").score(asked(["egg"]), where=RowFilter())
-    for values in (got.similarity, got.values["meaning"], got.values["meaning_around"]):
-        assert np.isnan(values).all()
 
 
 # --- signals that rows carry ---------------------------------------------------------------------------------

@@ -124,6 +124,15 @@ async def test_what_nobody_caught_is_answered_500_without_its_text(caplog: pytes
     assert (fields["status"], fields["error"]) == (500, "ValueError")
 
 
+async def test_half_an_answer_is_left_to_the_server_to_break_off() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise ValueError(SAID)
+
+    with pytest.raises(ValueError, match="sister"):
+        await ask(Requests(app, metrics=Metrics()), http())
+
+
 async def test_client_that_left_is_noted(caplog: pytest.LogCaptureFixture) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await receive()

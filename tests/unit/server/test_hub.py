@@ -369,6 +369,19 @@ async def _first_of(hub: EventHub, scope: Scope, after: str | None = None) -> st
         return (await anext(events)).id
 
 
+async def test_who_was_away_long_goes_over_to_what_everybody_gets() -> None:
+    """Its own watch of the store is closed as soon as it has met what is kept."""
+    async with hubs(kept=3) as (store, hub), hub.reading(BOB) as bobs:
+        store.happens(*[ADA] * 9, BOB)
+        await take(bobs, 1)
+        async with hub.reading(ADA, after="2") as events:
+            assert store.watches == 2
+            assert await take(events, 7) == ["3", "4", "5", "6", "7", "8", "9"]
+            store.happens()
+            assert await take(events, 1) == ["11"]
+            assert store.watches == 1
+
+
 # --- resuming ----------------------------------------------------------------------------------------------------
 async def test_few_watches_serve_many_who_were_away() -> None:
     """Thirty readers of quiet threads are served by two places, and each gets what happens to its thread."""

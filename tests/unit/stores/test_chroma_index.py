@@ -16,10 +16,7 @@ import numpy as np
 import pytest
 from pydantic import SecretStr
 
-from memory_agent.domain import (
-    PassageVector,
-    Scope,
-)
+from memory_agent.domain import PassageVector, Scope
 from memory_agent.errors import NotOpen, VectorIndexError, VectorIndexUnavailable
 from memory_agent.stores.chroma import ChromaServer, EmbeddedChroma
 from memory_agent.stores.chroma_errors import translate, translated

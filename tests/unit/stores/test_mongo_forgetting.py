@@ -112,10 +112,7 @@ async def test_forgetting_changes_survives_a_crash_at_any_write(
         for turn in await mongo.list_turns(scope.user, ids=staying):
             made = {"second": 2, "third": 2, "fourth": 1}[turn.content]
             doomed = whole == "user" or (whole == "thread" and turn.thread_id == "t1")
-            assert makers.count(turn.id) == made or "facts" in turn.pending or doomed, (
-                writes,
-                turn.content,
-            )
+            assert makers.count(turn.id) == made or "facts" in turn.pending or doomed, (writes, turn.content)
         for _ in range(5):
             if await mongo.erase_turns(erasure, now=NOW, limit=10) == ErasedCounts():
                 break

@@ -14,24 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.domain import (
-    SUMMARY_KINDS,
-    Compression,
-    KeyMoment,
-    SummaryItem,
-    TopicRanges,
-)
+from memory_agent.domain import SUMMARY_KINDS, Compression, KeyMoment, SummaryItem, TopicRanges
 from memory_agent.errors import StoreError
 from memory_agent.stores.codec import pack_derived, unpack_derived
 from memory_agent.stores.fields import COMPRESSION
-from memory_agent.stores.segments import (
-    BROTLI,
-    GZIP,
-    STORED,
-    pack_texts,
-    segments_of,
-    unpack_texts,
-)
+from memory_agent.stores.segments import BROTLI, GZIP, STORED, pack_texts, segments_of, unpack_texts
 from tests.conformance.stores import FULL_COMPRESSION, a_compression
 
 several_texts = st.lists(st.text(max_size=300), max_size=12)
@@ -114,11 +101,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "ranges": tuples(st.tuples(seqs, seqs)),
 }
 """Values of a part's fields by their names."""
-PARTS: dict[str, type[Any]] = {
-    "summary": SummaryItem,
-    "moments": KeyMoment,
-    "topics": TopicRanges,
-}
+PARTS: dict[str, type[Any]] = {"summary": SummaryItem, "moments": KeyMoment, "topics": TopicRanges}
 derived: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {"preserved": tuples(texts)} | {
     name: tuples(st.builds(kind, **{field.name: VALUES[field.name] for field in fields(kind)}))
     for name, kind in PARTS.items()

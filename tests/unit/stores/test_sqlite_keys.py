@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from memory_agent.domain import ApiKey, new_id
-from memory_agent.errors import StoreError
+from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.sqlite.keys import VERSION, SqliteKeys
 
 if TYPE_CHECKING:
@@ -66,6 +66,15 @@ async def test_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
     connection.close()
+
+
+async def test_file_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
+    """A folder stands where the file should be, or a file where its folder should be."""
+    (tmp_path / "keys.sqlite3").mkdir()
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "keys.sqlite3", tmp_path / "file" / "keys.sqlite3"):
+        with pytest.raises(StoreUnavailable, match=r"keys\.sqlite3"):
+            await SqliteKeys(path).open()
 
 
 def put_one(path: str) -> str:

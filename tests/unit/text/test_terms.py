@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 from memory_agent.text import scripts
 from memory_agent.text import terms as terms_module
 from memory_agent.text.languages import languages, stop_words
-from memory_agent.text.terms import (
-    MAX_TERM_CHARS,
-    clear_stems,
-    count_terms,
-    folded,
-)
+from memory_agent.text.terms import MAX_TERM_CHARS, clear_stems, count_terms, folded
 from tests.unit.examples import examples, misses
 
 EXAMPLES = examples("text/terms.toml")

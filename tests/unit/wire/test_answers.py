@@ -166,10 +166,7 @@ def for_user(value: Any, user_id: str) -> Any:
         return value
     names = [field.name for field in dataclasses.fields(value)]
     fields = {name: for_user(getattr(value, name), user_id) for name in names}
-    told: dict[str, Any] = {
-        "user_id": user_id,
-        "last_error": f"user {user_id!r}, {user_id}: no",
-    }
+    told: dict[str, Any] = {"user_id": user_id, "last_error": f"user {user_id!r}, {user_id}: no"}
     if isinstance(value, FactProposal):
         told["failed"] = (("t1", f"the reply about {json.dumps(user_id)} cannot be read"),)
     return dataclasses.replace(value, **fields | {name: told[name] for name in names if name in told})

@@ -277,3 +277,7 @@ def test_a_problem_of_a_newer_service_is_a_service_error_with_its_message() -> N
     back = error_of(Problem(type=URN + "moon-phase", detail="the moon is full"), 409)
     assert type(back) is errors.ServiceError
     assert str(back) == "the moon is full"
+
+
+def test_a_problem_about_parked_turns_that_lists_none_is_a_service_error() -> None:
+    assert type(error_of(Problem(type=URN + "turns-parked", detail="some are"), 409)) is errors.ServiceError

@@ -18,7 +18,6 @@ from filelock import FileLock
 from onnx import numpy_helper
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
-from memory_agent.installed import how_to_install
 from memory_agent.models.local.atomic_build import Making, MakingStopped
 from memory_agent.models.local.choose import ModelChoiceRequest, choose
 from memory_agent.models.local.export import (
@@ -28,7 +27,6 @@ from memory_agent.models.local.export import (
     export_weights,
     least_cosine,
     quantize_weights,
-    why_no_export,
     write_folder,
 )
 from memory_agent.models.local.fingerprint import note_weights, weights_digest, weights_notes
@@ -102,25 +100,6 @@ def test_weights_that_cannot_be_read_and_places_that_cannot_be_written_are_told(
         export_weights(tiny, target, Making(progress=pytest.fail))
     assert str(target.parent) in str(caught.value)
     assert "set model_cache_dir to a folder that can be written" in str(caught.value)
-
-
-def test_what_keeps_a_machine_from_making_the_file_is_named(
-    tiny: Path, foreign: Path, elsewhere: Elsewhere, tmp_path: Path
-) -> None:
-    """Here nothing does; elsewhere what isn't understood of the model is named with the part that is missing for it."""
-    assert why_no_export(tiny) is why_no_export(foreign) is None
-    ask = f"""
-from pathlib import Path
-from memory_agent.models.local.export import why_no_export
-for model in ({str(tiny)!r}, {str(foreign)!r}): print(why_no_export(Path(model)))
-"""
-    for lacking, without in (("torch with sentence-transformers", TORCH), ("onnxscript", ("onnxscript",))):
-        own, of_torch = elsewhere.run(ask, tmp_path, without=without)[0]
-        assert own == "None"
-        assert of_torch == (
-            "its ONNX file can be made by torch alone, for its hidden_act is 'silu', and"
-            f" {lacking} is not installed (`{how_to_install('local')}`)"
-        )
 
 
 QUANTIZE = """

@@ -94,19 +94,6 @@ def test_int8_vectors_are_exactly_those_of_the_text_alone(packaged: Path, int8: 
     np.testing.assert_array_equal(model.encode(TEXTS), alone)
 
 
-def test_the_default_prompt_is_put_before_texts(
-    tiny: Path, tiny_onnx: Path, model: OnnxModel, tmp_path: Path
-) -> None:
-    """As if it was written there, also where a long text is cut."""
-    copy = linked(tiny, tmp_path / "copy")
-    prompts = {"prompts": {"passage": "passage of a book: "}, "default_prompt_name": "passage"}
-    change(copy / "config_sentence_transformers.json", **prompts)
-    vectors = unit(OnnxModel(copy, tiny_onnx).encode(TEXTS))
-    written = unit(model.encode([f"passage of a book: {text}" for text in TEXTS]))
-    np.testing.assert_allclose(vectors, written, atol=1e-5)
-    assert not np.allclose(vectors, unit(model.encode(TEXTS)), atol=0.01)
-
-
 async def test_no_passage_is_longer_than_the_model_reads(packaged: Path, tmp_path: Path) -> None:
     """Whatever a text is made of, each passage is at most 254 word pieces and two special ones."""
     embedder = LocalEmbedder(ModelChoiceRequest(model=str(packaged), cache=tmp_path))
