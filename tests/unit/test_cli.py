@@ -2,55 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
-import io
 import json
 import re
 import shlex
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import typer.main
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from rich.console import Console
-from rich.progress import Progress
 from typer.testing import CliRunner
 
-from memory_agent.cli.answers import Passage, marked, passage_of, print_answers
+from memory_agent.cli.answers import passage_of
 from memory_agent.cli.app import GROUPS, app
-from memory_agent.cli.ask import shortened
 from memory_agent.cli.demo import activation
 from memory_agent.cli.facts import fact_value
-from memory_agent.cli.forget import SweepOptions, print_action, report_as_json, tell
 from memory_agent.cli.ingest import BATCH_TURNS, batches_of
-from memory_agent.cli.output import (
-    SettleProgress,
-    clean,
-    in_words,
-    print_facts,
-    print_json,
-)
+from memory_agent.cli.output import clean, in_words, print_json
 from memory_agent.cli.turn_files import TurnFile, read_turns
 from memory_agent.config import MemoryConfig
-from memory_agent.demo import TOP_K, conversation, questions, sessions
-from memory_agent.domain import (
-    LedgerEntry,
-    MemoryStatus,
-    PackedSize,
-    Recollection,
-)
 from memory_agent.text.terms import count_terms
-from memory_agent.topics.sweep_plan import SweepAction, SweepReport
 from tests.unit.examples import examples
-from tests.unit.search.builders import turn as stored_turn
-
-if TYPE_CHECKING:
-    from memory_agent.domain.context import Tier
 
 
 def commands_of(group: Any, *above: str) -> list[str]:
@@ -206,19 +182,14 @@ def test_content_in_parts_becomes_text_and_other_parts_leave_their_type() -> Non
 BAD_LINES: list[tuple[object, str]] = [
     ("not json", "is not JSON"),
     (["a"], "is a list"),
-    ("5", "is a int"),
     ({"role": "user"}, "no content"),
-    (turn(None), "content must be text"),
     (turn([{"no": "type"}]), "part that is neither"),
     (turn(role="Ada"), "speaker for a person's name"),
     (turn(role="narrator"), "use one of user, assistant, system, tool"),
     (turn(timestamp="2026-03-01T18:30:00"), "write ISO 8601 with a zone"),
-    (turn(timestamp="yesterday"), "ISO 8601"),
     (turn(timestamp=5), "ISO 8601"),
-    (turn(metadata={"$a": 1}), "not starting with"),
     (turn(importance="high"), "importance is 'high'"),
     (turn(time="2026"), "has the key 'time'; known are"),
-    (turn(thread=""), "thread is empty"),
     ({"messages": "none"}, "must be a list"),
 ]
 
@@ -279,37 +250,6 @@ def test_remembered_control_characters_do_not_reach_the_terminal(capsys: pytest.
     assert json.loads(shown) == {"a\x1b": "b\x9b\u202ec\u200d"}
 
 
-def recollection(content: str) -> Recollection:
-    return Recollection(
-        turn=stored_turn(1, content, speaker="Ada", thread_id="main"),
-        score=0.75,
-        confidence=0.4,
-        why={"meaning": 0.5, "words": 0.25},
-        explanation="means something alike (67%); shares the word ping\x07 (33%)",
-        similarity=0.5,
-    )
-
-
-def shown_answers(capsys: pytest.CaptureFixture[str], *contents: str, **how: Any) -> str:
-    found = [recollection(content) for content in contents]
-    options = {"language": "english", "here": "main", "why": False, **how}
-    print_answers("When does the piano tuner come?", found, **options)
-    return capsys.readouterr().out
-
-
-def test_recollection_is_two_lines_with_when_who_and_the_passage(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of another thread with its name; with `why` the whole turn and what it was found by."""
-    assert shown_answers(capsys, "Not [bold]markup[/bold]: \x1b[2J", "Second.") == (
-        " 1. 0.40  2026-05-03 14:21  Ada\n    Not [bold]markup[/bold]: \ufffd[2J\n"
-        " 2. 0.40  2026-05-03 14:21  Ada\n    Second.\n"
-    )
-    assert "Ada  in main\n" in shown_answers(capsys, "Hello.", here="home")
-    shown = shown_answers(capsys, f"One line.\n{'word ' * 100}end", why=True)
-    assert "\n    One line.\n    word word" in shown
-    why = "means something alike (67%); shares the word ping\ufffd (33%)  [turn turn1]\n"
-    assert f"word end\n    {why}" in shown
-
-
 LONG = (
     "I was at the market and bought far too many apples, as one does in October. Did you see the piano? "
     "The tuner comes on Monday at ten, he said so himself on the phone. After that we bake a cake together."
@@ -335,48 +275,6 @@ def test_passage_of_any_text_fits_and_is_part_of_it(text: str, cells: int) -> No
     assert 0 <= start <= end <= len(shown)
     assert "\n" not in shown
     assert cell_len(shown) <= 2 * cells
-
-
-def test_words_that_the_question_has_too_are_bold_and_what_surrounds_the_answer_dim() -> None:
-    """Also in scripts without spaces."""
-
-    def marks(text: str, bounds: tuple[int, int], asked: frozenset[str], style: str) -> list[str]:
-        spans = marked(Passage(text, bounds), asked, "english").spans
-        return [text[span.start : span.end] for span in spans if span.style == style]
-
-    text = "Hm. The tuners come at ten!"
-    assert marks(text, (4, 27), ASKED, "bold") == ["tuners", "come"]
-    assert "Hm. " in marks(text, (4, 27), ASKED, "dim")
-    bold = marks("調律師は月曜日に来ます", (0, 11), frozenset(count_terms("調律師はいつ来ますか")), "bold")
-    assert {"調律", "律師"} <= set(bold)
-    assert "曜日" not in bold
-
-
-# --- progress ------------------------------------------------------------------------------------------------
-def owing(*, index: int = 0, owed: int = 0) -> MemoryStatus:
-    none: dict[str, Any] = {"parked_count": 0, "parked": (), "lag_seconds": 0.0, "erasures": 0}
-    return MemoryStatus(turns=100, pending={"index": index, "topics": owed}, owed_count=owed, **none)
-
-
-def test_progress_counts_turns_and_not_stages() -> None:
-    """Of a file of 72 turns in two threads, other turns of a thread not counted; else from what was owed at most."""
-    console = Console(file=io.StringIO(), width=100, force_terminal=True)
-    with Progress(console=console, auto_refresh=False) as progress:
-        moved = SettleProgress(progress, 72)
-        moved(owing(index=60, owed=60), of=60)
-        moved(owing(index=10, owed=70), of=60)
-        searchable, done = progress.tasks
-        assert (searchable.completed, searchable.total) == (50, 72)
-        assert (done.completed, done.total) == (0, 72)
-        moved(owing(index=0, owed=0), before=60, of=12)
-        assert (searchable.completed, done.completed) == (72, 72)
-    with Progress(console=Console(file=io.StringIO()), auto_refresh=False) as progress:
-        moved = SettleProgress(progress, None)
-        moved(owing(index=0, owed=5))
-        searchable, done = progress.tasks
-        assert not searchable.visible
-        moved(owing(index=0, owed=2))
-        assert (done.visible, done.completed, done.total) == (True, 3, 5)
 
 
 # --- what is printed -----------------------------------------------------------------------------------------
@@ -405,104 +303,7 @@ def test_settings_are_listed_with_where_they_come_from_and_no_secret(
     assert ("top_k_memories" in some, "max_attempts" in some) == (True, False)
 
 
-def test_facts_are_shown_as_an_indented_list(capsys: pytest.CaptureFixture[str]) -> None:
-    print_facts({"personal_info": {"name": "Ada"}, "likes": ["tea", "rain"]})
-    assert plain(capsys.readouterr().out) == "personal_info: \n  name: Ada\nlikes: tea, rain\n"
-
-
 def test_how_long_is_said_in_one_unit() -> None:
     said = {0: "< 1 minute", 59.9: "< 1 minute", 60: "1 minute", 3_599: "59 minutes", 3_600: "1 hour"}
     said |= {86_399: "23 hours", 86_400: "1 day", 86_400 * 1_234.5: "1,234 days"}
     assert {seconds: in_words(seconds) for seconds in said} == said
-
-
-# --- the sweep's report --------------------------------------------------------------------------------------
-REPORT = SweepReport(
-    dry_run=False,
-    resumed=False,
-    started_at=datetime(2026, 3, 1, 3, tzinfo=UTC),
-    seconds=2.0,
-    threads=400,
-    topics=1_000,
-    merged=4,
-    archived=30,
-    deleted=0,
-    forgotten=2,
-    packed=PackedSize(turns=60, raw_bytes=12_000, packed_bytes=4_000),
-    failed=0,
-    skipped=0,
-    owed=(),
-)
-
-
-def told(capsys: pytest.CaptureFixture[str], how: str = "", *actions: SweepAction, **more: Any) -> Any:
-    """The exit code, and what is printed on both streams; `how`: names of options."""
-    names = ("dry_run", "list_actions", "quiet", "as_json")
-    options = SweepOptions(**{name: name in how.split() for name in names})
-    code = tell(dataclasses.replace(REPORT, **more), list(actions), options)
-    shown = capsys.readouterr()
-    return code, plain(shown.out), plain(shown.err)
-
-
-def test_sweep_is_reported_with_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    """A quiet one that is whole prints nothing."""
-    code, shown, _ = told(capsys)
-    assert code == 0
-    for figure in ("400", "1,000", "30", "12,000 to 4,000 bytes, 60 turns", "2.00 s, 500 topics a second"):
-        assert figure in shown
-    assert "resumed" not in shown
-    assert "resumed" in told(capsys, resumed=True)[1]
-    assert told(capsys, "quiet") == told(capsys, "quiet as_json") == (0, "", "")
-    assert report_as_json(dataclasses.replace(REPORT, seconds=0.0))["topics_per_second"] == 0.0
-
-
-def test_sweep_that_is_not_whole_says_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
-    """Even a quiet one: the report on stdout, one line on stderr, 3."""
-    cases: list[tuple[dict[str, Any], list[str]]] = [
-        ({"failed": 2}, ["2 failed", "next sweep tries again"]),
-        ({"skipped": 3}, ["3 threads skipped", "next sweep looks at"]),
-        ({"owed": ("vector_index",)}, ["vector_index", "a worker erases"]),
-        ({"failed": 1, "owed": ("store", "vector_index")}, ["1 failed", "store, vector_index"]),
-    ]
-    for more, words in cases:
-        code, out, err = told(capsys, "quiet", **more)
-        assert (code, "topics archived" in out, err.count("\n")) == (3, True, 1)
-        assert all(word in err for word in words), more
-
-
-def test_sweep_as_json_has_its_actions_if_they_were_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    action = SweepAction(deed="archive", user_id="me", thread_id="main", topic_id="t1", priority=0.01)
-    shown = json.loads(told(capsys, "as_json list_actions", action)[1])
-    assert shown["actions"] == [dataclasses.asdict(action)]
-    assert shown["report"]["started_at"] == "2026-03-01T03:00:00+00:00"
-    assert set(json.loads(told(capsys, "as_json")[1])) == {"report"}
-    print_action(SweepAction(deed="forget", user_id="a\nb\x1b[2J", thread_id="[t]", turn_id="turn-1"))
-    assert plain(capsys.readouterr().out) == "forget   user 'a\\nb\\x1b[2J'  thread '[t]'  turn turn-1\n"
-
-
-def test_shipped_conversation_is_what_the_demo_says() -> None:
-    """Each question's expected words are in one turn only."""
-    turns = conversation()
-    times = [t.timestamp for t in turns if t.timestamp is not None]
-    assert len(times) == len(turns) >= 60
-    assert times == sorted(times)
-    assert sessions(turns) >= 6
-    assert (times[-1] - times[0]).days >= 9 * 7
-    assert [t.role for t in turns] == ["user", "assistant"] * (len(turns) // 2)
-    for question in questions():
-        assert sum(question.expected in t.content for t in turns) == 1
-    assert len(turns) > 10 * TOP_K
-
-
-def test_ledger_for_people_keeps_all_that_is_in_and_counts_what_is_left_out() -> None:
-    def entry(number: int, tier: Tier, *, kept: bool) -> LedgerEntry:
-        return LedgerEntry(tier=tier, item=str(number), tokens=1, score=None, kept=kept, reason="no room")
-
-    kept = [entry(number, "long_term", kept=True) for number in range(20)]
-    tiers: tuple[Tier, ...] = ("long_term", "preserved")
-    out = [entry(number, tier, kept=False) for tier in tiers for number in range(7)]
-    shown, hidden = shortened([*kept, *out, entry(9, "facts", kept=False)], most=5)
-    assert shown[:20] == kept
-    five = [(tier, str(number)) for tier in tiers for number in range(5)]
-    assert [(one.tier, one.item) for one in shown[20:]] == [*five, ("facts", "9")]
-    assert hidden == {("long_term", "no room"): 2, ("preserved", "no room"): 2}

@@ -42,8 +42,6 @@ def use_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> Path
 
 
 # --- the shipped file ----------------------------------------------------------------------------------------
-
-
 def test_shipped_file_sets_exactly_the_settings_that_have_a_default() -> None:
     values = tomllib.loads(SHIPPED.read_text(encoding="utf-8"))
     assert set(values) == set(FIELDS) - UNSET
@@ -71,15 +69,7 @@ def test_every_setting_has_its_reason_above_it(name: str) -> None:
     assert len(lines[at - 1]) > 20
 
 
-def test_shipped_file_loads_as_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
-    defaults = MemoryConfig()
-    monkeypatch.setenv("MEMORY_AGENT_CONFIG_FILE", str(SHIPPED))
-    assert MemoryConfig() == defaults
-
-
 # --- where values come from ----------------------------------------------------------------------------------
-
-
 def test_environment_wins_over_the_file_and_the_file_over_the_default(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -87,11 +77,6 @@ def test_environment_wins_over_the_file_and_the_file_over_the_default(
     monkeypatch.setenv("MEMORY_AGENT_TOP_K_MEMORIES", "9")
     cfg = MemoryConfig()
     assert (cfg.top_k_memories, cfg.short_term_window, cfg.max_attempts) == (9, 3, 5)
-
-
-def test_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MEMORY_AGENT_MONGO_URI", "mongodb://127.0.0.1")
-    assert MemoryConfig(mongo_uri=None).mongo_uri is None
 
 
 def test_file_in_the_config_folder_is_found_without_being_named(tmp_path: Path) -> None:
@@ -104,12 +89,6 @@ def test_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("MEMORY_AGENT_TOP_K_MEMORIES", "")
     monkeypatch.setenv("MEMORY_AGENT_CONFIG_FILE", "")
     assert MemoryConfig().top_k_memories == 5
-
-
-def test_other_programs_variables_are_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MEMORY_AGENTS_TOP_K", "9")
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
-    assert MemoryConfig().openai_api_key is None
 
 
 def test_assigning_to_a_setting_says_how_to_get_a_changed_copy() -> None:
@@ -186,8 +165,6 @@ def test_a_key_or_a_base_url_makes_a_language_model(values: dict[str, Any], conf
 
 
 # --- unknown names -------------------------------------------------------------------------------------------
-
-
 def test_unknown_argument_is_refused_with_a_hint() -> None:
     with pytest.raises(ConfigError, match=r"^top_k_memory is no setting; did you mean top_k_memories\?"):
         MemoryConfig(top_k_memory=3)
@@ -233,12 +210,6 @@ def test_guess_is_what_was_meant(given: str, meant: list[str]) -> None:
     assert len(found) <= 3
 
 
-def test_misspelt_variable_of_the_file_is_guessed_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MEMORY_AGENT_CONFIG", "settings.toml")
-    with pytest.raises(ConfigError, match="did you mean MEMORY_AGENT_CONFIG_FILE"):
-        MemoryConfig()
-
-
 def test_a_setting_that_went_is_refused_with_what_to_do_instead(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -260,15 +231,7 @@ def test_what_to_do_instead_of_a_setting_that_went_names_only_what_there_is() ->
     assert named - FIELDS.keys() == {"add_turn", "suggest_merges"}
 
 
-def test_name_like_no_other_is_answered_with_where_all_are_listed() -> None:
-    with pytest.raises(ConfigError) as caught:
-        MemoryConfig(zzz=1)
-    assert str(caught.value) == "zzz is no setting; `memory-agent settings` lists them all"
-
-
 # --- impossible values ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "value", "valid"),
     [*examples("config.toml")["impossible"], ("db_name", "x" * 39, "1 to 38")],
@@ -338,20 +301,12 @@ def test_impossible_value_of_the_environment_is_refused(monkeypatch: pytest.Monk
         MemoryConfig()
 
 
-def test_impossible_value_of_the_file_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    use_file(monkeypatch, tmp_path, "max_attempts = 1000\n")
-    with pytest.raises(ConfigError, match=r"max_attempts: must be .* at most 100"):
-        MemoryConfig()
-
-
 def test_remote_embeddings_without_an_endpoint_are_refused() -> None:
     with pytest.raises(ConfigError, match="neither openai_api_key nor openai_base_url"):
         MemoryConfig(use_local_embeddings=False)
 
 
 # --- the file itself -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("content", [b"max_attempts = ", b"[worker\n", b"\xff\xfe = 1", b"a = 1\na = 2\n"])
 def test_broken_file_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes

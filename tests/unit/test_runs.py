@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from tests import leftovers, profiles
+from tests import profiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,6 +73,7 @@ def inner(folder: Path, code: str, *options: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.nightly
 def test_a_test_that_hangs_ends_with_its_stack_and_takes_no_other_along(tmp_path: Path) -> None:
     """Though it swallows the cancellation that its timeout brings about."""
     with inner(tmp_path, HANGS, "-n", "1") as run:
@@ -106,6 +107,7 @@ def killed(tmp_path: Path) -> Iterator[list[int]]:
             time.sleep(0.05)
 
 
+@pytest.mark.nightly
 def test_no_process_outlives_a_run_that_was_killed(killed: list[int]) -> None:
     """Neither a server, nor what no signal but one can end, nor the run's own processes."""
     assert len(killed) >= 2 * 3
@@ -121,16 +123,6 @@ def is_a_zombie(pid: int) -> bool:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
-
-
-def test_what_a_run_leaves_behind_is_found_by_its_variable() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={**os.environ, "TEST_RUN_x": "1"}
-    ) as child:
-        assert [process.pid for process in leftovers.left_of("TEST_RUN_x")] == [child.pid]
-        assert leftovers.left_of("TEST_RUN_y") == []
-        leftovers.kill_what_is_left("TEST_RUN_x")
-        assert leftovers.left_of("TEST_RUN_x") == []
 
 
 # --- profiles ------------------------------------------------------------------------------------------------

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -66,11 +64,6 @@ def test_the_agent_s_docstrings_are_taken_over() -> None:
         assert inspect.getdoc(getattr(sync.MemoryAgent, call)) == without_await(theirs)
 
 
-@pytest.mark.parametrize("name", ["MemoryService", "ServiceClient", "MemoryClient"])
-def test_each_is_made_from_what_the_asynchronous_one_is_made_from(name: str) -> None:
-    assert inspect.signature(getattr(sync, name)) == inspect.signature(getattr(memory_agent, name))
-
-
 def test_before_it_is_opened_and_after_it_was_closed_calls_say_so(tmp_path: Path) -> None:
     service = sync.MemoryService(
         MemoryConfig(data_dir=tmp_path), embedder=HashEmbedder(), vectors=BruteForceIndex()
@@ -94,21 +87,3 @@ async def test_where_an_event_loop_runs_the_asynchronous_class_is_named() -> Non
         pass
     with pytest.raises(RuntimeError, match="memory_agent, with `await`"):
         sync.MemoryService().agent("ada", "chat").status()
-
-
-@pytest.mark.parametrize(
-    ("statement", "loaded"),
-    [
-        ("from memory_agent.sync import MemoryAgent, MemoryService", "False"),
-        ("from memory_agent.sync import ServiceClient", "True"),
-    ],
-)
-def test_only_clients_load_what_speaks_http(statement: str, loaded: str) -> None:
-    script = f"import sys\n{statement}\nprint('httpx' in sys.modules, 'chromadb' in sys.modules)"
-    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert finished.stdout.split() == [loaded, "False"]
-
-
-def test_there_is_no_other_name() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'MemoryServer'"):
-        _ = getattr(sync, "MemoryServer")  # noqa: B009 - mypy knows that there is none

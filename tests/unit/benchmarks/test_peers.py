@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -11,20 +10,17 @@ import pytest
 
 from benchmarks.peers import __main__ as peers
 from benchmarks.peers.base import DIMENSIONS, Embedder
-from benchmarks.peers.chroma import Chroma
-from benchmarks.peers.mempalace_recipe import HybridTurns, RawTurns
 from benchmarks.recall_sets import Corpus, Evidence, Gold, Question, SetTurn
 from tests.unit.benchmarks.sets import record, written
 from tests.unit.benchmarks.test_recall_sets import reachable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from benchmarks.peers.base import Peer
-
-REQUIREMENTS = Path(peers.__file__).parents[1] / "peers-requirements.txt"
 
 
 class Words(Embedder):
@@ -43,8 +39,6 @@ class Words(Embedder):
 
 
 # --- the embedder --------------------------------------------------------------------------------------------
-
-
 def test_a_text_is_embedded_once_and_known_again_from_the_file(tmp_path: Path) -> None:
     first = Words(tmp_path / "vectors.db")
     both = first.embed(["one", "two", "one"])
@@ -57,8 +51,6 @@ def test_a_text_is_embedded_once_and_known_again_from_the_file(tmp_path: Path) -
 
 
 # --- driving peers -------------------------------------------------------------------------------------------
-
-
 class Recording:
     """A peer that finds the corpus' turns in their order, and keeps all that it was given."""
 
@@ -133,48 +125,3 @@ def test_an_unknown_peer_a_missing_file_and_a_missing_package_are_named_with_the
     assert "mem0 is not installed; pip install -r benchmarks/peers-requirements.txt" in said(
         file, "--peer", "mem0"
     )
-
-
-def test_every_peer_s_package_is_required_by_its_exact_version() -> None:
-    pinned = dict(
-        line.split("==") for line in REQUIREMENTS.read_text("utf-8").splitlines() if line[:1].isalpha()
-    )
-    assert {"chromadb", "mem0ai", "langgraph", "mempalace"} <= set(pinned)
-    assert all(re.fullmatch(r"[\d.]+", version) for version in pinned.values())
-
-
-# --- recipes -------------------------------------------------------------------------------------------------
-
-
-def spoken(*texts: str, roles: tuple[str, str] = ("Ann", "Bob")) -> Corpus:
-    """One turn a text, the speakers alternating, two turns a session, a day later each."""
-    return Corpus(
-        name="c1",
-        turns=tuple(
-            SetTurn(
-                id=f"t{number}",
-                session=f"s{number // 2}",
-                date=f"2023-05-{number // 2 + 1:02d}",
-                role=roles[number % 2],
-                text=text,
-            )
-            for number, text in enumerate(texts)
-        ),
-        questions=(),
-    )
-
-
-def found(cls: type[Peer], folder: Path, of: Corpus, question: str, date: str | None = None) -> list[str]:
-    peer = cls(folder, Words())
-    peer.remember(of)
-    try:
-        return peer.search(Question(id="q", text=question, type="4", date=date), 10)
-    finally:
-        peer.close()
-
-
-@pytest.mark.parametrize("cls", [Chroma, RawTurns, HybridTurns])
-def test_turns_are_found_by_what_they_say(tmp_path: Path, cls: type[Peer]) -> None:
-    of = spoken("we hiked the alps", "nice weather", "my piano broke", "how sad")
-    assert found(cls, tmp_path, of, "whose piano broke?")[0] == "t2"
-    assert set(found(cls, tmp_path / "again", of, "anything")) == {"t0", "t1", "t2", "t3"}

@@ -9,45 +9,33 @@ import pytest
 
 from benchmarks import ablation, recall
 from benchmarks.recall import BUDGETS, main, measure
-from benchmarks.recall_sets import Evidence, Gold, read_with_gold
+from benchmarks.recall_sets import Evidence, Gold
 from memory_agent import InvalidInput, MemoryService
 from tests.unit.benchmarks.services import Data, FakeService
 from tests.unit.benchmarks.sets import written
 from tests.unit.benchmarks.test_recall_sets import reachable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
     from pathlib import Path
-
-    from benchmarks.recall_sets import Corpus
 
 
 def a_set(file: Path, *, names: tuple[str, ...] = ("c1", "c2")) -> Path:
     """Corpora of twenty turns with five questions each, whose words are those of one turn: the evidence."""
+
+    def turn(name: str, number: int) -> dict[str, Any]:
+        place = {"id": f"{name}-turn{number}", "session": f"{name}-session{number // 2}", "date": None}
+        return {**place, "role": "user", "text": f"it was word{number} then"}
+
+    def question(name: str, number: int) -> dict[str, Any]:
+        gold = {"gold_turns": [f"{name}-turn{number}"], "gold_sessions": []}
+        asked = {"id": f"{name}-question{number}", "text": f"what about word{number} ?"}
+        return {**asked, "type": "4", "date": None, **gold}
+
     records = [
         {
             "corpus": name,
-            "turns": [
-                {
-                    "id": f"{name}-turn{number}",
-                    "session": f"{name}-session{number // 2}",
-                    "date": None,
-                    "role": "user",
-                    "text": f"it was word{number} then",
-                }
-                for number in range(20)
-            ],
-            "questions": [
-                {
-                    "id": f"{name}-question{number}",
-                    "text": f"what about word{number} ?",
-                    "type": "4",
-                    "date": None,
-                    "gold_turns": [f"{name}-turn{number}"],
-                    "gold_sessions": [],
-                }
-                for number in range(5)
-            ],
+            "turns": [turn(name, n) for n in range(20)],
+            "questions": [question(name, n) for n in range(5)],
         }
         for name in names
     ]
@@ -83,39 +71,7 @@ async def test_a_service_is_given_no_evidence(tmp_path: Path) -> None:
     assert not any("gold" in text or "-turn" in text or "-session" in text for text in texts)
 
 
-class SealedUntilAllAsked(dict[str, Evidence]):
-    """Evidence that may not be looked at before every question of the corpus was asked."""
-
-    def __init__(self, evidence: Mapping[str, Evidence], corpus: Corpus, data: Data) -> None:
-        super().__init__(evidence)
-        self._wanted = {question.text for question in corpus.questions}
-        self._data = data
-        self.looked_at = 0
-
-    def __getitem__(self, question: str) -> Evidence:
-        assert self._wanted <= set(self._data.asked)
-        self.looked_at += 1
-        return super().__getitem__(question)
-
-
-async def test_evidence_is_looked_at_only_after_the_last_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data, sealed = Data(), list[SealedUntilAllAsked]()
-
-    def sealing(file: Path) -> Iterator[tuple[Corpus, Gold]]:
-        for corpus, gold in read_with_gold(file):
-            sealed.append(SealedUntilAllAsked(gold.by_question, corpus, data))
-            yield corpus, Gold(by_question=sealed[-1])
-
-    monkeypatch.setattr(recall, "read_with_gold", sealing)
-    await measured(a_set(tmp_path / "small.jsonl", names=("c1",)), data)
-    assert [one.looked_at for one in sealed] == [5]
-
-
 # --- ablation ------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def faked(monkeypatch: pytest.MonkeyPatch) -> Data:
     """A product whose signals are meaning and words, and whose second stage can't be had."""
@@ -166,8 +122,6 @@ def test_an_ablation_remembers_once_and_asks_again_with_each_signal_off(
 
 
 # --- command line --------------------------------------------------------------------------------------------
-
-
 def test_a_kept_run_is_compared_and_its_misses_shown_without_running_again(
     tmp_path: Path, faked: Data, capsys: pytest.CaptureFixture[str]
 ) -> None:

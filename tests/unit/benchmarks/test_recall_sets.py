@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import lzma
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchmarks.recall_sets import (
-    BadRecallSet,
-    Evidence,
-    Gold,
-    read_corpora,
-    read_date,
-    read_with_gold,
-)
+from benchmarks.recall_sets import BadRecallSet, Evidence, Gold, read_corpora, read_date, read_with_gold
 from tests.unit.benchmarks.sets import record, written
 
 if TYPE_CHECKING:
@@ -39,12 +30,6 @@ def reachable(thing: Any) -> Iterator[Any]:
     parts += vars(thing).values() if hasattr(thing, "__dict__") and not isinstance(thing, type) else ()
     for part in parts:
         yield from reachable(part)
-
-
-def test_a_packed_set_is_read_as_an_unpacked_one(tmp_path: Path) -> None:
-    packed = tmp_path / "set.jsonl.xz"
-    packed.write_bytes(lzma.compress(json.dumps(record()).encode()))
-    assert list(read_corpora(packed)) == list(read_corpora(written(tmp_path / "set.jsonl", record())))
 
 
 def test_a_corpus_holds_no_evidence_anywhere(tmp_path: Path) -> None:

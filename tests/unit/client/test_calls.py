@@ -17,11 +17,6 @@ def test_query_holds_what_is_not_none_as_the_service_reads_it() -> None:
     assert found == {"b": "true", "c": "false", "d": "0", "e": "x&y", "f": "2026-03-01T12:00:00+00:00"}
 
 
-def test_own_keys_differ_and_the_caller_s_is_kept() -> None:
-    assert own_key(None) != own_key(None)
-    assert own_key("order 7 é") == "order 7 é"
-
-
 @pytest.mark.parametrize("key", ["", " ", " a", "a ", "a\nb", "x" * 513, "\ud800", 7])
 def test_key_that_no_header_keeps_is_refused(key: str) -> None:
     with pytest.raises(InvalidInput, match="idempotency_key"):

@@ -17,10 +17,7 @@ ASKED = "POST at http://127.0.0.1:8080"
 
 
 def reply(
-    content: object,
-    status: int = 200,
-    media_type: str = "application/json",
-    retry_after: float | None = None,
+    content: object, status: int = 200, media_type: str = "application/json", retry_after: float | None = None
 ) -> Reply:
     raw = content if isinstance(content, bytes) else json.dumps(content).encode()
     return Reply(asked=ASKED, status=status, media_type=media_type, content=raw, retry_after=retry_after)
@@ -81,10 +78,6 @@ def test_page_of_a_proxy_is_told_by_its_status() -> None:
             assert "gateway<" not in str(found)
             if b"teapot" not in strange.content:
                 assert f"{ASKED} was answered {status}" in str(found)
-
-
-def test_redirect_says_that_none_is_followed() -> None:
-    assert "redirect, which is not followed" in str(error_in(reply(b"", 302, "text/html")))
 
 
 def test_header_tells_how_long_to_wait_where_the_body_does_not() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -50,12 +49,6 @@ def test_service_is_never_asked_again_sooner_than_it_said(asked: float, chance: 
 )
 def test_header_is_read_as_a_number_or_a_time(value: str | None, seconds: float | None) -> None:
     assert read_retry_after(value, NOW) == seconds
-
-
-@given(st.text())
-def test_any_header_is_read_without_an_error(value: str) -> None:
-    found = read_retry_after(value, NOW)
-    assert found is None or (found >= 0 and math.isfinite(found))
 
 
 @given(st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1)))  # noqa: DTZ001 - hypothesis adds the zone

@@ -7,21 +7,9 @@ import inspect
 from memory_agent import MemoryAgent, MemoryClient, MemoryService, ServiceClient
 
 SHARED_BY_SERVICES = (
-    "agent",
-    "search",
-    "users",
-    "threads",
-    "find_session",
-    "forget_user",
-    "status",
-    "settle",
-    "retry_parked",
-    "rebuild_index",
-    "sweep",
-    "worker_status",
-    "pause_worker",
-    "resume_worker",
-)
+    "agent", "search", "users", "threads", "find_session", "forget_user", "status", "settle", "retry_parked",
+    "rebuild_index", "sweep", "worker_status", "pause_worker", "resume_worker",
+)  # fmt: skip
 
 
 def public_methods(kind: type) -> dict[str, inspect.Signature]:

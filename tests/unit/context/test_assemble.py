@@ -200,23 +200,6 @@ def test_as_messages_the_recent_turns_keep_their_roles() -> None:
     assert pack(Material()).to_messages() == []
 
 
-@pytest.mark.parametrize("words", [20, 50])
-def test_room_for_the_turn_before_does_not_cost_the_newest(words: int) -> None:
-    """Where half of a small budget would show too little of the newest turn, it has all of it."""
-    window = said(*["It rained. " * words] * 2)
-    for budget in range(40, 240, 3):
-        if pack(Material(window=window[-1:]), budget).short_term:
-            assert pack(Material(window=window), budget).short_term[-1:] == (window[-1],)
-
-
-def test_the_newest_turns_of_the_window_stay_without_gaps() -> None:
-    """When the window does not fit, its oldest turns go first."""
-    context = pack(Material(window=said(*(f"turn number {i} " + "word " * 20 for i in range(10)))), 300)
-    kept = [shown.seq for shown in context.short_term]
-    assert kept == list(range(11 - len(kept), 11))
-    assert 2 <= len(kept) < 10
-
-
 def test_recollections_get_room_beside_a_long_window() -> None:
     """The window may not take more than its share while recollections want room."""
     long = said(*("word " * 25 for _ in range(20)))
@@ -401,15 +384,6 @@ def test_what_was_asked_last_is_whole_beside_the_longest_answer(size: int, budge
         assert context.tokens <= budget
 
 
-def test_a_turn_that_left_the_window_can_be_recalled() -> None:
-    """What the window had no room for may come back as a recollection, and is shown once."""
-    answer, huge, asked, said_last = said("the answer", "word " * 2_000, "asked", "said")
-    context = pack(Material(window=[answer, huge, asked, said_last], recollections=recalled(answer)), 300)
-    assert context.short_term == (asked, said_last)
-    assert [found.turn for found in context.long_term] == [answer]
-    assert str(context).count("the answer") == 1
-
-
 def test_a_summary_keeps_its_order_whatever_matters_most() -> None:
     """The most important items are in, in the order of the conversation."""
     items = [item(i, f"item {i} " + "word " * 25, importance=float(i % 4)) for i in range(1, 13)]
@@ -446,17 +420,6 @@ def test_presets_leave_out_what_has_no_share(preset: Preset) -> None:
     assert tiers == [tier for tier in ORDER if tier not in out]
     left = {entry.reason for entry in pack(FULL, preset=preset).ledger if entry.tier in out}
     assert left == ({f"the preset {preset} leaves its kind out"} if out else set())
-
-
-def test_a_tier_stays_in_its_share_while_others_want_room() -> None:
-    """Facts beyond their share come in only behind recollections."""
-    facts = {f"key_{i:02}": "value " * 10 for i in range(40)}
-    found = recalled(*said(*("word " * 30 for _ in range(30))))
-    context = pack(Material(facts=facts, recollections=found, question="Which value?"), 1_000, facts=0.2)
-    of_facts = sum(e.tokens for e in context.ledger if e.kept and e.tier == "facts")
-    assert 100 < of_facts <= 220  # of what recollections left, a line may have come in
-    alone = pack(Material(facts=facts), 1_000, facts=0.2)
-    assert sum(e.tokens for e in alone.ledger if e.kept and e.tier == "facts") > 600
 
 
 def test_nothing_remembered_is_an_empty_text() -> None:

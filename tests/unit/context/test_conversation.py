@@ -16,11 +16,9 @@ from memory_agent.context.render import fact_leaves
 from memory_agent.digest.fold import Digest
 from memory_agent.domain import TopicRanges
 from memory_agent.models.tokens import EstimatedTokens
-from tests.prompts import read_tiers
 from tests.unit.search.builders import (
     BUDGETS,
     COUNTERS,
-    HOSTILE,
     assert_fits_and_adds_up,
     conversations,
     item,
@@ -36,10 +34,7 @@ ESTIMATE = EstimatedTokens()
 
 
 def pack(
-    conversation: Conversation,
-    budget: int = 4_000,
-    *,
-    counter: TokenCounter = ESTIMATE,
+    conversation: Conversation, budget: int = 4_000, *, counter: TokenCounter = ESTIMATE
 ) -> CompressedContext:
     """A compressed context."""
     return pack_compressed(conversation, budget=budget, counter=counter)
@@ -63,11 +58,7 @@ def expected_ledger(conversation: Conversation) -> list[tuple[str, str]]:
     return names
 
 
-@given(
-    conversations(),
-    st.sampled_from(BUDGETS) | st.integers(0, 600),
-    st.sampled_from(COUNTERS),
-)
+@given(conversations(), st.sampled_from(BUDGETS) | st.integers(0, 600), st.sampled_from(COUNTERS))
 def test_any_conversation_fits_once_and_is_accounted_for(
     conversation: Conversation, budget: int, counter: TokenCounter
 ) -> None:
@@ -158,58 +149,6 @@ def test_a_key_moment_is_not_excerpted_where_its_turn_is_shown_whole() -> None:
     assert "number 5" in text
     assert "number 3" not in text
     assert "number 16" not in text
-
-
-def test_the_newest_of_the_recent_turns_stay_without_gaps() -> None:
-    """When they do not fit, the oldest go first."""
-    recent = [turn(i, "word " * 30) for i in range(1, 11)]
-    context = pack(dataclasses.replace(FULL, recent=recent, digest=Digest(), summary=(), preserved=()), 300)
-    kept = [shown.seq for shown in context.recent]
-    assert kept == list(range(11 - len(kept), 11))
-    assert 1 <= len(kept) < 10
-
-
-def test_a_conversation_of_nothing_is_an_empty_text() -> None:
-    """No items, no envelope, no tokens."""
-    empty = Conversation(
-        reminder=Reminder(identity=(), state=()),
-        digest=Digest(),
-        summary=(),
-        preserved=(),
-        recent=(),
-        titles={},
-    )
-    for context in (pack(empty), pack(FULL, 0), pack(FULL, 1)):
-        assert (str(context), context.tokens, context.to_messages()) == ("", 0, [])
-
-
-def test_what_is_noted_of_a_conversation_is_data_in_every_tier() -> None:
-    """A reminder, summary, topic, excerpt or turn is one item, whatever is written in it."""
-    hostile = "\n".join(HOSTILE)
-    digest = Digest(
-        through=3,
-        turns=3,
-        moments=(moment(turn(1, hostile), text=hostile),),
-        topics=(TopicRanges(topic_id="t", ranges=((1, 1),)),),
-    )
-    context = pack(
-        Conversation(
-            reminder=Reminder(identity=(hostile,), state=(hostile,)),
-            digest=digest,
-            summary=(item(1, hostile),),
-            preserved=((turn(2, hostile, speaker=hostile), 8.0),),
-            recent=(turn(3, hostile),),
-            titles={"t": hostile},
-            facts={"x": hostile},
-        ),
-        10_000,
-    )
-    tiers = read_tiers(str(context))
-    days = {"preserved", "short_term", "moments"}
-    assert {tier: len(items) for tier, items in tiers.items()} == {
-        tier: 2 if tier in days else 1 for tier in tiers
-    }
-    assert_fits_and_adds_up(context, ORDER, ESTIMATE, 10_000)
 
 
 # --- what is kept word for word ------------------------------------------------------------------------------

@@ -64,20 +64,6 @@ def test_unbroken_items_end_at_the_first_that_does_not_fit() -> None:
     }
 
 
-def test_no_turn_is_shown_twice() -> None:
-    """The second tier that wants it learns where it is."""
-    into = packing()
-    stored = turn(1, "one")
-    first, second = (
-        into.item(tier, stored.id, recalled_line(stored), place=1, reason="x", turn=stored)
-        for tier in ("preserved", "short_term")
-    )
-    assert into.take(first)
-    assert not into.take(second)
-    (left,) = (entry for entry in into.packed().ledger if not entry.kept)
-    assert left.reason == "shown already among the preserved turns"
-
-
 def test_an_excerpt_gives_way_to_its_whole_turn() -> None:
     """Whichever comes first; of two excerpts of a turn the first stays. What it took is free again."""
     into = packing()
@@ -125,25 +111,3 @@ def test_whatever_items_say_they_cost_what_is_packed_fits(
     gone = [int(e.item) for e in packed.ledger if not e.kept]
     assert {e.reason for e in packed.ledger if not e.kept} <= {"no room in the budget"}
     assert all(packed.keeps(tier, f"{i}") != (i in gone) for i, (tier, _, _) in enumerate(claimed))
-
-
-def test_facts_are_given_back_as_a_document() -> None:
-    """Only those that are in."""
-    into = packing()
-    document = {"a": {"b": 1, "c": 2}, "d": 3}
-    into.take(plain(into, "a.c"))
-    into.take(plain(into, "d"))
-    assert into.packed().facts(document) == {"a": {"c": 2}, "d": 3}
-
-
-def test_blocks_are_in_reading_order_whatever_was_taken_first() -> None:
-    """Tiers as the order says, items by their place."""
-    into = packing()
-    for tier, place in (("facts", 2), ("persona", 0), ("facts", 1)):
-        name = f"{place}"
-        into.take(into.item(tier, name, ContextLine(body=name), place=place, reason="x"))  # type: ignore[arg-type]
-    assert [(block.tier, [line.body for line in block.lines]) for block in into.packed().blocks] == [
-        ("persona", ["0"]),
-        ("facts", ["1", "2"]),
-    ]
-    assert into.packed().text_of("facts") == "1\n2"

@@ -114,18 +114,6 @@ class _Letters:
         return len(text)
 
 
-@pytest.mark.parametrize("most", [20, 40, 200])
-@pytest.mark.parametrize("letter", ["N", "林", "김 ", "🎉"])
-def test_a_long_name_is_told_cut(letter: str, most: int) -> None:
-    """It takes no more than half of the identity where that is enough to tell it, and other lines get the rest."""
-    character = Character(name=(letter * 512)[:512], personality="warm and quiet")
-    shown = remind(character, [], counter=_Letters(), max_tokens=most)
-    assert shown.identity[0].startswith(f"You are {letter.strip()}")
-    assert shown.identity[0].endswith("….")
-    assert len(str(shown)) <= most
-    assert len(shown.identity) == (2 if most == 200 else 1)
-
-
 @given(
     name=st.text("ab林 김", min_size=1, max_size=512).filter(str.strip),
     text=st.text("ab林 김", max_size=300),

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from memory_agent.conversations.sessions import (
     MAX_CHARACTER_CHARS,
     MAX_TRAITS,
-    Assignment,
     SessionProgress,
     SessionRules,
     assign,
@@ -82,12 +81,6 @@ def test_a_session_is_over_by_turns_idle_time_or_age(turns: int, idle: int, age:
     at = START + timedelta(minutes=age)
     standing = SessionProgress(turns=turns, first_at=START, last_at=at - timedelta(minutes=idle))
     assert is_over(standing, at=at, rules=RULES) is over
-
-
-@pytest.mark.parametrize("at", [START, START - timedelta(days=9_000), START + timedelta(days=9_000)])
-def test_a_session_that_waits_for_its_first_turn_is_open(at: datetime) -> None:
-    """Whatever time that is said at."""
-    assert not is_over(SessionProgress(), at=at, rules=RULES)
 
 
 times = st.lists(st.integers(-600, 6_000), max_size=25).map(lambda minutes: after(*minutes))
@@ -199,11 +192,6 @@ def test_where_turns_belong(start: ThreadHead, minutes: tuple[int, ...], numbers
     assert [known[i] for i in made.session_ids] == numbers
 
 
-def test_no_turns_need_no_session() -> None:
-    """Nothing is opened."""
-    assert assign(SCOPE, [], head(None), RULES) == Assignment(opened=(), session_ids=())
-
-
 def test_the_last_turn_of_another_session_does_not_count() -> None:
     """A session that was started after a long silence is not idle."""
     fresh = session(2, after_seq=9, started_at=START + timedelta(days=3))
@@ -254,10 +242,3 @@ def test_an_impossible_character_is_refused_by_field(character: Any, named: str)
     """With what is wrong."""
     with pytest.raises(InvalidInput, match=named.replace(".", r"\.")):
         checked_character(character)
-
-
-def test_a_character_of_a_name_alone_will_do() -> None:
-    """A list of traits becomes what is stored."""
-    assert checked_character(Character(name="Mia")) == Character(name="Mia")
-    listed = Character(name="Mia", traits=["patient"])  # type: ignore[arg-type]
-    assert checked_character(listed) == MIA

@@ -79,17 +79,6 @@ async def test_many_turns_of_one_thread_are_bounded() -> None:
     assert live.stats.hits == MAX_KEPT_TURNS
 
 
-async def test_what_is_kept_of_a_user_can_be_dropped() -> None:
-    """Of that user alone, or of everybody; that is no eviction."""
-    live = AnalysisCache(RULES, max_threads=9)
-    for name, user in (("a", "ann"), ("b", "ann"), ("a", "bob")):
-        await live.analysed(scope(name, user), SAID)
-    live.drop("ann")
-    assert (live.stats.live_threads, live.stats.turns) == (1, len(SAID))
-    live.clear()
-    assert (live.stats.live_threads, live.stats.evictions) == (0, 0)
-
-
 async def test_long_turns_are_analysed_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """At most eight turns of 4,000 characters hold up the event loop."""
     taken = []

@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_agent.digest.fold import (
-    MAX_MOMENTS,
-    MAX_RANGES,
-    MAX_TOPICS,
-    Analysis,
-    Digest,
-    analyse,
-    fold,
-)
+from memory_agent.digest.fold import MAX_MOMENTS, MAX_RANGES, MAX_TOPICS, Analysis, Digest, analyse, fold
 from memory_agent.domain import Compression, TopicRanges
 from memory_agent.text.code.detect import CodeRules
 from tests.unit.search.builders import START, turn
@@ -134,19 +126,3 @@ def test_a_compressions_record_is_a_digest() -> None:
     )  # fmt: skip
     assert Digest.of(record) == digest
     assert Digest.of(None) == Digest()
-
-
-def test_topics_that_alternate_over_a_long_thread_stay_small() -> None:
-    """Of the many stretches of each only the newest are kept, all along."""
-    turns = [turn(i, "ok", topic_id="AAABBB"[i % 6], tokens=1) for i in range(1, 601)]
-    nothing = analyse(turns[0], RULES)
-    digest = Digest()
-    for each in turns:
-        digest = fold(digest, [(each, nothing)])
-        assert all(len(topic.ranges) <= MAX_RANGES for topic in digest.topics)
-    assert digest == fold(Digest(), [(each, nothing) for each in turns])
-    assert {topic.topic_id: len(topic.ranges) for topic in digest.topics} == {
-        "A": MAX_RANGES,
-        "B": MAX_RANGES,
-    }
-    assert max(topic.ranges[-1][1] for topic in digest.topics) == 600

@@ -12,7 +12,7 @@ from memory_agent.facts.compare import differences, leaves
 from memory_agent.facts.fold import Folded, fold_facts
 from memory_agent.facts.merge import same_element
 from tests.unit.examples import cases, examples
-from tests.unit.facts.builders import add, at, change, edit, put, stated
+from tests.unit.facts.builders import stated
 from tests.unit.facts.histories import Thread, threads
 
 
@@ -86,26 +86,3 @@ def test_every_value_that_is_told_has_its_sources(thread: Thread) -> None:
             if record.path == each.path and same_element(record.value, each.after)
         ]
         assert not own or each.sources_after == own[-1].sources
-
-
-def test_parts_of_what_a_person_set_have_the_source_of_the_innermost_group() -> None:
-    """And what was added to it later has its own."""
-    family = edit(1, put("family", {"cat": "Tom", "dog": {"name": "Rex", "age": 2}}))
-    after = fold_facts([family, edit(2, put("family.dog", {"name": "Max", "age": 3}))])
-    times = {each.after: each.sources_after[0].said_at for each in differences(fold_facts([]), after)}
-    assert times == {"Tom": at(1), "Max": at(2), 3: at(2)}
-    before = fold_facts([])
-    after = fold_facts(
-        [
-            edit(1, put("family", {"dog": "Rex", "people": ["Bo"]})),
-            change(2, put("family.cat", "Tom", quote="Tom the cat")),
-            change(3, add("family.people", "Mia", quote="Mia too")),
-        ]
-    )
-    found = {(each.path[-1], each.after): each.sources_after[0].quote for each in differences(before, after)}
-    assert found == {
-        ("dog", "Rex"): None,
-        ("people", "Bo"): None,
-        ("cat", "Tom"): "Tom the cat",
-        ("people", "Mia"): "Mia too",
-    }

@@ -15,25 +15,10 @@ from memory_agent.facts.compare import leaves
 from memory_agent.facts.fold import MOST_CONFIDENT, fold, fold_facts, followed, surer
 from memory_agent.facts.merge import same_element
 from memory_agent.facts.order import counting
-from memory_agent.facts.tree import FactTree
-from tests.unit.facts.builders import (
-    EVENTS,
-    add,
-    after,
-    at,
-    change,
-    edit,
-    put,
-    remove,
-    retract,
-    revert,
-    stated,
-)
+from tests.unit.facts.builders import add, after, at, change, edit, put, remove, retract, revert, stated
 from tests.unit.facts.histories import Thread, threads, value_at
 
 if TYPE_CHECKING:
-    import random
-
     from memory_agent.domain import FactChange, FactRecord
 
 
@@ -43,23 +28,6 @@ def by_id(changes: list[FactChange]) -> dict[str, FactRecord]:
 
 
 # --- one document
-@given(threads(), st.randoms(use_true_random=False))
-def test_changes_may_come_in_any_order(thread: Thread, shuffling: random.Random) -> None:
-    """The document and everything that is told depend on what was stored, not on how it was read."""
-    shuffled = list(thread.changes)
-    shuffling.shuffle(shuffled)
-    assert fold_facts(shuffled) == fold_facts(thread.changes)
-
-
-@given(st.lists(st.lists(EVENTS, max_size=3), max_size=5))
-def test_events_apply_one_after_another(changes: list[list[FactEvent]]) -> None:
-    """Folding all at once is applying event by event to a tree."""
-    tree: FactTree[int] = FactTree()
-    for event in (event for events in changes for event in events):
-        tree.apply(event, 0)
-    assert fold([change(seq, *events) for seq, events in enumerate(changes, 1)]) == tree.document()
-
-
 def test_an_edit_outranks_extraction_until_the_user_says_otherwise_in_a_later_turn() -> None:
     """Before it also what is extracted after it; not what a later turn states. A turn speaks for its own time."""
     late = stated(2, {"home": "Oslo"}, turn="t0001")
@@ -127,23 +95,6 @@ def test_the_same_statement_again_is_no_new_entry() -> None:
     assert (record.said_at, record.last_seen) == (at(1), at(2))
 
 
-def test_a_person_can_put_the_spelling_right() -> None:
-    """What extraction says again in other letters changes nothing; what a person sets stands as it is set."""
-    first = stated(1, {"name": "anna"})
-    assert fold([first, stated(2, {"name": "Anna"})]) == {"name": "anna"}
-    records = by_id([first, edit(2, put("name", "Anna"))])
-    assert (records["1.0"].superseded_by, records["2.0"].old, records["2.0"].stands) == ("2.0", "anna", True)
-
-
-def test_what_one_turn_says_several_times_makes_nothing_surer() -> None:
-    """It is one source; a person who says it again is another."""
-    twice = change(1, put("name", "Ann", confidence=0.5), put("name", "ann", confidence=0.5))
-    [record] = fold_facts([twice]).records
-    assert (len(record.sources), record.confidence) == (1, 0.5)
-    [record] = fold_facts([twice, edit(2, put("name", "Ann"))]).records
-    assert (len(record.sources), record.confidence) == (2, 1.0)
-
-
 def test_a_taste_said_twice_is_one_entry_though_it_also_removes_its_opposite() -> None:
     """A removal that only makes sure is not told; one that removed something is."""
     taste = (remove("preferences.dislikes", "tea"), add("preferences.likes", "tea"))
@@ -156,15 +107,6 @@ def test_a_taste_said_twice_is_one_entry_though_it_also_removes_its_opposite() -
     ]
     # What a person removes is always told.
     assert [record.op for record in fold_facts([edit(1, remove("likes", "tea"))]).records] == ["remove"]
-
-
-def test_what_can_both_be_true_stands_side_by_side() -> None:
-    """Elements of a list contradict nothing."""
-    records = by_id([stated(1, {"likes": ["coffee"]}), stated(2, {"likes": ["tea"]})])
-    assert [(record.value, record.stands, record.old) for record in records.values()] == [
-        ("coffee", True, None),
-        ("tea", True, None),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -217,9 +159,7 @@ def test_a_document_carried_on_is_the_fold_of_everything(thread: Thread, saved: 
     """At whichever change it was saved; where that can't be, nothing is claimed."""
     before, after = thread.changes[:saved], thread.changes[saved:]
     document = FactsDocument(
-        facts=fold_facts(before).people,
-        through=len(before),
-        at=max((made.at for made in before), default=""),
+        facts=fold_facts(before).people, through=len(before), at=max((made.at for made in before), default="")
     )
     updated = followed(document, after)
     if updated is not None:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.facts.compare import leaves
 from memory_agent.facts.fold import fold, fold_facts
 from memory_agent.facts.tree import fact_json
 from tests.unit.examples import cases, examples
@@ -83,22 +82,6 @@ def test_a_thread_beside_another_about_something_else_is_known_as_it_is_alone(th
     assert as_sets(together) == as_sets(alone)
 
 
-@given(threads(name="work"))
-def test_what_is_told_of_a_thread_beside_another_agrees_with_the_document(thread: Thread) -> None:
-    """Every record once, in the order in which things were said; whatever went names what ended it."""
-    folded = fold_facts([stated(1, {"a": "other"}, turn="t0000", said=0, thread="home"), *thread.changes])
-    names = [(record.thread_id, record.id) for record in folded.records]
-    assert len(set(names)) == len(names)
-    ids = {record.id for record in folded.records}
-    for record in folded.records:
-        if record.op in ("set", "add") and not record.stands:
-            assert record.superseded_by in ids
-        assert not record.stands or record.superseded_by is None
-    standing = folded.standing()
-    for path, value, _ in leaves(folded.document):
-        assert any(path[: len(record.path)] == record.path for record in standing), (path, value)
-
-
 @given(threads(name="work", step=2), threads(name="home", start=1, step=2), st.randoms(use_true_random=False))
 def test_threads_may_be_read_in_any_order(work: Thread, home: Thread, shuffling: random.Random) -> None:
     """The user's facts don't depend on which thread is read first."""
@@ -108,41 +91,11 @@ def test_threads_may_be_read_in_any_order(work: Thread, home: Thread, shuffling:
     assert fold_facts(shuffled) == fold_facts(changes)
 
 
-@given(
-    threads(name="work", step=2, without=("revert", "replay", "undo")),
-    threads(name="home", start=1, step=2, without=("revert", "replay", "undo")),
-    st.integers(0, 20),
-)
-def test_a_revert_takes_nothing_that_another_thread_stated(work: Thread, home: Thread, back: int) -> None:
-    """Every value that stood by the other thread's word before stands after."""
-    before = fold_facts([*work.changes, *home.changes])
-    theirs = {
-        (record.path, fact_json(record.value))
-        for record in before.standing()
-        if any(source.thread_id == "home" for source in record.sources)
-        and not isinstance(record.value, dict | list)
-    }
-    work.now = 100
-    work.revert((), work.place(back))
-    after_it = fold([*work.changes, *home.changes])
-    assert theirs <= {(path, fact_json(value)) for path, value, _ in leaves(after_it)}
-
-
 def as_sets(document: Any) -> Any:
     """A document without regard to the order of lists, which is that of what still counts."""
     if isinstance(document, dict):
         return {key: as_sets(value) for key, value in document.items()}
     return sorted(map(fact_json, document)) if isinstance(document, list) else document
-
-
-def test_an_undone_statement_names_the_revert_that_undid_it() -> None:
-    """In the history over threads it is not lost, nor is the revert."""
-    changes = [home(1, put("a", 2)), work(2, put("a", 1)), work(3, revert("a", ("", 0, 0)))]
-    records = {record.id: record for record in fold_facts(changes).records}
-    assert [*records] == ["home/1.0", "work/2.0", "work/3.0"], "the same number may be in several threads"
-    undone = records["work/2.0"]
-    assert (records["home/1.0"].stands, undone.superseded_by) == (True, "work/3.0")
-    assert records["work/3.0"].op == "revert"
 
 
 def test_a_part_that_came_back_stays_where_its_own_thread_added_to_it() -> None:

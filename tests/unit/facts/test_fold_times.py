@@ -7,10 +7,9 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.facts.fold import fold, fold_facts, record_id
-from memory_agent.facts.order import applied_generations, counting, order
-from memory_agent.facts.steps import places
-from tests.unit.facts.builders import PATHS, after, at, change, edit, put, revert, stated
+from memory_agent.facts.fold import fold, fold_facts
+from memory_agent.facts.order import applied_generations, counting
+from tests.unit.facts.builders import PATHS, at, change, edit, put, revert, stated
 from tests.unit.facts.histories import Thread, as_it_was, threads, value_at
 
 ANYWHERE = PATHS | st.just(())
@@ -55,14 +54,6 @@ def test_a_turn_that_is_extracted_after_a_revert_belongs_to_what_it_went_back_to
     assert fold([*changes, stated(4, {"b": 1}, turn="t0002")]) == {"a": 1}
 
 
-def test_a_revert_to_a_place_to_come_changes_nothing() -> None:
-    """There is nothing to go back to."""
-    assert fold([stated(1, {"a": 1}), edit(2, revert("a", after(9))), edit(3, put("b", 1))]) == {
-        "a": 1,
-        "b": 1,
-    }
-
-
 # --- replays
 def test_the_newest_applied_replay_counts_turn_by_turn() -> None:
     """A turn that it looked at counts by it, all others as before; people's edits stay; undone, all is as it was."""
@@ -87,12 +78,6 @@ def test_the_newest_applied_replay_counts_turn_by_turn() -> None:
     assert fold([*first, *made, one, two, undo_two, undo_one]) == was
 
 
-def test_a_replay_may_find_that_a_turn_states_nothing() -> None:
-    """Its empty change counts like any other."""
-    changes = [stated(1, {"a": 1}, turn="t0001"), change(2, turn="t0001", generation="one")]
-    assert fold([*changes, change(3, kind="replay", generation="one")]) == {}
-
-
 @given(threads(), st.data())
 def test_an_undone_replay_leaves_no_trace(thread: Thread, data: st.DataObject) -> None:
     """Until it is applied nothing has changed; once it is undone everything told is what it was before."""
@@ -107,19 +92,6 @@ def test_an_undone_replay_leaves_no_trace(thread: Thread, data: st.DataObject) -
         thread.do(("undo", 0))
         assert thread.changes[-1].generation == made[-1].generation, "the newest is undone first"
         assert fold_facts(thread.changes) == before
-
-
-@given(threads())
-def test_what_counts_is_one_change_for_each_turn_and_all_edits(thread: Thread) -> None:
-    """No replay counts twice, and nothing that people said is lost."""
-    counted = counting(thread.changes)
-    turns = [made.turn_id for made in counted if made.kind == "extraction"]
-    assert sorted(set(turns), key=str) == sorted(turns, key=str)
-    assert set(turns) == {made.turn_id for made in thread.changes if made.kind == "extraction"}
-    edits = [made for made in thread.changes if made.kind == "edit"]
-    assert [made for made in counted if made.kind == "edit"] == order(edits)
-    applied = {"", *applied_generations(thread.changes)}
-    assert {made.generation for made in counted} <= applied
 
 
 # --- at a time
@@ -146,21 +118,3 @@ def test_what_had_been_said_by_a_time_is_the_fold_of_that(thread: Thread, tick: 
     assert folded == fold_facts(said)
     assert all(record.said_at <= at(tick) and record.last_seen <= at(tick) for record in folded.records)
     assert fold(thread.changes, as_of=at(thread.now)) == fold(thread.changes)
-
-
-def test_said_and_recorded_are_two_times() -> None:
-    """What was said at nine and extracted at ten was known only from ten on."""
-    late = [stated(1, {"home": "Oslo"}, said=0, recorded=60)]
-    assert fold(late, as_of=at(0)) == {"home": "Oslo"}
-    assert fold(late, recorded_by=at(59)) == {}
-    assert fold(late, as_of=at(0), recorded_by=at(60)) == {"home": "Oslo"}
-
-
-@given(threads())
-def test_every_event_that_counts_has_a_place(thread: Thread) -> None:
-    """Places rise, their times never go back, and the records of the events are called by them."""
-    found = list(places(counting(thread.changes)))
-    assert [place for place, _, _ in found] == sorted({place for place, _, _ in found})
-    assert [time for _, time, _ in found] == sorted(time for _, time, _ in found)
-    names = {record_id(("work", place[1], place[2])) for place, _, _ in found}
-    assert {record.id for record in fold_facts(thread.changes).records} <= names

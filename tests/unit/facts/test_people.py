@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memory_agent.errors import InvalidInput
 from memory_agent.facts.fold import fold, fold_facts
-from memory_agent.facts.people import addressed, document_of, person_key, shown, subject_of
+from memory_agent.facts.people import addressed, document_of, person_key
 from tests.unit.facts.builders import add, change, edit, put, remove, retract, revert, stated
 from tests.unit.facts.histories import Thread, threads
 
@@ -80,17 +80,6 @@ def test_a_revert_goes_back_for_one_person() -> None:
     other = change(6, remove("likes", "tea"), put("job", "judge", subject="bo"), thread="b")
     assert fold([*said, back]) == {"Ann": {"job": "nurse"}, "Bo": {"job": "pilot", "likes": ["tea"]}}
     assert fold([*said, back, other]) == {"Ann": {"job": "nurse"}, "Bo": {"job": "judge", "likes": ["tea"]}}
-
-
-@given(st.text(max_size=12))
-def test_any_name_is_a_subject(name: str) -> None:
-    """On one line, the same again if it is taken once more, and found however it is spelled."""
-    subject = subject_of(name)
-    assert "\n" not in subject
-    assert subject_of(subject) == subject
-    facts = fold_facts([change(1, put("a", 1, subject=subject)), change(2, put("a", 2, subject="Bo"))])
-    assert document_of(facts.people, f" {subject} " if subject else "user")["a"] in (1, 2)
-    assert shown({"Ann": {}, "Bo": {"a": 1}}) == {"Bo": {"a": 1}}
 
 
 @pytest.mark.parametrize("name", ["An\u200bn", "\ufeffAnn", "Ann\u2060", "A\u00adnn", "\u202eAnn"])

@@ -109,13 +109,6 @@ def test_items_name_their_operation() -> None:
             assert [fact.op for fact in read({"facts": [{**NAME, key: word}]})] == [op]
 
 
-def test_lists_in_documents_of_their_own_are_one_answer() -> None:
-    """If each kind of list comes but once; a list that comes again was a draft before."""
-    additions, updates = json.dumps({"additions": [NAME]}), json.dumps({"updates": [HOME]})
-    assert [fact.op for fact in read(f"{additions}\n{updates}")] == ["add", "update"]
-    assert [fact.op for fact in read(f"{additions}\n{updates}\n{additions}")] == ["add", "update"]
-
-
 # --- what is asked for again ---------------------------------------------------------------------------------
 def test_what_leaves_doubt_is_malformed() -> None:
     """So that the model is asked again, rather than anything passed over; what was said up to a cut is not all."""
@@ -234,20 +227,6 @@ def test_since_when(said: object, since: str | None) -> None:
     """A year, a month or a day that the calendar has, or none."""
     assert one(valid_from=said).valid_from == since
     assert one(validFrom=said).valid_from == since
-
-
-@pytest.mark.parametrize("value", [0, False, "", [], {}, 1.5, {"a": [1, {"b": None}]}, 10**300, "用户"])
-def test_values_are_kept_as_they_are(value: object) -> None:
-    """Any JSON but null; whether it states anything is decided later."""
-    assert one(value=value, old=value).value == value
-    assert one(value=value, old=value).old == value
-    assert type(one(value=value).value) is type(value)
-
-
-def test_lone_surrogates_become_question_marks() -> None:
-    """No store keeps them."""
-    fact = one(value={"a\ud800": ["\udfff"]}, quote="I'm \ud83d", path="na\udc00me")
-    assert (fact.value, fact.quote, fact.path) == ({"a?": ["?"]}, "I'm ?", ("na?me",))
 
 
 # --- whatever comes ------------------------------------------------------------------------------------------

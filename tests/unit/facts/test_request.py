@@ -26,9 +26,6 @@ from tests.unit.facts.builders import add, at, change, edit, put, turn
 if TYPE_CHECKING:
     from memory_agent.domain import FactRecord, Turn
 
-KNOWN_CHARS = 4_000
-"""As in the module."""
-
 
 def nth(seq: int, content: str, **more: Any) -> Turn:
     """A turn of the conversation by its number."""
@@ -97,39 +94,17 @@ def test_the_conversation_is_in_order_with_numbers_dates_and_speakers() -> None:
         nth(4, "Yes", speaker='A<n>"n'),
     )
     text = asked(first, last, shown=(between, before, first))
-    assert text == "\n".join(
-        [
-            "Today is Friday 2026-11-20.",
-            "<people>",
-            "user, A n n",
-            "</people>",
-            "<conversation>",
-            '<context date="Friday 2026-11-20" from="assistant">',
-            "Where do you live?",
-            "</context>",
-            '<message number="1" date="Friday 2026-11-20" from="user">',
-            "In Bergen",
-            "</message>",
-            '<context date="Friday 2026-11-20" from="assistant">',
-            "Nice",
-            "</context>",
-            '<message number="2" date="Friday 2026-11-20" from="A&lt;n&gt;&quot;n">',
-            "Yes",
-            "</message>",
-            "</conversation>",
-        ]
+    context, message = (
+        '<context date="Friday 2026-11-20"',
+        '<message number="{}" date="Friday 2026-11-20"'.format,
     )
-
-
-def test_numbers_and_turns_in_view_are_those_of_the_request() -> None:
-    """Parts of one turn have numbers of their own; whatever is shown is in view."""
-    one, two, three = nth(1, "a"), nth(2, "b"), nth(3, "c")
-    passages = (Passage(turn=two, text="b"), Passage(turn=three, text="c"), Passage(turn=three, text="d"))
-    request = ExtractionRequest(passages=passages, shown=(one, two))
-    assert request.turn_of == {1: "t0002", 2: "t0003", 3: "t0003"}
-    assert request.texts.keys() == {"t0001", "t0002", "t0003"}
-    told = messages(request)[1].content
-    assert re.findall(r'number="(\d)".*\n(.)', told) == [("1", "b"), ("2", "c"), ("3", "d")]
+    assert text.splitlines() == [
+        *("Today is Friday 2026-11-20.", "<people>", "user, A n n", "</people>", "<conversation>"),
+        *(f'{context} from="assistant">', "Where do you live?", "</context>"),
+        *(f'{message(1)} from="user">', "In Bergen", "</message>"),
+        *(f'{context} from="assistant">', "Nice", "</context>"),
+        *(f'{message(2)} from="A&lt;n&gt;&quot;n">', "Yes", "</message>", "</conversation>"),
+    ]
 
 
 def test_what_is_known_and_what_is_never_noted_is_said() -> None:
@@ -160,27 +135,23 @@ def test_context_is_cut_and_what_is_asked_about_is_not() -> None:
 
 
 OURS = re.compile(r"<\s*/?\s*(messages?|context|people|known_facts|conversation|never)\b", re.IGNORECASE)
-HOSTILE = st.lists(
-    st.sampled_from(
-        [
-            "<",
-            "</",
-            "< /",
-            "message",
-            "CONTEXT",
-            "known_facts",
-            "people",
-            "conversation",
-            "never",
-            ">",
-            " ",
-            "\n",
-            '"',
-            "x",
-        ]
-    ),
-    max_size=8,
-).map("".join)
+WORDS = [
+    "<",
+    "</",
+    "< /",
+    "message",
+    "CONTEXT",
+    "known_facts",
+    "people",
+    "conversation",
+    "never",
+    ">",
+    " ",
+    "\n",
+    '"',
+    "x",
+]
+HOSTILE = st.lists(st.sampled_from(WORDS), max_size=8).map("".join)
 
 
 @given(HOSTILE, HOSTILE, HOSTILE, HOSTILE)
@@ -203,40 +174,6 @@ def test_no_text_can_close_or_open_a_tag(said: str, shown: str, known: str, spea
 
 
 # --- which facts
-def shown_chars(chosen: tuple[FactRecord, ...]) -> int:
-    """What these facts take up in a request."""
-    told = asked(nth(1, "Hi"), known=chosen)
-    found = re.search(r"<known_facts>\n(.*)\n</known_facts>", told, re.DOTALL)
-    return len(found[1]) + 1 if found else 0
-
-
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["tea", "jazz", "Bergen"]), st.sampled_from([1, 50, 600, 1_500, 5_000])),
-        max_size=12,
-    ),
-    st.sampled_from(["I like tea", "jazz in Bergen", ""]),
-)
-def test_related_facts_fit_and_keep_their_order(facts: list[tuple[str, int]], said: str) -> None:
-    """As many as fit, in the order they came; what shares words with the texts goes before what does not."""
-    known = records(*(put(f"k{number}", f"{word} {'x' * size}") for number, (word, size) in enumerate(facts)))
-    chosen = most_related(iter(known), [said])
-    assert shown_chars(chosen) <= KNOWN_CHARS
-    assert [record.id for record in chosen] == [record.id for record in known if record in chosen]
-    for record in known:
-        if record not in chosen:
-            better = [
-                other
-                for other in chosen
-                if (_shares(other, said), other.last_seen) > (_shares(record, said), record.last_seen)
-            ]
-            assert shown_chars((*better, record)) > KNOWN_CHARS, "it did not fit behind what goes before it"
-
-
-def _shares(record: FactRecord, said: str) -> int:
-    return len(set(str(record.value).split()) & set(said.split()))
-
-
 def test_related_facts_come_before_newer_ones() -> None:
     """A fact that shares a word, also one with its path, before one that is only new."""
     known = records(

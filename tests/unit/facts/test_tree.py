@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +12,7 @@ from memory_agent.domain import FactEvent
 from memory_agent.facts.merge import same_element
 from memory_agent.facts.tree import Effect, FactTree, fact_json, fact_words
 from tests.unit.examples import cases, examples
-from tests.unit.facts.builders import EVENTS, KEYS, PATHS, STATEMENTS, VALUES
+from tests.unit.facts.builders import EVENTS, PATHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,11 +136,6 @@ def played(
         states.append((tree.copy(), ledger.copy()))
 
 
-def at_last(operations: list[FactEvent | Restore]) -> FactTree[int]:
-    """The tree after all of them."""
-    return next((tree for tree, _, _, _ in reversed(list(played(operations)))), FactTree())
-
-
 def has_empties(value: Any) -> bool:
     """Whether an object or a list at any depth holds nothing."""
     if isinstance(value, dict):
@@ -201,45 +195,6 @@ def test_dropped_marks_stand_no_more_and_all_others_do(
         assert not any(map(has_empties, left.document().values()))
 
 
-@given(OPERATIONS, OPERATIONS)
-def test_a_copy_goes_its_own_way(first: list[FactEvent | Restore], then: list[FactEvent | Restore]) -> None:
-    """Nothing that is done to a copy shows in the original."""
-    tree = at_last(first)
-    before = (tree.document(), list(tree.leaves()))
-    other = tree.copy()
-    for mark, operation in enumerate(then, 100):
-        if isinstance(operation, FactEvent):
-            other.apply(operation, mark)
-        else:
-            other.restore(operation[0], FactTree())
-    assert (tree.document(), list(tree.leaves())) == before
-
-
-@given(OPERATIONS, EVENTS)
-def test_the_same_statement_again_meets_the_first(
-    operations: list[FactEvent | Restore], event: FactEvent
-) -> None:
-    """Setting or adding twice in a row changes nothing the second time, also when spelling counts."""
-    tree = at_last(operations)
-    if event.op in ("set", "add"):
-        for exactly in (False, True):
-            tree.apply(event, 100 + exactly, exactly=exactly)
-            before = (tree.document(), tree.marks())
-            assert tree.apply(event, 102, exactly=exactly).met
-            assert (tree.document(), tree.marks()) == before
-
-
-@given(STATEMENTS | st.dictionaries(KEYS, VALUES))
-def test_a_tree_of_a_document_is_that_document(document: dict[str, Any]) -> None:
-    """What has nothing twice in a list comes back as it was; nothing is shared."""
-    once = FactTree.of(document).document()
-    before = copy.deepcopy(once)
-    tree = FactTree.of(once)
-    for key in list(once):
-        once[key] = "changed"
-    assert tree.document() == before
-
-
 # --- by example
 def of(document: dict[str, Any]) -> FactTree[int]:
     """A tree of that document, every value with the mark 0."""
@@ -252,13 +207,6 @@ def test_spelling_counts_only_when_it_has_to_stand_exactly() -> None:
     assert tree.set(("name",), "Anna", 1) == Effect(old="anna", met=frozenset({0}))
     assert tree.set(("name",), "Anna", 2, exactly=True) == Effect(old="anna", ended=frozenset({0}))
     assert tree.document() == {"name": "Anna"}
-
-
-def test_a_list_set_with_the_same_text_twice_is_met_when_it_is_set_again() -> None:
-    """What is compared is what would stand, not how it was given."""
-    tree: FactTree[int] = FactTree()
-    tree.set(("likes",), ["tea", "Tea"], 1, exactly=True)
-    assert tree.set(("likes",), ["tea", "Tea"], 2, exactly=True).met == {1}
 
 
 @pytest.mark.parametrize(("before", "said", "old"), cases(examples("facts/facts.json")["gives_way"]))

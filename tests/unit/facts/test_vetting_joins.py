@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.domain import FactEvent, StatedFact
-from memory_agent.facts.fold import MOST_CONFIDENT, fold, fold_facts
+from memory_agent.domain import StatedFact
+from memory_agent.facts.fold import MOST_CONFIDENT, fold
 from memory_agent.facts.merge import MAX_DEPTH, fact_path
 from memory_agent.facts.tree import FactTree
-from memory_agent.facts.vetting import USUAL_CONFIDENCE, refusal
+from memory_agent.facts.vetting import USUAL_CONFIDENCE
 from tests.unit.examples import cases, examples
-from tests.unit.facts.builders import JSON, STATEMENTS, add, change, stated
+from tests.unit.facts.builders import JSON, STATEMENTS, change, stated
 from tests.unit.facts.statements import QUOTE, TEXT, holding, made, reason, states, vetted
 
 EXAMPLES = examples("facts/facts.json")
@@ -145,28 +145,3 @@ def test_what_is_known_can_always_be_said_again(holds: dict[str, Any]) -> None:
     found = vetted(*items, holds=held)
     assert found.refused == ()
     assert fold([stated(1, {"x": holds}), change(2, *found.events)]) == held.tree("").document()
-
-
-def test_a_refusal_keeps_the_op_and_what_was_said() -> None:
-    """As the history shows it: an update would have set."""
-    refused = refusal(StatedFact(op="update", path=("a", "b"), value={"x": "é"}, quote="q"), "why")
-    assert (refused.op, refused.path, refused.said, refused.quote, refused.reason) == (
-        *("set", "a.b", '{"x": "é"}', "q", "why"),
-    )
-
-
-def test_a_long_quote_is_cut_where_it_can_be_kept() -> None:
-    """Still word for word from the turn."""
-    text = "word " * 500
-    [event] = vetted(states("name", "Ann", quote=text), text=text).events
-    assert event.quote is not None
-    assert 900 < len(event.quote) <= 1_000
-    assert event.quote in text
-
-
-def test_only_people_are_sure() -> None:
-    """However often extraction says the same, it is not certain."""
-    events: tuple[FactEvent, ...] = vetted(states("name", "Ann", confidence=0.9)).events
-    [record] = fold_facts([change(seq, *events) for seq in range(1, 9)]).records
-    assert record.confidence == MOST_CONFIDENT
-    assert fold_facts([change(1, add("likes", "tea"))]).records[0].confidence == 1.0

@@ -112,33 +112,6 @@ def test_sound_json_comes_back_as_it_was(value: dict[str, Any], ascii_only: bool
     assert values(f"Here you are:\n```\n{text}\n```\nThat is all.") == [value]
 
 
-@given(json_objects.filter(bool), st.data())
-def test_no_prefix_of_an_object_passes(value: dict[str, Any], data: st.DataObject) -> None:
-    """Wherever a reply is cut, nothing of it is read."""
-    text = json.dumps(value)
-    cut = data.draw(st.integers(0, len(text) - 1))
-    with contextlib.suppress(MalformedReply):
-        assert json_documents(text[:cut]) == []
-
-
-words = st.text(alphabet="abéß中 '-", min_size=1, max_size=8)
-plain_objects = st.recursive(
-    st.dictionaries(words, st.none() | st.booleans() | st.integers() | words, max_size=3),
-    lambda inner: st.dictionaries(words, st.lists(inner, max_size=3) | inner, max_size=3),
-    max_leaves=4,
-)
-
-
-@given(plain_objects)
-def test_what_python_prints_is_read_or_refused(value: dict[str, Any]) -> None:
-    """A dict's repr reads back as the dict, whatever apostrophes it holds."""
-    try:
-        documents = json_documents(repr(value))
-    except MalformedReply:
-        return
-    assert [document.value for document in documents if not document.problem] in ([], [value])
-
-
 @given(st.text(alphabet="{}[](),:\"'“”\\/*#.<>thinka1 \n", max_size=60))
 def test_no_text_brings_about_another_error(reply: str) -> None:
     """Whatever is in a reply, it is read or it is malformed."""
@@ -188,10 +161,3 @@ def test_time_grows_with_length_and_no_faster(junk: str, read: Callable[[str], o
     assert seconds(junk * 2 * repeats, read) < 4 * max(seconds(junk * repeats, read), 0.05)
     with contextlib.suppress(MalformedReply):
         read(junk * 10 * repeats)
-
-
-def test_a_sound_document_of_10_mb_is_read() -> None:
-    """With white space and prose around it, too."""
-    value = {"a": ["x" * 1_000] * 5_000, "b": [{"c": n} for n in range(10_000)]}
-    text = "So: " * 1_000_000 + json.dumps(value, indent=8) + "\n" * 2_000_000
-    assert values(text) == [value]

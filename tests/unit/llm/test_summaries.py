@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import Completion, Turn
-from memory_agent.errors import LLMUnavailable, MalformedReply
+from memory_agent.errors import MalformedReply
 from memory_agent.llm.summaries import (
     MAX_PROMPT_CHARS,
     PROMPT_VERSION,
@@ -44,8 +44,6 @@ async def summary_of(reply: Reply) -> str:
 
 
 # --- what is asked -------------------------------------------------------------------------------------------
-
-
 async def test_a_model_sees_the_summary_so_far_and_the_turns_with_who_and_when() -> None:
     """Dates with their weekday, so that "next Tuesday" can be written out."""
     llm = ScriptedLLM(["They move."])
@@ -127,16 +125,6 @@ async def test_a_turn_too_long_for_one_call_is_read_whole(size: int, word: str) 
     assert all(len(piece) <= MAX_PROMPT_CHARS for piece in shown)
 
 
-async def test_no_turns_cost_no_call() -> None:
-    """The summary so far is the summary."""
-    for summarizer in (
-        LLMSummarizer(ScriptedLLM(), max_tokens=200),
-        ExtractiveSummarizer(lambda *_: "?", version="1"),
-    ):
-        assert await summarizer.summarize("so far", []) == "so far"
-        assert await summarizer.summarize(None, []) == ""
-
-
 # --- what is answered ----------------------------------------------------------------------------------------
 
 
@@ -160,15 +148,7 @@ async def test_the_summary_is_what_is_left_of_wrapping_and_thinking() -> None:
         await summary_of(cut_off("<think>They move. Or do"))
 
 
-async def test_a_model_that_is_away_is_the_caller_s_to_wait_for() -> None:
-    """Its error goes through."""
-    with pytest.raises(LLMUnavailable):
-        await summary_of(LLMUnavailable("away"))
-
-
 # --- the fallback --------------------------------------------------------------------------------------------
-
-
 async def test_the_fallback_hands_on_who_with_the_date_and_what() -> None:
     """A sentence out of its place says "yesterday": the date beside it says of which day."""
     seen = []

@@ -140,17 +140,6 @@ async def test_a_question_does_not_wait_for_documents(embedder: Recorder) -> Non
     assert max(len(batch) for batch in vectors) == 4
 
 
-async def test_documents_are_not_starved_by_questions(embedder: Recorder) -> None:
-    """While questions never stop coming, documents are encoded all the same."""
-    bulk = asyncio.create_task(embedder.embed(documents(40), purpose="document"))
-    asked = 0
-    while not bulk.done():
-        asked += 1
-        assert asked < 1_000
-        await embedder.embed([f"question {asked}"], purpose="query")
-    assert (await bulk).shape == (40, 3)
-
-
 async def test_documents_use_all_lanes_unless_questions_come(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three lanes of documents run side by side; for a while after a question two do, and then three again."""
     monkeypatch.setattr("memory_agent.models.batching.QUESTION_SECONDS", 0.2)
@@ -170,35 +159,6 @@ async def test_documents_use_all_lanes_unless_questions_come(monkeypatch: pytest
     assert await lanes_in_use("during") == 2
     await asyncio.sleep(0.2)
     assert await lanes_in_use("after") == 3
-    await embedder.close()
-
-
-async def test_a_lane_ends_when_a_question_comes_and_is_started_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Lanes that run already give way after the batch in hand, and come back within the same bulk."""
-    monkeypatch.setattr("memory_agent.models.batching.QUESTION_SECONDS", 0.05)
-    seen: list[tuple[str, int]] = []
-
-    class Paced(Recorder):
-        running = 0
-
-        async def _pass(self, batch: list[str]) -> None:
-            self.running += 1
-            seen.append((batch[0], self.running))
-            await asyncio.sleep(0.005)
-            self.running -= 1
-
-    embedder = Paced(texts=1, document_lanes=2)
-    bulk = asyncio.create_task(embedder.embed(documents(60), purpose="document"))
-    await asyncio.sleep(0.03)
-    await embedder.embed(["question"], purpose="query")
-    asked = next(i for i, (text, _) in enumerate(seen) if text == "question")
-    await bulk
-    running = [count for text, count in seen if text.startswith("document")]
-    assert max(running[:asked]) == 2
-    assert running[asked + 2 : asked + 5] == [1, 1, 1]
-    assert max(running[asked + 5 :]) == 2
     await embedder.close()
 
 
@@ -370,18 +330,3 @@ async def test_a_lane_cancelled_before_it_began_is_replaced(embedder: Recorder) 
     vectors = await asyncio.wait_for(embedder.embed(["next"], purpose="query"), 5)
     assert vectors.shape == (1, 3)
     assert (await asyncio.wait_for(call, 5)).shape == (1, 3)
-
-
-# --- tokens --------------------------------------------------------------------------------------------------
-async def test_tokens_wait_in_the_same_lanes(embedder: Recorder) -> None:
-    """Vectors and tokens never run side by side in one lane, nor in one batch; each text is answered by its wish."""
-    embedder.gate.clear()
-    first = await begun(embedder.embed(["first"], purpose="document"))
-    wished = asyncio.create_task(embedder.embed_tokens(["a", "b"], purpose="document"))
-    later = await begun(embedder.embed(["a", "b"], purpose="document"))
-    assert embedder.batches == [["first"]]
-    embedder.gate.set()
-    assert [one.vectors.shape for one in await wished or ()] == [(1, 4), (1, 4)]
-    assert (await later).shape == (2, 3)
-    assert embedder.batches == [["first"], ["tokens of", "a", "b"], ["a", "b"]]
-    await first

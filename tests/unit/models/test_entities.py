@@ -39,8 +39,6 @@ def test_shipped_example_finds_brands_and_indicators() -> None:
 
 
 # --- other files ---------------------------------------------------------------------------------------------
-
-
 def written(tmp_path: Path, text: str | bytes) -> Path:
     file = tmp_path / "entities.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())

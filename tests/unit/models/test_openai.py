@@ -385,16 +385,13 @@ async def test_concurrent_calls_share_requests(embedder: OpenAIEmbedder, server:
 
 
 UNEVEN = (
-    "{}",
-    '{"data": []}',
-    '{"data": [{"index": 0, "embedding": [1, 2]}]}',
+    "{}", '{"data": []}', '{"data": [{"index": 0, "embedding": [1, 2]}]}',
     '{"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1, 2]}]}',
     '{"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [1]}]}',
     '{"data": [{"index": 0, "embedding": [0, 0]}, {"index": 1, "embedding": [1, 2]}]}',
     '{"data": [{"index": 0}, {"index": 1}]}',
-    '{"data": [{"index": 0, "embedding": ["a"]}, {"index": 1, "embedding": ["b"]}]}',
-    "hello",
-)
+    '{"data": [{"index": 0, "embedding": ["a"]}, {"index": 1, "embedding": ["b"]}]}', "hello",
+)  # fmt: skip
 
 
 async def test_nonsense_embeddings_are_an_error(embedder: OpenAIEmbedder, server: ScriptedOpenAI) -> None:

@@ -87,27 +87,10 @@ def test_the_estimate_is_near_the_exact_count() -> None:
 
 
 RULES = {
-    "hello": 1,
-    "hello world": 2,
-    "안녕하세요": 4,
-    "你好": 2,
-    "123456": 2,
-    "12": 1,
-    "a  b": 3,
-    "\n\n": 1,
-    "HTTP": 2,
-    "getHTTPResponse": 5,
-    "don't": 1,
-    "Übergröße": 3,
-    "!!!!": 1,
-    "?!": 1,
-    "-" * 40: 5,
-    "😀": 2,
-    " " * 40: 1,
-    "a" + " " * 800 + "b": 12,
-    "9f8c2e1d7ab34c": 12,
-    "x" * 700: 154,
-}
+    "hello": 1, "hello world": 2, "안녕하세요": 4, "你好": 2, "123456": 2, "12": 1, "a  b": 3, "\n\n": 1, "HTTP": 2,
+    "getHTTPResponse": 5, "don't": 1, "Übergröße": 3, "!!!!": 1, "?!": 1, "-" * 40: 5, "😀": 2, " " * 40: 1,
+    "a" + " " * 800 + "b": 12, "9f8c2e1d7ab34c": 12, "x" * 700: 154,
+}  # fmt: skip
 
 
 def test_the_estimate_follows_its_rules() -> None:
@@ -136,16 +119,6 @@ def test_pieces_cover_the_text_without_gaps() -> None:
 
 
 WEIGHTS = {
-    "": [],
-    "unhappily": [2],
-    "ABC": [2],
-    "12345": [1, 1],
-    "Grüße": [1, 1],
-    "привет": [2],
-    "한글": [1, 1],
-    "a b": [1, 0, 1],
-    "\n" * 9: [2],
-    "-----": [2],
-    "😀": [3],
-    "𠀀": [3],
-}
+    "": [], "unhappily": [2], "ABC": [2], "12345": [1, 1], "Grüße": [1, 1], "привет": [2], "한글": [1, 1],
+    "a b": [1, 0, 1], "\n" * 9: [2], "-----": [2], "😀": [3], "𠀀": [3],
+}  # fmt: skip

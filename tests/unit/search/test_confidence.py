@@ -59,12 +59,7 @@ def test_the_order_in_which_turns_come_changes_nothing(
 
 
 @pytest.mark.parametrize("ground", ["nearness", "words", "lead"])
-@given(
-    nearness=cosines,
-    words=st.floats(0, 1.5),
-    lead=st.floats(-20, 0),
-    more=st.floats(0.05, 2),
-)
+@given(nearness=cosines, words=st.floats(0, 1.5), lead=st.floats(-20, 0), more=st.floats(0.05, 2))
 def test_each_ground_can_only_raise_it(
     ground: str, nearness: float, words: float, lead: float, more: float
 ) -> None:
@@ -78,9 +73,7 @@ def test_an_embedder_whose_cosines_are_all_high_gives_the_same() -> None:
     rows = [(0.9, 0.5, 5.0, 5.0), (0.4, 0.15, 0.0, 0.0), (0.1, -0.1, 0.0, 0.0)]
     moved = [(score, (cosine + 3) / 4, words, around) for score, cosine, words, around in rows]
     np.testing.assert_allclose(
-        confidence(grounds_of(moved, unrelated_cosine=(0.1 + 3) / 4)),
-        confidence(grounds_of(rows)),
-        rtol=1e-4,
+        confidence(grounds_of(moved, unrelated_cosine=(0.1 + 3) / 4)), confidence(grounds_of(rows)), rtol=1e-4
     )
 
 

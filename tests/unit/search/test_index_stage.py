@@ -108,16 +108,6 @@ async def test_a_row_has_what_search_needs_of_its_turn(stage: Stage) -> None:
     assert [len(rows[turn.id].vectors) for turn in turns] == [1, 1, 3]
 
 
-async def test_the_entities_of_a_turn_are_terms_of_its_row_and_no_words(stage: Stage) -> None:
-    """So they find it, and make it no longer."""
-    stage.entities = EntityDictionary({"places": {"Lisbon": []}})
-    turns = await stage.remember()
-    await stage.index(turns[:1])
-    (row,) = (await stage.rows()).values()
-    words = count_terms(turns[0].searchable_text, "english")
-    assert (row.terms, row.length) == (words | {"@places:Lisbon": 1}, sum(words.values()))
-
-
 @pytest.mark.parametrize("older", ["english", "english/1", "korean/2"])
 async def test_rows_of_other_rules_are_made_anew_with_their_vectors(stage: Stage, older: str) -> None:
     """Nothing is embedded again: all but the vectors is new, and the vectors reach the index."""
@@ -133,17 +123,6 @@ async def test_rows_of_other_rules_are_made_anew_with_their_vectors(stage: Stage
         assert_made_of(after[turn.id], turn)
         np.testing.assert_array_equal(after[turn.id].vectors, before[turn.id].vectors)
     assert await stage.vectors.turn_ids("ada") == set(before)
-
-
-async def test_another_language_makes_other_terms_of_the_same_vectors(stage: Stage) -> None:
-    """A changed `search_language` embeds nothing."""
-    turns = await stage.remember()
-    await stage.index(turns)
-    stage.stop_embedding()
-    await stage.index(turns, "german")
-    rows = await stage.rows()
-    for turn in turns:
-        assert_made_of(rows[turn.id], turn, "german")
 
 
 async def test_a_current_row_is_not_written_again(stage: Stage) -> None:

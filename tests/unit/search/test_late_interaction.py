@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from memory_agent.domain import TokenVectors
 from memory_agent.search.fusion import inverse_document_frequency
@@ -53,14 +50,6 @@ def test_each_token_takes_its_best_match(half: bool) -> None:
     assert token_matches(question, turns) == pytest.approx(expected, abs=1e-3)
 
 
-def test_a_question_without_tokens_matches_nothing() -> None:
-    """Shapes stay as they should be, and the score is 0."""
-    assert token_matches(tokens([]), [tokens([[1, 0]])]).shape == (1, 0)
-    assert token_matches(tokens([[1, 0]]), []).shape == (0, 1)
-    nowhere = np.array([-1])
-    assert detail(np.zeros((1, 0), np.float32), np.zeros(0, np.float32), nowhere, nowhere).tolist() == [0]
-
-
 def test_a_token_counts_as_its_word_is_rare() -> None:
     """All tokens of a word have the idf of the word's term; a word that nobody said counts most."""
     rare, common = (inverse_document_frequency(100, frequency) for frequency in (1, 10))
@@ -87,14 +76,6 @@ def test_names_weigh_nothing() -> None:
     assert weights_of("Ann cat")[0] > 0
 
 
-def test_a_score_is_the_weighted_mean_of_matches() -> None:
-    """Worked out by hand: (2 x 1 + 1 x 0.5) / 3 for the first turn."""
-    matches = np.array([[1, 0.5], [0.25, 0]], dtype=np.float32)
-    nowhere = np.array([-1, -1])
-    got = detail(matches, np.array([2, 1], dtype=np.float32), nowhere, nowhere)
-    assert got.tolist() == pytest.approx([2.5 / 3, 0.5 / 3])
-
-
 def test_what_is_found_beside_a_turn_counts_nearly_as_much() -> None:
     """The better of the turn itself and the turns before and after, those a little less."""
     matches = np.array([[1, 0], [0.2, 0.95], [0, 0.5]], dtype=np.float32)
@@ -102,17 +83,3 @@ def test_what_is_found_beside_a_turn_counts_nearly_as_much() -> None:
     got = detail(matches, np.array([1, 1], dtype=np.float32), before, after)
     expected = [(1 + 0.95 * BESIDE) / 2, (1 * BESIDE + 0.95) / 2, (0.2 * BESIDE + 0.95 * BESIDE) / 2]
     assert got.tolist() == pytest.approx(expected)
-
-
-@given(
-    hnp.arrays(np.float32, (4, 3), elements=st.floats(0, 1, width=32)),
-    hnp.arrays(np.float32, 3, elements=st.floats(0, 5, width=32)),
-    st.lists(st.integers(-1, 3), min_size=4, max_size=4),
-    st.lists(st.integers(-1, 3), min_size=4, max_size=4),
-)
-def test_a_score_is_a_share(matches: Floats, weights: Floats, before: list[int], after: list[int]) -> None:
-    """Between 0 and 1, and neighbours never make it less."""
-    alone = detail(matches, weights, np.full(4, -1), np.full(4, -1))
-    together = detail(matches, weights, np.array(before), np.array(after))
-    assert ((together >= 0) & (together <= 1 + 1e-5)).all()
-    assert (together >= alone - 1e-6).all()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memory_agent.search.user_index import ResidentIndex, behind_repeats
 from memory_agent.search.vectors import ALIKE, repeats
-from tests.unit.search.ranking import DIMENSION, a_vector, make_row
+from tests.unit.search.ranking import a_vector, make_row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,21 +27,6 @@ def index_saying(said: Sequence[int | None]) -> tuple[ResidentIndex, list[str]]:
             row = replace(row, vectors=a_vector(thing)[None].astype(np.float16))
         rows.append(row)
     return ResidentIndex(rows, embedder="model"), [row.turn_id for row in rows]
-
-
-def test_a_repeat_stands_behind_the_others() -> None:
-    """The best of those that say the same keeps its place; the others follow, in their order."""
-    index, ids = index_saying([1, 2, 1, 3, 2])
-    ranking = np.array([0, 1, 2, 3, 4])
-    assert behind_repeats(ranking, ids, index, most=5).tolist() == [0, 1, 3, 2, 4]
-    assert behind_repeats(ranking[::-1], ids, index, most=5).tolist() == [4, 3, 2, 1, 0]
-
-
-def test_only_the_best_are_looked_at() -> None:
-    """What stands behind the first `most` keeps its place, and repeats don't fall behind it."""
-    index, ids = index_saying([1, 1, 2, 3, 1])
-    assert behind_repeats(np.arange(5), ids, index, most=3).tolist() == [0, 2, 1, 3, 4]
-    assert behind_repeats(np.arange(5), ids, index, most=1).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_turns_without_a_vector_repeat_nothing() -> None:
@@ -76,8 +61,3 @@ def test_none_is_lost(said: list[int | None], most: int, random: Random) -> None
     is_repeat = [thing is not None and thing in things[:at] for at, thing in enumerate(things)]
     behind = sorted(range(len(head)), key=lambda at: is_repeat[at])
     assert got[:most] == [head[at] for at in behind]
-
-
-def test_no_vectors_have_no_repeats() -> None:
-    """Nothing in, nothing out."""
-    assert repeats(np.empty((0, DIMENSION), dtype=np.float32)).tolist() == []

@@ -126,8 +126,6 @@ def test_turns_beside_each_other_are_known() -> None:
 
 
 # --- stages --------------------------------------------------------------------------------------------------
-
-
 async def test_late_interaction_prefers_the_turn_with_the_questions_words() -> None:
     """Words that say something, not the name of whom it is about nor function words."""
     stage = LateInteraction(HashEmbedder(), language="english")

@@ -17,15 +17,7 @@ from memory_agent.search.fusion import SIGNALS, normalised
 from memory_agent.search.postings import CollectionStatistics
 from memory_agent.search.user_index import ResidentIndex, RowFilter
 from memory_agent.text.time_spans import TimeSpan
-from tests.unit.search.ranking import (
-    START,
-    a_vector,
-    asked,
-    make_row,
-    reference,
-    some_rows,
-    some_terms,
-)
+from tests.unit.search.ranking import START, a_vector, asked, make_row, reference, some_rows, some_terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,14 +100,6 @@ def test_statistics_of_two_parts_joined_are_those_of_the_whole(
     assert joined.mean_length == pytest.approx(whole.mean_length)
 
 
-@given(some_rows, some_terms)
-def test_shared_terms_are_those_that_a_turn_holds(rows: list[SearchRow], terms: list[str]) -> None:
-    """In the question's order; turns that are not here are left out."""
-    index = ResidentIndex(rows[1:], embedder="model")
-    got = index.shared_terms([row.turn_id for row in rows], terms)
-    assert got == {row.turn_id: [term for term in terms if term in row.terms] for row in rows[1:]}
-
-
 @pytest.mark.parametrize(
     ("where", "kept"),
     [
@@ -142,15 +126,6 @@ def test_filters_exclude(where: RowFilter, kept: set[int]) -> None:
     got = ResidentIndex(rows, embedder="model").score(asked(["egg"]), where=where)
     assert set(got.turn_ids) == {f"turn{i}" for i in kept}
     assert {len(got.similarity), *(len(values) for values in got.values.values())} == {len(kept)}
-
-
-def test_a_filter_does_not_change_what_a_turns_neighbours_say() -> None:
-    """The words of the assistant's answer raise the user's turn, also when only the user's turns are asked for."""
-    rows = [make_row(0), make_row(1, terms={"egg": 1}, role="assistant")]
-    got = ResidentIndex(rows, embedder="model").score(asked(["egg"]), where=RowFilter(role="user"))
-    assert list(got.turn_ids) == ["turn0"]
-    assert got.values["words"][0] == 0
-    assert got.values["words_around"][0] > 0
 
 
 def test_stubs_and_replaced_rows_need_a_fresh_load() -> None:
@@ -200,28 +175,7 @@ def test_an_empty_index_answers_nothing() -> None:
     assert {len(joined.similarity), *(len(values) for values in joined.values.values())} == {1}
 
 
-def test_what_was_said_before_can_only_bring_a_turn_nearer() -> None:
-    """A change of subject takes nothing from the turn after it; a short answer gains by what it answers."""
-    near, far = (np.eye(8, dtype=np.float16)[[axis]] for axis in (0, 1))
-    rows = [
-        replace(make_row(number), vectors=vectors) for number, vectors in enumerate((far, near, far, far))
-    ]
-    index = ResidentIndex(rows, embedder="model")
-    got = index.score(asked(query=near[0].astype(np.float32)), where=RowFilter())
-    around = dict(zip(got.turn_ids, got.values["meaning_around"].tolist(), strict=True))
-    assert [around[f"turn{number}"] for number in range(4)] == pytest.approx([0.0, 1.0, 0.5**0.5, 0.0])
-
-
-def test_without_a_question_vector_nothing_has_a_meaning() -> None:
-    """With the embedder down all cosines are unknown."""
-    got = ResidentIndex([make_row(0)], embedder="model").score(asked(["egg"]), where=RowFilter())
-    for values in (got.similarity, got.values["meaning"], got.values["meaning_around"]):
-        assert np.isnan(values).all()
-
-
 # --- signals that rows carry ---------------------------------------------------------------------------------
-
-
 def test_persons_named_or_the_side_that_is_spoken_of() -> None:
     """The turns of each person named; without names, those of the asker or of the assistant."""
     rows = [

@@ -161,8 +161,6 @@ async def test_websocket_has_one_line_when_it_ends(caplog: pytest.LogCaptureFixt
 
 
 # --- metrics -------------------------------------------------------------------------------------------------
-
-
 class Memory:
     """A service as far as it is measured."""
 
@@ -232,8 +230,6 @@ async def test_scrape_never_fails_with_the_store(
 
 
 # --- traces --------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     """Spans of the provider that is the global one meanwhile."""
@@ -282,9 +278,3 @@ def test_spans_are_exported_only_where_opentelemetrys_variables_say_so(
     for provider in providers:
         assert provider.resource.attributes["service.name"] == "memory-agent"
         provider.shutdown()
-
-
-def test_a_provider_that_the_application_set_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
-    monkeypatch.setattr(trace, "get_tracer_provider", TracerProvider)
-    assert configure_tracing() is False

@@ -342,24 +342,6 @@ async def _enter(hub: EventHub, after: str | None = None) -> None:
         pass
 
 
-async def test_a_failure_that_nobody_waits_for_any_more_is_not_complained_of(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """A reader that goes while the store is being opened leaves no error behind that nobody looked at."""
-    async with hubs() as (store, hub):
-        store.opening.clear()
-        entering = asyncio.create_task(_enter(hub))
-        await ticks()
-        assert hub.readers == 1
-        entering.cancel()
-        await asyncio.wait({entering})
-        assert hub.readers == 0
-        store.fail(StoreUnavailable("down"))
-        store.opening.set()
-        await ticks()
-    assert caplog.records == []
-
-
 async def test_who_comes_during_an_outage_waits_for_the_next_attempt() -> None:
     """It is told that the store is down while it is; once it is let in, nothing is missed."""
     async with hubs() as (store, hub), hub.reading(BOB):
@@ -387,29 +369,6 @@ async def _first_of(hub: EventHub, scope: Scope, after: str | None = None) -> st
         return (await anext(events)).id
 
 
-async def test_there_is_a_limit_on_readers() -> None:
-    """One more is refused as unavailable, until one has left."""
-    async with hubs(most_readers=2) as (_, hub):
-        async with hub.reading(ADA), hub.reading(BOB):
-            assert hub.readers == 2
-            with pytest.raises(Unavailable, match="2 readers"):
-                await _enter(hub)
-        await _enter(hub)
-
-
-async def test_an_unknown_id_is_lost_whatever_is_kept() -> None:
-    """Ids that are none, or of another database, raise EventsLost when entering."""
-    async with hubs(own_watches=1) as (store, hub):
-        async with hub.reading(ADA) as events:
-            store.happens()
-            await take(events, 1)
-            for after in ("", "no id", "7", "-1", "1" * 100):
-                with pytest.raises(EventsLost):
-                    await _enter(hub, after)
-        await _enter(hub, "1")
-
-
-# --- resuming ----------------------------------------------------------------------------------------------------
 async def test_who_was_away_long_goes_over_to_what_everybody_gets() -> None:
     """Its own watch of the store is closed as soon as it has met what is kept."""
     async with hubs(kept=3) as (store, hub), hub.reading(BOB) as bobs:
@@ -423,6 +382,7 @@ async def test_who_was_away_long_goes_over_to_what_everybody_gets() -> None:
             assert store.watches == 1
 
 
+# --- resuming ----------------------------------------------------------------------------------------------------
 async def test_few_watches_serve_many_who_were_away() -> None:
     """Thirty readers of quiet threads are served by two places, and each gets what happens to its thread."""
     async with hubs(own_watches=2, idle_seconds=0.002) as (store, hub):
@@ -487,19 +447,6 @@ async def test_a_reader_that_keeps_up_is_not_dropped_by_a_burst() -> None:
 
 
 # --- outages -----------------------------------------------------------------------------------------------------
-async def test_an_outage_is_waited_out(caplog: pytest.LogCaptureFixture) -> None:
-    """Readers notice nothing; what was stored meanwhile follows. The log has one line for it."""
-    async with hubs() as (store, hub), hub.reading(ADA) as events:
-        store.happens()
-        assert await take(events, 1) == ["1"]
-        store.fail(StoreUnavailable("mongodb://secret"))
-        store.happens()
-        await asyncio.sleep(0.02)
-        store.fail(None)
-        assert await take(events, 1) == ["2"]
-    assert [record.getMessage() for record in caplog.records] == ["events are held up: StoreUnavailable"]
-
-
 async def test_an_outage_before_the_first_event_sends_readers_away() -> None:
     """It is not known where to go on: who has an id comes back with it, who has none reads the state anew."""
     async with hubs() as (store, hub), hub.reading(ADA) as events:
@@ -569,19 +516,8 @@ async def test_closing_ends_every_kind_of_reader_at_once() -> None:
             await _enter(hub)
 
 
-async def test_closing_while_the_store_is_being_opened_leaves_nobody_waiting() -> None:
-    async with hubs() as (store, hub):
-        store.opening.clear()
-        entering = [asyncio.create_task(_enter(hub)) for _ in range(2)]
-        await ticks()
-        await hub.close()
-        async with asyncio.timeout(1):
-            ended = await asyncio.gather(*entering, return_exceptions=True)
-        assert [type(end) for end in ended] == [Unavailable] * 2
-
-
 async def test_closing_waits_for_those_who_still_tell_their_client_why() -> None:
-    """Until they have left, but not for long; closing twice does no harm."""
+    """Until they have left; closing twice does no harm."""
     async with hubs() as (_, hub):
         left: list[str] = []
 
@@ -592,21 +528,9 @@ async def test_closing_waits_for_those_who_still_tell_their_client_why() -> None
                 await asyncio.sleep(0.03)
                 left.append("told")
 
-        async def hangs() -> None:
-            async with hub.reading(ADA):
-                await asyncio.Event().wait()
-
         reading = asyncio.create_task(reads())
         await ticks()
         await hub.close()
         assert left == ["told"]
         await hub.close()
         await reading
-
-    async with hubs() as (_, hub):
-        hanging = asyncio.create_task(hangs())
-        await ticks()
-        async with asyncio.timeout(1):
-            await hub.close()
-        hanging.cancel()
-        await asyncio.wait({hanging})

@@ -20,7 +20,6 @@ from memory_agent.server.logs import (
     request_id,
     safe_words,
 )
-from memory_agent.server.problems import problem_response
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,18 +116,6 @@ def test_any_text_stays_on_one_line_of_ascii_json(text: str, name: str) -> None:
 def test_any_text_stays_on_one_line_for_people_too(text: str) -> None:
     record = logging.LogRecord("x", logging.INFO, "", 0, "%s", (text,), None)
     assert len(TextFormatter().format(record).splitlines()) == 1
-
-
-@given(detail=st.text())
-def test_any_text_makes_a_problem_that_can_be_read(detail: str) -> None:
-    answer = problem_response(400, "bad", "Bad", detail, max_bytes=7)
-    assert json.loads(bytes(answer.body)) == {
-        "type": "urn:memory-agent:problem:bad",
-        "title": "Bad",
-        "status": 400,
-        "detail": detail,
-        "max_bytes": 7,
-    }
 
 
 def test_configuring_twice_replaces_and_keeps_others_quiet(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pymongo import AsyncMongoClient, monitoring
 
-from memory_agent.domain import ExtractionCost, TurnFeatures
+from memory_agent.domain import ExtractionCost
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.mongo.documents import from_bson, to_bson
@@ -42,40 +42,16 @@ if TYPE_CHECKING:
     from tests.unit.stores.conftest import Asked
 
 TEMPORARY = {
-    "AutoReconnect",
-    "ConnectionFailure",
-    "CursorNotFound",
-    "ExecutionTimeout",
-    "NetworkTimeout",
-    "NotPrimaryError",
-    "ServerSelectionTimeoutError",
-    "WTimeoutError",
-    "WaitQueueTimeoutError",
-    "WriteConcernError",
-    "_OperationCancelled",
-}
+    "AutoReconnect", "ConnectionFailure", "CursorNotFound", "ExecutionTimeout", "NetworkTimeout",
+    "NotPrimaryError", "ServerSelectionTimeoutError", "WTimeoutError", "WaitQueueTimeoutError",
+    "WriteConcernError", "_OperationCancelled",
+}  # fmt: skip
 LASTING = {
-    "BSONError",
-    "BulkWriteError",
-    "ClientBulkWriteException",
-    "CollectionInvalid",
-    "ConfigurationError",
-    "DocumentTooLarge",
-    "DuplicateKeyError",
-    "EncryptedCollectionError",
-    "EncryptionError",
-    "InvalidBSON",
-    "InvalidDocument",
-    "InvalidId",
-    "InvalidName",
-    "InvalidOperation",
-    "InvalidStringData",
-    "InvalidURI",
-    "OperationFailure",
-    "ProtocolError",
-    "PyMongoError",
-    "WriteError",
-}
+    "BSONError", "BulkWriteError", "ClientBulkWriteException", "CollectionInvalid", "ConfigurationError",
+    "DocumentTooLarge", "DuplicateKeyError", "EncryptedCollectionError", "EncryptionError", "InvalidBSON",
+    "InvalidDocument", "InvalidId", "InvalidName", "InvalidOperation", "InvalidStringData", "InvalidURI",
+    "OperationFailure", "ProtocolError", "PyMongoError", "WriteError",
+}  # fmt: skip
 
 
 def exception_classes() -> dict[str, type[Exception]]:
@@ -296,19 +272,6 @@ async def test_reads_go_by_an_index(asked: Asked) -> None:
     assert [scan["command"] for scan in scans if scan["ns"] != asked.of("leases")] == []
 
 
-async def test_a_row_holds_no_field_that_says_nothing(mongo: MongoStore) -> None:
-    """Without a session, a speaker and signs a row has no such fields, as those of before had none, and reads so."""
-    full = a_row(session_id="s", speaker="Zoë", signs=TurnFeatures(counts=True, names=2))
-    await mongo.put_search_rows("ada", [full, a_row()], now=NOW)
-    [kept, bare] = await mongo._rows.find().sort("index_seq", 1).to_list()
-    assert (kept["session_id"], kept["speaker"], kept["signs"]) == ("s", "Zoë", full.signs.packed)
-    assert not {"session_id", "speaker", "signs"} & bare.keys()
-    assert [(row.session_id, row.speaker, row.signs) for row in await mongo.search_rows("ada")] == [
-        ("s", "Zoë", full.signs),
-        (None, None, TurnFeatures()),
-    ]
-
-
 async def test_pages_over_everybody_stay_small(asked: Asked) -> None:
     """However far a walk over everybody's turns and topics has come, its next page reads little more than itself."""
     store = asked.store
@@ -365,9 +328,3 @@ def _keys(value: Any) -> Iterator[str]:
         yield from value
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from _keys(inner)
-
-
-def test_keys_are_written_as_the_module_says() -> None:
-    """Ordinary ones stay what they are, so that queries name them."""
-    keys = ["name", "a.b", "$set", "US$", "50%", ""]
-    assert [*to_bson(dict.fromkeys(keys))] == ["name", "a%2Eb", "%24set", "US$", "50%25", "%"]

@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pymongo.asynchronous.collection import AsyncCollection
 
-from memory_agent.clock import SystemClock
 from memory_agent.domain import ErasedCounts, FactsDocument
-from memory_agent.facts.extractors import PatternFactExtractor
-from memory_agent.facts.keeper import FactKeeper, FactSettings
-from memory_agent.text.patterns import extract_facts
 from tests.conformance.stores import (
     NOW,
     a_change,
@@ -37,8 +33,6 @@ SCOPE = a_scope()
 
 
 # --- facts ---------------------------------------------------------------------------------------------------
-
-
 async def test_forgetting_a_turn_reads_its_changes_only(asked: Asked) -> None:
     """Of a thread with many changes, those are read that had the turn in view, and those of the turns they belong to."""
     ids = [turn.id for turn in await stored(asked.store, SCOPE, *(f"{i}" for i in range(200)))]
@@ -69,19 +63,6 @@ async def test_an_ordinary_query_finds_users_by_a_fact(mongo: MongoStore) -> Non
         found = await mongo._facts.find(query).to_list()
         assert sorted(document["user_id"] for document in found) == users
     assert await mongo._facts.distinct("facts.name") == ["Ada", "Bob"]
-
-
-async def test_facts_in_another_form_are_folded_anew(mongo: MongoStore) -> None:
-    """As an earlier version kept them, as text: they are a copy of what the changes come to."""
-    await mongo.append_fact_change(SCOPE, a_change(None, value="Ada"))
-    patterns = PatternFactExtractor(extract_facts, version="1")
-    keeper = FactKeeper(mongo, patterns, patterns, SystemClock(), FactSettings())
-    await keeper.save(SCOPE)
-    saved = await mongo.load_facts(SCOPE)
-    await mongo._facts.update_one({}, {"$set": {"facts": '{"name":"Ada"}'}})
-    assert (await mongo.load_facts(SCOPE)).through == 0
-    assert await keeper.people(SCOPE) == saved.facts != {}
-    assert await mongo.load_facts(SCOPE) == replace(saved, revision=(await mongo.load_facts(SCOPE)).revision)
 
 
 # The names of edits are their keys, and sort before the id of an erasure, as ids made earlier do.
@@ -131,10 +112,7 @@ async def test_forgetting_changes_survives_a_crash_at_any_write(
         for turn in await mongo.list_turns(scope.user, ids=staying):
             made = {"second": 2, "third": 2, "fourth": 1}[turn.content]
             doomed = whole == "user" or (whole == "thread" and turn.thread_id == "t1")
-            assert makers.count(turn.id) == made or "facts" in turn.pending or doomed, (
-                writes,
-                turn.content,
-            )
+            assert makers.count(turn.id) == made or "facts" in turn.pending or doomed, (writes, turn.content)
         for _ in range(5):
             if await mongo.erase_turns(erasure, now=NOW, limit=10) == ErasedCounts():
                 break
@@ -233,8 +211,6 @@ async def test_a_change_appended_while_others_are_deleted_keeps_its_number(
 
 
 # --- compressions and sessions ---------------------------------------------------------------------------------
-
-
 async def compressed(store: MongoStore, scope: Scope, turns: Sequence[Turn]) -> list[Compression]:
     """A compression of each turn, in a row."""
     made = [a_compression([turn], turn.seq, after_seq=turn.seq - 1, scope=scope) for turn in turns]
@@ -358,8 +334,6 @@ async def test_a_maker_takes_back_what_cannot_stand(
 
 
 # --- costs ---------------------------------------------------------------------------------------------------
-
-
 async def test_reads_of_sessions_and_compressions_stay_small(asked: Asked) -> None:
     """The newest compression is one document, a head is two, and what is counted of sessions reads no turn."""
     store, session = asked.store, a_session(1)

@@ -14,25 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.domain import (
-    SUMMARY_KINDS,
-    Compression,
-    KeyMoment,
-    SummaryItem,
-    TopicRanges,
-)
+from memory_agent.domain import SUMMARY_KINDS, Compression, KeyMoment, SummaryItem, TopicRanges
 from memory_agent.errors import StoreError
 from memory_agent.stores.codec import pack_derived, unpack_derived
 from memory_agent.stores.fields import COMPRESSION
-from memory_agent.stores.segments import (
-    BROTLI,
-    GZIP,
-    SEGMENT_BYTES,
-    STORED,
-    pack_texts,
-    segments_of,
-    unpack_texts,
-)
+from memory_agent.stores.segments import BROTLI, GZIP, STORED, pack_texts, segments_of, unpack_texts
 from tests.conformance.stores import FULL_COMPRESSION, a_compression
 
 several_texts = st.lists(st.text(max_size=300), max_size=12)
@@ -59,14 +45,6 @@ def test_the_asked_codec_packs() -> None:
     assert pack_texts(["the sea at night, " * 200]).codec == BROTLI
 
 
-def test_texts_of_any_length_come_back() -> None:
-    """Lengths around the steps of their encoding are read as they were written."""
-    for length in (0, 1, 127, 128, 129, 16_383, 16_384, 2_097_152):
-        segment = pack_texts(["x" * length, "end"], codec=STORED)
-        assert unpack_texts(STORED, segment.data) == ["x" * length, "end"]
-        assert len(unpack_texts(STORED, pack_texts(["a"] * length, codec=STORED).data)) == length
-
-
 DAMAGED = {
     STORED: (b"\x80", b"\x01", b"\x01\x05abc", b"\x01\x02abc", b"\x01\x02\xff\xfe", b"\xff\xff\xff\x7fabc"),
     GZIP: (b"no gzip at all", zlib.compress(b"\x01\x01a")),
@@ -85,16 +63,6 @@ def test_damaged_bytes_are_refused() -> None:
         unpack_texts(9, b"")
 
 
-@given(data=st.binary(max_size=60), codec=codecs)
-def test_any_bytes_are_texts_or_refused(data: bytes, codec: int) -> None:
-    """Whatever the bytes, there is no other error than StoreError."""
-    try:
-        unpacked = unpack_texts(codec, data)
-    except StoreError:
-        return
-    assert all(isinstance(text, str) for text in unpacked)
-
-
 @given(sizes=st.lists(st.integers(0, 50), max_size=40), most=st.integers(1, 100))
 def test_segments_hold_all_texts_in_order(sizes: list[int], most: int) -> None:
     """Each text is in one segment, in order; none is empty or too large unless it is a single text."""
@@ -107,18 +75,6 @@ def test_segments_hold_all_texts_in_order(sizes: list[int], most: int) -> None:
     # As few as the order allows: no segment could have taken the next one's first text.
     for part, following in pairwise(slices):
         assert sum(sizes[part]) + sizes[following.start] > most
-
-
-def test_segments_stay_below_a_documents_limit() -> None:
-    """By default a segment holds at most SEGMENT_BYTES of text, far below MongoDB's 16 MB."""
-    assert list(segments_of([SEGMENT_BYTES, 1, SEGMENT_BYTES * 2, 1])) == [
-        slice(0, 1),
-        slice(1, 2),
-        slice(2, 3),
-        slice(3, 4),
-    ]
-    assert list(segments_of(iter([SEGMENT_BYTES - 1, 1]))) == [slice(0, 2)]
-    assert list(segments_of([])) == []
 
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -145,11 +101,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "ranges": tuples(st.tuples(seqs, seqs)),
 }
 """Values of a part's fields by their names."""
-PARTS: dict[str, type[Any]] = {
-    "summary": SummaryItem,
-    "moments": KeyMoment,
-    "topics": TopicRanges,
-}
+PARTS: dict[str, type[Any]] = {"summary": SummaryItem, "moments": KeyMoment, "topics": TopicRanges}
 derived: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {"preserved": tuples(texts)} | {
     name: tuples(st.builds(kind, **{field.name: VALUES[field.name] for field in fields(kind)}))
     for name, kind in PARTS.items()
@@ -163,15 +115,6 @@ def test_derived_values_come_back_as_they_were(values: dict[str, Any]) -> None:
     back = unpack_derived(pack_derived(compression))
     assert back == {name: getattr(compression, name) for name in derived}
     assert repr(back) == repr({name: getattr(compression, name) for name in back})  # -0.0 and 1.0 as well
-
-
-def test_what_is_packed_is_plain_text() -> None:
-    """The packed form has no control character, whatever the texts hold, and is as good as empty without any part."""
-    packed = pack_derived(replace(a_compression([]), **FULL_COMPRESSION))
-    assert "\0" not in packed
-    assert "\x01" not in packed
-    assert packed.encode()
-    assert pack_derived(a_compression([], summary=())) == "{}"
 
 
 def test_no_field_is_forgotten() -> None:

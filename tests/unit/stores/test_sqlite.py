@@ -38,30 +38,13 @@ if TYPE_CHECKING:
 
 SCOPE = a_scope()
 TABLES = {
-    "turns",
-    "sessions",
-    "compressions",
-    "search_rows",
-    "row_terms",
-    "rows",
-    "terms",
-    "facts",
-    "fact_events",
-    "fact_change_turns",
-    "costs",
-}
+    "turns", "sessions", "compressions", "search_rows", "row_terms", "rows", "terms", "facts", "fact_events",
+    "fact_change_turns", "costs",
+}  # fmt: skip
 ERRORS = {
-    "DataError",
-    "DatabaseError",
-    "Error",
-    "IntegrityError",
-    "InterfaceError",
-    "InternalError",
-    "NotSupportedError",
-    "OperationalError",
-    "ProgrammingError",
-    "Warning",
-}
+    "DataError", "DatabaseError", "Error", "IntegrityError", "InterfaceError", "InternalError",
+    "NotSupportedError", "OperationalError", "ProgrammingError", "Warning",
+}  # fmt: skip
 
 
 def test_every_error_of_the_driver_is_translated() -> None:
@@ -117,6 +100,7 @@ async def test_many_open_a_new_file_at_once(tmp_path: Path) -> None:
     for number in range(10):
         stores = [SqliteStore(tmp_path / f"{number}.db") for _ in range(8)]
         await asyncio.gather(*(store.open() for store in stores))
+        assert await asyncio.gather(*(store.list_turns(SCOPE) for store in stores)) == [[]] * 8
         await asyncio.gather(*(store.close() for store in stores))
 
 
@@ -247,22 +231,6 @@ async def test_no_write_waits_for_packing(
     assert (await compress).turns == 2
     await sqlite.close()
     assert segments(tmp_path / "memory.db") == [{turns[0].id: "a", turns[2].id: "c"}]
-
-
-async def test_texts_keep_their_places_while_others_are_forgotten(
-    sqlite: SqliteStore, tmp_path: Path
-) -> None:
-    """Whichever texts of a segment go, those that stay are read at their places; with the last one it goes as well."""
-    path = tmp_path / "memory.db"
-    texts = {turn.id: turn.content for turn in await stored(sqlite, SCOPE, *"abcdef")}
-    await sqlite.compress_turns(SCOPE, "topic", list(texts))
-    ids = list(texts)
-    for gone in ([ids[1]], [ids[0], ids[4]], [ids[3]], [ids[2], ids[5]]):
-        counts = await sqlite.erase_turns(an_erasure(SCOPE, gone), now=NOW, limit=10)
-        assert (counts.turns, counts.packed_texts) == (len(gone), len(gone))
-        texts = {turn_id: text for turn_id, text in texts.items() if turn_id not in gone}
-        assert {turn.id: turn.content for turn in await sqlite.list_turns(SCOPE)} == texts
-        assert segments(path) == ([texts] if texts else [])
 
 
 async def test_of_two_who_forget_in_one_segment_neither_brings_a_text_back(

@@ -77,25 +77,6 @@ async def test_file_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
             await SqliteKeys(path).open()
 
 
-async def test_lock_of_another_is_waited_for_only_so_long(tmp_path: Path) -> None:
-    """Reads go on meanwhile; a write that waited in vain may be tried again."""
-    path = tmp_path / "keys.sqlite3"
-    keys = SqliteKeys(path, timeout_seconds=0.1)
-    await keys.open()
-    key = a_key()
-    await keys.put(key)
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(StoreUnavailable, match="SQLITE_BUSY"):
-        await keys.put(a_key())
-    assert await keys.find(key.id) == key
-    other.execute("ROLLBACK")
-    other.close()
-    await keys.put(a_key())
-    assert len(await keys.list()) == 2
-    await keys.close()
-
-
 def put_one(path: str) -> str:
     """In a process of its own: open, put a key, find it, close."""
 

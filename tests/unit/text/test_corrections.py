@@ -9,21 +9,9 @@ from memory_agent.text.corrections import ALIKE, READ_CHARS, Claims, corrects, r
 from tests.unit.examples import examples, misses
 
 WORDS = (
-    "the van",
-    "now",
-    "moved to",
-    "Thursday",
-    "12 May",
-    "3,100",
-    "euros",
-    "not",
-    "we found it!",
-    ",",
-    ". ",
-    "?",
-    "회의",
-    "7일로 바뀌",
-)
+    "the van", "now", "moved to", "Thursday", "12 May", "3,100", "euros", "not", "we found it!", ",", ". ", "?",
+    "회의", "7일로 바뀌",
+)  # fmt: skip
 texts = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join) | st.text(max_size=80)
 
 

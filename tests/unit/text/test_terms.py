@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 from memory_agent.text import scripts
 from memory_agent.text import terms as terms_module
 from memory_agent.text.languages import languages, stop_words
-from memory_agent.text.terms import (
-    MAX_TERM_CHARS,
-    clear_stems,
-    count_terms,
-    folded,
-    normalized,
-)
+from memory_agent.text.terms import MAX_TERM_CHARS, clear_stems, count_terms, folded
 from tests.unit.examples import examples, misses
 
 EXAMPLES = examples("text/terms.toml")
@@ -42,12 +36,6 @@ def test_two_ways_of_writing_a_word_meet_and_two_words_do_not() -> None:
     assert [(a, b) for a, b in rows if meet(a, b, "french" if "'" in a else "english")] == []
 
 
-def test_the_language_setting_decides_for_latin_script() -> None:
-    """French words are stemmed and left out as French, and English stop words mean nothing then."""
-    assert count_terms("les maisons maison", "french") == {"maison": 2}
-    assert "the" in count_terms("the", "french")
-
-
 LATIN = [each.name for each in languages() if each.name in snowballstemmer.algorithms()]
 
 
@@ -66,12 +54,6 @@ def test_plain_english_keeps_its_terms(text: str) -> None:
     kept = [word.removesuffix("'s") for word in words if word not in stop_words("english")]
     expected = Counter((stem(word) if word[0].isalpha() else word)[:MAX_TERM_CHARS] for word in kept)
     assert count_terms(text) == expected
-
-
-@given(st.text(max_size=100), st.sampled_from(["english", "french", "danish", "turkish"]))
-def test_normalising_twice_changes_nothing(text: str, language: str) -> None:
-    """A text's terms are the same when it is normalised already."""
-    assert count_terms(normalized(text), language) == count_terms(text, language)
 
 
 @given(st.text(max_size=100), st.text(max_size=100))

@@ -223,14 +223,6 @@ def test_a_short_turn_never_opens_a_topic_while_there_is_one(
     assert match_topic(short, candidates, current, chosen) in candidates
 
 
-@given(words, st.lists(st.builds(topic, embeddings, words, turns=st.integers(1, 9)), min_size=1))
-def test_word_scores_lie_between_nothing_and_everything(said: dict[str, int], among: list[Topic]) -> None:
-    """And are nothing for a topic that has none of the words."""
-    for each, score in zip(among, word_scores(said, among), strict=True):
-        assert 0 <= score < 1
-        assert (score > 0) == bool(said.keys() & each.words.keys())
-
-
 def test_the_chance_of_a_turn_is_that_of_the_nearest_language() -> None:
     """The mean cosine with its sentences; none without any."""
     assert chance_cosine(AHEAD, [np.stack([at(0.2), at(0.4)]), np.stack([at(0.8)])]) == pytest.approx(0.8)
@@ -245,13 +237,6 @@ def joined(vectors_in_order: Sequence[Vector]) -> NDArray[np.float16]:
         embedding = joined_embedding(embedding, count, vector)
     assert embedding is not None
     return embedding
-
-
-def test_the_first_vector_is_the_embedding() -> None:
-    """At length 1, whatever was there before."""
-    first = joined_embedding(np.full(DIMENSION, np.nan, np.float16), 0, 3 * at(0.6))
-    np.testing.assert_allclose(first, at(0.6), atol=ROUNDING)
-    assert first.dtype == np.float16
 
 
 def test_up_to_the_recent_ones_an_embedding_is_the_mean() -> None:
@@ -275,17 +260,6 @@ def test_a_vector_without_a_direction_changes_nothing(nothing: Vector) -> None:
     np.testing.assert_array_equal(joined_embedding(None, 0, nothing), np.zeros(DIMENSION))
 
 
-@given(st.lists(units, min_size=1, max_size=30))
-def test_an_embedding_stays_among_its_vectors(given_vectors: list[Vector]) -> None:
-    """Finite, no longer than 1, and in each component between the least and the greatest: a weighted mean."""
-    embedding = joined(given_vectors)
-    slack = ROUNDING * len(given_vectors)
-    assert np.isfinite(embedding).all()
-    assert np.linalg.norm(embedding.astype(np.float32)) <= 1 + slack
-    assert (embedding >= np.min(given_vectors, axis=0) - slack).all()
-    assert (embedding <= np.max(given_vectors, axis=0) + slack).all()
-
-
 def test_a_turn_has_the_mean_of_its_passages() -> None:
     """At length 1; a turn without passages, or whose passages cancel out, has no vector."""
     found = turn_vector(np.stack([at(0.0), AHEAD]).astype(np.float16))
@@ -301,8 +275,3 @@ def test_without_a_direction_nothing_is_left_along_it(vector: Vector, direction:
     left = without_direction(vector, 7 * direction)
     assert abs(float(left @ direction)) < ROUNDING
     assert np.linalg.norm(left) <= np.linalg.norm(vector) + ROUNDING
-
-
-def test_without_no_direction_a_vector_stays_as_it_is() -> None:
-    """A speaker's name that has no vector takes nothing away."""
-    np.testing.assert_array_equal(without_direction(at(0.3), np.zeros(DIMENSION)), at(0.3))

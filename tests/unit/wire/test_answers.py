@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import json
 import re
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -18,7 +14,6 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter
 
 from memory_agent import domain as values
-from memory_agent import wire
 from memory_agent.errors import InvalidInput
 from memory_agent.facts.replay import FactProposal
 from memory_agent.wire import context, facts, people, topics, turns, work
@@ -171,10 +166,7 @@ def for_user(value: Any, user_id: str) -> Any:
         return value
     names = [field.name for field in dataclasses.fields(value)]
     fields = {name: for_user(getattr(value, name), user_id) for name in names}
-    told: dict[str, Any] = {
-        "user_id": user_id,
-        "last_error": f"user {user_id!r}, {user_id}: no",
-    }
+    told: dict[str, Any] = {"user_id": user_id, "last_error": f"user {user_id!r}, {user_id}: no"}
     if isinstance(value, FactProposal):
         told["failed"] = (("t1", f"the reply about {json.dumps(user_id)} cannot be read"),)
     return dataclasses.replace(value, **fields | {name: told[name] for name in names if name in told})
@@ -253,29 +245,3 @@ def test_lists_have_names_and_descriptions_that_a_reader_expects(
     assert model.model_json_schema()["description"].startswith("A ")
     # Nested, a schema goes by the reference that OpenAPI names it by.
     assert name in TypeAdapter(dict[str, model]).json_schema()["$defs"]  # type: ignore[valid-type]
-
-
-def test_the_wire_imports_values_and_what_they_are_defined_in_alone() -> None:
-    allowed = {
-        "memory_agent",
-        "memory_agent.checks",
-        "memory_agent.domain",
-        "memory_agent.errors",
-        "memory_agent.topics",
-        "memory_agent.topics.decay",
-        "memory_agent.facts",
-        "memory_agent.agent.sessions",
-    }
-    for file in Path(wire.__file__).parent.glob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("memory_agent"):
-                assert node.module in allowed or str(node.module).startswith("memory_agent.wire."), file.name
-
-
-def test_loading_the_wire_loads_no_web_framework_and_no_store() -> None:
-    script = (
-        "import sys, memory_agent.wire.problems, memory_agent.wire.requests\n"
-        "print([m for m in ('fastapi', 'starlette', 'httpx', 'pymongo', 'chromadb', 'openai') if m in sys.modules])"
-    )
-    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert finished.stdout.strip() == "[]"

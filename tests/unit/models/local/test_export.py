@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,15 +15,11 @@ import onnx
 import psutil
 import pytest
 from filelock import FileLock
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from onnx import numpy_helper
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
-from memory_agent.installed import how_to_install
 from memory_agent.models.local.atomic_build import Making, MakingStopped
-from memory_agent.models.local.choose import ModelChoiceRequest, choose, made_here
+from memory_agent.models.local.choose import ModelChoiceRequest, choose
 from memory_agent.models.local.export import (
     LEAST_LIKE,
     cached_file,
@@ -32,7 +27,6 @@ from memory_agent.models.local.export import (
     export_weights,
     least_cosine,
     quantize_weights,
-    why_no_export,
     write_folder,
 )
 from memory_agent.models.local.fingerprint import note_weights, weights_digest, weights_notes
@@ -41,7 +35,7 @@ from memory_agent.models.local.onnx import OnnxModel
 from tests.unit.models.local.conftest import ROOT, TORCH, Elsewhere, linked
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from pathlib import Path
 
 
 def names(folder: Path) -> list[str]:
@@ -108,25 +102,6 @@ def test_weights_that_cannot_be_read_and_places_that_cannot_be_written_are_told(
     assert "set model_cache_dir to a folder that can be written" in str(caught.value)
 
 
-def test_what_keeps_a_machine_from_making_the_file_is_named(
-    tiny: Path, foreign: Path, elsewhere: Elsewhere, tmp_path: Path
-) -> None:
-    """Here nothing does; elsewhere what isn't understood of the model is named with the part that is missing for it."""
-    assert why_no_export(tiny) is why_no_export(foreign) is None
-    ask = f"""
-from pathlib import Path
-from memory_agent.models.local.export import why_no_export
-for model in ({str(tiny)!r}, {str(foreign)!r}): print(why_no_export(Path(model)))
-"""
-    for lacking, without in (("torch with sentence-transformers", TORCH), ("onnxscript", ("onnxscript",))):
-        own, of_torch = elsewhere.run(ask, tmp_path, without=without)[0]
-        assert own == "None"
-        assert of_torch == (
-            "its ONNX file can be made by torch alone, for its hidden_act is 'silu', and"
-            f" {lacking} is not installed (`{how_to_install('local')}`)"
-        )
-
-
 QUANTIZE = """
 from pathlib import Path
 from memory_agent.models.local.export import quantize_weights
@@ -171,17 +146,6 @@ def test_a_killed_process_leaves_nothing_behind(tiny: Path, tiny_onnx: Path, tmp
     maker.wait(30)  # what the killed process had started ends by itself
     assert names(target.parent.parent) == ["int8-1", "int8-1.lock"]
     assert names(target.parent) == ["model.onnx"]
-
-
-def test_every_model_and_precision_has_its_own_place(tmp_path: Path) -> None:
-    """Files in the cache never meet, and they alone are made again, not a model's own beside or near it."""
-    asked = ModelChoiceRequest(model="any", cache=tmp_path)
-    places = {cached_file(tmp_path, print_, kind) for print_ in ("abc", "def") for kind in ("fp32", "int8")}
-    assert len({place.parent for place in places}) == 4
-    assert all(made_here(place, asked) for place in places)
-    for own in ("minilm/model.onnx", "minilm/onnx/model.onnx", "onnx/model.onnx"):
-        assert not made_here(tmp_path / own, asked)
-    assert not made_here(Path("/minilm/model.onnx"), asked)  # near the root, as in a container
 
 
 # --- int8
@@ -240,30 +204,6 @@ def test_a_model_that_does_not_bear_int8_is_refused(tiny: Path, tiny_onnx: Path,
         quantize_weights(tiny, tmp_path / "drowned.onnx", target, quietly())
     assert f"at least {LEAST_LIKE} is asked for" in str(caught.value)
     assert names(target.parent.parent) == ["int8-1.lock"]
-
-
-# --- the cosine that decides
-VECTORS = hnp.arrays(np.float32, (4, 5), elements=st.floats(-100, 100, width=32)).filter(
-    lambda rows: bool((np.linalg.norm(rows, axis=1) > 0.1).all())
-)
-
-
-@given(VECTORS, st.floats(0.01, 100))
-def test_the_cosine_is_one_for_the_same_directions(rows: NDArray[np.float32], factor: float) -> None:
-    """How long vectors are makes no difference; turned round, they are as unlike as can be."""
-    assert least_cosine(rows, rows * np.float32(factor)) == pytest.approx(1, abs=1e-5)
-    assert least_cosine(rows, -rows) == pytest.approx(-1, abs=1e-5)
-
-
-@given(VECTORS, VECTORS, st.permutations(range(4)))
-def test_the_cosine_is_that_of_the_worst_row(
-    some: NDArray[np.float32], others: NDArray[np.float32], order: list[int]
-) -> None:
-    """The least of all rows counts, in whatever order they are, and it is a cosine."""
-    least = least_cosine(some, others)
-    assert least == min(least_cosine(some[i : i + 1], others[i : i + 1]) for i in range(4))
-    assert least_cosine(some[order], others[order]) == least
-    assert -1 - 1e-9 <= least <= 1 + 1e-9
 
 
 # --- copies

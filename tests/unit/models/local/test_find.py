@@ -214,21 +214,6 @@ def test_a_failed_download_is_not_taken_for_a_model(
     assert (finder.snapshot("acme/tiny") / missing).is_file()
 
 
-def test_a_download_of_weights_that_broke_off_is_no_model(
-    hub: Hub, finder: Finder, tiny: Path, tmp_path: Path
-) -> None:
-    """One of two parts of the weights came: that's no model, until the other has come as well."""
-    source = linked(tiny, tmp_path / "source", weights=False)
-    for part in (1, 2):
-        (source / f"model-0000{part}-of-00002.safetensors").write_bytes(bytes(part))
-    hub.add("acme/tiny", source)
-    hub.fault = lambda request: 501 if request.file == "model-00002-of-00002.safetensors" else None
-    finder.misses("acme/tiny", "the hub: ")
-    finder.misses("acme/tiny", offline=True)
-    hub.fault = None
-    assert finder.find("acme/tiny") == str(finder.snapshot("acme/tiny"))
-
-
 def test_a_dropped_connection_is_taken_up_again(
     hub: Hub, finder: Finder, tiny: Path, tiny_onnx: Path, tmp_path: Path
 ) -> None:
@@ -243,26 +228,3 @@ def test_a_dropped_connection_is_taken_up_again(
     (resumed,) = (request.headers["range"] for request in hub.requests if "range" in request.headers)
     assert 0 < int(resumed.removeprefix("bytes=").removesuffix("-")) <= large.stat().st_size // 2
     assert file.read_bytes() == large.read_bytes()
-
-
-@pytest.mark.nightly
-def test_a_connection_dropped_again_and_again_is_told(
-    hub: Hub, finder: Finder, tiny: Path, tiny_onnx: Path
-) -> None:
-    """A file that never comes whole is an error of the hub, and what came of it is no model."""
-    hub.add("acme/tiny", tiny, without=("model.safetensors",), onnx__model=tiny_onnx)
-    hub.cut.add("onnx/model.onnx")
-    finder.misses("acme/tiny", "the hub: RemoteProtocolError", without=TORCH)
-    finder.misses("acme/tiny", offline=True)
-
-
-def test_weights_without_settings_are_no_model(finder: Finder, tiny: Path) -> None:
-    """Weights in the cache without any settings are passed over."""
-    place = finder.snapshot("acme/tiny")
-    linked(tiny, place)
-    (place.parents[1] / "refs").mkdir()
-    (place.parents[1] / "refs" / "main").write_text(COMMIT)
-    assert finder.find("acme/tiny", offline=True) == str(place)
-    for name in ("modules.json", "config.json"):
-        (place / name).unlink()
-    finder.misses("acme/tiny", offline=True)

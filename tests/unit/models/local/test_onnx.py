@@ -22,7 +22,6 @@ from memory_agent.models.local.onnx import (
     OnnxModel,
     open_tokenizer,
     plan_runs,
-    tokens_read,
 )
 from tests.unit.models.local.conftest import add_module, change, linked
 
@@ -93,27 +92,6 @@ def test_int8_vectors_are_exactly_those_of_the_text_alone(packaged: Path, int8: 
     model = OnnxModel(packaged, int8, one_by_one=True)
     alone = np.concatenate([model.encode([text]) for text in TEXTS])
     np.testing.assert_array_equal(model.encode(TEXTS), alone)
-
-
-def test_the_default_prompt_is_put_before_texts(
-    tiny: Path, tiny_onnx: Path, model: OnnxModel, tmp_path: Path
-) -> None:
-    """As if it was written there, also where a long text is cut."""
-    copy = linked(tiny, tmp_path / "copy")
-    prompts = {"prompts": {"passage": "passage of a book: "}, "default_prompt_name": "passage"}
-    change(copy / "config_sentence_transformers.json", **prompts)
-    vectors = unit(OnnxModel(copy, tiny_onnx).encode(TEXTS))
-    written = unit(model.encode([f"passage of a book: {text}" for text in TEXTS]))
-    np.testing.assert_allclose(vectors, written, atol=1e-5)
-    assert not np.allclose(vectors, unit(model.encode(TEXTS)), atol=0.01)
-
-
-def test_no_passage_is_longer_than_512_tokens(tiny: Path, tmp_path: Path) -> None:
-    """A model that reads more is given 512 tokens at most; one that reads less, what it reads."""
-    assert tokens_read(tiny) == 256
-    copy = linked(tiny, tmp_path / "copy")
-    change(copy / "sentence_bert_config.json", max_seq_length=8_192)
-    assert tokens_read(copy) == 512
 
 
 async def test_no_passage_is_longer_than_the_model_reads(packaged: Path, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent.config import MemoryConfig
-from memory_agent.server.edge.connections import Connections
 from memory_agent.server.edge.run import room_for_connections
 
 if TYPE_CHECKING:
@@ -45,36 +44,3 @@ def test_limit_on_open_files_is_raised_as_far_as_needed_and_believed_where_it_ca
     assert room_for_connections(1_000, warn=lambda *words: warned.append(words)) == room
     assert raised == made
     assert bool(warned) is (room < 1_000)
-
-
-class Peer:
-    def __init__(self) -> None:
-        self.is_gone = False
-
-    def give_way(self) -> None:
-        self.is_gone = True
-
-
-def test_idle_give_way_in_order_then_uploads_and_busy_never() -> None:
-    connections = Connections(4)
-    busy, upload, idle, later = peers = [Peer() for _ in range(4)]
-    assert all(map(connections.admit, peers))
-    connections.works(busy)
-    connections.uploads(upload)
-    connections.works(idle)
-    connections.idles(idle)  # was busy meanwhile, so that it has waited the shortest
-    gone = []
-    for _ in range(4):
-        peer = Peer()
-        if connections.admit(peer):
-            connections.works(peer)
-        gone.append([each.is_gone for each in (later, idle, upload, busy)])
-    assert gone == [
-        [True, False, False, False],
-        [True, True, False, False],
-        [True, True, True, False],
-        [True, True, True, False],
-    ]
-    assert (len(connections), connections.evicted, connections.refused) == (4, 3, 1)
-    connections.left(later)
-    assert len(connections) == 4

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-import httpx
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -26,12 +25,6 @@ def test_texts_quoted_and_joined_come_back_as_they_were(texts: list[str]) -> Non
         raw = "/" + "/".join(map(quoted, texts))
         path = routed_path(raw.encode("ascii"))
         assert [segment_text(segment) for segment in path.split("/")[1:]] == texts
-
-
-@given(texts=TEXTS)
-def test_httpx_sends_quoted_segments_as_they_are(texts: list[str]) -> None:
-    path = "/x/" + "/".join(map(quoted_segment, texts))
-    assert httpx.URL("http://h" + path).raw_path == path.encode("ascii")
 
 
 @given(raw=st.binary())

@@ -115,17 +115,6 @@ def test_fenced_text_is_always_code(body: str, before: str) -> None:
         assert "fenced" in found.kinds
 
 
-@settings(deadline=None)
-@given(st.text(max_size=60), st.text(max_size=60))
-def test_a_users_pattern_always_wins(before: str, after: str) -> None:
-    """Over fences and all that is found otherwise."""
-    rules = CodeRules(patterns={"mine": "@@mine@@"})
-    found = find_code(f"```python\n{before}\n```\n@@mine@@{after}", rules)
-    assert found is not None
-    assert found.language == "mine"
-    assert "pattern" in found.kinds
-
-
 pieces = st.sampled_from([*(text for _, text in CODE.values()), *PROSE.values()])
 marks = st.text("`~ \n\t:;=(){}[]<>\"'$#|\\.-_/*x1ㄱ", max_size=120)
 
@@ -154,6 +143,7 @@ UNITS = [
 ]  # fmt: skip
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("unit", UNITS)
 def test_long_repetitions_take_no_time_to_speak_of(unit: str) -> None:
     """60,000 characters, with an end that spoils a match; with the square of them it would be a minute."""

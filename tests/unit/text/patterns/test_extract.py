@@ -142,6 +142,7 @@ def _effort(text: str) -> float:
     return best
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("piece", ADVERSARIAL)
 def test_the_effort_grows_with_the_length_not_faster_than_its_square(piece: str) -> None:
     """Ten times the text may take a hundred times as long at the very most; a cube would take a thousand."""

@@ -1,0 +1,53 @@
+"""What docs/context.md and docs/long_term.md say in figures is what the code has."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, fields
+from pathlib import Path
+
+from memory_agent.context.assemble import ORDER
+from memory_agent.context.budget import PRESETS, Shares
+from memory_agent.search.fusion import DEFAULT_WEIGHTS, DETAILED_WEIGHTS, RERANKED_WEIGHTS, SIGNALS
+
+DOCS = Path(__file__).parents[2] / "docs"
+CONTEXT, LONG_TERM = ((DOCS / name).read_text(encoding="utf-8") for name in ("context.md", "long_term.md"))
+
+
+def cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip().strip("|").split("|")]
+
+
+def test_the_table_of_presets_has_the_shares_of_the_code() -> None:
+    """Each preset once, each tier under its name, a dash where the preset leaves it out."""
+    head = next(line for line in CONTEXT.splitlines() if line.startswith("| preset |"))
+    tiers = [name.replace("-", "_") for name in cells(head)[1:-1]]
+    assert sorted(tiers) == sorted(field.name for field in fields(Shares))
+    told = {}
+    for row in re.findall(r"^\| `[a-z]+` \| [.–0].*$", CONTEXT, flags=re.MULTILINE):
+        name, *shares, _ = cells(row)
+        told[name.strip("`")] = {
+            tier: None if share == "–" else float(share) for tier, share in zip(tiers, shares, strict=True)
+        }
+    assert told == {name: asdict(shares) for name, shares in PRESETS.items()}
+
+
+def test_the_table_of_tiers_has_the_order_of_the_code() -> None:
+    """Top to bottom as a model reads them."""
+    table = CONTEXT.split("| tier | what | from |")[1].split("\n\n")[0]
+    assert tuple(re.findall(r"^\| `([a-z_]+)` \|", table, flags=re.MULTILINE)) == ORDER
+
+
+def number(cell: str) -> float:
+    return float(cell.replace("−", "-"))
+
+
+def test_the_table_of_signals_has_the_weights_of_the_code() -> None:
+    """Every signal once, in the code's order, with its weight alone and beside late interaction."""
+    rows = re.findall(r"^\| `([a-z_]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|", LONG_TERM, flags=re.MULTILINE)
+    told = {name: (weight.strip(), detailed.strip()) for name, _, weight, detailed in rows if name in SIGNALS}
+    assert sorted(told) == sorted(SIGNALS)
+    for name, (weight, detailed) in told.items():
+        assert number(weight.split(";")[0]) == DEFAULT_WEIGHTS[name], name
+        assert number(detailed) == DETAILED_WEIGHTS[name], name
+    assert told["detail"][0].split("; ")[1].startswith(f"{RERANKED_WEIGHTS['detail']:g} ")
