@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         EntityFinder,
         KeyStore,
         Redactor,
-        Reranker,
         TokenCounter,
         VectorIndex,
     )
@@ -67,7 +66,6 @@ class Adapters:
     llm: LLM | None
     summary_llm: LLM | None
     redact: Redactor | None
-    reranker: Reranker | None
     counter: TokenCounter
     spotter: EntitySpotter
 
@@ -84,7 +82,6 @@ async def open_adapters(
     llm = overrides.llm or make_llm(cfg, cfg.fact_extraction_model, stack)
     is_shared = overrides.llm is not None or cfg.summary_model == cfg.fact_extraction_model
     summary_llm = llm if is_shared else make_llm(cfg, cfg.summary_model, stack)
-    reranker = make_reranker(cfg, redact, stack)
     spotter = await asyncio.to_thread(_make_spotter, cfg)
     for folder in _embedded_folders(cfg, overrides):
         lock = DataDirLock(folder)
@@ -102,7 +99,6 @@ async def open_adapters(
         llm=llm,
         summary_llm=summary_llm,
         redact=redact,
-        reranker=reranker,
         counter=make_counter(),
         spotter=spotter,
     )
@@ -244,25 +240,6 @@ def make_llm(cfg: MemoryConfig, model: str, stack: AsyncExitStack) -> LLM | None
     )
     stack.push_async_callback(llm.close)
     return llm
-
-
-def make_reranker(cfg: MemoryConfig, redact: Redactor | None, stack: AsyncExitStack) -> Reranker | None:
-    """The model of the second stage of search, if the settings name one with a model of its own."""
-    reranker: Reranker
-    if cfg.second_stage == "cross_encoder":
-        from memory_agent.models.cross_encoder import CrossEncoderReranker
-
-        reranker = CrossEncoderReranker(cfg.cross_encoder_model)
-    elif cfg.second_stage == "llm":
-        from memory_agent.models.llm_reranker import LLMReranker
-
-        llm = make_llm(cfg, cfg.summary_model, stack)
-        assert llm is not None  # the settings are refused otherwise  # noqa: S101
-        reranker = LLMReranker(llm, redact=redact)
-    else:
-        return None
-    stack.push_async_callback(reranker.close)
-    return reranker
 
 
 def load_redactor(cfg: MemoryConfig) -> Redactor | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from memory_agent.search.fusion import DEFAULT_WEIGHTS, DETAILED_WEIGHTS, RERANKED_WEIGHTS, SIGNALS
+from memory_agent.search.fusion import DEFAULT_WEIGHTS, DETAILED_WEIGHTS, SIGNALS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "long_term.md").read_text(encoding="utf-8")
 
@@ -22,4 +22,3 @@ def test_the_table_of_signals_has_the_weights_of_the_code() -> None:
     for name, (weight, detailed) in told.items():
         assert number(weight.split(";")[0]) == DEFAULT_WEIGHTS[name], name
         assert number(detailed) == DETAILED_WEIGHTS[name], name
-    assert told["detail"][0].split("; ")[1].startswith(f"{RERANKED_WEIGHTS['detail']:g} ")

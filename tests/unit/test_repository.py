@@ -38,7 +38,7 @@ DRIVERS = {
     "sqlite3": ("stores/sqlite",),
     "openai": ("models/openai",),
     "sentence_transformers": ("models/local/sentence_transformers", "models/local/export_process"),
-    "torch": ("models/local/sentence_transformers", "models/local/export_process", "models/cross_encoder"),
+    "torch": ("models/local/sentence_transformers", "models/local/export_process"),
     "transformers": ("models/local/sentence_transformers",),
     "onnxruntime": ("models/local/onnx", "models/local/export_process"),
     "onnx": ("models/local/graph", "models/local/export_process", "models/local/tensors"),

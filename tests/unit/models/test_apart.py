@@ -15,9 +15,7 @@ ROOT = Path(__file__).parents[3]
 FILES = {
     "torch": [
         "tests/unit/models/local/with_torch.py",
-        "tests/integration/with_torch.py",
         "tests/conformance/test_embedder.py",
-        "tests/conformance/test_reranker.py",
     ],
     "spacy": ["tests/unit/models/with_spacy.py"],
 }
