@@ -52,6 +52,7 @@ class Overrides:
     embedder: Embedder | None = None
     llm: LLM | None = None
     redact: Redactor | None = None
+    entity_finder: EntityFinder | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +83,7 @@ async def open_adapters(
     llm = overrides.llm or make_llm(cfg, cfg.fact_extraction_model, stack)
     is_shared = overrides.llm is not None or cfg.summary_model == cfg.fact_extraction_model
     summary_llm = llm if is_shared else make_llm(cfg, cfg.summary_model, stack)
-    spotter = await asyncio.to_thread(_make_spotter, cfg)
+    spotter = await asyncio.to_thread(_make_spotter, cfg, overrides.entity_finder)
     for folder in _embedded_folders(cfg, overrides):
         lock = DataDirLock(folder)
         lock.acquire()
@@ -264,19 +265,10 @@ def make_counter() -> TokenCounter:
     return best_token_counter()
 
 
-def load_finder(cfg: MemoryConfig) -> EntityFinder | None:
-    """The NER model that the settings name, if any. Raises ConfigError if it is not installed."""
-    if cfg.ner_model is None:
-        return None
-    from memory_agent.models.entities import SpacyEntities
-
-    return SpacyEntities(cfg.ner_model)
-
-
-def _make_spotter(cfg: MemoryConfig) -> EntitySpotter:
+def _make_spotter(cfg: MemoryConfig, finder: EntityFinder | None) -> EntitySpotter:
     from memory_agent.search.entities import EntitySpotter
 
-    return EntitySpotter(_load_dictionary(cfg), load_finder(cfg))
+    return EntitySpotter(_load_dictionary(cfg), finder)
 
 
 def _load_dictionary(cfg: MemoryConfig) -> EntityDictionary:

@@ -186,7 +186,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
 
     # Entities
     entities_file: Path | None = None
-    ner_model: Annotated[str, Field(min_length=1)] | None = None
 
     # Search
     top_k_memories: Annotated[int, Field(ge=1, le=1_000)] = 5

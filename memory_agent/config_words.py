@@ -41,6 +41,7 @@ GONE: Final[Mapping[str, str]] = {
     "max_live_threads": "the analyses of 100 threads are kept in memory",
     "merge_suggestion_similarity": "pass suggest_merges(least=…)",
     "min_importance_score": "a turn's own importance decides where it is passed: add_turn(…, importance=…)",
+    "ner_model": "MemoryService(entity_finder=…) takes a finder of one's own; entities_file names the dictionary",
     "outage_patience_seconds": "a turn waits a day for a part that works for others; max_attempts is for other failures",
     "persona_max_tokens": "the reminder has 200 tokens; max_context_tokens bounds the whole prompt",
     "preserved_max_tokens": "context_preset divides the prompt, of which preserved turns have 1,000 tokens at most",

@@ -108,7 +108,7 @@ class EntityFinder(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the finder, such as "spacy:en_core_web_sm"."""
+        """The name of the finder, for log lines."""
 
     def find(self, texts: Sequence[str]) -> list[list[Entity]]:
         """The entities of each text, each once, in order of first mention; as many lists as texts.

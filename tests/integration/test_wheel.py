@@ -71,15 +71,15 @@ def test_copy_from_a_repository_tells_its_address_and_commit(tmp_path: Path, whe
     vcs = {"vcs": "git", "commit_id": "0b53cd7"}
     note.write_text(json.dumps({"url": "https://git.example.org/memory_agent.git", "vcs_info": vcs}))
     address = "git+https://git.example.org/memory_agent.git@0b53cd7"
-    assert told(folder, "ner")[-1] == f"memory-agent[ner] @ {address}"
+    assert told(folder, "mcp")[-1] == f"memory-agent[mcp] @ {address}"
     for known in folder.glob("memory_agent-*.dist-info/*"):
         if known.is_file():
             known.unlink()
-    assert " ".join(told(folder, "ner")) == "install it again with the extra ner, as it was installed"
+    assert " ".join(told(folder, "mcp")) == "install it again with the extra mcp, as it was installed"
 
 
 def test_clone_tells_itself_with_the_extra() -> None:
-    assert shlex.split(how_to_install("ner"))[-2:] == ["-e", f"{ROOT}[ner]"]
+    assert shlex.split(how_to_install("mcp"))[-2:] == ["-e", f"{ROOT}[mcp]"]
 
 
 def test_nothing_tells_to_install_this_package_by_its_name_alone() -> None:
