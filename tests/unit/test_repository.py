@@ -116,7 +116,6 @@ ROOMS = {
     "demo": "errors domain config agent service",
     "mcp": "errors checks domain topics agent wire client",
     "server": "errors checks domain ports clock keys topics conversations config data_dir adapters agent service wire mcp",
-    "sync": "errors domain config agent service client",
     "cli": "errors checks domain ports clock subprocesses installed keys text facts topics work models config_words config data_dir adapters agent service client demo mcp server",
     "__init__": "errors domain facts topics config agent service strategy",
 }
