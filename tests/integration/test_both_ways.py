@@ -21,7 +21,6 @@ from tests.over_http import Doors, OverHttp
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from memory_agent.facts.replay import FactProposal
 
 MIA = Character(name="Mia", personality="dry", profile="A pilot.", traits=("calm",))
 Call = Any  # of an agent or a client, with what the types forbid as well
@@ -69,11 +68,6 @@ async def sides(
         yield agent, client
 
 
-async def preview(memory: MemoryAgent | MemoryClient) -> FactProposal:
-    """Without its id, which is new each time."""
-    return dataclasses.replace(await memory.preview_facts(every=True), id="")
-
-
 READS: dict[str, Call] = {
     "short term": lambda m: m.fetch_short_term(50),
     "short term as set": lambda m: m.fetch_short_term(),
@@ -90,7 +84,6 @@ READS: dict[str, Call] = {
     ),
     "fact history": lambda m: m.fact_history(),
     "history of a fact": lambda m: m.fact_history(("pets",), scope="user"),
-    "preview": lambda m: preview(m),
     "topics": lambda m: m.topics(include_archived=True),
     "topic": lambda m: m.topic_stats(),
     "topic's context": lambda m: m.topic_context(),

@@ -548,31 +548,6 @@ async def test_people_edit_facts(rest: Rest) -> None:
     assert (await rest.get("facts", scope="thread"))["facts"] == known
 
 
-@shows("preview_facts", "extract_facts")
-async def test_facts_are_previewed_and_extracted(asking_rest: Rest, openai_server: ScriptedOpenAI) -> None:
-    """A preview shows what extraction would bring and changes nothing; extraction then brings it."""
-    openai_server.answer = by_words({})
-    turns = [{"role": "user", "content": text} for text in TALK]
-    await asking_rest.post("turns/bulk", {"turns": turns}, status=201)
-    await asking_rest.post("settle", status=204)
-    assert (await asking_rest.get("facts"))["facts"] == {}
-    openai_server.answer = answer
-    assert (await asking_rest.post("facts/preview"))["turns"] == 0
-    proposal = await asking_rest.post("facts/preview", {"every": True})
-    known = {"location": "Bergen", "interests": ["chess"]}
-    assert (proposal["before"], proposal["after"], proposal["preview"]) == ({}, known, True)
-    assert proposal["cost"]["requests"] >= 1
-    assert (await asking_rest.get("facts"))["facts"] == {}
-    problem = await asking_rest.refused("POST", "facts/replay/apply", {"proposal": proposal}, status=422)
-    assert "preview" in problem["detail"] or "proposal" in problem["detail"]
-    assert await asking_rest.post("facts/extract", status=202) == {"turns": 0}
-    assert await asking_rest.post("facts/extract", {"every": True}, status=202) == {"turns": 2}
-    await asking_rest.post("settle", status=204)
-    assert (await asking_rest.get("facts"))["facts"] == known
-    quotes = [one["sources"][0]["quote"] for one in (await asking_rest.get("facts/history"))["items"]]
-    assert quotes == ["I live in Bergen", "I play chess"]
-
-
 @shows("replay_facts")
 async def test_a_replay_by_a_model_that_is_not_known_tells_what_was_answered(
     asking_rest: Rest, openai_server: ScriptedOpenAI

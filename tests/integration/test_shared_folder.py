@@ -52,7 +52,6 @@ facts show --scope user --json
 facts show --as-of 2026-03-01T09:30:00Z --json
 facts history --json
 facts history --refused
-facts extract --dry-run --json
 topics
 topics --all --json
 topics --suggest --json
@@ -91,7 +90,6 @@ facts add preferences.likes tea --json
 facts retract preferences.likes tea --json
 facts revert preferences.tea --json
 facts revert --all --json
-facts extract --every --json
 facts replay --dry-run --json
 facts replay --yes --json
 topic tag TOPIC music home

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -51,9 +50,8 @@ ENTITIES = some(values.EntityCount)
 P = "/api/threads/ada/a%20thread"
 REPLAY = some(
     FactProposal,
-    lambda found: not (found.preview or found.changes or found.failed) and found.scope.thread_id is not None,
+    lambda found: not (found.changes or found.failed) and found.scope.thread_id is not None,
 )
-PREVIEW = dataclasses.replace(REPLAY, preview=True)
 
 
 def of(model: Any, value: Any) -> Any:

@@ -190,7 +190,6 @@ def test_members_that_say_nothing_are_left_out() -> None:
         ("path is 'a', and nothing is known there; known paths: none", "path"),
         ("the kind of an entity is 'X'; it must be", None),
         ("there is nothing", None),
-        ("a preview can't be applied: extract_facts() does what it shows", None),
         ("thread 'trip' has no topics", None),
         ("turn 0198f3a2-7c11 has no topic yet", None),
         ("10,001 turns in one call; pass at most 10,000 at a time", None),
