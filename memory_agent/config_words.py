@@ -39,7 +39,7 @@ GONE: Final[Mapping[str, str]] = {
     "importance_by": "rules say what kind of moment a turn is",
     "max_half_life": "a half-life grows to 30 times base_half_life",
     "max_live_threads": "the analyses of 100 threads are kept in memory",
-    "merge_suggestion_similarity": "pass suggest_merges(least=…)",
+    "merge_suggestion_similarity": "the sweep merges topics that are surely one; merge_topics merges any two",
     "min_importance_score": "a turn's own importance decides where it is passed: add_turn(…, importance=…)",
     "ner_model": "MemoryService(entity_finder=…) takes a finder of one's own; entities_file names the dictionary",
     "outage_patience_seconds": "a turn waits a day for a part that works for others; max_attempts is for other failures",

@@ -38,10 +38,6 @@ async def topics(
     where: ThreadOptions,
     tag: str | None = option("--tag", "Only those that carry this tag."),
     archived: bool = flag("--all", "Archived ones as well."),
-    suggest: bool = flag("--suggest", "Instead: topics that have grown together and may be merged."),
-    least: float | None = option(
-        "--least", "With --suggest: their cosine at least.", min=-1, max=1, shown="0.85"
-    ),
 ) -> None:
     """List the thread's topics, highest priority first.
 
@@ -49,16 +45,8 @@ async def topics(
 
     Examples:
         memory-agent topics --user ada --thread work
-        memory-agent topics --suggest
         memory-agent topics --all --json | jq -r '.[] | select(.archived) | .topic_id'
     """
-    if (archived or tag is not None) and suggest:
-        raise typer.BadParameter("--suggest looks at all active topics: leave --all and --tag out")
-    if least is not None and not suggest:
-        raise typer.BadParameter("--least is for --suggest")
-    if suggest:
-        await _show_suggestions(where, least)
-        return
     async with agent_of(where) as agent:
         listed = await agent.topics(include_archived=archived, tag=tag)
         every = listed if tag is None else await agent.topics(include_archived=True)
@@ -101,20 +89,6 @@ def _days(days: float) -> str:
 
 def _state(topic: TopicStats) -> str:
     return "archived" if topic.archived else "current" if topic.current else ""
-
-
-async def _show_suggestions(where: ThreadOptions, least: float | None) -> None:
-    """Print the pairs that have grown together, nearest first, each with the command that merges it."""
-    async with agent_of(where) as agent:
-        suggestions = await agent.suggest_merges(least)
-    if where.as_json:
-        print_json(suggestions)
-        return
-    for found in suggestions:
-        say((f"{found.similarity:.2f}", "bold cyan"), f"  {found.topic_title!r} and {found.into_title!r}")
-        say((f"      {where.command('topic merge', found.topic_id, found.into)}", "dim"))
-    if not suggestions:
-        note(f"No topics of thread {where.thread!r} have grown together.")
 
 
 @group.command()
@@ -198,8 +172,6 @@ async def merge(
     into: str = argument("Id of the topic that it becomes a part of."),
 ) -> None:
     """Make a topic a part of another one, whose title stays.
-
-    `memory-agent topics --suggest` names pairs that have grown together.
 
     Examples:
         memory-agent topic merge 01890a5d-ac96-774b-bcce-b302099a8057 01890a5e-11d2-7c1b-9b1e-2f6a0a1b2c3d

@@ -70,7 +70,6 @@ _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "participants": checked_participants,
     "turn_ids": checked_turn_ids,
     "through": arguments.checked_through,
-    "least": arguments.checked_cosine,
     "importance": arguments.checked_importance,
     "useful": arguments.checked_vote,
 }

@@ -75,7 +75,6 @@ READS: Final = (
     "facts/history?scope=user&limit=1",
     "topics?archived=true",
     "topics?limit=1",
-    "topics/suggestions?least=-1",
     "topics/current",
     "topics/current/history",
     "sessions",

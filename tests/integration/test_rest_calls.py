@@ -437,7 +437,6 @@ async def test_a_conversation_is_compressed(rest: Rest) -> None:
         "split_topic",
     ),
     *(
-        "suggest_merges",
         "tag_topic",
         "set_topic_importance",
         "give_feedback",
@@ -461,9 +460,6 @@ async def test_topics_are_read_and_put_in_order(rest: Rest) -> None:
     assert [turn["content"] for turn in history][::2] == [LISBON, HOTELS]
     messages = (await rest.get("topics/current/context"))["messages"]
     assert (messages[0]["role"], shown["topic_title"] in messages[0]["content"]) == ("system", True)
-    (suggested,) = (await rest.get("topics/suggestions", least=-1))["items"]
-    assert {suggested["topic_id"], suggested["into"]} == {lisbon, bread}
-    assert (await rest.get("topics/suggestions"))["items"] == []
     merged = await rest.post(f"topics/{bread}/merge", {"into": lisbon})
     assert (merged["topic_id"], merged["total_messages"]) == (lisbon, 6)
     assert (await rest.post(f"topics/{bread}/split"))["topic_id"] == bread

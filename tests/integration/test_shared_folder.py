@@ -54,7 +54,6 @@ facts history --json
 facts history --refused
 topics
 topics --all --json
-topics --suggest --json
 topic show
 topic show --json
 history

@@ -224,23 +224,6 @@ def test_changes_as_json_are_the_topic_as_it_now_stands(cli: CommandLine) -> Non
     assert cli.json("topic", "restore", bread)["archived"] is False
 
 
-def test_topics_that_have_grown_together_are_suggested_with_the_command_that_merges_them(
-    cli: CommandLine,
-) -> None:
-    near = ["topics", "--suggest", "--least", "-1"]
-    suggestions = cli.json(*near)
-    assert len(suggestions) == 3
-    assert set(suggestions[0]) == {"topic_id", "into", "topic_title", "into_title", "similarity"}
-    cosines = [suggestion["similarity"] for suggestion in suggestions]
-    assert cosines == sorted(cosines, reverse=True)
-    shown = cli(*near).stdout
-    assert f"topic merge --data-dir {cli.data} {suggestions[0]['topic_id']} {suggestions[0]['into']}" in shown
-    none = ["topics", "--suggest", "--least", "1"]
-    assert cli.json(*none) == []
-    assert "grown together" in cli(*none).stderr
-    assert "--least is for --suggest" in cli("topics", "--least", "1", code=2).stderr
-
-
 # --- the sweep -----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("deed", ["archive", "delete", "forget"])
 def test_dry_run_lists_what_the_run_then_does(cli: CommandLine, deed: str) -> None:

@@ -257,7 +257,7 @@ def test_what_to_do_instead_of_a_setting_that_went_names_only_what_there_is() ->
     """None of them is a setting, and the words that look like one's name are settings, or arguments that are shown."""
     assert not GONE.keys() & FIELDS.keys()
     named = {name for said in GONE.values() for name in re.findall(r"[a-z]+(?:_[a-z]+)+", said)}
-    assert named - FIELDS.keys() == {"add_turn", "suggest_merges"}
+    assert named - FIELDS.keys() == {"add_turn", "entity_finder", "merge_topics"}
 
 
 def test_name_like_no_other_is_answered_with_where_all_are_listed() -> None:
