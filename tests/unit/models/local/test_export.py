@@ -1,4 +1,4 @@
-"""ONNX files made here: once, whole, and equal to what they are made of. What torch exports is in with_torch.py."""
+"""ONNX files made here: once, whole, and equal to what they are made of."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from hypothesis.extra import numpy as hnp
 from onnx import numpy_helper
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
-from memory_agent.installed import how_to_install
 from memory_agent.models.local.atomic_build import Making, MakingStopped
 from memory_agent.models.local.choose import ModelChoiceRequest, choose, made_here
 from memory_agent.models.local.export import (
@@ -74,14 +73,8 @@ export_weights(Path({str(tiny)!r}), Path({str(target)!r}), Making(progress=print
 
 
 def test_a_file_that_gives_other_vectors_is_refused(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:
-    """What is made is checked before it is used: here against the vectors of another model, and without a mask."""
-    right = OnnxModel(tiny, tiny_onnx).encode(SAMPLES)
+    """What is made is checked before it is used: here without a mask."""
     assert check_file(tiny, tiny_onnx) >= 0.9999
-    assert check_file(tiny, tiny_onnx, right) >= 0.9999
-    with pytest.raises(
-        EmbedderError, match=r"than sentence-transformers \(cosine -1\.0+\); set embedding_backend"
-    ):
-        check_file(tiny, tiny_onnx, -right)
     model = onnx.load(str(tiny_onnx))
     (lowest,) = (tensor for tensor in model.graph.initializer if tensor.name == "lowest")
     lowest.CopyFrom(numpy_helper.from_array(np.zeros((), dtype=np.float32), lowest.name))
@@ -108,23 +101,10 @@ def test_weights_that_cannot_be_read_and_places_that_cannot_be_written_are_told(
     assert "set model_cache_dir to a folder that can be written" in str(caught.value)
 
 
-def test_what_keeps_a_machine_from_making_the_file_is_named(
-    tiny: Path, foreign: Path, elsewhere: Elsewhere, tmp_path: Path
-) -> None:
-    """Here nothing does; elsewhere what isn't understood of the model is named with the part that is missing for it."""
-    assert why_no_export(tiny) is why_no_export(foreign) is None
-    ask = f"""
-from pathlib import Path
-from memory_agent.models.local.export import why_no_export
-for model in ({str(tiny)!r}, {str(foreign)!r}): print(why_no_export(Path(model)))
-"""
-    for lacking, without in (("torch with sentence-transformers", TORCH), ("onnxscript", ("onnxscript",))):
-        own, of_torch = elsewhere.run(ask, tmp_path, without=without)[0]
-        assert own == "None"
-        assert of_torch == (
-            "its ONNX file can be made by torch alone, for its hidden_act is 'silu', and"
-            f" {lacking} is not installed (`{how_to_install('local')}`)"
-        )
+def test_what_keeps_a_file_from_being_made_is_named(tiny: Path, foreign: Path) -> None:
+    """What isn't understood of the model."""
+    assert why_no_export(tiny) is None
+    assert why_no_export(foreign) == "no ONNX file can be made of its weights, for its hidden_act is 'silu'"
 
 
 QUANTIZE = """
@@ -219,7 +199,7 @@ def test_an_int8_file_is_made_once_and_whole(tiny: Path, tiny_onnx: Path, tmp_pa
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(b"no protobuf at all")
     target.write_bytes(b"before")
-    with pytest.raises(EmbedderError, match=rf"quantize of {broken} to ONNX failed: \S+"):
+    with pytest.raises(EmbedderError, match=rf"the int8 file of {broken} cannot be made: \S+"):
         quantize_weights(tiny, broken, target, quietly(again=True))
     assert target.read_bytes() == b"before"
     quantize_weights(tiny, tiny_onnx, target, quietly(again=True))

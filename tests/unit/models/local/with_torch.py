@@ -8,9 +8,6 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-import subprocess
-import sys
-import threading
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -28,17 +25,16 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
 
 from memory_agent.errors import EmbedderError
-from memory_agent.models.local.atomic_build import Making, MakingStopped
-from memory_agent.models.local.choose import ModelChoiceRequest, choose
+from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.models.local.encoders import EPSILON, FAMILIES
-from memory_agent.models.local.export import cached_file, export_weights, least_cosine
+from memory_agent.models.local.export import least_cosine
 from memory_agent.models.local.folder import SAMPLES
 from memory_agent.models.local.graph import distance_buckets, open_encoder, write_onnx
 from memory_agent.models.local.onnx import OnnxModel
 from memory_agent.models.local.pooling import POOLING_MODES, pool
 from memory_agent.models.local.sentence_transformers import TorchModel
-from tests.unit.models.local.conftest import ROOT, change, linked
+from tests.unit.models.local.conftest import change, linked
 from tests.unit.models.local.test_pooling import LENGTHS, MODES, batch
 
 if TYPE_CHECKING:
@@ -268,68 +264,3 @@ async def test_torch_serves_where_a_models_own_file_cannot_be_loaded(
         await strict.embed(["hello"], purpose="document")
     for embedder in (automatic, strict):
         await embedder.close()
-
-
-# --- exporting -----------------------------------------------------------------------------------------------
-EXPORT = """
-import sys
-from pathlib import Path
-from memory_agent.models.local.choose import ModelChoiceRequest, choose, prepare
-from memory_agent.models.local.atomic_build import Making
-wanted = ModelChoiceRequest(model={model!r}, backend="onnx", cache=Path({cache!r}))
-prepare(choose(wanted), wanted, Making(progress=lambda stage: print(stage, flush=True)))
-print("torch here:", "torch" in sys.modules)
-"""
-
-
-@pytest.mark.nightly
-def test_two_processes_make_one_file(foreign: Path, tmp_path: Path) -> None:
-    """Both succeed, one of them by waiting; nothing but the file and its lock is left, and neither has imported torch.
-
-    Who makes it is told what is going on, from importing torch to checking the file.
-    """
-    command = [sys.executable, "-c", EXPORT.format(model=str(foreign), cache=str(tmp_path))]
-    processes = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
-        for _ in range(2)
-    ]
-    said = []
-    for process in processes:
-        words, errors = process.communicate(timeout=250)
-        assert process.returncode == 0, errors
-        said.append(words.splitlines())
-    (made,) = (lines for lines in said if "exporting to ONNX" in lines)
-    (waited,) = (lines for lines in said if lines is not made)
-    assert made == [
-        "importing torch",
-        "loading the weights",
-        "exporting to ONNX",
-        "checking the file against sentence-transformers",
-        "torch here: False",
-    ]
-    assert waited == ["waiting for another process that makes the same file", "torch here: False"]
-    file = choose(ModelChoiceRequest(model=str(foreign), backend="onnx", cache=tmp_path)).source
-    assert file is not None
-    assert sorted(part.name for part in file.parent.iterdir()) == ["model.onnx", "model.onnx.json"]
-    assert sorted(part.name for part in file.parent.parent.iterdir()) == ["fp32-1", "fp32-1.lock"]
-    assert least_cosine(OnnxModel(foreign, file).encode(SAMPLES), by_library(foreign, SAMPLES)) >= 0.9999
-
-
-@pytest.mark.nightly
-def test_a_failed_export_is_told_with_its_last_words(foreign: Path, tmp_path: Path) -> None:
-    """Weights that torch can't load: the error has the reason it gave."""
-    folder = linked(foreign, tmp_path / "model", weights=False)
-    (folder / "model.safetensors").write_bytes((foreign / "model.safetensors").read_bytes()[:100_000])
-    target = cached_file(tmp_path / "cache", "abc", "fp32")
-    with pytest.raises(EmbedderError, match=f"export of {folder} to ONNX failed: .*SafetensorError"):
-        export_weights(folder, target, Making(progress=lambda _: None))
-    assert [file.name for file in target.parent.parent.iterdir()] == ["fp32-1.lock"]
-
-
-@pytest.mark.nightly
-def test_an_export_that_is_stopped_leaves_nothing(foreign: Path, tmp_path: Path) -> None:
-    """What is given up is no error of the model's."""
-    target, stop = cached_file(tmp_path, "abc", "fp32"), threading.Event()
-    with pytest.raises(MakingStopped, match="ended by signal 15"):
-        export_weights(foreign, target, Making(progress=lambda _: stop.set(), stop=stop))
-    assert [file.name for file in target.parent.parent.iterdir()] == ["fp32-1.lock"]
