@@ -86,7 +86,6 @@ ROOMS = {
     "clock": "",
     "optimistic": "errors",
     "subprocesses": "",
-    "installed": "",
     "keys": "errors checks domain",
     "messages": "errors checks domain",
     "text": "errors lazily checks domain",
@@ -99,7 +98,7 @@ ROOMS = {
     "conversations": "errors lazily checks domain ports optimistic text llm digest context",
     "work": "errors checks domain ports search facts topics conversations",
     "stores": "errors domain optimistic",
-    "models": "errors domain ports subprocesses installed text llm",
+    "models": "errors domain ports subprocesses text llm",
     "config_server": "lazily",
     "config_words": "",
     "config_values": "text search",
@@ -116,7 +115,7 @@ ROOMS = {
     "demo": "errors domain config agent service",
     "mcp": "errors checks domain topics agent wire client",
     "server": "errors checks domain ports clock keys topics conversations config data_dir adapters agent service wire mcp",
-    "cli": "errors checks domain ports clock subprocesses installed keys text facts topics work models config_words config data_dir adapters agent service client demo mcp server",
+    "cli": "errors checks domain ports clock subprocesses keys text facts topics work models config_words config data_dir adapters agent service client demo mcp server",
     "__init__": "errors domain facts topics config agent service strategy",
 }
 """Folders (and single files) of the package from the ground up, each with what it may import, for types too."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memory_agent.errors import EmbedderError
-from memory_agent.installed import how_to_install
 from memory_agent.models.local.folder import PASSAGE_TOKENS, read_usage
 from memory_agent.models.token_vectors import own_tokens, token_vectors
 
@@ -86,7 +85,7 @@ def _load_model(folder: Path) -> Any:
         from transformers.utils import logging as transformers_logging
     except ImportError as exc:
         raise EmbedderError(
-            f"sentence-transformers cannot be imported ({exc}); `{how_to_install('local')}`, or use"
+            f"sentence-transformers cannot be imported ({exc}); install memory_agent with its extra `local`, or use"
             " use_local_embeddings=false with openai_api_key or openai_base_url"
         ) from exc
     bars = transformers_logging.is_progress_bar_enabled()
