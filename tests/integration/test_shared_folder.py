@@ -93,10 +93,6 @@ facts replay --dry-run --json
 facts replay --yes --json
 topic tag TOPIC music home
 topic tag TOPIC --remove home --json
-topic importance TOPIC 0.9
-topic importance TOPIC none --json
-topic feedback TOPIC --useful
-topic archive TOPIC --json
 topic restore TOPIC
 session start --name Yuna --participant Ada --json
 session list
