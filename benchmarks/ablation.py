@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FIGURES: Final = ("recall@5", "recall@10")
 SECOND_STAGE: Final = "late_interaction"
-"""What the second stage is switched to where it is off: the one that asks no further model to read each pair."""
+"""What the second stage is switched to where it is off: the only one."""
 NOT_AVAILABLE: Final = (ConfigError, EmbedderError, InvalidInput, LLMError, ModelNotFound)
 """How a variant says that this installation can't run it."""
 

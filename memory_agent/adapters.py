@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         EntityFinder,
         KeyStore,
         Redactor,
-        Reranker,
         TokenCounter,
         VectorIndex,
     )
@@ -53,6 +52,7 @@ class Overrides:
     embedder: Embedder | None = None
     llm: LLM | None = None
     redact: Redactor | None = None
+    entity_finder: EntityFinder | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,6 @@ class Adapters:
     llm: LLM | None
     summary_llm: LLM | None
     redact: Redactor | None
-    reranker: Reranker | None
     counter: TokenCounter
     spotter: EntitySpotter
 
@@ -84,8 +83,7 @@ async def open_adapters(
     llm = overrides.llm or make_llm(cfg, cfg.fact_extraction_model, stack)
     is_shared = overrides.llm is not None or cfg.summary_model == cfg.fact_extraction_model
     summary_llm = llm if is_shared else make_llm(cfg, cfg.summary_model, stack)
-    reranker = make_reranker(cfg, redact, stack)
-    spotter = await asyncio.to_thread(_make_spotter, cfg)
+    spotter = await asyncio.to_thread(_make_spotter, cfg, overrides.entity_finder)
     for folder in _embedded_folders(cfg, overrides):
         lock = DataDirLock(folder)
         lock.acquire()
@@ -102,7 +100,6 @@ async def open_adapters(
         llm=llm,
         summary_llm=summary_llm,
         redact=redact,
-        reranker=reranker,
         counter=make_counter(),
         spotter=spotter,
     )
@@ -246,25 +243,6 @@ def make_llm(cfg: MemoryConfig, model: str, stack: AsyncExitStack) -> LLM | None
     return llm
 
 
-def make_reranker(cfg: MemoryConfig, redact: Redactor | None, stack: AsyncExitStack) -> Reranker | None:
-    """The model of the second stage of search, if the settings name one with a model of its own."""
-    reranker: Reranker
-    if cfg.second_stage == "cross_encoder":
-        from memory_agent.models.cross_encoder import CrossEncoderReranker
-
-        reranker = CrossEncoderReranker(cfg.cross_encoder_model)
-    elif cfg.second_stage == "llm":
-        from memory_agent.models.llm_reranker import LLMReranker
-
-        llm = make_llm(cfg, cfg.summary_model, stack)
-        assert llm is not None  # the settings are refused otherwise  # noqa: S101
-        reranker = LLMReranker(llm, redact=redact)
-    else:
-        return None
-    stack.push_async_callback(reranker.close)
-    return reranker
-
-
 def load_redactor(cfg: MemoryConfig) -> Redactor | None:
     """The function that the setting `redactor` names. Raises ConfigError if there is none of that name."""
     if cfg.redactor is None:
@@ -287,19 +265,10 @@ def make_counter() -> TokenCounter:
     return best_token_counter()
 
 
-def load_finder(cfg: MemoryConfig) -> EntityFinder | None:
-    """The NER model that the settings name, if any. Raises ConfigError if it is not installed."""
-    if cfg.ner_model is None:
-        return None
-    from memory_agent.models.entities import SpacyEntities
-
-    return SpacyEntities(cfg.ner_model)
-
-
-def _make_spotter(cfg: MemoryConfig) -> EntitySpotter:
+def _make_spotter(cfg: MemoryConfig, finder: EntityFinder | None) -> EntitySpotter:
     from memory_agent.search.entities import EntitySpotter
 
-    return EntitySpotter(_load_dictionary(cfg), load_finder(cfg))
+    return EntitySpotter(_load_dictionary(cfg), finder)
 
 
 def _load_dictionary(cfg: MemoryConfig) -> EntityDictionary:

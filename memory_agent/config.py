@@ -186,7 +186,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
 
     # Entities
     entities_file: Path | None = None
-    ner_model: Annotated[str, Field(min_length=1)] | None = None
 
     # Search
     top_k_memories: Annotated[int, Field(ge=1, le=1_000)] = 5
@@ -204,9 +203,8 @@ class MemoryConfig(ServerSettings, BaseSettings):
             description="a number from -100 to 100 for each signal, such as {'dates': 0} (JSON in the environment)"
         ),
     ] = {}
-    second_stage: Literal["off", "late_interaction", "cross_encoder", "llm"] = "off"
+    second_stage: Literal["off", "late_interaction"] = "off"
     second_stage_seconds: Seconds = 2.0
-    cross_encoder_model: Annotated[str, Field(min_length=1)] = "cross-encoder/ms-marco-MiniLM-L6-v2"
 
     # Worker
     run_worker: bool = True
@@ -298,15 +296,10 @@ class MemoryConfig(ServerSettings, BaseSettings):
             raise ValueError(
                 "embedding_precision=int8 needs ONNX; set embedding_backend=auto or onnx, or embedding_precision=fp32"
             )
-        if self.second_stage == "llm" and not self.llm_configured:
-            raise ValueError(
-                "second_stage is llm but neither openai_api_key nor openai_base_url is set; set one of them, or"
-                " second_stage=late_interaction"
-            )
         if self.second_stage == "late_interaction" and not self.use_local_embeddings:
             raise ValueError(
                 "second_stage=late_interaction needs a local embedding model; set use_local_embeddings=true, or"
-                " second_stage=cross_encoder"
+                " second_stage=off"
             )
         if not self.use_local_embeddings and self.openai_api_key is None and self.openai_base_url is None:
             raise ValueError(

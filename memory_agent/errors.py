@@ -21,14 +21,12 @@ MemoryAgentError
     │   ├── VectorIndexUnavailable
     │   ├── EmbedderUnavailable
     │   │   └── ModelNotFound   no such embedding model here yet; the message says the ways to get it
-    │   ├── RerankerUnavailable
     │   ├── LLMUnavailable
     │   └── ServiceUnavailable  the memory service cannot be reached, or is not ready (MemoryClient)
     ├── StoreError          the document store refused what it was given
     ├── VectorIndexError    the vector index refused what it was given
     ├── EmbedderError       the embedder refused what it was given
     │   └── UnsupportedModel  the model is of a kind that ONNX Runtime is not asked to run; the message says what
-    ├── RerankerError       the reranker refused what it was given, or its model cannot be had; the message says why
     ├── RedactionFailed     the application's redactor failed; the text went nowhere
     ├── ServiceError        the memory service failed in a way that has no class here (MemoryClient)
     └── LLMError            the language model's server refused the request
@@ -173,12 +171,6 @@ class ModelNotFound(EmbedderUnavailable):
     """No such embedding model here; the message says the ways to get it. Embedding is owed until there is one."""
 
 
-class RerankerUnavailable(Unavailable):
-    """The reranker's model cannot be reached."""
-
-    part = "reranker"
-
-
 class LLMUnavailable(Unavailable):
     """The language model cannot be reached."""
 
@@ -205,10 +197,6 @@ class EmbedderError(BackendError):
 
 class UnsupportedModel(EmbedderError):
     """The embedding model is of a kind that cannot be run without torch; the message says what is not understood."""
-
-
-class RerankerError(BackendError):
-    """The reranker refused what it was given, or its model cannot be had here; the message says the ways to get one."""
 
 
 class RedactionFailed(BackendError):

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         Usage,
         UsersPage,
     )
-    from memory_agent.ports import LLM, Clock, DocumentStore, Embedder, Redactor, VectorIndex
+    from memory_agent.ports import LLM, Clock, DocumentStore, Embedder, EntityFinder, Redactor, VectorIndex
     from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
     from memory_agent.work.worker import Worker
 
@@ -67,12 +67,14 @@ class MemoryService:
         embedder: Embedder | None = None,
         llm: LLM | None = None,
         redact: Redactor | None = None,
+        entity_finder: EntityFinder | None = None,
         clock: Clock | None = None,
     ) -> None:
         """`mongo_client`: PyMongo's AsyncMongoClient or Motor's client that the application holds and closes.
 
         Other parts may be handed in as well, such as an embedder of one's own; those are not closed here. `redact`
-        takes out of a text what must not be stored or sent to a language model, as the settings say.
+        takes out of a text what must not be stored or sent to a language model, as the settings say; `entity_finder` adds
+        names that the dictionary of entities does not know.
         """
         self.cfg = cfg or MemoryConfig()
         self._overrides = Overrides(
@@ -82,6 +84,7 @@ class MemoryService:
             embedder=embedder,
             llm=llm,
             redact=redact,
+            entity_finder=entity_finder,
         )
         self.clock: Clock = clock or SystemClock()
         self._stack: contextlib.AsyncExitStack | None = None

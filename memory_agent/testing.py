@@ -16,7 +16,7 @@ from memory_agent.domain import (
     TokenVectors,
     Usage,
 )
-from memory_agent.errors import EmbedderUnavailable, LLMUnavailable, RerankerUnavailable
+from memory_agent.errors import EmbedderUnavailable, LLMUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -128,33 +128,6 @@ class HashEmbedder:
             vector[0] = 1.0
         unit: NDArray[np.float32] = vector / np.linalg.norm(vector)
         return unit
-
-
-class WordOverlapReranker:
-    """`Reranker` by the share of the question's words that a text has.
-
-    `fail` can be set to an error that the next calls raise; `calls` keeps the question and the texts of every call.
-    """
-
-    def __init__(self) -> None:
-        self._closed = False
-        self.fail: Exception | None = None
-        self.calls: list[tuple[str, tuple[str, ...]]] = []
-
-    async def rerank(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `Reranker.rerank`. Scores in [0, 1]."""
-        if self._closed:
-            raise RerankerUnavailable("the reranker was closed; make a new one")
-        if self.fail is not None:
-            raise self.fail
-        self.calls.append((query, tuple(texts)))
-        asked = set(_WORD.findall(query.casefold()))
-        shared = [len(asked & set(_WORD.findall(text.casefold()))) for text in texts]
-        return np.array(shared, dtype=np.float32) / np.float32(max(1, len(asked)))
-
-    async def close(self) -> None:
-        """See `Reranker.close`."""
-        self._closed = True
 
 
 class ScriptedLLM:

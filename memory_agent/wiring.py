@@ -21,9 +21,9 @@ from memory_agent.facts.replay import Replayer
 from memory_agent.llm.summaries import ExtractiveSummarizer, LLMSummarizer
 from memory_agent.ports import known_fingerprint
 from memory_agent.search.entities import EntityCounter
-from memory_agent.search.fusion import DEFAULT_WEIGHTS, DETAILED_WEIGHTS, RERANKED_WEIGHTS
+from memory_agent.search.fusion import DEFAULT_WEIGHTS, DETAILED_WEIGHTS
 from memory_agent.search.index_stage import Indexer
-from memory_agent.search.rerank import LateInteraction, Reranking, SecondLook, SecondStage
+from memory_agent.search.rerank import LateInteraction, SecondLook
 from memory_agent.search.search import Searcher, SearchSettings
 from memory_agent.search.user_index_cache import IDLE_SECONDS, ResidentCache
 from memory_agent.text.terms import clear_stems
@@ -194,14 +194,10 @@ def _second_look(on: Adapters) -> SecondLook | None:
     cfg = on.cfg
     if cfg.second_stage == "off":
         return None
-    if on.reranker is not None:
-        stage: SecondStage = Reranking(on.reranker)
-        weights = RERANKED_WEIGHTS
-    else:
-        stage = LateInteraction(on.embedder, language=cfg.search_language)
-        weights = DETAILED_WEIGHTS
     return SecondLook(
-        stage=stage, weights={**weights, **cfg.search_weights}, seconds=cfg.second_stage_seconds
+        stage=LateInteraction(on.embedder, language=cfg.search_language),
+        weights={**DETAILED_WEIGHTS, **cfg.search_weights},
+        seconds=cfg.second_stage_seconds,
     )
 
 

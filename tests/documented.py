@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = ("README.md", *sorted(f"docs/{file.name}" for file in (ROOT / "docs").glob("*.md")))
 _BLOCK: Final = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
-_WHOLE: Final = re.compile(r"^asyncio\.run\(|^with MemoryService\(|^if __name__ ==", re.MULTILINE)
+_WHOLE: Final = re.compile(r"^asyncio\.run\(|^    start_blocking_portal\(|^if __name__ ==", re.MULTILINE)
 _CONTINUED: Final = re.compile(r" *\\\n\s*")
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 VARIABLE: Final = "TEST_PROFILE"
 PROFILES: Final = ("default", "nightly")
 APART: Final = "TESTS_APART"
-"""Set in the process that runs what needs torch ("torch") or spaCy: see tests/unit/models/test_apart.py."""
+"""Set in the process that runs what needs torch ("torch"): see tests/unit/models/test_apart.py."""
 _EVERY: Final = 3
 """Of so many writes the default profile kills at one, where each kill is dear; every day at another one."""
 

@@ -89,13 +89,6 @@ def checked_through(through: int | None) -> int | None:
     return through
 
 
-def checked_cosine(least: float) -> float:
-    """A cosine from which topics count as alike."""
-    if not is_number(least, -1, 1):
-        raise InvalidInput(f"least is {least!r:.40}; pass a cosine from -1 to 1")
-    return least
-
-
 def checked_importance(importance: float | None) -> float | None:
     """A topic's importance; None: as its turns say."""
     if importance is None:

@@ -124,31 +124,7 @@ class FactCalls(ThreadCalls):
         said: dict[str, Any] = {"about": checked_about(about), "key": idempotency_key}
         return await self._core.fact_editor.revert(self.scope, path, to, **said)
 
-    # --- extraction, looked at and done again ----------------------------------------------------------------
-    async def preview_facts(
-        self, *, every: bool = False, progress: Callable[[int, int], None] | None = None
-    ) -> FactProposal:
-        """The changes that extraction would make now: from the turns that wait for it; `every`: also those without any fact yet.
-
-        Nothing is changed; with a language model it is asked, and that is counted.
-        """
-        return await self._core.replayer.preview(self.scope, every=every, progress=progress)
-
-    async def extract_facts(self, *, every: bool = False) -> int:
-        """Have facts extracted from the turns that wait for it, parked ones too; how many turns. `settle` waits for it.
-
-        `every`: also from turns that brought about no fact yet, such as those stored while extraction was off.
-        """
-        core, now = self._core, self._service.clock.now()
-        waiting = [turn.id for turn in await core.store.owed_turns(self.scope, "facts", limit=1_000_000)]
-        if every:
-            missing = [turn.id for turn in await core.replayer.unextracted(self.scope)]
-            waiting = list(dict.fromkeys([*waiting, *missing]))
-        if waiting:
-            await core.store.owe(self.scope, "facts", now=now, turn_ids=waiting)
-            core.worker.wake()
-        return len(waiting)
-
+    # --- extracted again ----------------------------------------------------------------
     async def replay_facts(
         self, model: str | None = None, *, progress: Callable[[int, int], None] | None = None
     ) -> FactProposal:

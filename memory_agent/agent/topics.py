@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.agent.arguments import check_tags, checked_cosine, checked_importance, checked_vote
+from memory_agent.agent.arguments import check_tags, checked_importance, checked_vote
 from memory_agent.agent.thread import ThreadCalls
 from memory_agent.checks import checked_id, checked_tag
-from memory_agent.domain import MergeSuggestion, ParkedTurn
+from memory_agent.domain import ParkedTurn
 from memory_agent.errors import NotFound, SettleTimeout, TurnsParked
-from memory_agent.topics.likeness import GROWN_TOGETHER
 from memory_agent.work.waiting import Looks
 
 if TYPE_CHECKING:
@@ -94,24 +93,6 @@ class TopicCalls(ThreadCalls):
         split = await self._core.curator.split(self.scope, topic_id)
         self._core.worker.wake()
         return await self.topic_stats(split.id)
-
-    async def suggest_merges(self, least: float | None = None) -> list[MergeSuggestion]:
-        """Pairs of topics that have grown together, nearest first.
-
-        `least`: the cosine of their embeddings (default: 0.7).
-        """
-        wanted = GROWN_TOGETHER if least is None else checked_cosine(least)
-        found = await self._core.curator.suggest(self.scope, least=wanted)
-        return [
-            MergeSuggestion(
-                topic_id=one.id,
-                into=other.id,
-                topic_title=one.title,
-                into_title=other.title,
-                similarity=similarity,
-            )
-            for one, other, similarity in found
-        ]
 
     async def tag_topic(
         self, topic_id: str, add: Sequence[str] = (), remove: Sequence[str] = ()

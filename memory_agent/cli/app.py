@@ -13,7 +13,7 @@ from memory_agent.cli import (
     compression,
     demo,
     embedder,
-    fact_extraction,
+    fact_replay,
     forget,
     ingest,
     keys,
@@ -68,7 +68,7 @@ embedded in ./data, no server, no language model.
 )
 for module in (ask, chat, compression, demo, embedder, forget, ingest, keys, mcp, people, server, sessions):
     app.add_typer(module.app)
-for module in (fact_extraction, settings, status, topics, worker):
+for module in (fact_replay, settings, status, topics, worker):
     app.add_typer(module.app)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.tree import Tree
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from memory_agent.domain import ExtractionCost, FactRecord, FactSource
+    from memory_agent.domain import FactRecord, FactSource
     from memory_agent.facts.compare import FactDifference
     from memory_agent.facts.replay import FactProposal
 
@@ -35,18 +34,6 @@ Path = tuple[str, ...]
 
 _QUOTE_CHARS: Final = 160
 _SIGNS: Final = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Overview:
-    """Changes that an extraction made; of a proposal the same names tell what it would change."""
-
-    extractor: str
-    turns: int
-    differences: tuple[FactDifference, ...]
-    refused: tuple[FactRecord, ...]
-    failed: tuple[tuple[str, str], ...]
-    cost: ExtractionCost
 
 
 # --- words ---------------------------------------------------------------------------------------------------
@@ -195,24 +182,24 @@ def _detail(words: str) -> None:
 
 
 # --- what changed --------------------------------------------------------------------------------------------
-def print_overview(overview: Overview | FactProposal) -> None:
+def print_proposal(proposal: FactProposal) -> None:
     """Differences by path with sources, what was refused and what failed; last the counts and the price."""
-    print_differences(overview.differences)
-    for record in overview.refused:
+    print_differences(proposal.differences)
+    for record in proposal.refused:
         about = " · ".join([f"refused: {_one_line(record.refused or '')}", *_origin(record.sources[:1])])
         say(
             ("! ", "magenta"),
             f"{path_text(record.path, record.subject)}: {value_text(record.value)}",
             (f"  ({about})", "dim"),
         )
-    for turn_id, reason in overview.failed:
+    for turn_id, reason in proposal.failed:
         say(("! ", "red"), f"turn {turn_id} failed: ", (_one_line(reason), "dim"))
     say(
-        f"{overview.turns:,} turn(s) looked at by {overview.extractor}: {len(overview.differences):,} "
-        f"difference(s), {len(overview.refused):,} refused, {len(overview.failed):,} failed."
+        f"{proposal.turns:,} turn(s) looked at by {proposal.extractor}: {len(proposal.differences):,} "
+        f"difference(s), {len(proposal.refused):,} refused, {len(proposal.failed):,} failed."
     )
-    if overview.cost.requests:
-        note(f"language model: {cost_text(overview.cost)}")
+    if proposal.cost.requests:
+        note(f"language model: {cost_text(proposal.cost)}")
 
 
 def print_differences(differences: Iterable[FactDifference]) -> None:
@@ -247,17 +234,17 @@ def difference_as_json(difference: FactDifference) -> dict[str, Any]:
     return {**picked(difference, "kind subject"), "path": ".".join(difference.path), **about}
 
 
-def overview_as_json(
-    overview: Overview | FactProposal, *, applied: bool, replay: str | None = None, undo: str | None = None
+def proposal_as_json(
+    proposal: FactProposal, *, applied: bool, replay: str | None = None, undo: str | None = None
 ) -> dict[str, Any]:
-    """An extraction's changes as JSON, with stable keys."""
+    """A proposal's changes as JSON, with stable keys."""
     return {
         "applied": applied,
         "replay": replay,
         "undo": undo,
-        **picked(overview, "extractor turns"),
-        "differences": [difference_as_json(difference) for difference in overview.differences],
-        "refused": [record_as_json(record) for record in overview.refused],
-        "failed": [{"turn_id": turn_id, "reason": reason} for turn_id, reason in overview.failed],
-        "cost": cost_as_json(overview.cost),
+        **picked(proposal, "extractor turns"),
+        "differences": [difference_as_json(difference) for difference in proposal.differences],
+        "refused": [record_as_json(record) for record in proposal.refused],
+        "failed": [{"turn_id": turn_id, "reason": reason} for turn_id, reason in proposal.failed],
+        "cost": cost_as_json(proposal.cost),
     }

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from memory_agent.cli.opening import named_service
 from memory_agent.cli.options import MemoryTyper, TalkOptions, flag, working_settings
 from memory_agent.errors import ConfigError
-from memory_agent.installed import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -45,7 +44,9 @@ async def mcp(
     try:
         import mcp.server  # noqa: F401
     except ImportError as exc:
-        raise ConfigError(f"the MCP server needs the package mcp: `{how_to_install('mcp')}`") from exc
+        raise ConfigError(
+            "the MCP server needs the package mcp: install memory_agent with its extra `mcp`"
+        ) from exc
     from memory_agent.mcp.serving import build_server
     from memory_agent.mcp.stdio import serve_stdio, wire
     from memory_agent.server.auth import Principal

@@ -19,7 +19,6 @@ from memory_agent.cli.options import THREAD, service_options, settings, working_
 from memory_agent.cli.output import note
 from memory_agent.data_dir import LocalService, check_memory, unchanged_for
 from memory_agent.errors import ConfigError, DataDirInUse, InvalidInput, NotFound
-from memory_agent.installed import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -219,7 +218,7 @@ async def share(service: Service, stack: AsyncExitStack) -> None:
     except ModuleNotFoundError as exc:
         note(
             f"{exc.name} is not installed, so that no other process can use {service.cfg.data_dir} meanwhile; "
-            f"{how_to_install('server')}"
+            "install memory_agent with its extra `server`"
         )
         return
     with contextlib.suppress(ConfigError):  # without loopback there is nobody to share with

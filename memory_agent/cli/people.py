@@ -115,7 +115,7 @@ async def entities(
 ) -> None:
     """List what the turns name, in the order of the first mention: kind, name, in how many turns, from when to when.
 
-    Names come from the dictionary in entities_file, from ner_model, and from those who stored the turns.
+    Names come from the dictionary in entities_file and from those who stored the turns.
 
     Examples:
         memory-agent entities --user ada --scope thread
@@ -150,8 +150,8 @@ def _note_nothing(
     note(f"{whose} names no entities{wider}.")
     cfg = settings(where.data_dir)
     # A service elsewhere has settings of its own, which nobody here knows.
-    if service_options()[0] is None and cfg.entities_file is None and cfg.ner_model is None:
+    if service_options()[0] is None and cfg.entities_file is None:
         note(
             "Beside those that callers give, texts are searched for the names in config/entities.yaml here, or else"
-            " for those of the shipped example: entities_file is not set, and no ner_model."
+            " for those of the shipped example: entities_file is not set."
         )

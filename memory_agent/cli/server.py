@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from memory_agent.cli.options import Commands, DataDir, flag, option, settings
 from memory_agent.cli.output import note
 from memory_agent.errors import ConfigError
-from memory_agent.installed import how_to_install
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -65,7 +64,9 @@ def _serve(cfg: MemoryConfig, log_level: str, *, as_json: bool, insecure_no_auth
         from memory_agent.server.sharing import OwnAddress
         from memory_agent.server.tracing import configure_tracing
     except ModuleNotFoundError as exc:
-        raise ConfigError(f"{exc.name} is not installed; `{how_to_install('server')}`") from exc
+        raise ConfigError(
+            f"{exc.name} is not installed: install memory_agent with its extra `server`"
+        ) from exc
     configure_logs(log_level, json=as_json)
     configure_tracing()
     # Whoever ships a log of JSON reads one object per line, and nothing between them.

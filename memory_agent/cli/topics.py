@@ -19,9 +19,9 @@ app = MemoryTyper()
 group = MemoryTyper(
     name="topic",
     no_args_is_help=True,
-    help="""Look at one topic, and say what is to become of it.
+    help="""Look at one topic, tag it, and bring it back.
 
-`memory-agent topics` lists a thread's topics with their ids. Every change says how to undo it.
+`memory-agent topics` lists a thread's topics with their ids. Merging, splitting and weighing them is for programs.
 
 **Start with**: memory-agent topic show
 """,
@@ -38,10 +38,6 @@ async def topics(
     where: ThreadOptions,
     tag: str | None = option("--tag", "Only those that carry this tag."),
     archived: bool = flag("--all", "Archived ones as well."),
-    suggest: bool = flag("--suggest", "Instead: topics that have grown together and may be merged."),
-    least: float | None = option(
-        "--least", "With --suggest: their cosine at least.", min=-1, max=1, shown="0.85"
-    ),
 ) -> None:
     """List the thread's topics, highest priority first.
 
@@ -49,16 +45,8 @@ async def topics(
 
     Examples:
         memory-agent topics --user ada --thread work
-        memory-agent topics --suggest
         memory-agent topics --all --json | jq -r '.[] | select(.archived) | .topic_id'
     """
-    if (archived or tag is not None) and suggest:
-        raise typer.BadParameter("--suggest looks at all active topics: leave --all and --tag out")
-    if least is not None and not suggest:
-        raise typer.BadParameter("--least is for --suggest")
-    if suggest:
-        await _show_suggestions(where, least)
-        return
     async with agent_of(where) as agent:
         listed = await agent.topics(include_archived=archived, tag=tag)
         every = listed if tag is None else await agent.topics(include_archived=True)
@@ -101,20 +89,6 @@ def _days(days: float) -> str:
 
 def _state(topic: TopicStats) -> str:
     return "archived" if topic.archived else "current" if topic.current else ""
-
-
-async def _show_suggestions(where: ThreadOptions, least: float | None) -> None:
-    """Print the pairs that have grown together, nearest first, each with the command that merges it."""
-    async with agent_of(where) as agent:
-        suggestions = await agent.suggest_merges(least)
-    if where.as_json:
-        print_json(suggestions)
-        return
-    for found in suggestions:
-        say((f"{found.similarity:.2f}", "bold cyan"), f"  {found.topic_title!r} and {found.into_title!r}")
-        say((f"      {where.command('topic merge', found.topic_id, found.into)}", "dim"))
-    if not suggestions:
-        note(f"No topics of thread {where.thread!r} have grown together.")
 
 
 @group.command()
@@ -179,53 +153,16 @@ def _print_stats(stats: TopicStats) -> None:
 
 
 # --- changing ------------------------------------------------------------------------------------------------
-def _say(where: ThreadOptions, stats: TopicStats, done: str, undo: str = "", *arguments: str) -> None:
-    """Print the change and the `topic` command that undoes it, or the topic as it now is as JSON."""
+def _say(where: ThreadOptions, stats: TopicStats, done: str) -> None:
+    """Print the change, or the topic as it now is as JSON."""
     if where.as_json:
         print_json(stats)
     else:
-        say(done, f" Undo: {where.command(f'topic {undo}', *arguments)}" if undo else "")
+        say(done)
 
 
 def _named(stats: TopicStats) -> str:
     return f"topic {stats.topic_title!r}"
-
-
-@group.command()
-async def merge(
-    where: ThreadOptions,
-    topic_id: str = TOPIC_ID,
-    into: str = argument("Id of the topic that it becomes a part of."),
-) -> None:
-    """Make a topic a part of another one, whose title stays.
-
-    `memory-agent topics --suggest` names pairs that have grown together.
-
-    Examples:
-        memory-agent topic merge 01890a5d-ac96-774b-bcce-b302099a8057 01890a5e-11d2-7c1b-9b1e-2f6a0a1b2c3d
-    """
-    async with agent_of(where) as agent:
-        # What is merged is all that the topic is a part of by now, and that is what splitting has to name.
-        taken = await agent.topic_stats(topic_id)
-        merged = await agent.merge_topics(topic_id, into)
-    done = f"Merged {_named(taken)} into {_named(merged)}, now of {merged.total_messages:,} turns."
-    _say(where, merged, done, "split", taken.topic_id)
-
-
-@group.command()
-async def split(where: ThreadOptions, topic_id: str = TOPIC_ID) -> None:
-    """Take a topic out of the one it was merged into, with the turns that were its own.
-
-    `memory-agent topic show` lists what a topic was merged with.
-
-    Examples:
-        memory-agent topic split 01890a5d-ac96-774b-bcce-b302099a8057
-    """
-    async with agent_of(where) as agent:
-        whole = await agent.topic_stats(topic_id)
-        part = await agent.split_topic(topic_id)
-    done = f"Split {_named(part)} of {part.total_messages:,} turns off {_named(whole)}."
-    _say(where, part, done, "merge", part.topic_id, whole.topic_id)
 
 
 @group.command()
@@ -254,60 +191,7 @@ async def tag(
         return
     # After `--` nothing is taken for an option, whatever a tag begins with.
     back = [*(f"--remove={one}" for one in came), stats.topic_id, *(["--"] if went else []), *went]
-    _say(where, stats, f"Tags of {_named(stats)}: {now}.", "tag", *back)
-
-
-@group.command()
-async def importance(
-    where: ThreadOptions,
-    topic_id: str = TOPIC_ID,
-    value: str = argument("A number from 0 to 1, or none: as its turns say."),
-) -> None:
-    """Set a topic's importance, which its priority starts from.
-
-    Examples:
-        memory-agent topic importance 01890a5d-ac96-774b-bcce-b302099a8057 0.9
-        memory-agent topic importance 01890a5d-ac96-774b-bcce-b302099a8057 none
-    """
-    number = _importance(value)
-    async with agent_of(where) as agent:
-        before = (await agent.topic_stats(topic_id)).set_importance
-        stats = await agent.set_topic_importance(topic_id, number)
-    given = "left to its turns" if number is None else f"set to {number:g}"
-    done = f"Importance of {_named(stats)} is {given}; with feedback {stats.importance_score:.2f}."
-    _say(where, stats, done, "importance", stats.topic_id, "none" if before is None else f"{before:g}")
-
-
-@group.command()
-async def feedback(
-    where: ThreadOptions,
-    turn_or_topic: str = argument("Id of a topic, or of a turn of it.", metavar="ID"),
-    useful: bool = option("--useful/--not-useful", "What you think of it.", ...),
-) -> None:
-    """Say that a topic, or a turn of it, was useful or not: one vote for the topic's importance.
-
-    Examples:
-        memory-agent topic feedback 01890a5d-ac96-774b-bcce-b302099a8057 --useful
-        memory-agent topic feedback 01890a5d-ac96-774b-bcce-b302099a8057 --not-useful
-    """
-    async with agent_of(where) as agent:
-        stats = await agent.feedback(turn_or_topic, useful)
-    vote = f"One vote {'for' if useful else 'against'}"
-    done = f"{vote} {_named(stats)}: importance {stats.importance_score:.2f}."
-    _say(where, stats, done, "feedback", stats.topic_id, "--not-useful" if useful else "--useful")
-
-
-@group.command()
-async def archive(where: ThreadOptions, topic_id: str = TOPIC_ID) -> None:
-    """Lay a topic to rest, as the sweep does with faded ones: out of matching, compressed, still found by search.
-
-    Examples:
-        memory-agent topic archive 01890a5d-ac96-774b-bcce-b302099a8057
-    """
-    async with agent_of(where) as agent:
-        stats = await agent.archive_topic(topic_id)
-    done = f"Archived {_named(stats)} with {stats.compressed_messages:,} compressed turns."
-    _say(where, stats, done, "restore", stats.topic_id)
+    _say(where, stats, f"Tags of {_named(stats)}: {now}. Undo: {where.command('topic tag', *back)}")
 
 
 @group.command()
@@ -319,13 +203,4 @@ async def restore(where: ThreadOptions, topic_id: str = TOPIC_ID) -> None:
     """
     async with agent_of(where) as agent:
         stats = await agent.restore_topic(topic_id)
-    _say(where, stats, f"Restored {_named(stats)}.", "archive", stats.topic_id)
-
-
-def _importance(value: str) -> float | None:
-    if value.lower() == "none":
-        return None
-    try:
-        return float(value)
-    except ValueError:
-        raise typer.BadParameter(f"{value} is neither a number nor none", param_hint="VALUE") from None
+    _say(where, stats, f"Restored {_named(stats)}.")

@@ -61,7 +61,7 @@ _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     **{name: partial(checked_id, name) for name in (*_IDS, "model", "replay_id")},
     **{name: partial(checked_time, name) for name in ("as_of", "recorded_by", "since", "until", "now")},
     **{name: partial(arguments.checked_count, name) for name in ("top_k", "max_tokens")},
-    **dict.fromkeys(("every", "archived", "include_compressed"), bool),
+    **dict.fromkeys(("archived", "include_compressed"), bool),
     "user_message": partial(checked_text, "user_message", max_chars=MAX_CONTENT_CHARS),
     "preset": arguments.checked_preset,
     "scope": arguments.checked_reach,
@@ -70,7 +70,6 @@ _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "participants": checked_participants,
     "turn_ids": checked_turn_ids,
     "through": arguments.checked_through,
-    "least": arguments.checked_cosine,
     "importance": arguments.checked_importance,
     "useful": arguments.checked_vote,
 }

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from memory_agent.agent.facts import Path
     from memory_agent.domain import Scope
     from memory_agent.facts.replay import FactProposal
-    from memory_agent.wire.base import Request
 
 _RECORD: Final = one(wire.FactRecord)
 _REPLAY: Final = one(wire.ReplayId)
@@ -106,24 +105,12 @@ class FactCalls(Asking):
         MemoryAgent.revert_fact, "POST facts/revert", _RECORD, requests.RevertFact, prepare=_reversion
     )
 
-    # --- extraction, looked at and done again ----------------------------------------------------------------
-    extract_facts = sends(
-        MemoryAgent.extract_facts, "POST facts/extract", one(wire.ExtractedTurns), requests.Extract, long=True
-    )
-
-    @stands_for(MemoryAgent.preview_facts)
-    async def preview_facts(self, asked: Asked) -> FactProposal:
-        """`progress(done, all)` is called once, at the end."""
-        return await self._proposed("POST facts/preview", asked, requests.Preview)
-
+    # --- extracted again ----------------------------------------------------------------
     @stands_for(MemoryAgent.replay_facts)
     async def replay_facts(self, asked: Asked) -> FactProposal:
         """`progress(done, all)` is called once, at the end."""
-        return await self._proposed("POST facts/replay", asked, requests.Replay)
-
-    async def _proposed(self, route: str, asked: Asked, body: type[Request]) -> FactProposal:
         progress = asked.pop("progress")
-        reply = await self._ask(route, asked, body, long=True)
+        reply = await self._ask("POST facts/replay", asked, requests.Replay, long=True)
         proposal = value_of(reply, wire.FactProposal).domain(tenant=self.scope.tenant)
         if progress is not None:
             progress(proposal.turns, proposal.turns)
@@ -135,16 +122,10 @@ class FactCalls(Asking):
         if isinstance(proposal, str):
             sent: Asked = {"replay_id": checked_id("proposal", proposal)}
         else:
-            sent = {"proposal": wire.FactProposal.of(self._own(proposal))}
+            sent = {"proposal": wire.FactProposal.of(checked_proposal(proposal, self.scope))}
         reply = await self._ask("POST facts/replay/apply", sent, requests.ApplyReplay, long=True)
         return _REPLAY(reply)
 
     undo_replay = sends(
         MemoryAgent.undo_replay, "POST facts/replay/undo", _REPLAY, requests.UndoReplay, long=True
     )
-
-    def _own(self, proposal: object) -> FactProposal:
-        own = checked_proposal(proposal, self.scope)
-        if own.preview:
-            raise InvalidInput("a preview can't be applied: extract_facts() does what it shows")
-        return own

@@ -35,7 +35,7 @@ from memory_agent.topics.merged import no_such_topic
 from memory_agent.wire import people, requests, turns, work
 from memory_agent.wire.context import CompressedContext, Compression, MemoryContext
 from memory_agent.wire.pages import Page
-from memory_agent.wire.topics import MergeSuggestion, TopicContext, TopicStats, TopicTurn
+from memory_agent.wire.topics import TopicContext, TopicStats, TopicTurn
 from memory_agent.wire.turns import HISTORY, Session
 from memory_agent.work.admit import admit
 
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from memory_agent.domain import ForgetReceipt, Turn, TurnDraft
     from memory_agent.topics import stats
 
-_NO_IDS: Final = frozenset({"current", "suggestions"})
-"""Words that stand for something else where a topic's id would."""
+_CURRENT: Final = "current"
+"""What stands for the current topic where an id would."""
 _TURN: Final = one(turns.Turn)
 _TURNS: Final = many(turns.Turn)
 _TOPIC: Final = one(TopicStats)
@@ -174,7 +174,7 @@ class MemoryClient(FactCalls, EventCalls, OnService):
         else:
             topic_id = super()._named(name, asked)
         if name.startswith("topic_id"):
-            self._check_topic(topic_id, *_NO_IDS)
+            self._check_topic(topic_id, _CURRENT)
         return str(topic_id)
 
     def _check_topic(self, topic_id: object, *others: str) -> None:
@@ -269,7 +269,6 @@ class MemoryClient(FactCalls, EventCalls, OnService):
     topic_history = pages(MemoryAgent.topic_history, "GET topics/{topic_id|current}/history", TopicTurn)
     merge_topics = sends(MemoryAgent.merge_topics, "POST topics/{topic_id}/merge", _TOPIC, requests.Merge)
     split_topic = sends(MemoryAgent.split_topic, "POST topics/{topic_id}/split", _TOPIC)
-    suggest_merges = sends(MemoryAgent.suggest_merges, "GET topics/suggestions", many(MergeSuggestion))
     tag_topic = sends(
         MemoryAgent.tag_topic, "POST topics/{topic_id}/tags", _TOPIC, requests.Tags, prepare=_tags
     )

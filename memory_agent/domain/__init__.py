@@ -91,7 +91,6 @@ from memory_agent.domain.threads import (
     UserSummary,
 )
 from memory_agent.domain.topics import (
-    MergeSuggestion,
     PackedSize,
     Topic,
     TopicDecayState,
@@ -173,7 +172,6 @@ __all__ = [
     "MemoryContext",
     "MemoryEvent",
     "MemoryStatus",
-    "MergeSuggestion",
     "Message",
     "OldTurn",
     "Outage",

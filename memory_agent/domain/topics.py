@@ -88,17 +88,6 @@ class Topic(OfThread):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MergeSuggestion:
-    """Two topics that have grown together: the cosine of their embeddings. Which goes into which is the caller's."""
-
-    topic_id: str
-    into: str
-    topic_title: str
-    into_title: str
-    similarity: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class TopicDecayState(OfThread):
     """The part of a topic that the sweep reads; the fields are those of `Topic`."""
 

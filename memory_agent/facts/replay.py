@@ -19,7 +19,7 @@ from memory_agent.errors import InvalidInput, LLMError, MalformedReply, NotFound
 from memory_agent.facts.compare import FactDifference, differences
 from memory_agent.facts.fold import fold_facts
 from memory_agent.facts.keeper import Examined
-from memory_agent.facts.order import applied_generations, change_by_person, change_of, counting, is_stand_in
+from memory_agent.facts.order import applied_generations, change_by_person, change_of, counting
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from memory_agent.facts.keeper import FactKeeper
     from memory_agent.ports import Clock, DocumentStore
 
-_MANY: Final = 1_000_000
 _LEASE: Final = timedelta(minutes=5)
 
 
@@ -54,8 +53,6 @@ class FactProposal:
     cost: ExtractionCost
     changes: tuple[FactChange, ...]
     """What `apply_replay` appends."""
-    preview: bool = False
-    """It shows what extraction would do, and can't be applied."""
 
 
 @dataclass(slots=True)
@@ -84,37 +81,17 @@ class Replayer:
 
         Turns that still owe their first extraction are left to it. Raises LLMUnavailable while the model is away.
         """
-        turns = [turn for turn in await self._of_user(scope) if "facts" not in turn.pending]
-        return await self._proposal(scope, turns, extractor, replaces=True, progress=progress)
-
-    async def _of_user(self, scope: Scope) -> list[Turn]:
-        return [turn for turn in await self.store.list_turns(scope) if turn.role == "user"]
-
-    async def preview(
-        self, scope: Scope, *, every: bool = False, progress: Callable[[int, int], None] | None = None
-    ) -> FactProposal:
-        """The changes from the turns that owe the facts stage; `every`: those too that never owed it. Not to be applied."""
-        if every:
-            turns = await self.unextracted(scope)
-        else:
-            turns = await self.store.owed_turns(scope, "facts", limit=_MANY)
-        return await self._proposal(scope, turns, self.keeper.extractor, replaces=False, progress=progress)
-
-    async def unextracted(self, scope: Scope) -> list[Turn]:
-        """The user's turns of the thread that brought about no change yet."""
-        turns, changes = await self._of_user(scope), await self.store.fact_changes(scope)
-        done = {change.turn_id for change in changes if not is_stand_in(change)}
-        return [turn for turn in turns if turn.id not in done]
+        stored = await self.store.list_turns(scope)
+        turns = [turn for turn in stored if turn.role == "user" and "facts" not in turn.pending]
+        return await self._proposal(scope, turns, extractor, progress=progress)
 
     async def apply(self, proposal: FactProposal) -> str:
         """Make the proposal count, wholly or not at all; its id, for `undo`.
 
-        Raises InvalidInput if it is a preview, if none of its turns could be read, if it counts already, or if a turn that
+        Raises InvalidInput if none of its turns could be read, if it counts already, or if a turn that
         it was made from was forgotten since; then nothing has changed.
         """
         scope = proposal.scope
-        if proposal.preview:
-            raise InvalidInput("a preview can't be applied: extract_facts() does what it shows")
         if proposal.turns and len(proposal.failed) == proposal.turns:
             raise InvalidInput(f"none of the proposal's {proposal.turns} turn(s) could be read; propose anew")
         async with self._alone(scope):
@@ -188,7 +165,6 @@ class Replayer:
         turns: Sequence[Turn],
         extractor: FactExtractor,
         *,
-        replaces: bool,
         progress: Callable[[int, int], None] | None,
     ) -> FactProposal:
         stored = await self.store.fact_changes(scope)
@@ -201,8 +177,7 @@ class Replayer:
         base = [
             dataclasses.replace(change, generation="")
             for change in counting(stored)
-            # What stands in for a turn goes as soon as the turn is looked at.
-            if change.turn_id not in asked or not (replaces or is_stand_in(change))
+            if change.turn_id not in asked
         ]
         made: list[FactChange] = []
         so_far = _SoFar()
@@ -214,10 +189,10 @@ class Replayer:
                     progress(start + len(batch), len(turns))
         finally:
             await self.keeper.count(scope, so_far.cost)  # what was answered was paid for
-        if replaces:  # turns that count now and state nothing any more
-            stating = {change.turn_id for change in made} | {turn_id for turn_id, _ in so_far.failed}
-            emptied = {change.turn_id for change in stored if change.kind == "extraction"} - stating
-            made += [change_of(turn, extractor=extractor.name, **of) for turn in turns if turn.id in emptied]
+        # Turns that count now and state nothing any more.
+        stating = {change.turn_id for change in made} | {turn_id for turn_id, _ in so_far.failed}
+        emptied = {change.turn_id for change in stored if change.kind == "extraction"} - stating
+        made += [change_of(turn, extractor=extractor.name, **of) for turn in turns if turn.id in emptied]
         before = fold_facts(stored)
         after, alone = fold_facts(_numbered([*stored, *made, marker])), fold_facts(_numbered([marker, *made]))
         return FactProposal(
@@ -232,7 +207,6 @@ class Replayer:
             turns=len(turns),
             cost=so_far.cost,
             changes=tuple(made),
-            preview=not replaces,
         )
 
     async def _examined(

@@ -67,9 +67,6 @@ class McpApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})
-            return
         request = Request(scope, receive)
         answer: ASGIApp | None = self._refusal(request)
         try:

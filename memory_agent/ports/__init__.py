@@ -17,7 +17,6 @@ from memory_agent.ports.models import (
     Embedder,
     EntityFinder,
     Redactor,
-    Reranker,
     TokenCounter,
     known_fingerprint,
 )
@@ -40,7 +39,6 @@ __all__ = [
     "KeyStore",
     "PeopleStore",
     "Redactor",
-    "Reranker",
     "RowStore",
     "SessionStore",
     "TokenCounter",

@@ -1,9 +1,9 @@
-"""The ports of models (embedders, rerankers, chat models, token counters, finders of entities), and what an application hands in."""
+"""The ports of models (embedders, chat models, token counters, finders of entities), and what an application hands in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,23 +64,6 @@ def known_fingerprint(embedder: Embedder) -> str:
     return embedder.fingerprint if known is None else known
 
 
-@runtime_checkable
-class Reranker(Protocol):
-    """Looks at a question and each candidate text together: slower than comparing vectors, and finer."""
-
-    async def rerank(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Scores of how well each text answers `query`: float32, shape (len(texts),), in the order of `texts`, higher is better.
-
-        The range is the reranker's own, so scores compare within one call only. Off the event loop; texts too long
-        for it are cut. Without texts an empty array, and nothing is loaded or asked. Raises RerankerUnavailable
-        (worth a retry) or RerankerError; one that asks a language model raises what `LLM.complete` does,
-        MalformedReply for an answer that is no order, or RedactionFailed. All are a BackendError.
-        """
-
-    async def close(self) -> None:
-        """Finish what is in hand and release the executor. Idempotent; later calls raise RerankerUnavailable."""
-
-
 class LLM(Protocol):
     """A chat model."""
 
@@ -125,7 +108,7 @@ class EntityFinder(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the finder, such as "spacy:en_core_web_sm"."""
+        """The name of the finder, for log lines."""
 
     def find(self, texts: Sequence[str]) -> list[list[Entity]]:
         """The entities of each text, each once, in order of first mention; as many lists as texts.

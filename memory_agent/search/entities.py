@@ -1,4 +1,4 @@
-"""Entities of turns and questions: found by dictionary, by the caller and by a model where one is set, and counted."""
+"""Entities of turns and questions: found by dictionary, by the caller and by a finder where one is handed in, and counted."""
 
 from __future__ import annotations
 

@@ -70,9 +70,6 @@ each signal is worth are in `docs/benchmarks.md`."""
 DETAILED_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({name: w for name, (_, w) in _FITTED.items()})
 """The same where late interaction adds `detail`: it tells much of what `meaning` and `words` do."""
 
-RERANKED_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({**DEFAULT_WEIGHTS, "detail": 40.0})
-"""The same where a model made for ranking adds `detail`: its order decides, the rest breaks near ties."""
-
 SCALED: Final[frozenset[Signal]] = frozenset(
     {"meaning", "meaning_around", "words", "words_around", "words_session", "latest", "detail"}
 )

@@ -36,7 +36,7 @@ _INLINE_CHARS: Final = 4_000
 
 
 class Questioner:
-    """Understands questions. An embedder or a NER model that is down is left out, and named in `degraded`."""
+    """Understands questions. An embedder or a finder of entities that is down is left out, and named in `degraded`."""
 
     def __init__(
         self, embedder: Embedder, spotter: EntitySpotter, *, language: str, weights: Mapping[str, float]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memory_agent.domain import TokenVectors, Turn
-    from memory_agent.ports import Embedder, Reranker
+    from memory_agent.ports import Embedder
     from memory_agent.search.postings import CollectionStatistics
 
     Floats = NDArray[np.float32]
@@ -106,21 +106,6 @@ class LateInteraction:
         )
         matches = await asyncio.to_thread(token_matches, asked[0], read)
         return detail(matches, weights, *beside(turns))
-
-
-class Reranking:
-    """Turns scored together with the question by a model made for it: a cross-encoder, or a language model."""
-
-    def __init__(self, reranker: Reranker) -> None:
-        self._reranker = reranker
-
-    async def score(self, shortlist: Shortlist) -> Floats | None:
-        """See `SecondStage.score`."""
-        texts = [
-            (f"{turn.speaker}: {turn.content}" if turn.speaker else turn.content)[:MOST_CHARS]
-            for turn in shortlist.turns
-        ]
-        return await self._reranker.rerank(shortlist.query, texts)
 
 
 def beside(turns: Sequence[Turn]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -1,1 +1,1 @@
-"""The HTTP service: REST, WebSocket and event streams over a `MemoryService`. Needs the extra `server`."""
+"""The HTTP service: REST and event streams over a `MemoryService`. Needs the extra `server`."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.errors import MemoryAgentError, RateLimited
 from memory_agent.server.auth import bearer_token, named_tenant
 from memory_agent.server.edge.limits import Buckets, Concurrency
-from memory_agent.server.problems import error_response, send_denial
+from memory_agent.server.problems import error_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ class Access:
         self._streams = Concurrency(max(streams // 2, 1))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket") or not _is_guarded(scope) or _is_preflight(scope):
+        if scope["type"] != "http" or not _is_guarded(scope) or _is_preflight(scope):
             await self._app(scope, receive, send)
             return
         try:
@@ -52,7 +52,7 @@ class Access:
             principal = known.acting_for(named_tenant(scope["headers"]))
             held = self._admit(principal, scope)
         except MemoryAgentError as exc:
-            await send_denial(error_response(exc), scope, receive, send)
+            await error_response(exc)(scope, receive, send)
             return
         scope.setdefault("state", {})["principal"] = principal
         try:
@@ -87,8 +87,7 @@ def _is_guarded(scope: Scope) -> bool:
 
 
 def _is_stream(scope: Scope) -> bool:
-    kind, path = scope["type"], str(scope["path"])
-    return kind == "websocket" or (scope["method"] == "GET" and path.endswith("/events"))
+    return bool(scope["method"] == "GET" and str(scope["path"]).endswith("/events"))
 
 
 def _is_preflight(scope: Scope) -> bool:

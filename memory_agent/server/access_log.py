@@ -5,7 +5,6 @@ Neither holds anything of what was asked: no path (users' ids are in it), no que
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import re
 import time
@@ -42,7 +41,7 @@ class Requests:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket"):
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         id_ = _given_id(scope) or new_id()
@@ -54,24 +53,21 @@ class Requests:
             await self._run(request)
         finally:
             self._metrics.in_flight.dec()
-            if scope["type"] == "http":
-                seconds = request.answer_seconds()
-                self._metrics.observe(method_of(scope), route_of(scope), request.status, seconds)
+            seconds = request.answer_seconds()
+            self._metrics.observe(method_of(scope), route_of(scope), request.status, seconds)
             log.info("request", extra={"fields": request.fields()})
             request_id.reset(token)
 
     async def _run(self, request: _Request) -> None:
-        is_http = request.scope["type"] == "http"
-        span = server_span(request.scope, lambda: request.status) if is_http else contextlib.nullcontext()
         try:
-            with span:
+            with server_span(request.scope, lambda: request.status):
                 await self._app(request.scope, request.receive, request.send)
         except Exception as exc:
             request.error = type(exc).__name__
             if request.is_gone:
-                return  # nobody is left to answer, and uvicorn raises where a WebSocket is sent to
+                return  # nobody is left to answer
             log.error("request failed: %s", origin(exc))
-            if request.status is None and is_http:
+            if request.status is None:
                 await problem_response(
                     500, "internal-error", "Internal error", "The service failed; its log says where."
                 )(request.scope, request.receive, request.send)
@@ -87,7 +83,7 @@ def _given_id(scope: Scope) -> str | None:
 
 
 class _Request:
-    """The observations of one request or one WebSocket."""
+    """The observations of one request."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, id_: str) -> None:
         self.scope = scope
@@ -105,7 +101,7 @@ class _Request:
 
     async def receive(self) -> Message:
         message = await self._receive()
-        if message["type"] in ("http.disconnect", "websocket.disconnect"):
+        if message["type"] == "http.disconnect":
             self.is_gone = self.is_gone or not self.is_complete
         else:
             self._bytes_in += _size(message)
@@ -113,18 +109,16 @@ class _Request:
 
     async def send(self, message: Message) -> None:
         kind = message["type"]
-        if kind in ("http.response.start", "websocket.http.response.start", "websocket.accept"):
-            self.status = message.get("status", 101)
+        if kind == "http.response.start":
+            self.status = message["status"]
             headers = MutableHeaders(raw=list(message.get("headers", [])))
             headers[REQUEST_ID] = self._id
             if headers.get("content-type", "").startswith("text/event-stream"):
                 self._stream_began = time.perf_counter()
             message = {**message, "headers": headers.raw}
-        elif kind == "websocket.close":
-            self.status = self.status or 403
         self._bytes_out += _size(message)
         await self._send(message)
-        if kind == "websocket.close" or (kind.endswith(".response.body") and not message.get("more_body")):
+        if kind == "http.response.body" and not message.get("more_body"):
             self.is_complete = True
 
     def answer_seconds(self) -> float:
@@ -153,6 +147,4 @@ class _Request:
 
 def _size(message: Message) -> int:
     """Bytes of a message's content."""
-    text = message.get("text")
-    content = message.get("body") or message.get("bytes")
-    return len(content or b"") if text is None else len(text.encode("utf-8", "surrogatepass"))
+    return len(message.get("body") or b"")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from memory_agent.domain import ApiKey
     from memory_agent.ports import Clock, KeyStore
 
-_PROTOCOLS: Final = b"sec-websocket-protocol"
-BEARER_PROTOCOL: Final = "bearer."
 KEY_CACHE_SECONDS: Final = 5.0
 """For so long a revoked key may go on working in a process that knows it."""
 _REMEMBERED_KEYS: Final = 10_000
@@ -147,16 +145,9 @@ def named_tenant(headers: list[tuple[bytes, bytes]]) -> str | None:
 
 
 def bearer_token(headers: list[tuple[bytes, bytes]]) -> str | None:
-    """The token of an ASGI scope's headers: `Authorization: Bearer …`, or the WebSocket subprotocol `bearer.…`.
-
-    A browser's WebSocket can set no other header, and a query string would end up in logs.
-    """
-    if (sent := _header(headers, b"authorization")) is not None:
-        kind, _, token = sent.strip().partition(" ")
-        return token.strip() or None if kind.lower() == "bearer" else None
-    offered = ",".join(value.decode("latin-1") for name, value in headers if name == _PROTOCOLS).split(",")
-    tokens = (each.strip() for each in offered if each.strip().startswith(BEARER_PROTOCOL))
-    return next((each.removeprefix(BEARER_PROTOCOL) for each in tokens), None)
+    """The token of an ASGI scope's headers: `Authorization: Bearer …`. A query string would end up in logs."""
+    kind, _, token = (_header(headers, b"authorization") or "").strip().partition(" ")
+    return token.strip() or None if kind.lower() == "bearer" else None
 
 
 def _header(headers: list[tuple[bytes, bytes]], name: bytes) -> str | None:

@@ -122,7 +122,7 @@ def configure_logs(level: str = "info", *, json: bool = True) -> None:
     root.addHandler(handler)
     root.setLevel(max(number, logging.WARNING))
     logging.getLogger("memory_agent").setLevel(number)
-    # uvicorn tells of each WebSocket with its path, in which users' ids are.
+    # uvicorn tells of what it does at a level of its own.
     for name in ("uvicorn", "uvicorn.error", "uvicorn.asgi"):
         logging.getLogger(name).handlers.clear()
         logging.getLogger(name).propagate = True

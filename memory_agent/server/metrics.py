@@ -47,7 +47,7 @@ class Metrics:
         )
         self.in_flight = Gauge(
             "memory_agent_http_requests_in_flight",
-            "Requests and WebSockets in progress",
+            "Requests in progress",
             registry=self.registry,
         )
         ProcessCollector(registry=self.registry)

@@ -6,7 +6,7 @@ import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from memory_agent.server.problems import problem_response, send_denial
+from memory_agent.server.problems import problem_response
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -66,8 +66,8 @@ def is_loopback(host: str) -> bool:
 class LocalOnly:
     """ASGI middleware of a service without keys: 421 for what is not for this machine, 403 for pages from elsewhere.
 
-    A browser on this machine reaches the service for whatever page it shows: by the page's own origin (WebSockets, and
-    POST without a body, ask for no CORS), or by a name of the page's own that was made to point here, which makes the
+    A browser on this machine reaches the service for whatever page it shows: by the page's own origin (POST without
+    a body asks for no CORS), or by a name of the page's own that was made to point here, which makes the
     service a part of that page's origin. Our own pages (/docs) and those of `origins` may ask.
     """
 
@@ -76,11 +76,11 @@ class LocalOnly:
         self._origins = frozenset(origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._refusal(scope) if scope["type"] in ("http", "websocket") else None
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
         if refusal is None:
             await self._app(scope, receive, send)
         else:
-            await send_denial(refusal, scope, receive, send)
+            await refusal(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}

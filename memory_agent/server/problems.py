@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
     from starlette.requests import Request
-    from starlette.types import Receive, Scope, Send
 
 log = logging.getLogger(__name__)
 
@@ -54,14 +53,6 @@ def problem_response(
 ) -> Response:
     """Such a problem as an answer."""
     return _answer(problem(status, slug, title, detail, **more), headers)
-
-
-async def send_denial(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request, or the opening handshake of a WebSocket, with `response`."""
-    if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
-        await send({"type": "websocket.close", "code": 1008, "reason": ""})
-        return
-    await response(scope, receive, send)
 
 
 def error_response(error: MemoryAgentError) -> Response:

@@ -19,7 +19,7 @@ from memory_agent.server.dependencies import (
     answer,
 )
 from memory_agent.wire import requests
-from memory_agent.wire.facts import ExtractedTurns, FactProposal, FactRecord, Facts, ReplayId
+from memory_agent.wire.facts import FactProposal, FactRecord, Facts, ReplayId
 from memory_agent.wire.pages import Page, page_of
 
 router = APIRouter(tags=["facts"])
@@ -89,19 +89,6 @@ async def revert_fact(
     """Make the path what it was after an event or at a time; by default, before its last event."""
     record = await memory.revert_fact(body.path, body.moment(), about=body.about, idempotency_key=key)
     return answer(FactRecord.of(record))
-
-
-@router.post(f"{FACTS}/preview", response_model=FactProposal)
-async def preview_facts(memory: WritableMemory, body: requests.Preview | None = None) -> Response:
-    """Preview the changes of an extraction now. Changes nothing; a language model, if there is one, is asked."""
-    return answer(FactProposal.of(await memory.preview_facts(every=body is not None and body.every)))
-
-
-@router.post(f"{FACTS}/extract", response_model=ExtractedTurns, status_code=202)
-async def extract_facts(memory: WritableMemory, body: requests.Extract | None = None) -> Response:
-    """Have facts extracted from the turns that wait for it, parked ones too; settle waits for it."""
-    turns = await memory.extract_facts(every=body is not None and body.every)
-    return answer(ExtractedTurns(turns=turns), 202)
 
 
 @router.post(f"{FACTS}/replay", response_model=FactProposal)

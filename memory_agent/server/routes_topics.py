@@ -8,10 +8,9 @@ from fastapi.responses import Response
 
 from memory_agent.checks import MAX_TAG_CHARS
 from memory_agent.server.dependencies import THREAD, Cursor, Limit, Memory, PathText, WritableMemory, answer
-from memory_agent.wire.base import Items
 from memory_agent.wire.pages import Page, page_of
 from memory_agent.wire.requests import Feedback, Merge, SetImportance, Tags
-from memory_agent.wire.topics import MergeSuggestion, TopicContext, TopicStats, TopicTurn
+from memory_agent.wire.topics import TopicContext, TopicStats, TopicTurn
 
 router = APIRouter(tags=["topics"])
 TOPICS = f"{THREAD}/topics"
@@ -35,15 +34,6 @@ async def list_topics(
     """The thread's topics, highest priority first, archived ones last."""
     found = await memory.topics(archived, tag=tag)
     return answer(page_of(TopicStats.of, found, key=lambda topic: topic.topic_id, cursor=cursor, limit=limit))
-
-
-@router.get(f"{TOPICS}/suggestions", response_model=Items[MergeSuggestion])
-async def suggest_merges(
-    memory: Memory, least: Annotated[float | None, Query(ge=-1, le=1, description="Cosine.")] = None
-) -> Response:
-    """Pairs of topics that have grown together, nearest first."""
-    found = await memory.suggest_merges(least)
-    return answer(Items[MergeSuggestion](items=tuple(map(MergeSuggestion.of, found))))
 
 
 @router.get(TOPIC, response_model=TopicStats)

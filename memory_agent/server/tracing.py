@@ -27,9 +27,7 @@ _CARRIED: Final = (b"traceparent", b"tracestate")
 
 
 def method_of(scope: Scope) -> str:
-    """The request's method; WEBSOCKET for one, OTHER for what no client of ours sends."""
-    if scope["type"] == "websocket":
-        return "WEBSOCKET"
+    """The request's method; OTHER for what no client of ours sends."""
     method: str = scope["method"]
     return method if method in METHODS else "OTHER"
 

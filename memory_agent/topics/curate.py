@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.checks import checked_id
 from memory_agent.errors import InvalidInput, NotFound
 from memory_agent.optimistic import Tries, overtaken
-from memory_agent.topics.likeness import grown_together
 from memory_agent.topics.merged import find_topic, load_topic, unmerged
 from memory_agent.topics.projection import emptied
 
@@ -155,11 +153,6 @@ class Curator:
         for hidden in await self._store.list_topics(scope, ids=topic.absorbed):
             await self._change(scope, hidden.id, _archived, itself=True)
         return await self._change(scope, topic.id, _archived)
-
-    async def suggest(self, scope: Scope, *, least: float) -> list[tuple[Topic, Topic, float]]:
-        """Topics that have grown together: see `grown_together`."""
-        topics = unmerged(await self._store.list_topics(scope, archived=False))
-        return await asyncio.to_thread(grown_together, topics, least=least)
 
     async def _find(self, scope: Scope, topic_id: str) -> Topic:
         return await find_topic(self._store, scope, checked_id("topic_id", topic_id))

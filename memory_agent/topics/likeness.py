@@ -1,4 +1,4 @@
-"""Topics that are alike: which ones have grown together, and which are surely one. All pure."""
+"""Topics that are alike, and surely one. All pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from memory_agent.domain import Topic
 
 GROWN_TOGETHER: Final = 0.7
-"""The cosine from which topics are suggested to be merged: turns of one subject have some .3 with each other."""
+"""The cosine of their meaning from which topics may be one: turns of one subject have some .3 with each other."""
 _SURE_WORDS: Final = 0.2
-"""The cosine of their words from which they are merged unasked: a model that hardly knows a language finds all of it alike."""
+"""The cosine of their words from which they are merged: a model that hardly knows a language finds all of it alike."""
 
 
-def grown_together(topics: Sequence[Topic], *, least: float) -> list[tuple[Topic, Topic, float]]:
+def grown_together(topics: Sequence[Topic], *, least: float = GROWN_TOGETHER) -> list[tuple[Topic, Topic]]:
     """Pairs of topics whose embeddings have a cosine of at least `least`, nearest first."""
     by_model: dict[str, list[Topic]] = defaultdict(list)
     for topic in topics:
@@ -32,7 +32,7 @@ def grown_together(topics: Sequence[Topic], *, least: float) -> list[tuple[Topic
         cosines = np.triu(matrix @ matrix.T, k=1)
         near = np.argwhere(np.triu(cosines >= least, k=1))
         pairs += [(alike[i], alike[j], float(cosines[i, j])) for i, j in near]
-    return sorted(pairs, key=lambda pair: -pair[2])
+    return [(one, other) for one, other, _ in sorted(pairs, key=lambda pair: -pair[2])]
 
 
 def surely_one(topics: Sequence[Topic]) -> list[tuple[Topic, Topic]]:
@@ -44,7 +44,7 @@ def surely_one(topics: Sequence[Topic]) -> list[tuple[Topic, Topic]]:
     idf = {word: math.log((len(topics) + 1) / count) for word, count in having.items()}
     taken: set[str] = set()
     pairs = []
-    for one, other, _ in grown_together(topics, least=GROWN_TOGETHER):
+    for one, other in grown_together(topics):
         early, late = sorted((one, other), key=lambda topic: (topic.created_at, topic.id))
         split = {*one.parted, *other.parted}.intersection((*one.turns_of, *other.turns_of))
         if split or not taken.isdisjoint((one.id, other.id)) or _words_alike(one, other, idf) < _SURE_WORDS:

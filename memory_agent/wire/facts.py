@@ -9,7 +9,6 @@ from memory_agent import domain as values
 from memory_agent.domain import DEFAULT_TENANT
 from memory_agent.facts import replay
 from memory_agent.wire.base import Answer, JsonObject, Many, PublicText
-from memory_agent.wire.work import TurnCount
 
 FactRecord = Answer[values.FactRecord]
 
@@ -54,10 +53,6 @@ class FactProposal(Answer[replay.FactProposal]):
         """The proposal for the user of that tenant. Raises InvalidInput for impossible ids."""
         made = super().domain()
         return replace(made, scope=values.Scope.of(made.scope.user_id, made.scope.thread_id, tenant=tenant))
-
-
-class ExtractedTurns(TurnCount):
-    """From how many turns facts are to be extracted; settle waits for it."""
 
 
 class ReplayId(Answer[str]):

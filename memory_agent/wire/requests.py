@@ -296,21 +296,6 @@ class RevertFact(Request):
         return self.to if time.tzinfo is None else time
 
 
-class Preview(Request):
-    """From which turns extraction is shown."""
-
-    model_config = _example({"every": False})
-
-    every: StrictBool = False
-    """Not only those that wait for it, also those that brought about no fact yet."""
-
-
-class Extract(Preview):
-    """From which turns facts are extracted."""
-
-    model_config = _example({"every": True})
-
-
 class Replay(Request):
     """Facts extracted anew from the stored turns, to be looked at."""
 

@@ -2,14 +2,12 @@
 
 from typing import Any
 
-from memory_agent import domain as values
 from memory_agent.domain import Role
 from memory_agent.topics import stats
 from memory_agent.wire.base import Answer, Instant
 from memory_agent.wire.turns import ChatMessage
 
 TopicStats = Answer[stats.TopicStats]
-MergeSuggestion = Answer[values.MergeSuggestion]
 
 
 class TopicTurn(Answer[dict[str, Any]]):

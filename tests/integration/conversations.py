@@ -41,7 +41,9 @@ def settings_on(store: str, request: pytest.FixtureRequest, folder: Path) -> dic
 async def opened(settings: Mapping[str, Any], **others: Any) -> AsyncIterator[MemoryService]:
     """A service with these settings, others on top, and the parts that are among them."""
     parts: dict[str, Any] = {"embedder": HashEmbedder(), "vectors": BruteForceIndex()}
-    parts |= {name: others.pop(name) for name in ("clock", "embedder", "vectors") if name in others}
+    parts |= {
+        name: others.pop(name) for name in ("clock", "embedder", "vectors", "entity_finder") if name in others
+    }
     with settings_of({**settings, **others}) as known:
         async with MemoryService(MemoryConfig(**known), **parts) as service:
             yield service

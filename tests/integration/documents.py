@@ -20,7 +20,6 @@ NOT_TYPED: Final[dict[str, str]] = {
     r"\bmongodump\b": "another program's; test_rest_work pauses and resumes a worker",
     r"mcp --user ada --url https://": "an address that is nobody's; test_mcp asks a service that runs",
     r"python -m pytest .*/tests/conformance/": "a clone's; conformance/test_third_store.py follows it",
-    r"^from flask import": "a web server that runs until it is ended; test_sync asks it",
 }
 """Regular expressions of command lines, and of programs."""
 

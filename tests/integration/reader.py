@@ -71,7 +71,6 @@ _ENDLESS: Final = re.compile(r"memory-agent (?:serve|worker(?!.*--until-idle))\b
 _OWN: Final = r"""
 own_key() { memory-agent keys list --json | jq -r '.[-1].id'; }
 own_topic() { memory-agent topics -u "$1" -t "$2" --all --json | jq -r ".[$3].topic_id"; }
-own_merged() { memory-agent topic show -u "$1" -t "$2" --json | jq -r '.topic.absorbed[0]'; }
 own_session() { memory-agent session list -u "$1" -t "$2" --json | jq -r '.[0].id'; }
 own_event() { memory-agent facts history preferences -u "$1" -t "$2" --json | jq -r '.[0].id'; }
 """
@@ -182,8 +181,6 @@ class Reader:
         whose = f"{_option(line, '--user', '-u') or 'me'} {_option(line, '--thread', '-t') or 'main'}"
         if "session show" in line:
             line = _ID.sub(f"$(own_session {whose})", line)
-        elif "topic split" in line:
-            line = _ID.sub(f"$(own_merged {whose})", line)
         for number, shown in enumerate(dict.fromkeys(_ID.findall(line))):
             line = re.sub(rf"\b{shown}\b", f"$(own_topic {whose} {number})", line)
         line = re.sub(r"(?<=--to )\d+\.\d+$", f"$(own_event {whose})", line)

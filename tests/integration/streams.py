@@ -1,22 +1,18 @@
-"""Readers of events as clients are: over a WebSocket, by server-sent events, and with bytes of their own making."""
+"""Readers of events as clients are: by server-sent events, and with bytes of their own making."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import json
-import os
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import httpx
-import websockets
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
-KINDS: Final = ("websocket", "sse")
 SECONDS: Final = 20.0
 
 
@@ -38,11 +34,10 @@ class Refused(Exception):
 class Ended(Exception):
     """The service ended the stream: why, and whether to come back with the last id."""
 
-    def __init__(self, reason: str, *, resume: bool, code: int | None = None) -> None:
+    def __init__(self, reason: str, *, resume: bool) -> None:
         super().__init__(reason)
         self.reason = reason
         self.resume = resume
-        self.code = code
 
 
 class Stream:
@@ -79,41 +74,10 @@ class Stream:
 
 @contextlib.asynccontextmanager
 async def listening(
-    kind: str, address: str, headers: Mapping[str, str], path: str | None = None, **options: Any
+    address: str, headers: Mapping[str, str], path: str | None = None, *, last_event_id: str | None = None
 ) -> AsyncIterator[Stream]:
     """An open stream; that it is, fixes its place. Raises Refused."""
-    opened = _websocket if kind == "websocket" else _sse
-    async with opened(address, headers, events_path() if path is None else path, **options) as stream:
-        yield stream
-
-
-@contextlib.asynccontextmanager
-async def _websocket(
-    address: str, headers: Mapping[str, str], path: str, **options: Any
-) -> AsyncIterator[Stream]:
-    url = address.replace("http", "ws", 1) + path
-    try:
-        socket = await websockets.connect(url, additional_headers=headers, proxy=None, **options)
-    except websockets.InvalidStatus as refused:
-        answer = refused.response
-        raise Refused(answer.status_code, bytes(answer.body or b""), answer.headers) from None
-
-    async def take() -> dict[str, Any]:
-        try:
-            event: dict[str, Any] = json.loads(await socket.recv())
-        except websockets.ConnectionClosed as closed:
-            said = closed.rcvd or websockets.frames.Close(1006, "cut off without a word")
-            raise Ended(said.reason, resume=said.code == 4408, code=said.code) from None
-        return event
-
-    async with socket:
-        yield Stream(take)
-
-
-@contextlib.asynccontextmanager
-async def _sse(
-    address: str, headers: Mapping[str, str], path: str, *, last_event_id: str | None = None
-) -> AsyncIterator[Stream]:
+    path = events_path() if path is None else path
     asked = {**headers} | ({} if last_event_id is None else {"Last-Event-ID": last_event_id})
     async with (
         httpx.AsyncClient(timeout=httpx.Timeout(SECONDS, read=None), trust_env=False, verify=False) as http,
@@ -155,17 +119,9 @@ def _event(frame: Mapping[str, str]) -> dict[str, Any]:
 
 
 # --- bytes of their own making -----------------------------------------------------------------------------------
-def handshake(path: str, headers: Mapping[str, str]) -> bytes:
-    """The opening of a WebSocket."""
-    every = {
-        "Host": "127.0.0.1",
-        "Upgrade": "websocket",
-        "Connection": "Upgrade",
-        "Sec-WebSocket-Version": "13",
-        "Sec-WebSocket-Key": base64.b64encode(os.urandom(16)).decode(),
-        **headers,
-    }
-    lines = "".join(f"{name}: {value}\r\n" for name, value in every.items())
+def request(path: str, headers: Mapping[str, str]) -> bytes:
+    """The head of a request for events."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in {"Host": "127.0.0.1", **headers}.items())
     return f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode("latin-1")
 
 

@@ -25,7 +25,7 @@ from memory_agent.keys import new_key
 from memory_agent.server.logs import JsonFormatter, NoExceptionTexts
 from memory_agent.testing import HashEmbedder
 from tests.integration.rest import segment
-from tests.integration.streams import KINDS, Refused, listening
+from tests.integration.streams import Refused, listening
 from tests.servers.service import served
 
 if TYPE_CHECKING:
@@ -318,15 +318,12 @@ async def tenancy_on(settings: Mapping[str, Any], **parts: Any) -> AsyncIterator
 
 
 class Reader:
-    """Reads the events of a place, as server-sent events or over a WebSocket, until it is closed."""
+    """Reads the events of a place until it is closed."""
 
-    def __init__(
-        self, tenancy: Tenancy, caller: Caller, place: Place, *, socket: bool, after: str | None
-    ) -> None:
+    def __init__(self, tenancy: Tenancy, caller: Caller, place: Place, *, after: str | None) -> None:
         self._tenancy = tenancy
         self._caller = caller
         self.place = place
-        self._socket = socket
         self._after = after
         self.status = 0
         self.events: list[dict[str, Any]] = []
@@ -357,9 +354,9 @@ class Reader:
 
     async def _read(self) -> None:
         query = "" if self._after is None else f"?after={segment(self._after)}"
-        kind, path = KINDS[not self._socket], f"{self.place.path}/events{query}"
+        path = f"{self.place.path}/events{query}"
         try:
-            async with listening(kind, self._tenancy.server.address, self._caller.headers, path) as stream:
+            async with listening(self._tenancy.server.address, self._caller.headers, path) as stream:
                 self.status = 200
                 self._begun.set()
                 while True:

@@ -75,7 +75,6 @@ READS: Final = (
     "facts/history?scope=user&limit=1",
     "topics?archived=true",
     "topics?limit=1",
-    "topics/suggestions?least=-1",
     "topics/current",
     "topics/current/history",
     "sessions",
@@ -208,8 +207,8 @@ class Tenants(RuleBasedStateMachine):
         self.readers: list[tuple[Reader, set[str]]] = []
         self.run(self._make_callers())
         self.run(self._seed())
-        for number, which in enumerate(listened):
-            self.run(self._listen(*self._ask("any", which), socket=bool(number), after=None))
+        for which in listened:
+            self.run(self._listen(*self._ask("any", which), after=None))
 
     async def _make_callers(self) -> None:
         made = self.tenancy.caller
@@ -602,13 +601,13 @@ class Tenants(RuleBasedStateMachine):
     )
 
     # --- events
-    async def _listen(self, caller: Caller, place: Place, socket: bool, after: int | None) -> None:
+    async def _listen(self, caller: Caller, place: Place, after: int | None) -> None:
         """From now on, or from an event of anybody's."""
         if len(self.readers) >= 4:
             return
         seen = sorted({event["id"] for reader, _ in self.readers for event in reader.events})
         last = None if after is None or not seen else seen[after % len(seen)]
-        reader = await Reader.opened(self.tenancy, caller, place, socket=socket, after=last)
+        reader = await Reader.opened(self.tenancy, caller, place, after=last)
         due = caller.refusal(place, writes=False)
         is_right = reader.status == due or (due is None and reader.status in (200, 410))
         assert is_right, (reader.status, await reader.close())
@@ -617,7 +616,7 @@ class Tenants(RuleBasedStateMachine):
         else:
             await reader.close()
 
-    listen = step(_listen, socket=st.booleans(), after=some | st.none())
+    listen = step(_listen, after=some | st.none())
 
     # --- what is in the background
     async def _settle(self, _: Caller, place: Place) -> None:

@@ -21,7 +21,6 @@ from tests.over_http import Doors, OverHttp
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from memory_agent.facts.replay import FactProposal
 
 MIA = Character(name="Mia", personality="dry", profile="A pilot.", traits=("calm",))
 Call = Any  # of an agent or a client, with what the types forbid as well
@@ -69,11 +68,6 @@ async def sides(
         yield agent, client
 
 
-async def preview(memory: MemoryAgent | MemoryClient) -> FactProposal:
-    """Without its id, which is new each time."""
-    return dataclasses.replace(await memory.preview_facts(every=True), id="")
-
-
 READS: dict[str, Call] = {
     "short term": lambda m: m.fetch_short_term(50),
     "short term as set": lambda m: m.fetch_short_term(),
@@ -90,13 +84,11 @@ READS: dict[str, Call] = {
     ),
     "fact history": lambda m: m.fact_history(),
     "history of a fact": lambda m: m.fact_history(("pets",), scope="user"),
-    "preview": lambda m: preview(m),
     "topics": lambda m: m.topics(include_archived=True),
     "topic": lambda m: m.topic_stats(),
     "topic's context": lambda m: m.topic_context(),
     "topic's history": lambda m: m.topic_history(),
     "what is left of it": lambda m: m.topic_history(include_compressed=False),
-    "suggestions": lambda m: m.suggest_merges(least=-1),
     "current session": lambda m: m.current_session(),
     "sessions": lambda m: m.sessions(),
     "history": lambda m: m.history(),
@@ -252,15 +244,12 @@ REFUSED: dict[str, Call] = {
     "topic_id number": lambda m: m.topic_stats(7),
     "topic_id surrogate": lambda m: m.topic_context(LONE),
     "topic with a name of ours": lambda m: m.topic_history("current"),
-    "no topics to suggest": lambda m: m.topic_stats("suggestions"),
     "no such topic's context": lambda m: m.topic_context("none"),
     "no such topic's history": lambda m: m.topic_history("none"),
     "no such turn's topic": lambda m: m.turn_topic("none"),
     "turn_id of a topic": lambda m: m.turn_topic(""),
     "merge": lambda m: m.merge_topics("none", "neither"),
     "split": lambda m: m.split_topic("none"),
-    "least": lambda m: m.suggest_merges(2),
-    "least text": lambda m: m.suggest_merges("0.5"),
     "tag": lambda m: m.tag_topic("none", ["a"]),
     "tags text": lambda m: m.tag_topic("none", "a"),
     "tag empty": lambda m: m.tag_topic("none", [""]),

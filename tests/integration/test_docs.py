@@ -184,11 +184,8 @@ def _running(page: str, section: str) -> list[Command]:
     return [Command(where="a service", line=line) for line in lines if (page, section) in SERVED]
 
 
-SOME, OTHER = "01890a5d-0000-7000-8000-000000000000", "01890a5d-0000-7000-8000-000000000001"
 UNREAD = """echo '{"role": "user", "content": "I am allergic to penicillin."}' | MEMORY_AGENT_ENABLE_FACT_EXTRACTION=false memory-agent ingest -"""
 BEFORE: dict[str, tuple[str, ...]] = {
-    r"topic split": (f"memory-agent topic merge {SOME} {OTHER}",),
-    r"topic restore": ("memory-agent topic archive ID",),
     r"facts (retract|revert) occupation": (
         "memory-agent facts set occupation baker --user ada",
         "memory-agent facts set occupation smith --user ada",

@@ -10,13 +10,13 @@ import pytest
 
 from memory_agent import ConfigError, InvalidInput
 from memory_agent.domain import Entity, by_kind
-from memory_agent.errors import EmbedderUnavailable
+from memory_agent.errors import BackendError, EmbedderUnavailable
 from memory_agent.testing import HashEmbedder
 from tests.integration.conversations import START, STORES, everything, opened, remains, settings_on
 from tests.over_http import embedded_only
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from memory_agent import MemoryAgent, MemoryService
 
@@ -185,3 +185,35 @@ async def test_a_rebuild_finds_the_names_of_a_changed_dictionary(
         assert await names(memory) == {"shops": ["Olive Young"]}
         embedder.fail = None
         assert (await memory.fetch_long_term("Olive Young?"))[0].text == "LANEIGE와 올리브영"
+
+
+class Ferries:
+    """Finds the ship Aurora; can be down."""
+
+    name = "ferries"
+
+    def __init__(self) -> None:
+        self.down = False
+
+    def find(self, texts: Sequence[str]) -> list[list[Entity]]:
+        if self.down:
+            raise BackendError("no pilot")
+        return [
+            [Entity(kind="ships", name="Aurora")] if "aurora" in text.casefold() else [] for text in texts
+        ]
+
+
+async def test_a_finder_of_ones_own_adds_names_that_no_dictionary_has(settings: dict[str, Any]) -> None:
+    """In turns and in questions; while it fails turns are indexed and answers come without its names, which is said."""
+    finder = Ferries()
+    async with opened(settings, entity_finder=finder) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_user_message("The aurora sails at nine, with COSRX on board.")
+        await memory.settle(timeout=60)
+        assert await names(memory) == {"ships": ["Aurora"], "brands": ["COSRX"]}
+        assert (await memory.fetch_memory("When does the Aurora sail?")).degraded == ()
+        finder.down = True
+        await memory.add_user_message("The aurora was late.")
+        await memory.settle(timeout=60)
+        assert "entities" in (await memory.fetch_memory("When does the Aurora sail?")).degraded
+        assert "was late" in (await memory.fetch_long_term("late"))[0].text

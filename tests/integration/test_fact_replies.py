@@ -238,8 +238,7 @@ async def test_what_is_always_malformed_is_parked(
         # With sound answers again the parked turn gets its facts, and asks for no other's.
         openai_server.answer = SOUND
         openai_server.requests.clear()
-        retry = memory.extract_facts if case == "empty" else service.retry_parked
-        assert await retry() == 1, case
+        assert await service.retry_parked() == 1, case
         await memory.settle(timeout=60)
         assert await memory.fetch_facts() == FACTS | OTHERS, case
         assert len(openai_server.chats) == 1, case

@@ -329,7 +329,7 @@ async def test_a_users_threads_are_read_together(settings: dict[str, Any]) -> No
 async def test_extraction_can_be_switched_off_and_made_up_for(
     settings: dict[str, Any], openai_server: ScriptedOpenAI
 ) -> None:
-    """Turns stored while extraction was off are previewed without a change, and extracted when asked for."""
+    """A replay looks at turns that were stored while extraction was off as well, and changes nothing until it is applied."""
     openai_server.answer = by_words(WORKED_EXAMPLE)
     settings = asking(settings, openai_server)
     async with opened({**settings, "enable_fact_extraction": False}) as service:
@@ -340,18 +340,13 @@ async def test_extraction_can_be_switched_off_and_made_up_for(
     async with opened(settings) as service:
         memory = service.agent("john", "chat")
         await memory.settle(timeout=60)
-        assert await memory.extract_facts() == 0
         seen: list[tuple[int, int]] = []
-        proposal = await memory.preview_facts(
-            every=True, progress=lambda done, all_: seen.append((done, all_))
-        )
+        proposal = await memory.replay_facts(progress=lambda done, all_: seen.append((done, all_)))
         assert seen[-1] == (2, 2)
         assert proposal.before == {}
         assert proposal.after == {**BEFORE, "occupation": "product role"}
         assert {difference.kind for difference in proposal.differences} == {"added"}
         assert await memory.fact_history() == []
         assert await memory.fetch_facts() == {}
-        assert await memory.extract_facts(every=True) == 2
-        await memory.settle(timeout=60)
+        await memory.apply_replay(proposal)
         assert await memory.fetch_facts() == proposal.after
-        assert await memory.extract_facts(every=True) == 0

@@ -158,8 +158,7 @@ def test_history_tells_what_became_of_each_fact(remembered: CommandLine, quick: 
 def test_refused_items_are_counted_and_shown_when_asked_for(unextracted: CommandLine, tmp_path: Path) -> None:
     cli = copied(unextracted, tmp_path)
     never: Any = {"MEMORY_AGENT_FACTS_NEVER": "occupation"}
-    extracted = cli.json("facts", "extract", "--every", **never)
-    refused = extracted["refused"]
+    refused = cli.json("facts", "replay", "--yes", **never)["refused"]
     assert {(item["path"], item["value"], item["refused"]) for item in refused} == {
         ("", "", "facts about occupation are never noted (setting facts_never)")
     }
@@ -313,29 +312,6 @@ def test_impossible_is_one_line_that_says_why(quick: Quick) -> None:
 
 
 # --- extracting ----------------------------------------------------------------------------------------------
-def test_dry_run_changes_nothing_and_the_run_does_what_it_showed(
-    unextracted: CommandLine, tmp_path: Path
-) -> None:
-    cli = copied(unextracted, tmp_path)
-    process = CommandLine(tmp_path)
-    before = stored(cli)
-    assert "0 difference(s)" in cli("facts", "extract", "--dry-run").stdout, "no turn waits"
-    planned = cli.json("facts", "extract", "--dry-run", "--every")
-    shown = process("facts", "extract", "--dry-run", "--every")
-    assert f'+ occupation: product role  ("{MOVED[:-1]}" · turn ' in shown.stdout
-    assert "nothing was changed" in shown.stderr
-    assert stored(cli) == before
-    assert "No turns wait" in cli("facts", "extract").stderr
-    done = process.json("facts", "extract", "--every")
-    assert done.pop("applied")
-    assert not planned.pop("applied")
-    assert done == planned
-    assert (done["turns"], done["failed"], done["refused"]) == (3, [], [])
-    paths = ("name", "occupation", "preferences.meeting_time", "preferences.likes")
-    assert {(each["kind"], each["path"]) for each in done["differences"]} == {("added", p) for p in paths}
-    assert known(cli) == KNOWN
-
-
 def test_replay_is_shown_applied_and_taken_back(unextracted: CommandLine, tmp_path: Path) -> None:
     cli = copied(unextracted, tmp_path)
     process = CommandLine(tmp_path)
@@ -403,18 +379,14 @@ def test_language_model_is_asked_counted_and_its_failures_are_told(
         return json.dumps({"additions": [job, false], "updates": [], "retractions": []})
 
     openai_server.answer = answer
-    parked = cli("facts", "extract", code=3, **model)
-    assert "failed: " in parked.stdout
-    assert "1 failed." in parked.stdout
-    assert "parked" in parked.stderr
-    failed = quick.json("facts", "extract", "--dry-run", **model)
-    assert [each["reason"] != "" for each in failed["failed"]] == [True]
-    assert failed["cost"]["requests"] >= 1
+    assert "parked" in cli("worker", "--until-idle", code=3, **model).stderr
     model["MEMORY_AGENT_FACT_EXTRACTION_MODEL"] = "better-model"
-    mended = cli("facts", "extract", **model)
-    assert "+ occupation: software engineer" in mended.stdout
-    assert "! pet: " in mended.stdout
-    assert "language model: 1 request(s)" in mended.stderr
+    cli("retry", **model)
+    assert known(cli) == {"occupation": "software engineer"}
+    shown = cli("facts", "replay", "--dry-run", **model)
+    assert "! pet: " in shown.stdout
+    assert "1 refused, 0 failed." in shown.stdout
+    assert "language model: 1 request(s)" in shown.stderr
     assert "extracting facts took" in quick("status", **model).stdout
     cost = quick.json("status", "-u", "me", "-t", "main", **model)["extraction"]
     assert cost["requests"] >= 3

@@ -116,7 +116,6 @@ def test_topics_are_found_and_searched_by_tag(quick: Quick) -> None:
     assert all(one["turn"]["topic"] == by_title[PIANO] for one in found)
     assert "in topics tagged 'musik'" in cli("ask", "piano", "--tag", "musik", "-u", "ada").stderr
     assert "--tag" in cli("ask", "piano", "--tag", "music", "--context", code=2).stderr
-    assert "--tag" in cli("topics", "--tag", "music", "--suggest", code=2).stderr
 
 
 def test_parked_turns_are_shown_with_their_user_and_error(quick: Quick) -> None:

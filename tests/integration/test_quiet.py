@@ -48,17 +48,8 @@ asyncio.run(main())
 
 ALSO_LOADED = """
 import time
-import memory_agent, chromadb, fastapi, huggingface_hub, mcp, onnxruntime, openai, rs_bpe, spacy, tokenizers
+import memory_agent, chromadb, fastapi, huggingface_hub, mcp, onnxruntime, openai, rs_bpe, tokenizers
 time.sleep({seconds})
-"""
-
-PIPELINE = """
-import sys
-sys.modules["torch"] = None  # spaCy loads it where it is installed, and these rules don't need it
-import spacy
-ruled = spacy.blank("en")
-ruled.add_pipe("entity_ruler", config={"phrase_matcher_attr": "LOWER"})
-ruled.to_disk(sys.argv[1])
 """
 
 
@@ -126,13 +117,11 @@ class Home:
 
 @pytest.fixture
 def models(tmp_path: Path) -> dict[str, Path]:
-    """Settings: a cache with the ONNX file of the packaged model, the int8 file still to be made, and a spaCy pipeline."""
+    """Settings: a cache with the ONNX file of the packaged model, and the int8 file still to be made."""
     wanted = ModelChoiceRequest(model="all-MiniLM-L6-v2", backend="onnx")
     prepare(choose(wanted), wanted, Making(progress=print))
     shutil.copytree(wanted.cache, tmp_path / "models", ignore=shutil.ignore_patterns("int8*", "*.lock"))
-    pipeline = tmp_path / "pipeline"
-    subprocess.run([sys.executable, "-c", PIPELINE, str(pipeline)], check=True, timeout=SECONDS)
-    return {"model_cache_dir": tmp_path / "models", "ner_model": pipeline}
+    return {"model_cache_dir": tmp_path / "models"}
 
 
 @pytest.fixture

@@ -140,8 +140,6 @@ async def test_a_redactor_that_fails_lets_nothing_pass(
         with pytest.raises(TurnsParked, match="RedactionFailed") as parked:
             await memory.settle(timeout=60)
         assert CARD not in str(parked.value)
-        with pytest.raises(RedactionFailed):
-            await memory.preview_facts()
     assert openai_server.chats == []
     assert CARD not in logged(caplog)
 

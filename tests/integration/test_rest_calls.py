@@ -437,7 +437,6 @@ async def test_a_conversation_is_compressed(rest: Rest) -> None:
         "split_topic",
     ),
     *(
-        "suggest_merges",
         "tag_topic",
         "set_topic_importance",
         "give_feedback",
@@ -461,9 +460,6 @@ async def test_topics_are_read_and_put_in_order(rest: Rest) -> None:
     assert [turn["content"] for turn in history][::2] == [LISBON, HOTELS]
     messages = (await rest.get("topics/current/context"))["messages"]
     assert (messages[0]["role"], shown["topic_title"] in messages[0]["content"]) == ("system", True)
-    (suggested,) = (await rest.get("topics/suggestions", least=-1))["items"]
-    assert {suggested["topic_id"], suggested["into"]} == {lisbon, bread}
-    assert (await rest.get("topics/suggestions"))["items"] == []
     merged = await rest.post(f"topics/{bread}/merge", {"into": lisbon})
     assert (merged["topic_id"], merged["total_messages"]) == (lisbon, 6)
     assert (await rest.post(f"topics/{bread}/split"))["topic_id"] == bread
@@ -546,31 +542,6 @@ async def test_people_edit_facts(rest: Rest) -> None:
     assert (await rest.get("facts"))["facts"]["preferences"] == {"meeting_time": "09:30"}
     await rest.post("facts/revert", {"path": "preferences.meeting_time", "to": changed["id"]})
     assert (await rest.get("facts", scope="thread"))["facts"] == known
-
-
-@shows("preview_facts", "extract_facts")
-async def test_facts_are_previewed_and_extracted(asking_rest: Rest, openai_server: ScriptedOpenAI) -> None:
-    """A preview shows what extraction would bring and changes nothing; extraction then brings it."""
-    openai_server.answer = by_words({})
-    turns = [{"role": "user", "content": text} for text in TALK]
-    await asking_rest.post("turns/bulk", {"turns": turns}, status=201)
-    await asking_rest.post("settle", status=204)
-    assert (await asking_rest.get("facts"))["facts"] == {}
-    openai_server.answer = answer
-    assert (await asking_rest.post("facts/preview"))["turns"] == 0
-    proposal = await asking_rest.post("facts/preview", {"every": True})
-    known = {"location": "Bergen", "interests": ["chess"]}
-    assert (proposal["before"], proposal["after"], proposal["preview"]) == ({}, known, True)
-    assert proposal["cost"]["requests"] >= 1
-    assert (await asking_rest.get("facts"))["facts"] == {}
-    problem = await asking_rest.refused("POST", "facts/replay/apply", {"proposal": proposal}, status=422)
-    assert "preview" in problem["detail"] or "proposal" in problem["detail"]
-    assert await asking_rest.post("facts/extract", status=202) == {"turns": 0}
-    assert await asking_rest.post("facts/extract", {"every": True}, status=202) == {"turns": 2}
-    await asking_rest.post("settle", status=204)
-    assert (await asking_rest.get("facts"))["facts"] == known
-    quotes = [one["sources"][0]["quote"] for one in (await asking_rest.get("facts/history"))["items"]]
-    assert quotes == ["I live in Bergen", "I play chess"]
 
 
 @shows("replay_facts")

@@ -181,7 +181,7 @@ async def test_each_request_is_a_span(rest: Rest, monkeypatch: pytest.MonkeyPatc
 async def test_events_are_streamed(rest: Rest) -> None:
     """What happens to the thread, as it happens; `test_events.py` shows the rest."""
     headers = dict(rest.client.headers)
-    async with listening("sse", rest.server.address, headers, f"{ANN}/events") as stream:
+    async with listening(rest.server.address, headers, f"{ANN}/events") as stream:
         rest.answered.add("stream_events")
         await rest.post("/api/threads/bob/chat/update", EXCHANGE, status=201)
         receipt = await rest.post("update", EXCHANGE, status=201)

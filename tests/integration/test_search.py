@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-import numpy as np
 import pytest
 
 from memory_agent.search import search as search_module
 from memory_agent.search.fusion import SIGNALS
-from memory_agent.testing import WordOverlapReranker
+from memory_agent.testing import HashEmbedder
 from tests.integration.conversations import on_each_store, opened, settings_on
 from tests.over_http import embedded_only
 
@@ -21,11 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from memory_agent import MemoryAgent, MemoryService, Recollection
+    from memory_agent.domain import TokenVectors
     from memory_agent.models.local.embedder import LocalEmbedder
-    from tests.servers.openai_script import ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
@@ -299,18 +295,31 @@ NAME_OF_PET: Final = "What is the name of my pet?"
 DETAIL_ALONE: Final = SILENT | {"detail": 1.0}
 
 
-class FavouringReranker(WordOverlapReranker):
-    """Scores 1 what has a word, 0 the rest; can take its time."""
+class FavouringEmbedder(HashEmbedder):
+    """Reads the question word by word in every text that has a word, nothing in the rest; can take its time."""
 
     def __init__(self, word: str = "Felix", *, seconds: float = 0.0) -> None:
         super().__init__()
         self._word = word
         self._seconds = seconds
+        self.read: list[list[str]] = []
 
-    async def rerank(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
-        await super().rerank(query, texts)
+    async def embed_tokens(
+        self, texts: Sequence[str], *, purpose: Literal["query", "document"]
+    ) -> list[TokenVectors] | None:
         await asyncio.sleep(self._seconds)
-        return np.array([self._word in text for text in texts], dtype=np.float32)
+        if purpose == "query":
+            return await super().embed_tokens(texts, purpose=purpose)
+        self.read.append(list(texts))
+        shown = [NAME_OF_PET if self._word in text else "" for text in texts]
+        return await super().embed_tokens(shown, purpose=purpose)
+
+
+SECOND_STAGE: Final[dict[str, Any]] = {
+    "second_stage": "late_interaction",
+    "search_weights": {"detail": 40.0},
+}
+"""A second stage whose order decides."""
 
 
 async def ranking(settings: dict[str, Any], **others: Any) -> tuple[list[Recollection], tuple[str, ...]]:
@@ -325,36 +334,26 @@ async def ranking(settings: dict[str, Any], **others: Any) -> tuple[list[Recolle
         return list(found), context.degraded
 
 
-def with_reranker(monkeypatch: pytest.MonkeyPatch, reranker: WordOverlapReranker) -> dict[str, Any]:
-    """Settings under which `reranker` is the second stage."""
-    monkeypatch.setattr("memory_agent.adapters.make_reranker", lambda *_: reranker)
-    return {"second_stage": "cross_encoder"}
-
-
-async def test_a_rerankers_order_decides(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the first stage put behind comes first if the second likes it best; it reads who spoke, best first."""
+async def test_the_order_of_the_second_stage_decides(settings: dict[str, Any]) -> None:
+    """What the first stage put behind comes first if the second likes it best; it reads what was found, best first."""
     first, _ = await ranking(settings)
     assert "Felix" not in first[0].text
-    reranker = FavouringReranker()
-    found, degraded = await ranking(settings, **with_reranker(monkeypatch, reranker))
+    embedder = FavouringEmbedder()
+    found, degraded = await ranking(settings, embedder=embedder, **SECOND_STAGE)
     assert "Felix" in found[0].text
     assert next(iter(found[0].why)) == "detail"
     assert degraded == ()
-    query, read = reranker.calls[0]
-    assert query == NAME_OF_PET
-    assert list(read) == [f"{one.turn.speaker}: {one.text}" for one in first]
-    rest = [text for text in texts(first) if "Felix" not in text]
-    assert texts(found)[1:] == rest, "where it likes all the same the first stage's order stands"
+    assert embedder.read[0] == texts(first)
 
 
-async def test_without_its_second_stage_search_keeps_the_first_order(
-    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_its_second_stage_search_keeps_the_first_order(settings: dict[str, Any]) -> None:
     """Too long a wait costs only the second look, and the context names it."""
     first, _ = await ranking(settings)
-    slow = with_reranker(monkeypatch, FavouringReranker(seconds=60))
+    slow = FavouringEmbedder(seconds=60)
     async with asyncio.timeout(20):
-        found, degraded = await ranking(settings, second_stage_seconds=0.05, **slow)
+        found, degraded = await ranking(
+            settings, embedder=slow, second_stage="late_interaction", second_stage_seconds=0.05
+        )
     assert degraded == ("second_stage",)
     assert [(one.text, one.score, one.why) for one in found] == [
         (one.text, one.score, one.why) for one in first
@@ -365,22 +364,21 @@ async def test_without_its_second_stage_search_keeps_the_first_order(
 async def test_only_the_best_turns_are_looked_at_again(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`SHORTLIST` of them; the others follow in their order."""
+    """`SHORTLIST` of them; the others follow."""
     first, _ = await ranking(settings)
-    reranker = FavouringReranker(first[1].text[:10])
+    embedder = FavouringEmbedder(first[1].text[:10])
     monkeypatch.setattr(search_module, "SHORTLIST", 2)
-    found, _ = await ranking(settings, **with_reranker(monkeypatch, reranker))
-    assert [len(read) for _, read in reranker.calls] == [2, 2]
+    found, _ = await ranking(settings, embedder=embedder, **SECOND_STAGE)
+    assert [len(read) for read in embedder.read] == [2, 2]
     order = texts(first)
-    assert texts(found) == [order[1], order[0], *order[2:]]
+    assert texts(found)[:2] == [order[1], order[0]]
+    assert sorted(texts(found)) == sorted(order)
 
 
-async def test_a_forgotten_turn_is_not_looked_at_again(
-    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_forgotten_turn_is_not_looked_at_again(settings: dict[str, Any]) -> None:
     """The second stage sees what the store has under the caller's scope, and nothing else."""
-    reranker = FavouringReranker()
-    async with opened(settings, **with_reranker(monkeypatch, reranker)) as service:
+    embedder = FavouringEmbedder()
+    async with opened(settings, embedder=embedder, **SECOND_STAGE) as service:
         memory = service.agent("ann", "chat")
         await remember(memory, PETS)
         await remember(service.agent("ann", "other"), [(MAY, "Ann", "My pet has a secret name.")])
@@ -388,8 +386,8 @@ async def test_a_forgotten_turn_is_not_looked_at_again(
         await memory.forget([found[0].turn.id])
         await memory.fetch_long_term(NAME_OF_PET, scope="thread")
     assert "Felix" in found[0].text
-    assert not any("secret" in text for _, read in reranker.calls for text in read)
-    assert not any("Felix" in text for text in reranker.calls[-1][1])
+    assert not any("secret" in text for read in embedder.read for text in read)
+    assert not any("Felix" in text for text in embedder.read[-1])
 
 
 async def test_late_interaction_compares_word_by_word(
@@ -417,45 +415,3 @@ async def test_late_interaction_compares_word_by_word(
     async with opened(settings, embedder=shared_embedder) as service:
         found = await service.agent("ann", "chat").fetch_long_term("Which name has the dog?", top_k=3)
         assert found[0].why["detail"] > 0
-
-
-async def test_a_cross_encoder_that_is_not_there_degrades_the_answer(settings: dict[str, Any]) -> None:
-    """Search goes on in the first order, and the context says what was missing."""
-    first, _ = await ranking(settings)
-    found, degraded = await ranking(
-        settings, second_stage="cross_encoder", cross_encoder_model=str(settings["data_dir"] / "nowhere")
-    )
-    assert degraded == ("second_stage",)
-    assert texts(found) == texts(first)
-
-
-@embedded_only("it is about the model: test_a_rerankers_order_decides runs both ways")
-async def test_a_language_model_orders_what_was_found(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI
-) -> None:
-    """A server on loopback that prefers a puppy: its order decides; when it fails, the first order stands."""
-
-    def by_taste(request: dict[str, Any]) -> str:
-        said = request["messages"][1]["content"]
-        shown = re.findall(r'<candidate number="(\d+)">\n(.*?)\n</candidate>', said, re.DOTALL)
-        liked = sorted(shown, key=lambda one: ("puppy" not in one[1], "rain" in one[1]))
-        return json.dumps({"order": [int(number) for number, _ in liked]})
-
-    first, _ = await ranking(settings)
-    openai_server.answer = by_taste
-    settings = {
-        **settings,
-        "second_stage": "llm",
-        "summary_model": "small-one",
-        "openai_base_url": openai_server.base_url,
-        "second_stage_seconds": 30,
-        "llm_max_retries": 0,
-    }
-    found, degraded = await ranking(settings, search_weights=DETAIL_ALONE)
-    assert degraded == ()
-    assert (texts(found)[0], texts(found)[-1]) == ("Our puppy listens to Felix.", "It rained all day.")
-    assert {request["model"] for request in openai_server.chats} == {"small-one"}
-    openai_server.answer = lambda _: "I would rather not."
-    found, degraded = await ranking(settings)
-    assert degraded == ("second_stage",)
-    assert texts(found) == texts(first)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import websockets
 
 from memory_agent.config import MemoryConfig
 from memory_agent.errors import ConfigError, DataDirInUse
@@ -47,11 +46,6 @@ class TinyApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
-        elif scope["type"] == "websocket":
-            await receive()
-            await send({"type": "websocket.accept"})
-            while (message := await receive())["type"] != "websocket.disconnect":
-                await send({"type": "websocket.send", "text": message["text"]})
         else:
             await self._answer(scope, receive, send)
 
@@ -336,38 +330,6 @@ async def test_new_connection_is_refused_with_503_where_all_are_busy_and_served_
             served.send(GET)
             assert (await served.answer())[0] == 200
         assert server.edge.connections.refused == 1
-
-
-async def test_open_websocket_is_busy_and_counted_until_it_is_closed() -> None:
-    async with running(TinyApp(), server_max_connections=1) as (server, port):
-        async with websockets.connect(f"ws://127.0.0.1:{port}/", proxy=None) as socket:
-            await socket.send("é")
-            assert await socket.recv() == "é"
-            async with clients(port) as [refused]:
-                assert (await refused.answer())[0] == 503
-            assert len(server.edge.connections) == 1
-        await until(lambda: len(server.edge.connections) == 0)
-
-
-async def test_websocket_with_too_long_a_line_is_refused_and_leaves_nothing_behind() -> None:
-    async with running(TinyApp()) as (server, port), clients(port) as [client]:
-        client.send(
-            b"GET /" + b"x" * 9_000 + b" HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-        )
-        assert (await client.answer())[0] == 431
-        await client.closed()
-        await until(lambda: not server.server_state.connections and len(server.edge.connections) == 0)
-
-
-async def test_websocket_message_above_64_kib_closes_the_connection() -> None:
-    async with (
-        running(TinyApp()) as (_, port),
-        websockets.connect(f"ws://127.0.0.1:{port}/", proxy=None) as socket,
-    ):
-        await socket.send("x" * 70_000)
-        with pytest.raises(websockets.ConnectionClosedError, match="1009"):
-            await socket.recv()
 
 
 async def test_client_that_takes_nothing_of_its_answer_is_dropped() -> None:

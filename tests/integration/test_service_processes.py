@@ -18,7 +18,6 @@ import httpx
 import pymongo
 import pytest
 import yaml
-from websockets.sync.client import connect
 
 from benchmarks.service_clients import Job, path_of
 from benchmarks.service_run import Reader, Told, check, kill_plan, run_clients, settled
@@ -230,10 +229,15 @@ def test_key_made_while_they_run_opens_both_services_until_it_is_revoked(service
 def test_what_one_service_was_told_the_other_finds_and_tells_its_readers(service: Composed) -> None:
     path = path_of("bob", "garden")
     said = "The key of the boathouse hangs behind the barometer."
-    url = service.deployment.addresses[1].replace("http:", "ws:") + f"{path}/events"
-    with connect(url, additional_headers={"Authorization": f"Bearer {service.token}"}, proxy=None) as reader:
+    url, headers = (
+        f"{service.deployment.addresses[1]}{path}/events",
+        {"Authorization": f"Bearer {service.token}"},
+    )
+    with httpx.stream("GET", url, headers=headers, timeout=20, trust_env=False) as reader:
+        lines = reader.iter_lines()
+        assert next(lines).startswith(":")
         answer = service.call(0, "POST", f"{path}/turns", json={"role": "user", "content": said})
-        event = json.loads(reader.recv(timeout=20))
+        event = json.loads(next(line for line in lines if line.startswith("data: ")).removeprefix("data: "))
     assert (event["user_id"], event["thread_id"]) == ("bob", "garden")
     assert (event["turn_id"], event["seq"]) == (answer.json()["id"], 1)
     assert service.call(1, "GET", f"{path}/turns/recent").json()["items"][0]["content"] == said

@@ -52,10 +52,8 @@ facts show --scope user --json
 facts show --as-of 2026-03-01T09:30:00Z --json
 facts history --json
 facts history --refused
-facts extract --dry-run --json
 topics
 topics --all --json
-topics --suggest --json
 topic show
 topic show --json
 history
@@ -91,15 +89,10 @@ facts add preferences.likes tea --json
 facts retract preferences.likes tea --json
 facts revert preferences.tea --json
 facts revert --all --json
-facts extract --every --json
 facts replay --dry-run --json
 facts replay --yes --json
 topic tag TOPIC music home
 topic tag TOPIC --remove home --json
-topic importance TOPIC 0.9
-topic importance TOPIC none --json
-topic feedback TOPIC --useful
-topic archive TOPIC --json
 topic restore TOPIC
 session start --name Yuna --participant Ada --json
 session list

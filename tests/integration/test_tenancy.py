@@ -98,7 +98,7 @@ def test_nothing_crosses_between_tenants_whatever_they_do(
         steps = check_tenants(
             runner, tenancy, 10 if way == "sqlite" and profiles.chosen() == "nightly" else 2
         )
-        assert tenancy.asked > 400, (steps, tenancy.asked)
+        assert tenancy.asked > 200, (steps, tenancy.asked)
         if EXAMPLES:
             print(f"{steps} steps, {tenancy.asked} requests")
 
@@ -260,7 +260,6 @@ async def test_keys_that_do_not_count_are_told_apart_by_nobody(tenancy: Tenancy)
             assert answer.status == 401
             headers = answer.text.partition("'date', ")[0]
             said.add((json.dumps(answer.json | {"instance": ""}), headers))
-        for socket in (False, True):
-            reader = await Reader.opened(tenancy, stranger, place, socket=socket, after=None)
-            assert (await reader.close(), reader.status, reader.events) == (None, 401, [])
+        reader = await Reader.opened(tenancy, stranger, place, after=None)
+        assert (await reader.close(), reader.status, reader.events) == (None, 401, [])
     assert len(said) == 1, said

@@ -448,21 +448,6 @@ async def test_the_sweep_merges_what_is_surely_one_and_leaves_what_was_split(
         assert len(await memory.topics()) == 4
 
 
-async def test_topics_that_have_grown_together_are_suggested(open_service: OpenService) -> None:
-    """Two topics about one thing, kept apart by a high threshold, are named with their likeness."""
-    async with open_service(**APART) as service:
-        memory = service.agent("ann", "chat")
-        await say(memory, [BREAD[0], BREAD[0] + " Please help!", LISBON[0]])
-        await memory.settle(timeout=60)
-        assert len(await memory.topics()) == 3
-        (suggestion,) = await memory.suggest_merges()
-        assert "sourdough" in suggestion.topic_title
-        assert "sourdough" in suggestion.into_title
-        assert suggestion.similarity > 0.85
-        await memory.merge_topics(suggestion.topic_id, suggestion.into)
-        assert await memory.suggest_merges() == []
-
-
 async def test_topics_are_listed_and_their_turns_searched_by_tag(service: MemoryService) -> None:
     """Those of merged topics count; archived ones are listed if asked for, and found as all others are."""
     memory, other = service.agent("ann", "chat"), service.agent("ann", "other")

@@ -1,85 +1,15 @@
-"""The wheel: it holds all that the package reads, and copies that pip installed tell what installs an extra."""
+"""The wheel: it holds all that the package reads, and nothing tells to install a stranger's."""
 
 from __future__ import annotations
 
-import json
 import os
-import shlex
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from memory_agent.installed import how_to_install
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "memory_agent"
-PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
-
-
-def ran(command: Sequence[str | Path], **environment: str) -> str:
-    how: Any = {"capture_output": True, "text": True, "timeout": 120, "check": False}
-    done = subprocess.run([str(part) for part in command], cwd="/", env={**os.environ, **environment}, **how)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return str(done.stdout).strip()
-
-
-def installed(folder: Path, *what: str | Path) -> Path:
-    """A folder with the package alone, installed by pip; what it needs is found where the tests have it."""
-    ran([*PIP, "install", "--quiet", "--no-deps", "--no-index", "--target", folder, *what])
-    return folder
-
-
-def told(folder: Path, *extras: str) -> list[str]:
-    """The command that the copy in `folder` tells, as its words."""
-    code = f"from memory_agent.installed import how_to_install\nprint(how_to_install(*{extras!r}))"
-    return shlex.split(ran([sys.executable, "-c", code], PYTHONPATH=str(folder)))
-
-
-def test_copy_from_a_wheel_tells_that_wheel_with_the_extra(tmp_path: Path, wheel: Path) -> None:
-    """And pip takes the command as it is told."""
-    command = told(installed(tmp_path / "here", wheel), "mcp", "server")
-    assert command == [*PIP[:3], "install", f"memory-agent[mcp,server] @ {wheel.as_uri()}"]
-    again = tmp_path / "again"
-    ran([*command, "--quiet", "--no-deps", "--no-index", "--target", again])
-    assert (again / "memory_agent" / "installed.py").is_file()
-
-
-def test_copy_that_cannot_be_had_again_by_an_address_tells_what_the_extra_needs(
-    tmp_path: Path, wheel: Path
-) -> None:
-    """From an index, or a wheel that is gone: by the names that this package's authors wrote down, never by its own."""
-    moved = tmp_path / wheel.name
-    moved.write_bytes(wheel.read_bytes())
-    gone = installed(tmp_path / "gone", moved)
-    moved.unlink()
-    for folder in (gone, installed(tmp_path / "here", "--find-links", wheel.parent, "memory-agent")):
-        command = told(folder, "server")
-        assert command[:4] == [*PIP[:3], "install"]
-        assert "fastapi>=0.115" in command
-        assert not any("memory-agent" in word or "extra" in word for word in command)
-
-
-def test_copy_from_a_repository_tells_its_address_and_commit(tmp_path: Path, wheel: Path) -> None:
-    """As pip notes it in direct_url.json (PEP 610); a copy that nothing is known of names no package."""
-    folder = installed(tmp_path / "here", wheel)
-    (note,) = folder.glob("memory_agent-*.dist-info/direct_url.json")
-    vcs = {"vcs": "git", "commit_id": "0b53cd7"}
-    note.write_text(json.dumps({"url": "https://git.example.org/memory_agent.git", "vcs_info": vcs}))
-    address = "git+https://git.example.org/memory_agent.git@0b53cd7"
-    assert told(folder, "ner")[-1] == f"memory-agent[ner] @ {address}"
-    for known in folder.glob("memory_agent-*.dist-info/*"):
-        if known.is_file():
-            known.unlink()
-    assert " ".join(told(folder, "ner")) == "install it again with the extra ner, as it was installed"
-
-
-def test_clone_tells_itself_with_the_extra() -> None:
-    assert shlex.split(how_to_install("ner"))[-2:] == ["-e", f"{ROOT}[ner]"]
 
 
 def test_nothing_tells_to_install_this_package_by_its_name_alone() -> None:

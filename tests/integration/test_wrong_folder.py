@@ -16,7 +16,6 @@ ask piano --context
 history
 facts show
 facts retract name
-facts extract
 topics
 entities
 session list

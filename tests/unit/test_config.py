@@ -228,7 +228,7 @@ def test_what_to_do_instead_of_a_setting_that_went_names_only_what_there_is() ->
     """None of them is a setting, and the words that look like one's name are settings, or arguments that are shown."""
     assert not GONE.keys() & FIELDS.keys()
     named = {name for said in GONE.values() for name in re.findall(r"[a-z]+(?:_[a-z]+)+", said)}
-    assert named - FIELDS.keys() == {"add_turn", "suggest_merges"}
+    assert named - FIELDS.keys() == {"add_turn", "entity_finder", "merge_topics"}
 
 
 # --- impossible values ---------------------------------------------------------------------------------------
@@ -250,10 +250,6 @@ def test_impossible_value_is_refused_with_name_and_what_would_be_valid(
     ("values", "message"),
     [
         (
-            {"second_stage": "llm"},
-            r"second_stage is llm but neither openai_api_key nor openai_base_url is set",
-        ),
-        (
             {
                 "second_stage": "late_interaction",
                 "use_local_embeddings": False,
@@ -273,8 +269,7 @@ def test_a_second_stage_without_its_model_is_refused(values: dict[str, Any], mes
     [
         {"second_stage": "off"},
         {"second_stage": "late_interaction"},
-        {"second_stage": "cross_encoder", "use_local_embeddings": False, "openai_api_key": "sk-x"},
-        {"second_stage": "llm", "openai_base_url": "http://127.0.0.1:1/v1"},
+        {"second_stage": "off", "use_local_embeddings": False, "openai_api_key": "sk-x"},
     ],
 )
 def test_a_second_stage_with_its_model_is_taken(values: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from memory_agent.context.assemble import ORDER
 from memory_agent.context.budget import PRESETS, Shares
-from memory_agent.search.fusion import DEFAULT_WEIGHTS, DETAILED_WEIGHTS, RERANKED_WEIGHTS, SIGNALS
+from memory_agent.search.fusion import DEFAULT_WEIGHTS, DETAILED_WEIGHTS, SIGNALS
 
 DOCS = Path(__file__).parents[2] / "docs"
 CONTEXT, LONG_TERM = ((DOCS / name).read_text(encoding="utf-8") for name in ("context.md", "long_term.md"))
@@ -50,4 +50,3 @@ def test_the_table_of_signals_has_the_weights_of_the_code() -> None:
     for name, (weight, detailed) in told.items():
         assert number(weight.split(";")[0]) == DEFAULT_WEIGHTS[name], name
         assert number(detailed) == DETAILED_WEIGHTS[name], name
-    assert told["detail"][0].split("; ")[1].startswith(f"{RERANKED_WEIGHTS['detail']:g} ")

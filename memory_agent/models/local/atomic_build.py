@@ -110,12 +110,12 @@ def _unwritable(place: Path, exc: OSError) -> EmbedderUnavailable:
 
 
 # --- the process that does it --------------------------------------------------------------------------------
-def run_child(module: str, what: str, source: Path, draft: Path, making: Making) -> dict[str, Any]:
-    """Run `module`, telling of the stages that it reports as JSON lines, and return its last report.
+def run_child(module: str, source: Path, draft: Path, making: Making) -> None:
+    """Run `module` to make `draft` of `source`, telling of the stages that it reports as JSON lines.
 
     Raises EmbedderError with its last words if it fails, MakingStopped if it was ended.
     """
-    command = child.command(module, what, str(source), str(draft))
+    command = child.command(module, str(source), str(draft))
     with (
         tempfile.TemporaryFile() as said,
         # stdin is closed: whatever asks for an answer there must not wait for one. A session of its own: ctrl-C is
@@ -134,12 +134,11 @@ def run_child(module: str, what: str, source: Path, draft: Path, making: Making)
         words = said.read().decode(errors="replace").strip()
     if process.returncode < 0 or making.stop.is_set():
         ended = f"was ended by signal {-process.returncode}"
-        raise MakingStopped(f"{what} of {source} {ended} before it was done")
+        raise MakingStopped(f"making {draft} {ended} before it was done")
     if process.returncode or last.get("stage") != DONE:
         log.debug("the words of %s:\n%s", " ".join(command), words)
         why = words.splitlines()[-1] if words else f"exit code {process.returncode}"
-        raise EmbedderError(f"{what} of {source} to ONNX failed: {why}")
-    return last
+        raise EmbedderError(f"the int8 file of {source} cannot be made: {why}")
 
 
 def _follow(process: subprocess.Popen[bytes], making: Making) -> dict[str, Any]:

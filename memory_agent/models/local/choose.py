@@ -178,7 +178,7 @@ def _files(wanted: ModelChoiceRequest, folder: Path, *, may_export: bool) -> tup
     if may_export or cached_file(wanted.cache, of_weights, "fp32").is_file():
         log.warning("%s is not of the weights beside it, and is passed over", own)
         return None, weights
-    why = "without torch those can be neither run nor exported"
+    why = "no ONNX file can be made of those"
     log.warning("%s is not of the weights beside it, but serves: %s", own, why)
     return own, [own]
 

@@ -1,6 +1,6 @@
 """Encoders of BERT's family that can be written as a graph: their parts, and by which names their weights are kept.
 
-What is not understood to the last tensor is refused, with the reason; torch exports it then. Pure functions.
+What is not understood to the last tensor is refused, with the reason; torch runs it then. Pure functions.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""ONNX files made on this machine, once per model: written from its weights, exported by torch, or made int8.
+"""ONNX files made on this machine, once per model: written from its weights, or made int8.
 
-Encoders of BERT's family are written by us, without torch; what else there is, torch exports where it is installed.
+Encoders of BERT's family are written, without torch; what else there is, torch runs where it is installed.
 Files are kept in a cache folder under the model's fingerprint, so that the same weights found elsewhere need no other.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import shutil
 from typing import TYPE_CHECKING, Final
@@ -15,9 +14,7 @@ from uuid import uuid4
 import numpy as np
 
 from memory_agent.errors import EmbedderError, UnsupportedModel
-from memory_agent.installed import how_to_install
 from memory_agent.models.local.atomic_build import MakingStopped, run_child, whole_folder
-from memory_agent.models.local.find import torch_installed
 from memory_agent.models.local.fingerprint import INT8_RECIPE, note_weights, weights_digest, weights_notes
 from memory_agent.models.local.folder import SAMPLES, module_folder, weight_files
 from memory_agent.models.local.graph import open_encoder, write_onnx
@@ -38,13 +35,12 @@ EXPORT_RECIPE: Final = 1
 """Raised when exporting changes so that older files should not be used any more."""
 
 LEAST_EQUAL: Final = 0.9999
-"""Cosine of a vector by a file that torch exported with sentence-transformers' own, and of a text in a batch with itself
-alone, at least."""
+"""Cosine of a text's vector in a batch with its vector alone, at least."""
 
 LEAST_LIKE: Final = 0.9
 """Cosine of an int8 vector with the fp32 one, at least; below, the model does not bear it and must stay fp32."""
 
-PROCESS: Final = "memory_agent.models.local.export_process"
+PROCESS: Final = "memory_agent.models.local.quantize_process"
 
 
 def cached_file(cache: Path, fingerprint: str, precision: str) -> Path:
@@ -54,48 +50,30 @@ def cached_file(cache: Path, fingerprint: str, precision: str) -> Path:
 
 
 def why_no_export(folder: Path) -> str | None:
-    """The obstacle to making an ONNX file of the weights in `folder` on this machine; None if there is none.
-
-    Nothing is imported to tell, and no weight is read.
-    """
+    """The obstacle to making an ONNX file of the weights in `folder`; None if there is none. No weight is read."""
     try:
         open_encoder(folder)
     except UnsupportedModel as exc:
-        if torch_installed() and importlib.util.find_spec("onnxscript") is not None:
-            return None
-        lacking = "onnxscript" if torch_installed() else "torch with sentence-transformers"
-        remedy = f"{lacking} is not installed (`{how_to_install('local')}`)"
-        return f"its ONNX file can be made by torch alone, for {exc}, and {remedy}"
+        return f"no ONNX file can be made of its weights, for {exc}"
     return None
 
 
 def export_weights(folder: Path, target: Path, making: Making) -> None:
-    """Make the ONNX file `target` of the weights in `folder`, unless it is there. Blocking; 2 s for MiniLM, by torch 15.
+    """Make the ONNX file `target` of the weights in `folder`, unless it is there. Blocking; 2 s for MiniLM.
 
-    Torch does it in a process of its own, so that it is out of this one's memory afterwards and holds up nothing
-    meanwhile. Raises EmbedderError if it fails, or if the file doesn't give the vectors that it should;
-    EmbedderUnavailable if it cannot be kept or was stopped.
+    Raises EmbedderError if it fails, or if the file doesn't give the vectors that it should; EmbedderUnavailable if it
+    cannot be kept or was stopped.
     """
     with whole_folder(target, making) as draft:
         if draft is None:
             return
-        if (reason := why_no_export(folder)) is not None:
-            raise EmbedderError(f"no ONNX file can be made of the model in {folder}: {reason}")
-        wanted: NDArray[np.float32] | None = None
-        try:
-            encoder = open_encoder(folder)
-        except UnsupportedModel as exc:
-            log.info("%s is left to torch, for %s", folder, exc)
-            done = run_child(PROCESS, "export", folder, draft, making)
-            making.progress("checking the file against sentence-transformers")
-            wanted = np.asarray(done["vectors"], dtype=np.float32)
-        else:
-            making.progress("writing the ONNX file from the weights")
-            write_onnx(encoder, draft)
-            if making.stop.is_set():
-                raise MakingStopped(f"making {target} was ended before it was done")
-            making.progress("checking the file")
-        log.debug("made %s (least cosine %.6f)", target, check_file(folder, draft, wanted))
+        encoder = open_encoder(folder)
+        making.progress("writing the ONNX file from the weights")
+        write_onnx(encoder, draft)
+        if making.stop.is_set():
+            raise MakingStopped(f"making {target} was ended before it was done")
+        making.progress("checking the file")
+        log.debug("made %s (least cosine %.6f)", target, check_file(folder, draft))
         note_weights(draft, weights_digest(weight_files(folder)))
 
 
@@ -108,7 +86,7 @@ def quantize_weights(folder: Path, source: Path, target: Path, making: Making) -
     with whole_folder(target, making) as draft:
         if draft is None:
             return
-        run_child(PROCESS, "quantize", source, draft, making)
+        run_child(PROCESS, source, draft, making)
         making.progress("checking the int8 weights against fp32")
         wanted = OnnxModel(folder, source).encode(SAMPLES)
         cosine = least_cosine(OnnxModel(folder, draft, one_by_one=True).encode(SAMPLES), wanted)
@@ -157,19 +135,15 @@ def least_cosine(some: NDArray[np.float32], others: NDArray[np.float32]) -> floa
     return float(((a * b).sum(axis=1) / lengths).min())
 
 
-def check_file(folder: Path, file: Path, wanted: NDArray[np.float32] | None = None) -> float:
-    """The least cosine of the samples in a batch with themselves alone, and with the vectors `wanted`.
+def check_file(folder: Path, file: Path) -> float:
+    """The least cosine of the samples in a batch with themselves alone.
 
-    Raises EmbedderError if it is too small: padding makes a difference, or the file is of another model.
+    Raises EmbedderError if it is too small: then padding makes a difference.
     """
     model = OnnxModel(folder, file)
     alone = np.concatenate([model.encode([text]) for text in SAMPLES])
-    together = model.encode(SAMPLES)
-    others = [alone] if wanted is None else [alone, wanted]
-    cosine = min(least_cosine(together, other) for other in others)
+    cosine = least_cosine(model.encode(SAMPLES), alone)
     if not cosine >= LEAST_EQUAL:
-        wrong = "for texts in a batch" if wanted is None else "than sentence-transformers"
-        remedy = "replace the model" if wanted is None else "set embedding_backend=torch"
-        found = f"gives other vectors {wrong} (cosine {cosine:.5f})"
-        raise EmbedderError(f"the ONNX file of the model in {folder} {found}; {remedy}")
+        found = f"gives other vectors for texts in a batch (cosine {cosine:.5f})"
+        raise EmbedderError(f"the ONNX file of the model in {folder} {found}; replace the model")
     return cosine

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from memory_agent.errors import BackendError, ModelNotFound, RerankerError, UnsupportedModel
+from memory_agent.errors import BackendError, ModelNotFound, UnsupportedModel
 from memory_agent.models.local.encoders import understood_family
 from memory_agent.models.local.folder import is_model, module_folder, onnx_file, read_json, weight_files
 
@@ -61,7 +61,7 @@ def find_model(model: str, *, weights: bool = False) -> Path:
     With `weights` it must hold torch's, else an ONNX file will do and is what is fetched if the hub has one.
     Blocking; downloads if it must and HF_HUB_OFFLINE allows. Raises ModelNotFound naming the ways to get one.
     """
-    found = _in_folder(model, "embedding model", weights=weights)
+    found = _in_folder(model, weights=weights)
     if found is None:
         repository = _repository(model)
         for place in (_from_cache(repository, weights=weights), _from_package(repository)):
@@ -73,28 +73,7 @@ def find_model(model: str, *, weights: bool = False) -> Path:
     return found
 
 
-def find_cross_encoder(model: str) -> Path:
-    """The folder of the cross-encoder `model`: a folder, or a name in the hub's cache or on the hub, with torch's weights.
-
-    A name without an owner is one of `cross-encoder/`. Blocking; downloads if it must and HF_HUB_OFFLINE allows.
-    Raises RerankerError naming the ways to get one.
-    """
-    repository = _repository(model, owner="cross-encoder")
-    found = (
-        _in_folder(model, "cross-encoder", weights=True)
-        or _from_cache(repository, weights=True, pooling=False)
-        or _download(repository, WEIGHT_FILES)
-    )
-    if isinstance(found, Path):
-        return found
-    raise RerankerError(
-        f"no cross-encoder {model!r} that can be run here ({found}). Set cross_encoder_model to a folder that holds one,"
-        " with config.json and safetensors; or let the name be fetched from the model hub (network needed,"
-        " HF_HUB_OFFLINE unset)."
-    )
-
-
-def _in_folder(model: str, what: str, *, weights: bool) -> Path | str | None:
+def _in_folder(model: str, *, weights: bool) -> Path | str | None:
     """The folder that `model` names, or why it does not serve; None if it is a name."""
     folder = _folder(model)
     if not folder.is_dir():
@@ -102,7 +81,9 @@ def _in_folder(model: str, what: str, *, weights: bool) -> Path | str | None:
         return "there is no such folder" if named else None
     if _serves(folder, weights=weights):
         return folder.resolve()
-    missing = "no weights for torch" if is_model(folder) else f"no {what} (no config.json with weights)"
+    missing = (
+        "no weights for torch" if is_model(folder) else "no embedding model (no config.json with weights)"
+    )
     return f"the folder {folder} holds {missing}"
 
 
@@ -140,12 +121,12 @@ def _serves(folder: Path, *, weights: bool) -> bool:
     return is_model(folder) and (not weights or bool(weight_files(folder)))
 
 
-def _repository(model: str, *, owner: str = "sentence-transformers") -> str:
-    return model if "/" in model else f"{owner}/{model}"
+def _repository(model: str) -> str:
+    return model if "/" in model else f"sentence-transformers/{model}"
 
 
-def _from_cache(repository: str, *, weights: bool, pooling: bool = True) -> Path | None:
-    """The folder in the hub's cache, if it is whole; `pooling`: only if it says how the model pools."""
+def _from_cache(repository: str, *, weights: bool) -> Path | None:
+    """The folder in the hub's cache, if it is whole and says how the model pools."""
     from huggingface_hub import constants
 
     # Looked for by its folder's name first: importing the rest of the library takes 0.2 s.
@@ -162,7 +143,7 @@ def _from_cache(repository: str, *, weights: bool, pooling: bool = True) -> Path
         except (LocalEntryNotFoundError, HFValidationError):
             continue
         # Without modules.json it was fetched by another library, which leaves out how the model pools.
-        configured = is_model(folder) and (not pooling or (folder / "modules.json").is_file())
+        configured = is_model(folder) and (folder / "modules.json").is_file()
         if configured and _holds(folder, files):
             return folder
     return None

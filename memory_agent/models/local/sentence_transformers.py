@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memory_agent.errors import EmbedderError
-from memory_agent.installed import how_to_install
 from memory_agent.models.local.folder import PASSAGE_TOKENS, read_usage
 from memory_agent.models.token_vectors import own_tokens, token_vectors
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memory_agent.domain import TokenVectors
-    from memory_agent.errors import BackendError
 
 
 class TorchModel:
@@ -30,8 +28,7 @@ class TorchModel:
         self._folder = folder
         self._prompt: str = read_usage(folder)["prompt"]
         self._lock = threading.Lock()  # its tokenizer is not for several threads at once
-        instead = "use use_local_embeddings=false with openai_api_key or openai_base_url"
-        self._model = load_model("SentenceTransformer", folder, refused=EmbedderError, instead=instead)
+        self._model = _load_model(folder)
         self._model.max_seq_length = min(self._model.max_seq_length or PASSAGE_TOKENS, PASSAGE_TOKENS)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -75,11 +72,11 @@ class TorchModel:
             raise EmbedderError(f"the model in {self._folder} failed on {len(texts)} texts: {exc}") from exc
 
 
-def load_model(kind: str, folder: Path, *, refused: type[BackendError], instead: str) -> Any:
-    """The model in `folder`, as the class `kind` of sentence-transformers. Imports torch: 8 to 12 seconds on a small machine.
+def _load_model(folder: Path) -> Any:
+    """The model in `folder`. Imports torch: 8 to 12 seconds on a small machine.
 
     float32 also of weights saved in half precision: the fingerprint promises it, and processors compute those slowly.
-    Raises `refused`: with `instead`, what else may be set, if sentence-transformers is not installed.
+    Raises EmbedderError, also if sentence-transformers is not installed.
     """
     try:
         import sentence_transformers
@@ -87,15 +84,19 @@ def load_model(kind: str, folder: Path, *, refused: type[BackendError], instead:
         from safetensors import SafetensorError
         from transformers.utils import logging as transformers_logging
     except ImportError as exc:
-        remedy = f"`{how_to_install('local')}`, or {instead}"
-        raise refused(f"sentence-transformers cannot be imported ({exc}); {remedy}") from exc
+        raise EmbedderError(
+            f"sentence-transformers cannot be imported ({exc}); install memory_agent with its extra `local`, or use"
+            " use_local_embeddings=false with openai_api_key or openai_base_url"
+        ) from exc
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         options = {"dtype": torch.float32}
-        return getattr(sentence_transformers, kind)(str(folder), local_files_only=True, model_kwargs=options)
+        return sentence_transformers.SentenceTransformer(
+            str(folder), local_files_only=True, model_kwargs=options
+        )
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as exc:
-        raise refused(f"the model in {folder} cannot be loaded: {exc}") from exc
+        raise EmbedderError(f"the model in {folder} cannot be loaded: {exc}") from exc
     finally:
         if bars:
             transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]

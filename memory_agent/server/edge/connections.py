@@ -12,8 +12,6 @@ import logging
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.exceptions import InvalidState
 
 from memory_agent.server.edge.transports import Transport
 from memory_agent.server.problems import problem
@@ -27,11 +25,6 @@ log = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES: Final = 65_536
 """Of a request's line and headers, as uvicorn's other parser takes by default."""
-MAX_WEBSOCKET_BYTES: Final = 262_144
-"""That a WebSocket's client may send in a minute."""
-# Limits of the websockets library, which fails ungracefully above them.
-_WEBSOCKET_LINE: Final = 8_000
-_WEBSOCKET_HEADERS: Final = 120
 _TITLES: Final = {
     400: ("bad-request", "Bad request"),
     408: ("request-timeout", "Request timeout"),
@@ -82,13 +75,9 @@ class Connections:
             self.evicted += 1
             first.give_way()
         self.opened += 1
-        self.take_over(peer)
+        self._open.add(peer)
         self.idles(peer)
         return True
-
-    def take_over(self, peer: object) -> None:
-        """`peer` goes on with a connection that another has just left, and is busy until it leaves."""
-        self._open.add(peer)
 
     def idles(self, peer: _Peer) -> None:
         """Nothing is in progress."""
@@ -113,55 +102,27 @@ class Connections:
         self.works(peer)
 
 
-def protocols(
+def protocol(
     connections: Connections, *, head_seconds: float, stall_seconds: float
-) -> tuple[type[HttpToolsProtocol], type[WebSocketsSansIOProtocol]]:
-    """Protocol classes for uvicorn's `http` and `ws`, of one server.
+) -> type[HttpToolsProtocol]:
+    """The protocol class for uvicorn's `http`, of one server.
 
     `stall_seconds`: how long a client may take nothing of what it is being sent.
     """
-    shared = {"connections_": connections, "stall_seconds": stall_seconds}
-    http = type("HttpOfServer", (EdgeProtocol,), shared | {"head_seconds": head_seconds})
-    return http, type("WebSocketOfServer", (EdgeWebSocket,), shared)
+    settings = {"connections_": connections, "stall_seconds": stall_seconds, "head_seconds": head_seconds}
+    return type("HttpOfServer", (EdgeProtocol,), settings)
 
 
-class _Counted:
-    """One of so many connections; dropped when its client takes nothing of what it is sent."""
+class EdgeProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1 with a limit on heads, in bytes and seconds, on connections, and on taking nothing of an answer."""
 
     connections_: ClassVar[Connections]
     stall_seconds: ClassVar[float]
-    loop: asyncio.AbstractEventLoop
-    transport: asyncio.Transport
-    _stalled: asyncio.TimerHandle | None = None
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.connections_.left(self)
-        self._unwatch_stall()
-        cast("Transport", self.transport).lost()
-        super().connection_lost(exc)  # type: ignore[misc]
-
-    def pause_writing(self) -> None:
-        super().pause_writing()  # type: ignore[misc]
-        if self._stalled is None:
-            self._stalled = self.loop.call_later(self.stall_seconds, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()  # type: ignore[misc]
-        self._unwatch_stall()
-
-    def _unwatch_stall(self) -> None:
-        if self._stalled is not None:
-            self._stalled.cancel()
-            self._stalled = None
-
-
-class EdgeProtocol(_Counted, HttpToolsProtocol):
-    """uvicorn's HTTP/1.1 with a limit on heads, in bytes and seconds, and on connections."""
-
     head_seconds: ClassVar[float]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._stalled: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._is_deaf = False
         """Refused: whatever else comes in is not looked at."""
@@ -187,7 +148,24 @@ class EdgeProtocol(_Counted, HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_deaf = True
         self._expect(None)
+        self.connections_.left(self)
+        self._unwatch_stall()
+        cast("Transport", self.transport).lost()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._stalled is None:
+            self._stalled = self.loop.call_later(self.stall_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unwatch_stall()
+
+    def _unwatch_stall(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
 
     def give_way(self) -> None:
         """See `_Peer`. What was not sent yet is dropped, since a client that takes nothing would keep the place."""
@@ -263,16 +241,6 @@ class EdgeProtocol(_Counted, HttpToolsProtocol):
         super().on_response_complete()
         self._settle()
 
-    def handle_websocket_upgrade(self) -> None:
-        too_long = len(self.url) > _WEBSOCKET_LINE or len(self.headers) > _WEBSOCKET_HEADERS
-        if too_long or any(len(name) + len(value) > _WEBSOCKET_LINE for name, value in self.headers):
-            self._refuse(431, f"A WebSocket's address and headers may have {_WEBSOCKET_LINE:,} bytes each.")
-            return
-        self._is_in_body = False
-        self._expect(None)
-        self.connections_.left(self)
-        super().handle_websocket_upgrade()
-
     def send_400_response(self, msg: str) -> None:
         """See uvicorn; as a problem, and never into the middle of another answer."""
         self._refuse(400, msg)
@@ -336,30 +304,3 @@ class EdgeProtocol(_Counted, HttpToolsProtocol):
         if self._is_in_body:
             return not self.cycle.response_started and not self.pipeline
         return self.cycle is None or self.cycle.response_complete
-
-
-class EdgeWebSocket(_Counted, WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket, counted as busy as long as it is open."""
-
-    def connection_made(self, transport: BaseTransport) -> None:
-        self.connections_.take_over(self)
-        self._minute, self._bytes_in_minute = 0, 0
-        super().connection_made(transport)
-
-    def data_received(self, data: bytes) -> None:
-        """Read frames; whoever floods is cut off.
-
-        uvicorn keeps every fragment of a message and answers every ping, also of a client that reads no answers, so that
-        either would fill our memory. Readers of events have nothing to say but a pong now and then.
-        """
-        minute = int(self.loop.time() / 60)
-        if minute != self._minute:
-            self._minute, self._bytes_in_minute = minute, 0
-        self._bytes_in_minute += len(data)
-        if self._bytes_in_minute > MAX_WEBSOCKET_BYTES:
-            self.transport.abort()
-            return
-        try:
-            super().data_received(data)
-        except InvalidState:
-            self.transport.abort()  # a frame that broke the protocol, and more behind it

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
-from memory_agent.server.problems import problem_response, send_denial
+from memory_agent.server.problems import problem_response
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -62,7 +62,7 @@ class RawPaths:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket"):
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         raw_path = scope.get("raw_path")
@@ -71,7 +71,7 @@ class RawPaths:
             path = _kept(scope["path"]) if raw_path is None else routed_path(raw_path)
         except BadPath as exc:
             detail = f"The path is malformed: {exc}. Percent-encode each segment as UTF-8."
-            await send_denial(problem_response(400, "bad-path", "Bad path", detail), scope, receive, send)
+            await problem_response(400, "bad-path", "Bad path", detail)(scope, receive, send)
             return
         # In place: the middlewares around this one read from the same scope which route was found.
         scope["path"] = path

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 
 from memory_agent.errors import ConfigError
-from memory_agent.server.edge.connections import Connections, protocols
+from memory_agent.server.edge.connections import Connections, protocol
 from memory_agent.server.origins import is_loopback
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ log = logging.getLogger(__name__)
 _IDLE_SECONDS: Final = 60.0
 """Of a connection between two requests; longer than a proxy in front of this keeps one."""
 _BACKLOG: Final = 1_024
-_PING_SECONDS: Final = 20.0
-_MESSAGE_BYTES: Final = 65_536
-"""Of a WebSocket's message: readers of events have little to say."""
 
 
 class Edge:
@@ -164,7 +161,7 @@ def make_server(
     `catch_signals`: SIGTERM and SIGINT stop it; else only `should_exit` does.
     """
     edge = Edge(cfg)
-    http, websocket = protocols(
+    http = protocol(
         edge.connections,
         head_seconds=cfg.server_head_seconds,
         stall_seconds=cfg.server_body_seconds,
@@ -172,12 +169,7 @@ def make_server(
     lifespan = _Lifespan(app_factory(edge))
     settings: dict[str, Any] = {
         "http": http,
-        "ws": websocket,
-        "ws_max_size": _MESSAGE_BYTES,
-        "ws_ping_interval": _PING_SECONDS,
-        "ws_ping_timeout": _PING_SECONDS,
-        # A compressed message may unpack to a thousand times its size, and events are short.
-        "ws_per_message_deflate": False,
+        "ws": "none",
         "interface": "asgi3",
         "lifespan": "on",
         "log_config": None,

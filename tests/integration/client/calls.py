@@ -167,7 +167,6 @@ _SHOWN: dict[str, tuple[Any, ...]] = {
         {"path": "", "to": NOON.isoformat()},
         RECORD,
     ),
-    "extract_facts": (lambda m: m.extract_facts(), "POST /facts/extract", {"every": False}, 3, {"turns": 3}),
     "replay_facts": (lambda m: m.replay_facts("gpt-x"), "POST /facts/replay", {"model": "gpt-x"}, REPLAY),
     "undo_replay": (lambda m: m.undo_replay(), "POST /facts/replay/undo", {}, "r", {"replay_id": "r"}),
     "start_session": (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -41,7 +40,6 @@ COMPRESSED = some(values.CompressedContext)
 COMPRESSION = some(values.Compression)
 SESSION = some(values.Session)
 TOPIC = some(TopicStats)
-SUGGESTION = some(values.MergeSuggestion)
 TOPIC_TURN = {"role": "user", "content": "To Lisbon 👋", "timestamp": NOON}
 RECORD = some(values.FactRecord)
 STATUS = some(values.MemoryStatus)
@@ -51,9 +49,8 @@ ENTITIES = some(values.EntityCount)
 P = "/api/threads/ada/a%20thread"
 REPLAY = some(
     FactProposal,
-    lambda found: not (found.preview or found.changes or found.failed) and found.scope.thread_id is not None,
+    lambda found: not (found.changes or found.failed) and found.scope.thread_id is not None,
 )
-PREVIEW = dataclasses.replace(REPLAY, preview=True)
 
 
 def of(model: Any, value: Any) -> Any:

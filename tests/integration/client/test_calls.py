@@ -17,7 +17,6 @@ from tests.integration.client.http_script import KEY, HttpScript, answer, cut, p
 from tests.integration.client.samples import (
     FORGOTTEN,
     NOON,
-    PREVIEW,
     RECOLLECTION,
     REPLAY,
     SESSION,
@@ -89,14 +88,6 @@ async def test_what_no_request_can_hold_is_not_sent(
 ) -> None:
     with pytest.raises(errors.InvalidInput, match=words):
         await call(memory)
-    assert script.asked == []
-
-
-async def test_preview_is_not_applied(script: HttpScript) -> None:
-    scope = PREVIEW.scope
-    async with MemoryClient(scope.user_id, scope.thread_id, base_url=script.url, api_key=KEY) as memory:
-        with pytest.raises(errors.InvalidInput, match="a preview can't be applied"):
-            await memory.apply_replay(PREVIEW)
     assert script.asked == []
 
 

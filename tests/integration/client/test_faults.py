@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # --- retries -------------------------------------------------------------------------------------------------
 SAFE = ("status", "fetch_memory", "fetch_long_term", "forget", "clear", "add_turn", "settle")
-UNSAFE = ("feedback", "merge_topics", "compress", "undo_replay", "extract_facts", "forget if all are known")
+UNSAFE = ("feedback", "merge_topics", "compress", "undo_replay", "forget if all are known")
 TEMPORARY: dict[str, Step] = {
     "connection cut": cut(),
     "half an answer": cut(

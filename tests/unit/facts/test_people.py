@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memory_agent.errors import InvalidInput
 from memory_agent.facts.fold import fold, fold_facts
-from memory_agent.facts.people import addressed, document_of, person_key
+from memory_agent.facts.people import addressed, document_of, person_key, subject_of
 from tests.unit.facts.builders import add, change, edit, put, remove, retract, revert, stated
 from tests.unit.facts.histories import Thread, threads
 

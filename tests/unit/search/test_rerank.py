@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from memory_agent.errors import EmbedderUnavailable, RerankerError, StoreUnavailable
+from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.search.postings import CollectionStatistics
 from memory_agent.search.rerank import (
     MOST_CHARS,
     LateInteraction,
-    Reranking,
     SecondLook,
     Shortlist,
     beside,
     within_chars,
 )
-from memory_agent.testing import HashEmbedder, WordOverlapReranker
+from memory_agent.testing import HashEmbedder
 from tests.unit.search.builders import turn
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ async def test_what_the_stage_says_is_handed_on() -> None:
     assert (scores.tolist(), degraded) == ([1, 2], [])
 
 
-@pytest.mark.parametrize("fail", [EmbedderUnavailable("gone"), RerankerError("no"), TimeoutError()])
+@pytest.mark.parametrize("fail", [EmbedderUnavailable("gone"), EmbedderError("no"), TimeoutError()])
 async def test_a_failing_stage_is_named_and_says_nothing(fail: Exception) -> None:
     """Whatever backend it uses: None, and second_stage is degraded."""
     degraded: list[str] = []
@@ -157,16 +156,3 @@ async def test_late_interaction_cannot_tell_without_vectors_of_tokens() -> None:
     embedder.fail = EmbedderUnavailable("gone")
     with pytest.raises(EmbedderUnavailable):
         await LateInteraction(embedder, language="english").score(LIST)
-
-
-async def test_a_reranker_reads_who_spoke() -> None:
-    """The speaker stands before the text where there is one; its scores are handed on in order."""
-    reranker = WordOverlapReranker()
-    turns = [turn(1, "no"), turn(2, "I adopted a cat", speaker="Ann")]
-    scores = await Reranking(reranker).score(a_shortlist("Ann cat", turns))
-    assert scores is not None
-    assert scores.tolist() == [0, 1]
-    assert reranker.calls == [("Ann cat", ("no", "Ann: I adopted a cat"))]
-    reranker.fail = StoreUnavailable("gone")
-    with pytest.raises(StoreUnavailable):
-        await Reranking(reranker).score(LIST)

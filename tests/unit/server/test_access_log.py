@@ -142,24 +142,6 @@ async def test_client_that_left_is_noted(caplog: pytest.LogCaptureFixture) -> No
     assert (fields["status"], fields["disconnected"], fields["route"]) == (None, True, "unmatched")
 
 
-async def test_websocket_has_one_line_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await receive()
-        await send({"type": "websocket.accept"})
-        await send({"type": "websocket.send", "text": "é"})
-        await receive()
-
-    metrics = Metrics()
-    scope = {"type": "websocket", "path": "/", "headers": []}
-    [accepted, _] = await ask(
-        Requests(app, metrics=metrics), scope, {"type": "websocket.connect"}, {"type": "websocket.disconnect"}
-    )
-    assert b"x-request-id" in dict(accepted["headers"])
-    fields = fields_of(caplog)
-    assert (fields["method"], fields["status"], fields["bytes_out"]) == ("WEBSOCKET", 101, 2)
-    assert "memory_agent_http_request_seconds_count{" not in await shown_by(metrics, Memory())
-
-
 # --- metrics -------------------------------------------------------------------------------------------------
 class Memory:
     """A service as far as it is measured."""

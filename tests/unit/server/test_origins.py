@@ -14,7 +14,7 @@ from memory_agent.server.app import _mounted_mcp, create_app
 from memory_agent.server.origins import LocalOnly
 
 if TYPE_CHECKING:
-    from starlette.types import Message, Receive, Send
+    from starlette.types import Receive, Send
     from starlette.types import Scope as AsgiScope
 
 PAGE = "https://app.example.org"
@@ -48,25 +48,6 @@ async def test_pages_from_elsewhere_are_refused_unless_they_are_named() -> None:
     assert await asked({"Origin": PAGE}, PAGE) == 200
     assert await asked({"Origin": PAGE}, "*") == 200
     assert await asked({"Origin": "https://evil.example.org"}, PAGE) == 403
-
-
-async def test_a_websocket_of_a_page_from_elsewhere_is_refused() -> None:
-    """Browsers ask for no CORS there."""
-    sent: list[Message] = []
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    async def receive() -> Message:
-        raise AssertionError("nothing is read")
-
-    async def app(*_: Any) -> None:
-        raise AssertionError("nobody is to be asked")
-
-    headers = [(b"host", b"127.0.0.1:8080"), (b"origin", b"https://evil.example.org")]
-    scope = {"type": "websocket", "path": "/api/threads/ada/chat/events", "headers": headers}
-    await LocalOnly(app, origins=())(scope, receive, send)
-    assert [message["type"] for message in sent] == ["websocket.close"]
 
 
 def test_only_a_service_without_keys_is_for_this_machine_alone() -> None:

@@ -55,8 +55,8 @@ def test_topics_are_one_if_meaning_and_words_say_so() -> None:
 def test_pairs_that_have_grown_together_are_named_nearest_first() -> None:
     """Of one model's vectors only, for another's cosines say nothing."""
     one, near, nearer = topic("a", 1, 0), topic("b", 0.8, 0.6), topic("c", 1, 0.1)
-    found = grown_together([one, near, nearer], least=0.7)
-    assert [(x.id, y.id) for x, y, _ in found] == [("a", "c"), ("b", "c"), ("a", "b")]
+    found = grown_together([one, near, nearer])
+    assert [(x.id, y.id) for x, y in found] == [("a", "c"), ("b", "c"), ("a", "b")]
     other = Topic(
         id="d",
         user_id="u",

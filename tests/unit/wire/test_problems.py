@@ -169,7 +169,6 @@ def test_of_a_fault_in_the_service_nothing_is_told() -> None:
         ("character.name is empty ('')", "character.name"),
         ("path is 'a', and nothing is known there; known paths: none", "path"),
         ("the kind of an entity is 'X'; it must be", None),
-        ("a preview can't be applied: extract_facts() does what it shows", None),
         ("turn 0198f3a2-7c11 has no topic yet", None),
         ("10,001 turns in one call; pass at most 10,000 at a time", None),
         ("", None),

@@ -131,7 +131,6 @@ def test_what_an_agent_takes_is_taken(model: type[Request], fields: dict[str, An
         (requests.Tags, {"add": "travel"}, "add: "),
         (requests.SetImportance, {}, "importance: "),
         (requests.Feedback, {"turn_or_topic": "t", "useful": "yes"}, "useful: "),
-        (requests.Extract, {"every": 1}, "every: "),
     ],
 )
 def test_what_no_agent_takes_is_refused_by_name(

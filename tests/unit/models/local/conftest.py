@@ -84,7 +84,7 @@ def tiny(packaged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def foreign(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`tiny` with an activation that only torch is asked to run: torch exports it."""
+    """`tiny` with an activation that only torch is asked to run."""
     folder = linked(tiny, tmp_path_factory.mktemp("models") / "foreign")
     change(folder / "config.json", hidden_act="silu")
     return folder

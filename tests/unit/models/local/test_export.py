@@ -1,4 +1,4 @@
-"""ONNX files made here: once, whole, and equal to what they are made of. What torch exports is in with_torch.py."""
+"""ONNX files made here: once, whole, and equal to what they are made of."""
 
 from __future__ import annotations
 
@@ -68,14 +68,8 @@ export_weights(Path({str(tiny)!r}), Path({str(target)!r}), Making(progress=print
 
 
 def test_a_file_that_gives_other_vectors_is_refused(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:
-    """What is made is checked before it is used: here against the vectors of another model, and without a mask."""
-    right = OnnxModel(tiny, tiny_onnx).encode(SAMPLES)
+    """What is made is checked before it is used: here without a mask."""
     assert check_file(tiny, tiny_onnx) >= 0.9999
-    assert check_file(tiny, tiny_onnx, right) >= 0.9999
-    with pytest.raises(
-        EmbedderError, match=r"than sentence-transformers \(cosine -1\.0+\); set embedding_backend"
-    ):
-        check_file(tiny, tiny_onnx, -right)
     model = onnx.load(str(tiny_onnx))
     (lowest,) = (tensor for tensor in model.graph.initializer if tensor.name == "lowest")
     lowest.CopyFrom(numpy_helper.from_array(np.zeros((), dtype=np.float32), lowest.name))
@@ -183,7 +177,7 @@ def test_an_int8_file_is_made_once_and_whole(tiny: Path, tiny_onnx: Path, tmp_pa
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(b"no protobuf at all")
     target.write_bytes(b"before")
-    with pytest.raises(EmbedderError, match=rf"quantize of {broken} to ONNX failed: \S+"):
+    with pytest.raises(EmbedderError, match=rf"the int8 file of {broken} cannot be made: \S+"):
         quantize_weights(tiny, broken, target, quietly(again=True))
     assert target.read_bytes() == b"before"
     quantize_weights(tiny, tiny_onnx, target, quietly(again=True))

@@ -5,13 +5,9 @@ Run by tests/unit/models/test_apart.py in a process of its own, for torch and wh
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import shutil
-import subprocess
-import sys
-import threading
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -28,24 +24,21 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
 
-from memory_agent.errors import BackendError, EmbedderError, RerankerError, RerankerUnavailable
-from memory_agent.models.cross_encoder import CrossEncoderReranker
-from memory_agent.models.local.atomic_build import Making, MakingStopped
-from memory_agent.models.local.choose import ModelChoiceRequest, choose
+from memory_agent.errors import EmbedderError
+from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.models.local.encoders import EPSILON, FAMILIES
-from memory_agent.models.local.export import cached_file, export_weights, least_cosine
+from memory_agent.models.local.export import least_cosine
 from memory_agent.models.local.folder import SAMPLES
 from memory_agent.models.local.graph import distance_buckets, open_encoder, write_onnx
-from memory_agent.models.local.onnx import OnnxModel, open_tokenizer
+from memory_agent.models.local.onnx import OnnxModel
 from memory_agent.models.local.pooling import POOLING_MODES, pool
 from memory_agent.models.local.sentence_transformers import TorchModel
-from tests.unit.models.local.conftest import ROOT, change, linked
-from tests.unit.models.local.cross_encoders import make_cross_encoder
+from tests.unit.models.local.conftest import change, linked
 from tests.unit.models.local.test_pooling import LENGTHS, MODES, batch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -271,206 +264,3 @@ async def test_torch_serves_where_a_models_own_file_cannot_be_loaded(
         await strict.embed(["hello"], purpose="document")
     for embedder in (automatic, strict):
         await embedder.close()
-
-
-# --- exporting -----------------------------------------------------------------------------------------------
-EXPORT = """
-import sys
-from pathlib import Path
-from memory_agent.models.local.choose import ModelChoiceRequest, choose, prepare
-from memory_agent.models.local.atomic_build import Making
-wanted = ModelChoiceRequest(model={model!r}, backend="onnx", cache=Path({cache!r}))
-prepare(choose(wanted), wanted, Making(progress=lambda stage: print(stage, flush=True)))
-print("torch here:", "torch" in sys.modules)
-"""
-
-
-@pytest.mark.nightly
-def test_two_processes_make_one_file(foreign: Path, tmp_path: Path) -> None:
-    """Both succeed, one of them by waiting; nothing but the file and its lock is left, and neither has imported torch.
-
-    Who makes it is told what is going on, from importing torch to checking the file.
-    """
-    command = [sys.executable, "-c", EXPORT.format(model=str(foreign), cache=str(tmp_path))]
-    processes = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
-        for _ in range(2)
-    ]
-    said = []
-    for process in processes:
-        words, errors = process.communicate(timeout=250)
-        assert process.returncode == 0, errors
-        said.append(words.splitlines())
-    (made,) = (lines for lines in said if "exporting to ONNX" in lines)
-    (waited,) = (lines for lines in said if lines is not made)
-    assert made == [
-        "importing torch",
-        "loading the weights",
-        "exporting to ONNX",
-        "checking the file against sentence-transformers",
-        "torch here: False",
-    ]
-    assert waited == ["waiting for another process that makes the same file", "torch here: False"]
-    file = choose(ModelChoiceRequest(model=str(foreign), backend="onnx", cache=tmp_path)).source
-    assert file is not None
-    assert sorted(part.name for part in file.parent.iterdir()) == ["model.onnx", "model.onnx.json"]
-    assert sorted(part.name for part in file.parent.parent.iterdir()) == ["fp32-1", "fp32-1.lock"]
-    assert least_cosine(OnnxModel(foreign, file).encode(SAMPLES), by_library(foreign, SAMPLES)) >= 0.9999
-
-
-@pytest.mark.nightly
-def test_a_failed_export_is_told_with_its_last_words(foreign: Path, tmp_path: Path) -> None:
-    """Weights that torch can't load: the error has the reason it gave."""
-    folder = linked(foreign, tmp_path / "model", weights=False)
-    (folder / "model.safetensors").write_bytes((foreign / "model.safetensors").read_bytes()[:100_000])
-    target = cached_file(tmp_path / "cache", "abc", "fp32")
-    with pytest.raises(EmbedderError, match=f"export of {folder} to ONNX failed: .*SafetensorError"):
-        export_weights(folder, target, Making(progress=lambda _: None))
-    assert [file.name for file in target.parent.parent.iterdir()] == ["fp32-1.lock"]
-
-
-@pytest.mark.nightly
-def test_an_export_that_is_stopped_leaves_nothing(foreign: Path, tmp_path: Path) -> None:
-    """What is given up is no error of the model's."""
-    target, stop = cached_file(tmp_path, "abc", "fp32"), threading.Event()
-    with pytest.raises(MakingStopped, match="ended by signal 15"):
-        export_weights(foreign, target, Making(progress=lambda _: stop.set(), stop=stop))
-    assert [file.name for file in target.parent.parent.iterdir()] == ["fp32-1.lock"]
-
-
-# --- the cross-encoder ---------------------------------------------------------------------------------------
-QUERY = "What is my dog called?"
-CANDIDATES = [
-    "My dog is called Biscuit.",
-    "",
-    "The quarterly report is due on Friday, and nobody has started on it yet. " * 3,
-    "저는 서울에 살고 있어요. 🎉",
-    "We bought a bicycle in March.",
-]
-
-
-@pytest.fixture(scope="session")
-def crossing(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_cross_encoder(tmp_path_factory.mktemp("cross") / "encoder")
-
-
-@pytest.fixture
-async def reranker(crossing: Path) -> AsyncIterator[CrossEncoderReranker]:
-    reranker = CrossEncoderReranker(str(crossing))
-    yield reranker
-    await reranker.close()
-
-
-def directly(folder: Path, texts: Sequence[str]) -> list[float]:
-    """The logit of each text alone, by transformers."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    found = []
-    for text in texts:
-        given = tokenizer([QUERY], [text], truncation=True, max_length=512, return_tensors="pt")
-        with torch.inference_mode():
-            found.append(model(**given).logits.item())
-    return found
-
-
-async def test_scores_are_the_models_own(crossing: Path, offline: Path) -> None:
-    """They equal what transformers gives for each pair, cut at 512 tokens; also of a name in the hub's cache.
-
-    Many cross-encoders have no file of sentence-transformers' own.
-    """
-    place = offline / "models--cross-encoder--mini"
-    (place / "refs").mkdir(parents=True)
-    (place / "refs" / "main").write_text("0" * 40)
-    shutil.copytree(crossing, place / "snapshots" / ("0" * 40))
-    reranker = CrossEncoderReranker("mini")
-    long = "word " * 900
-    scores = await reranker.rerank(QUERY, [*CANDIDATES, long, long + "other words"])
-    expected = directly(crossing, [*CANDIDATES, long])
-    assert scores[:-1].tolist() == pytest.approx(expected, abs=1e-4)
-    assert scores[-1] == pytest.approx(scores[-2], abs=1e-5)
-    assert np.ptp(scores) > 0.5  # not squeezed together
-    await reranker.close()
-
-
-async def test_a_shorter_window_of_the_model_counts(crossing: Path, tmp_path: Path) -> None:
-    """A model that was made for 128 positions is never given more."""
-    folder = tmp_path / "short"
-    shutil.copytree(crossing, folder)
-    change(folder / "tokenizer_config.json", model_max_length=128)
-    reranker = CrossEncoderReranker(str(folder))
-    same = "word " * 200
-    first, second = await reranker.rerank(QUERY, [same, same + "and more"])
-    assert first == pytest.approx(second, abs=1e-5)
-    assert len(open_tokenizer(folder).encode(same).ids) > 128
-    await reranker.close()
-
-
-async def test_the_event_loop_goes_on_meanwhile(reranker: CrossEncoderReranker) -> None:
-    """Loading and scoring happen in one thread, which is not the loop's."""
-    ticks = 0
-    call = asyncio.create_task(reranker.rerank(QUERY, CANDIDATES * 20))
-    while not call.done():
-        await asyncio.sleep(0.001)
-        ticks += 1
-    assert ticks > 5
-    assert len(await call) == len(CANDIDATES) * 20
-    await asyncio.gather(*(reranker.rerank(QUERY, CANDIDATES) for _ in range(4)))
-    assert sum(thread.name.startswith("reranker") for thread in threading.enumerate()) == 1
-
-
-async def test_what_is_no_cross_encoder_is_told(crossing: Path, tmp_path: Path) -> None:
-    """With the setting and the ways to get one, again at once; without texts nothing is loaded, and nothing missed."""
-    for left in ("config.json", "model.safetensors"):
-        (tmp_path / f"only {left}").mkdir()
-        shutil.copyfile(crossing / left, tmp_path / f"only {left}" / left)
-    shutil.copytree(crossing, tmp_path / "broken")
-    (tmp_path / "broken" / "model.safetensors").write_bytes(b"bits that fell over")
-    make_cross_encoder(tmp_path / "three", labels=3)
-    half = r"holds no cross-encoder \(no config\.json with weights\)"
-    for model, words in (
-        (
-            str(tmp_path / "missing"),
-            rf"{tmp_path}/missing.*no such folder.*Set cross_encoder_model to a folder",
-        ),
-        (str(tmp_path / "only config.json"), half),
-        (str(tmp_path / "only model.safetensors"), half),
-        (str(tmp_path / "broken"), "broken cannot be loaded"),
-        (str(tmp_path / "three"), "tells 3 classes apart; cross_encoder_model must be one"),
-        ("ms-marco-MiniLM-L6-v2", r"'ms-marco-MiniLM-L6-v2'.*HF_HUB_OFFLINE is set"),
-    ):
-        reranker = CrossEncoderReranker(model)
-        assert (await reranker.rerank(QUERY, [])).shape == (0,)
-        for _ in range(2):
-            with pytest.raises(RerankerError, match=words) as told:
-                await reranker.rerank(QUERY, CANDIDATES)
-            assert isinstance(told.value, BackendError)
-        await reranker.close()
-
-
-async def test_closing_waits_for_what_is_in_hand_and_refuses_what_waits(crossing: Path) -> None:
-    """The call that is being scored is answered; the ones behind it, and later ones, are refused for good."""
-    reranker = CrossEncoderReranker(str(crossing))
-    await reranker.rerank(QUERY, ["loaded"])
-    begun, go_on = threading.Event(), threading.Event()
-    predict = reranker._model.predict
-
-    def slow(*given: object, **options: object) -> object:
-        begun.set()
-        assert go_on.wait(20)
-        return predict(*given, **options)
-
-    reranker._model.predict = slow
-    in_hand = asyncio.create_task(reranker.rerank(QUERY, CANDIDATES))
-    await asyncio.to_thread(begun.wait, 20)
-    waiting = asyncio.create_task(reranker.rerank(QUERY, CANDIDATES))
-    await asyncio.sleep(0.01)
-    closing = asyncio.create_task(reranker.close())
-    await asyncio.sleep(0.01)
-    assert not closing.done()
-    go_on.set()
-    await closing
-    await reranker.close()
-    assert len(await in_hand) == len(CANDIDATES)
-    for call in (waiting, reranker.rerank(QUERY, CANDIDATES)):
-        with pytest.raises(RerankerUnavailable, match="closed"):
-            await call

@@ -80,17 +80,3 @@ async def test_without_a_raw_path_the_decoded_one_is_kept() -> None:
     path, _ = await asked({"type": "http", "path": "/a/50%"})
     assert path == "/a/50%25"
     assert segment_text("50%25") == "50%"
-
-
-@pytest.mark.parametrize(
-    ("extensions", "kinds"),
-    [
-        ({"websocket.http.response": {}}, ["websocket.http.response.start", "websocket.http.response.body"]),
-        ({}, ["websocket.close"]),
-    ],
-)
-async def test_websocket_with_a_bad_path_is_refused(extensions: dict[str, Any], kinds: list[str]) -> None:
-    scope = {"type": "websocket", "path": "/", "raw_path": b"/%ff", "extensions": extensions}
-    path, sent = await asked(scope)
-    assert path is None
-    assert [message["type"] for message in sent] == kinds
