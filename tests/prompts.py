@@ -56,7 +56,7 @@ def read_turns(items: list[str]) -> list[Read]:
     """Turns, each of the day above it."""
     turns: list[Read] = []
     day: date | None = None
-    above: dict[str, str | None] = {}
+    above: dict[str, Any] = {}
     for item in items:
         if found := _DAY.match(item):
             assert found["year"] or day, f"a day without a year: {item}"

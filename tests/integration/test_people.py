@@ -9,6 +9,7 @@ import pytest
 
 from memory_agent import InvalidInput, MemoryService, NotFound, ThreadSummary, TurnsParked, UserSummary
 from memory_agent.testing import HashEmbedder
+from tests import profiles
 from tests.conformance.stores import a_draft, a_scope
 from tests.integration.conversations import START, STORES, opened, said, settings_on
 from tests.over_http import embedded_only
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=profiles.by_day(*STORES))
 def settings(request: pytest.FixtureRequest, tmp_path: Path, both_ways: None) -> dict[str, Any]:
     return settings_on(request.param, request, tmp_path)
 

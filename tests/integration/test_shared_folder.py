@@ -19,6 +19,7 @@ from memory_agent.cli.app import app
 from memory_agent.data_dir import LocalService
 from memory_agent.keys import read_token
 from tests.integration.commands import SECONDS, CommandLine, Quick, one_line
+from tests.servers.forks import forks
 from tests.servers.service import ServiceProcess
 
 if TYPE_CHECKING:
@@ -276,7 +277,7 @@ async def lives(cli: CommandLine, service: ServiceProcess) -> None:
 def test_a_worker_and_a_chat_share_the_folder_that_they_hold(cli: CommandLine) -> None:
     """Commands that stay let others in beside them, and end as ever."""
     for name in ("worker", "chat"):
-        with running(cli, *cli.command(name)) as holder:
+        with running(cli, forks().command, *cli.arguments(name)) as holder:
             wait_until(lambda: LocalService.left_in(cli.data) is not None)
             cli("facts", "set", "preferences.tea", name)
             assert cli.json("facts", "show") == {"preferences": {"tea": name}}
