@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 from memory_agent.domain import REMARK, ROLES, TAG_OF
 from memory_agent.text.inert import MONTHS

@@ -24,10 +24,10 @@ WITHOUT_TORCH = (
 
 
 def run(
-    *arguments: str, cwd: Path, check: bool = True, **environment: str
+    *arguments: str, cwd: Path, check: bool = True, stdin: str = "", **environment: str
 ) -> subprocess.CompletedProcess[str]:
     surrounding = {**os.environ, "HF_HUB_OFFLINE": "1", **environment}
-    ended = forks().run(arguments, stdin="", cwd=cwd, env=surrounding, timeout=120)
+    ended = forks().run(arguments, stdin=stdin, cwd=cwd, env=surrounding, timeout=120)
     assert not check or ended.returncode == 0, ended.stderr
     return ended
 
@@ -109,16 +109,7 @@ def test_export_again_makes_nothing_unless_forced(tmp_path: Path, exported: Path
 # --- without torch, without a network ------------------------------------------------------------------------
 def script(code: str, cwd: Path, **environment: str) -> Any:
     """Run `code` where torch is not installed; its last line on stdout as JSON."""
-    ended = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH + code],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        timeout=120,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
-    )
-    assert ended.returncode == 0, ended.stderr
+    ended = run("-", cwd=cwd, stdin=WITHOUT_TORCH + code, **environment)
     return json.loads(ended.stdout.splitlines()[-1])
 
 

@@ -18,7 +18,6 @@ from tests import profiles
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from memory_agent.models.local.embedder import LocalEmbedder
 
 HOSTILE = [
     "$where",
@@ -107,18 +106,14 @@ async def check_isolation(service: MemoryService, pairs: list[tuple[str, str]], 
 @pytest.mark.parametrize(
     "way", ["embedded", pytest.param("servers", marks=pytest.mark.nightly), "servers-large-users"]
 )
-async def test_no_read_returns_another_scopes_data(
-    way: str,
-    request: pytest.FixtureRequest,
-    shared_embedder: LocalEmbedder,
-) -> None:
+async def test_no_read_returns_another_scopes_data(way: str, request: pytest.FixtureRequest) -> None:
     """A property over many users and threads with hostile ids, on one growing database."""
     name = "embedded_settings" if way == "embedded" else "server_settings"
     # With no bar of similarity a search shows everything in its scope.
     chosen: dict[str, Any] = {**request.getfixturevalue(name), "memory_scope": "thread"}
     if way == "servers-large-users":
         chosen["resident_max_turns"] = 0
-    async with MemoryService(MemoryConfig(**chosen), embedder=shared_embedder) as service:
+    async with MemoryService(MemoryConfig(**chosen), embedder=HashEmbedder()) as service:
         runs = 0
         # Hypothesis drives a synchronous function, so examples are drawn first and run here, on one loop.
         examples: list[list[tuple[str, str]]] = []
