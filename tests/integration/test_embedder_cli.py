@@ -24,10 +24,10 @@ WITHOUT_TORCH = (
 
 
 def run(
-    *arguments: str, cwd: Path, check: bool = True, stdin: str = "", **environment: str
+    *arguments: str, cwd: Path, check: bool = True, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     surrounding = {**os.environ, "HF_HUB_OFFLINE": "1", **environment}
-    ended = forks().run(arguments, stdin=stdin, cwd=cwd, env=surrounding, timeout=120)
+    ended = forks().run(arguments, stdin="", cwd=cwd, env=surrounding, timeout=120)
     assert not check or ended.returncode == 0, ended.stderr
     return ended
 
@@ -109,7 +109,9 @@ def test_export_again_makes_nothing_unless_forced(tmp_path: Path, exported: Path
 # --- without torch, without a network ------------------------------------------------------------------------
 def script(code: str, cwd: Path, **environment: str) -> Any:
     """Run `code` where torch is not installed; its last line on stdout as JSON."""
-    ended = run("-", cwd=cwd, stdin=WITHOUT_TORCH + code, **environment)
+    surrounding = {**os.environ, "HF_HUB_OFFLINE": "1", **environment}
+    ended = forks().run(["-"], stdin=WITHOUT_TORCH + code, cwd=cwd, env=surrounding, timeout=120)
+    assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout.splitlines()[-1])
 
 

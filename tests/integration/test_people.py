@@ -139,15 +139,6 @@ async def test_who_was_forgotten_is_not_told_of(service: MemoryService) -> None:
         await service.threads("ada")
 
 
-async def test_a_fact_or_a_session_is_something_that_is_remembered(service: MemoryService) -> None:
-    await service.agent("ada", "facts").set_fact("name", "Ada")
-    await service.agent("ada", "role").start_session()
-    empty = [ThreadSummary(thread_id=name, turns=0, last_activity=None) for name in ("facts", "role")]
-    assert list((await service.threads("ada")).threads) == empty
-    ada = UserSummary(user_id="ada", threads=2, turns=0, last_activity=None)
-    assert (await service.users()).users == (ada,)
-
-
 async def test_what_no_page_can_be_is_refused(service: MemoryService) -> None:
     assert (await service.users(limit=1_000)).users == ()
     impossible: dict[str, tuple[Any, ...]] = {"limit": (0, 1_001, True, "5"), "after": ("", "a\nb")}
