@@ -35,17 +35,18 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Without the garbage collector, which takes a third of the time: of thousands of tests hardly anything is garbage.
+    """Collect with a garbage collector that looks at what is new alone: of thousands of tests hardly anything is garbage.
 
-    Afterwards it leaves them alone.
+    Looking at all takes a third of the time, looking at nothing 50 MB. Afterwards the collector leaves the tests alone.
     """
-    gc.disable()
+    usual = gc.get_threshold()
+    gc.set_threshold(10_000, 1_000, 1_000)
     try:
         return (yield)
     finally:
         gc.collect()
         gc.freeze()
-        gc.enable()
+        gc.set_threshold(*usual)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

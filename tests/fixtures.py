@@ -12,6 +12,7 @@ import pytest
 from memory_agent import MemoryAgent, MemoryConfig, MemoryService
 from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
+from tests import profiles
 from tests.constants import settings_of
 from tests.servers.chroma import ChromaProcess
 from tests.servers.openai_script import ScriptedOpenAI
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
     OpenService = Callable[..., AbstractAsyncContextManager[MemoryService]]
 
+WAYS_OF_RUNNING = ("embedded", "servers")
+on_both_by_day = pytest.mark.parametrize("settings", WAYS_OF_RUNNING, indirect=True)
+"""For tests of a fixture `settings` in which stores, or several processes, make a difference; others run on both at night."""
 QUICK: dict[str, Any] = {"retry_max_seconds": 0.2, "worker_poll_seconds": 0.1}
 """Retries and polls that tests can wait for."""
 
@@ -100,9 +104,9 @@ def server_settings(
     }
 
 
-@pytest.fixture(params=["embedded", "servers"])
+@pytest.fixture(params=profiles.by_day(*WAYS_OF_RUNNING))
 def settings(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Both ways of running, one after the other."""
+    """Both ways of running, one after the other; by day the embedded one."""
     name = {"embedded": "embedded_settings", "servers": "server_settings"}[request.param]
     chosen: dict[str, Any] = request.getfixturevalue(name)
     return chosen

@@ -1,7 +1,9 @@
 """A second way for the agent's own tests: what they open is served, and what they hold asks it over a real socket.
 
 A module runs both ways that says `pytestmark = pytest.mark.usefixtures("both_ways")`. Over HTTP `async with MemoryService(…)`
-opens the service as ever, on SQLite, serves it on a free port with a key, and gives the test an `OverHttp`.
+opens the service as ever, on SQLite, serves it on a free port with a key, and gives the test an `OverHttp`. By day only
+tests marked with `both_ways_by_day` do, a few of each noun: tests/integration/test_both_ways.py compares call by call what an
+agent and a client give.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ import pytest
 
 from memory_agent import MemoryService, ServiceClient
 from memory_agent.domain import ALL_TENANTS
+from tests import profiles
 from tests.servers.service import served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WAYS: Final = ("agent", "client")
+both_ways_by_day: Final = pytest.mark.parametrize("both_ways", WAYS, indirect=True)
 ON_SERVERS: Final = frozenset({"mongodb", "servers", "servers-large-users"})
 """What tests that run on several stores call those behind servers."""
 
@@ -93,7 +97,7 @@ class Doors:
         await self._open.pop(service).__aexit__(*error)
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=profiles.by_day(*WAYS))
 def both_ways(request: pytest.FixtureRequest) -> Iterator[None]:
     """With the service in the test's own process, and over HTTP; there each test must have been answered."""
     if request.param == "agent":

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ def chosen() -> str:
     if profile not in PROFILES:
         raise ValueError(f"{VARIABLE} is {profile!r}; the profiles are {' and '.join(PROFILES)}")
     return profile
+
+
+def by_day(first: object, *others: object) -> list[Any]:
+    """Parameters of which `make test` runs the first, and the night all: for what only repeats it on other adapters."""
+    night = ((other if isinstance(other, tuple) else (other,)) for other in others)
+    return [first, *(pytest.param(*values, marks=pytest.mark.nightly) for values in night)]
 
 
 def with_torch() -> bool:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from memory_agent.ports import VectorIndex
     from tests.servers.chroma import ChromaProcess
 
-MakeIndex = "Callable[[str], VectorIndex]"
 
 HOSTILE_IDS = [
     *(

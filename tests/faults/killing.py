@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 HOUR = timedelta(hours=1)
 """After which no lease of the dead is live."""
 
+_FEW = 5
+"""Writes of a job that is killed at each of them, whatever the profile."""
+
 
 def acknowledged(database: Database) -> list[str]:
     """What the job said was done before it died, a line for each call."""
@@ -49,8 +52,8 @@ async def kill_at_every_write(
 
     `recover(pid)` opens the database again, works off what is owed and checks; what it returns has to be the same each
     time. `least`: so many writes there are. `after`: right after a write is right before the next, but for what else is
-    under way, so of those kills every second one (2) may do. On MongoDB the job is killed at some of its writes, see
-    `profiles.kills`; on SQLite only before them, for a COMMIT counts as a write of its own.
+    under way, so of those kills every second one (2) may do. By day a job of many writes is killed at some, see
+    `profiles.kills`, and before them only; on SQLite always only before them, for a COMMIT counts as a write of its own.
     """
     folder = Path(database.settings["data_dir"]).parent
     log = folder / "log"
@@ -61,8 +64,9 @@ async def kill_at_every_write(
         **job,
     }
     states: list[object] = []
-    kills, dear = 0, isinstance(database, Mongo)
-    for when, every in (("before", 1), ("after", after))[: 2 if dear else 1]:
+    kills, dear = 0, least > _FEW
+    also_after = isinstance(database, Mongo) and (profiles.chosen() == "nightly" or not dear)
+    for when, every in (("before", 1), ("after", after))[: 1 + also_after]:
         for at in profiles.kills(dear=dear, first=every, step=step * every):
             database.put_back()
             pid = nursery.spawn({**job, "when": when, "at": at})

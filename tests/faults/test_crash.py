@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memory_agent.models.local.embedder import LocalEmbedder
 
 UPDATES = 200 if profiles.chosen() == "nightly" else 80
+KILLS = 6 if profiles.chosen() == "nightly" else 4
 LAST_TOWN = exchange(UPDATES - 1)[0].removeprefix("I live in ").removesuffix(".")
 
 
@@ -69,7 +70,7 @@ async def test_the_process_is_killed(
     model_nursery: Nursery,
     shared_embedder: LocalEmbedder,
 ) -> None:
-    """Killed at random moments during 200 updates and restarted each time, nothing is lost or doubled."""
+    """Killed at random moments during many updates and restarted each time, nothing is lost or doubled."""
     settings: dict[str, Any] = dict(request.getfixturevalue(f"{way}_settings"))
     settings |= {"lease_seconds": 2}
     job = {"settings": {name: str(value) for name, value in settings.items()}, "until": UPDATES}
@@ -80,8 +81,8 @@ async def test_the_process_is_killed(
         acknowledged = read_log(log)
         first = max(acknowledged, default=-1) + 1
         pid = model_nursery.spawn({**job, "from": first, "log": str(log)})
-        if kills < 6:
-            time.sleep(chance.uniform(0.1, 1.0))  # six of them are over before the last update
+        if kills < KILLS:
+            time.sleep(chance.uniform(0.1, 1.0))  # so many of them are over before the last update
             os.kill(pid, signal.SIGKILL)
             kills += model_nursery.wait() == -signal.SIGKILL
         else:
@@ -96,7 +97,7 @@ async def test_the_process_is_killed(
 # The driver (4.20) leaves a socket to the garbage collector if closing cancels a connection attempt.
 @pytest.mark.filterwarnings("ignore:.*<socket.socket:pytest.PytestUnraisableExceptionWarning")
 async def test_mongod_is_killed(server_settings: dict[str, Any], shared_embedder: LocalEmbedder) -> None:
-    """mongod killed at random moments during 200 updates: what was acknowledged is there, the rest can be repeated."""
+    """mongod killed at random moments during many updates: what was acknowledged is there, the rest can be repeated."""
     with Mongod() as server:
         settings = {
             **server_settings,

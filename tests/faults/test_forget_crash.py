@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService
+from tests import profiles
 from tests.faults.nursery import FORGOTTEN_USER, KEPT, Nursery, said
 
 if TYPE_CHECKING:
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from memory_agent import MemoryAgent
     from memory_agent.models.local.embedder import LocalEmbedder
 
-TURNS = 300
+TURNS = 200
 KEPT_TURNS = 40
-KILLS = 3
+KILLS = 3 if profiles.chosen() == "nightly" else 2
 LONGEST_SECONDS = 0.15
 """About as long as the call takes."""
 

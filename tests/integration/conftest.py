@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import profiles
 from tests.integration.commands import CommandLine, Quick
 from tests.integration.conversations import STORES, settings_on
 from tests.integration.rest import Rest, rest_on
@@ -29,7 +30,7 @@ def _commands_are_forked() -> Iterator[None]:
     end_forks()
 
 
-@pytest.fixture(params=[STORES[0], *(pytest.param(store, marks=pytest.mark.nightly) for store in STORES[1:])])
+@pytest.fixture(params=profiles.by_day(*STORES))
 def rest_settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """A fresh database with topics and facts; by day on SQLite, since what stores do is shown of each by itself."""
     wanted = {"enable_topics": True, "enable_fact_extraction": True}

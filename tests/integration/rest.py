@@ -67,7 +67,6 @@ class Rest:
         self.service = service
         self.client = client
         self.answered: set[str] = set()
-        self._routes = _templates(server.app.openapi())
 
     async def ask(
         self, method: str, path: str, body: Any = None, *, status: int = 200, **options: Any
@@ -124,7 +123,7 @@ class Rest:
         parts = path.split("/")
         fitting = [
             (sum(map(str.startswith, template, "{" * len(template))), name)
-            for verb, template, name in self._routes
+            for verb, template, name in _templates()
             if verb == method
             and len(template) == len(parts)
             and all(ours.startswith("{") or ours == part for ours, part in zip(template, parts, strict=True))
@@ -132,8 +131,10 @@ class Rest:
         return min(fitting)[1] if fitting else ""
 
 
-def _templates(of: Mapping[str, Any]) -> list[tuple[str, list[str], str]]:
-    return [(method, path.split("/"), name) for name, (method, path, _) in operations(of).items()]
+@functools.cache
+def _templates() -> list[tuple[str, list[str], str]]:
+    """Method, parts of the path and name of every operation."""
+    return [(method, path.split("/"), name) for name, (method, path, _) in operations(document()).items()]
 
 
 def problem_in(answer: httpx.Response) -> dict[str, Any]:

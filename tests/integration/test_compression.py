@@ -24,6 +24,7 @@ from tests.integration.conversations import (
     said,
     settings_on,
 )
+from tests.over_http import both_ways_by_day
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -159,6 +160,7 @@ async def test_before_the_first_compression_the_summary_is_an_extract(settings: 
         assert (await memory.compress()).summary == (await memory.compressions())[0].summary == left
 
 
+@both_ways_by_day
 async def test_it_can_be_asked_for(settings: dict[str, Any]) -> None:
     """At any time, of nothing as well; asked again without new turns it records nothing."""
     async with opened(settings, run_worker=False) as service:

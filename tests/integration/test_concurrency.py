@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
+import os
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from memory_agent import MemoryConfig, MemoryService
+from memory_agent.facts.fold import fold
+from memory_agent.facts.people import shown
+from memory_agent.testing import HashEmbedder
+from tests import profiles
+from tests.fixtures import on_both_by_day
+from tests.servers.forks import forks
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pytest
 
-    from memory_agent import MemoryService, Turn
+    from memory_agent import Turn
+    from tests.fixtures import OpenService
 
 
 def check_order(turns: list[Turn], writers: int, each: int) -> None:
@@ -29,32 +40,35 @@ def check_order(turns: list[Turn], writers: int, each: int) -> None:
         assert said == [f"{kind} {number}" for number in range(each) for kind in ("question", "answer")]
 
 
-async def test_fifty_tasks_on_one_thread(service: MemoryService) -> None:
-    """50 tasks with 4 exchanges each, reading in between."""
-    memory = service.agent("ann", "chat")
+@on_both_by_day
+async def test_many_tasks_on_one_thread(open_service: OpenService) -> None:
+    """Some exchanges each, reading in between."""
+    tasks, each = (50, 4) if profiles.chosen() == "nightly" else (25, 3)
+    async with open_service(embedder=HashEmbedder()) as service:
+        memory = service.agent("ann", "chat")
 
-    async def write(writer: int) -> None:
-        for number in range(4):
-            await memory.update_memory(f"{writer}:question {number}", f"{writer}:answer {number}")
-            if writer % 10 == 0:
-                await memory.fetch_memory("question")
+        async def write(writer: int) -> None:
+            for number in range(each):
+                await memory.update_memory(f"{writer}:question {number}", f"{writer}:answer {number}")
+                if writer % 10 == 0:
+                    await memory.fetch_memory("question")
 
-    await asyncio.gather(*[write(writer) for writer in range(50)])
-    turns = await memory.fetch_short_term(1_000)
-    check_order(turns, 50, 4)
-    assert [turn.seq for turn in turns] == list(range(1, 401))
-    await memory.settle(timeout=120)
-    assert {row.turn_id for row in await service.core.store.search_rows("ann")} == {turn.id for turn in turns}
+        await asyncio.gather(*[write(writer) for writer in range(tasks)])
+        turns = await memory.fetch_short_term(1_000)
+        check_order(turns, tasks, each)
+        assert [turn.seq for turn in turns] == list(range(1, 2 * tasks * each + 1))
+        await memory.settle(timeout=120)
+        rows = await service.core.store.search_rows("ann")
+        assert {row.turn_id for row in rows} == {turn.id for turn in turns}
 
 
 WRITER = """
-import asyncio, json, sys
+import asyncio, json
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.testing import HashEmbedder
 
-async def main():
-    writer, each, settings = int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
-    # This process only writes; the worker of the test's own process embeds, with the real model.
+async def main(writer, each, settings):
+    # This process only writes; the worker of the test's own process embeds.
     cfg = MemoryConfig(**settings, run_worker=False)
     async with MemoryService(cfg, embedder=HashEmbedder()) as service:
         memory = service.agent("ann", "chat")
@@ -64,28 +78,25 @@ async def main():
             assert not before or receipt.seq > before[-1].seq
             print(json.dumps([receipt.seq, list(receipt.turn_ids)]))
 
-asyncio.run(main())
 """
 
 
-async def test_four_processes_on_one_thread(server_settings: dict[str, Any], shared_embedder: Any) -> None:
-    """4 processes with 50 exchanges each on MongoDB: each acknowledged once, each writer's seq rising."""
-    from memory_agent import MemoryConfig, MemoryService
-
-    given = json.dumps({name: str(value) for name, value in server_settings.items()})
-    async with MemoryService(MemoryConfig(**server_settings), embedder=shared_embedder) as service:
-        processes = [
-            await asyncio.create_subprocess_exec(
-                sys.executable, "-c", WRITER, str(writer), "50", given, stdout=asyncio.subprocess.PIPE
-            )
-            for writer in range(4)
-        ]
-        outputs = [(await process.communicate())[0] for process in processes]
-        assert [process.returncode for process in processes] == [0, 0, 0, 0]
+async def test_four_processes_on_one_thread(server_settings: dict[str, Any], tmp_path: Path) -> None:
+    """Exchanges of 4 processes on MongoDB: each acknowledged once, each writer's seq rising."""
+    each = 50 if profiles.chosen() == "nightly" else 25
+    given = {name: str(value) for name, value in server_settings.items()}
+    async with MemoryService(MemoryConfig(**server_settings), embedder=HashEmbedder()) as service:
+        calls = [f"{WRITER}\nasyncio.run(main({writer}, {each}, {given!r}))" for writer in range(4)]
+        where: Any = {"cwd": tmp_path, "env": dict(os.environ), "timeout": 120}
+        finished = await asyncio.gather(
+            *(asyncio.to_thread(forks().run, ["-"], stdin=call, **where) for call in calls)
+        )
+        assert [process.returncode for process in finished] == [0, 0, 0, 0]
+        outputs = [process.stdout for process in finished]
         receipts = [[json.loads(line) for line in output.splitlines()] for output in outputs]
         memory = service.agent("ann", "chat")
         turns = await memory.fetch_short_term(1_000)
-        check_order(turns, 4, 50)
+        check_order(turns, 4, each)
         for of_writer in receipts:
             seqs = [seq for seq, _ in of_writer]
             assert seqs == sorted(set(seqs))
@@ -101,18 +112,14 @@ def town(number: int) -> str:
 
 
 async def test_two_workers_on_three_threads(
-    server_settings: dict[str, Any], shared_embedder: Any, monkeypatch: pytest.MonkeyPatch
+    server_settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """60 exchanges through two services whose workers share the work: each turn's facts and row are made once, in order."""
-    from memory_agent import MemoryConfig, MemoryService
-    from memory_agent.facts.fold import fold
-    from memory_agent.facts.people import shown
-
     monkeypatch.setattr("memory_agent.work.worker._BATCH_TURNS", 5)  # small batches, so that both get some
     cfg = MemoryConfig(**server_settings)
     async with (
-        MemoryService(cfg, embedder=shared_embedder) as one,
-        MemoryService(cfg, embedder=shared_embedder) as other,
+        MemoryService(cfg, embedder=HashEmbedder()) as one,
+        MemoryService(cfg, embedder=HashEmbedder()) as other,
     ):
 
         async def write(service: MemoryService, numbers: range) -> None:

@@ -14,10 +14,11 @@ from memory_agent.context.budget import PERSONA_TOKENS
 from memory_agent.context.ledger import message_tokens
 from memory_agent.domain import Character
 from memory_agent.testing import FixedClock, HashEmbedder
+from tests import profiles
 from tests.integration.conversations import START, everything, lines, opened, said, settings_on
 from tests.integration.fact_script import asking, standing
 from tests.integration.test_facts_echo import ECHOES, SAID, eager
-from tests.over_http import embedded_only
+from tests.over_http import both_ways_by_day, embedded_only
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -76,6 +77,7 @@ async def test_a_role_lasts_a_thousand_turns(embedded_settings: dict[str, Any]) 
         assert len(await everything(memory)) == 1_000
 
 
+@both_ways_by_day
 async def test_a_context_of_everything_fits_and_adds_up(settings: dict[str, Any]) -> None:
     """By any preset and budget, as text and as messages, beside a long past."""
     options = {"enable_topics": True, "enable_fact_extraction": True}
@@ -259,7 +261,7 @@ async def test_what_is_live_of_a_forgotten_turn_is_dropped(memory: MemoryAgent) 
 
 # --- echoes --------------------------------------------------------------------------------------------------
 @embedded_only("it is about what a prompt looks like in a turn")
-@pytest.mark.parametrize("echo", ["whole", "without-tags", "quoted"])
+@pytest.mark.parametrize("echo", profiles.by_day("whole", "without-tags", "quoted"))
 @pytest.mark.parametrize("compressed", [False, True], ids=["context", "compressed"])
 async def test_a_context_that_is_said_back_adds_no_facts(
     echo: str, compressed: bool, embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI

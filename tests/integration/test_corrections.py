@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from memory_agent import MemoryAgent
+    from memory_agent.models.local.embedder import LocalEmbedder
 
 CHATS = Path(__file__).parent / "chats"
 
@@ -37,8 +38,10 @@ def turns_of(chat: dict[str, Any]) -> Iterator[TurnInput]:
 
 
 @pytest.fixture
-async def memory(embedded_settings: dict[str, Any]) -> AsyncIterator[MemoryAgent]:
-    async with MemoryService(MemoryConfig(**embedded_settings)) as service:
+async def memory(
+    embedded_settings: dict[str, Any], shared_embedder: LocalEmbedder
+) -> AsyncIterator[MemoryAgent]:
+    async with MemoryService(MemoryConfig(**embedded_settings), embedder=shared_embedder) as service:
         yield service.agent("mina", "chat")
 
 

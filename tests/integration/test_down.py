@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent import MemoryConfig, MemoryService, StoreUnavailable, TurnsParked
+from memory_agent import MemoryConfig, MemoryService, StoreUnavailable
 from memory_agent.domain import Scope
 from memory_agent.stores.mongo import MongoStore
-from tests.integration.fact_script import add, asked, by_words
+from tests.integration.fact_script import add, by_words
 from tests.servers.chroma import ChromaProcess
 from tests.servers.mongod import Mongod
 from tests.servers.openai_script import Reply, ScriptedOpenAI
@@ -148,40 +148,6 @@ async def test_llm_answers_500(asks_llm: MemoryService, llm_server: ScriptedOpen
     assert (await memory.fetch_memory("Who am I?")).degraded == ()
     assert asks_llm.usage is not None
     assert asks_llm.usage.prompt_tokens > 0
-
-
-async def test_llm_answers_nonsense(asks_llm: MemoryService, llm_server: ScriptedOpenAI) -> None:
-    """Nonsense is retried, then parked with its error; retry_parked brings the turn back and loses nothing."""
-    llm_server.answer = lambda _: '{"additions": [{"path": "name"'
-    memory = asks_llm.agent("ann", "chat")
-    receipt = await memory.update_memory("My name is Ann.", "Hello Ann.")
-    with pytest.raises(TurnsParked, match=r"1 turn.*facts.*3 attempts.*cut off") as caught:
-        await memory.settle(timeout=60)
-    assert [parked.turn_id for parked in caught.value.parked] == [receipt.turn_ids[0]]
-    status = await memory.status()
-    assert (status.parked_count, status.pending["facts"], status.pending["index"]) == (1, 1, 0)
-    assert len(llm_server.chats) == 3
-    answer = by_words({"My name is Ann.": [NAME]})
-    llm_server.answer = lambda body: f"Sure: {answer(body)}"
-    assert await asks_llm.retry_parked() == 1
-    await memory.settle(timeout=60)
-    assert await memory.fetch_facts() == {"name": "Ann"}
-
-
-async def test_a_poisoned_turn_does_not_hold_up_others(
-    asks_llm: MemoryService, llm_server: ScriptedOpenAI
-) -> None:
-    """A turn whose reply is always malformed is parked; the turns after it get their facts."""
-    answer = by_words({"I keep bees.": [BEES]})
-    llm_server.answer = lambda body: (
-        '{"nonsense' if any(message.text == "poison" for message in asked(body)) else answer(body)
-    )
-    memory = asks_llm.agent("ann", "chat")
-    await memory.add_user_message("poison")
-    await memory.add_user_message("I keep bees.")
-    with pytest.raises(TurnsParked, match="1 turn"):
-        await memory.settle(timeout=60)
-    assert await memory.fetch_facts() == {"interests": ["bees"]}
 
 
 async def test_embedder_fails(embedded_settings: dict[str, Any], llm_server: ScriptedOpenAI) -> None:

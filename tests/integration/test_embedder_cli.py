@@ -109,15 +109,8 @@ def test_export_again_makes_nothing_unless_forced(tmp_path: Path, exported: Path
 # --- without torch, without a network ------------------------------------------------------------------------
 def script(code: str, cwd: Path, **environment: str) -> Any:
     """Run `code` where torch is not installed; its last line on stdout as JSON."""
-    ended = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH + code],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        timeout=120,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
-    )
+    surrounding = {**os.environ, "HF_HUB_OFFLINE": "1", **environment}
+    ended = forks().run(["-"], stdin=WITHOUT_TORCH + code, cwd=cwd, env=surrounding, timeout=120)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout.splitlines()[-1])
 

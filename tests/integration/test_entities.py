@@ -12,6 +12,7 @@ from memory_agent import ConfigError, InvalidInput
 from memory_agent.domain import Entity, by_kind
 from memory_agent.errors import BackendError, EmbedderUnavailable
 from memory_agent.testing import HashEmbedder
+from tests import profiles
 from tests.integration.conversations import START, STORES, everything, opened, remains, settings_on
 from tests.over_http import embedded_only
 
@@ -26,7 +27,7 @@ SAID = ("LANEIGE와 COSRX 비교", "SoS와 HHI로")
 NAMED = {"brands": ["LANEIGE", "COSRX"], "indicators": ["SoS", "HHI"]}
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=profiles.by_day(*STORES))
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """A fresh database on each store, and the dictionary that ships."""
     return settings_on(request.param, request, tmp_path)

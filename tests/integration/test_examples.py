@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.servers.forks import forks
 from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
@@ -18,15 +17,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def run(program: str, *arguments: str, folder: Path, **settings: str) -> str:
     environment = {k: v for k, v in os.environ.items() if not k.upper().startswith("MEMORY_AGENT_")}
-    finished = subprocess.run(
-        [sys.executable, str(EXAMPLES / program), *arguments],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**environment, "HF_HUB_OFFLINE": "1", **settings},
-        timeout=120,
-        check=False,
-    )
+    words = [str(EXAMPLES / program), *arguments]
+    code = f"import runpy, sys\nsys.argv = {words!r}\nrunpy.run_path(sys.argv[0], run_name='__main__')\n"
+    environment = {**environment, "HF_HUB_OFFLINE": "1", **settings}
+    finished = forks().run(["-"], stdin=code, cwd=folder, env=environment, timeout=120)
     assert finished.returncode == 0, finished.stderr
     return finished.stdout
 

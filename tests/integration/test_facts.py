@@ -10,6 +10,7 @@ import pytest
 
 from memory_agent import InvalidInput, TurnInput
 from memory_agent.testing import FixedClock
+from tests.fixtures import on_both_by_day
 from tests.integration.fact_script import (
     add,
     asked,
@@ -23,6 +24,7 @@ from tests.integration.fact_script import (
     standing,
     update,
 )
+from tests.over_http import both_ways_by_day
 
 if TYPE_CHECKING:
     from memory_agent import MemoryAgent
@@ -52,6 +54,7 @@ async def say(memory: MemoryAgent, *texts: str) -> list[str]:
 
 
 # --- the worked example --------------------------------------------------------------------------------------
+@on_both_by_day
 @pytest.mark.parametrize("by", ["patterns", "llm"])
 async def test_the_worked_example(by: str, settings: dict[str, Any], openai_server: ScriptedOpenAI) -> None:
     """What a user says of themselves is known with its source; what changes later is known as of any time."""
@@ -228,6 +231,7 @@ async def test_people_outrank_what_was_said_before(
         assert await memory.fetch_facts() == {"location": "Trondheim"}
 
 
+@both_ways_by_day
 async def test_edits_by_people(settings: dict[str, Any]) -> None:
     """Set, add, retract and revert do what they say at once, and each is an event with its old value."""
     async with opened({**settings, "run_worker": False}) as service:

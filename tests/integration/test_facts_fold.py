@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import random
 import re
-import sys
 from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -20,6 +18,7 @@ from memory_agent.facts.people import shown
 from memory_agent.testing import BruteForceIndex, ScriptedLLM
 from tests import profiles
 from tests.faults.topic_jobs import AheadClock
+from tests.fixtures import on_both_by_day
 from tests.integration.fact_script import add, by_message, opened, retract, update
 
 if TYPE_CHECKING:
@@ -130,7 +129,8 @@ def check_history(records: Sequence[FactRecord], document: Any) -> None:
             assert node not in (None, [], {})
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@on_both_by_day
+@pytest.mark.parametrize("seed", profiles.by_day(1, 2, 3))
 async def test_the_document_is_the_fold_after_any_interleaving(seed: int, settings: dict[str, Any]) -> None:
     """Two writers of one thread, on two services where there are servers: turns, edits, reverts and forgetting mix freely."""
     chosen = {**settings, "enable_topics": False, "facts_context_turns": 2, "facts_batch_turns": 3}
@@ -158,20 +158,6 @@ async def test_the_document_is_the_fold_after_any_interleaving(seed: int, settin
 # --- merging into one document -------------------------------------------------------------------------------
 WRITERS, EACH = (8, 125) if profiles.chosen() == "nightly" else (4, 25)
 
-WRITER = """
-import asyncio, json, sys
-from memory_agent import MemoryConfig, MemoryService
-from memory_agent.testing import BruteForceIndex, HashEmbedder
-from tests.integration.test_facts_fold import merge
-
-async def main():
-    cfg = MemoryConfig(**json.loads(sys.argv[2]), run_worker=False)
-    async with MemoryService(cfg, embedder=HashEmbedder(), vectors=BruteForceIndex()) as service:
-        await merge(service, int(sys.argv[1]))
-
-asyncio.run(main())
-"""
-
 
 async def merge(service: MemoryService, writer: int) -> None:
     """Add to a list that all share, to a list of one's own, and replace a value of one's own, in turn."""
@@ -184,24 +170,19 @@ async def merge(service: MemoryService, writer: int) -> None:
             await memory.add_fact(path, f"writer {writer} number {number}")
 
 
+@on_both_by_day
 @pytest.mark.timeout(600)
 async def test_several_writers_merge_into_one_document(settings: dict[str, Any]) -> None:
-    """The merges of several processes (embedded, where there is one process: of tasks) are all in the document in the end."""
-    async with opened({**settings, "run_worker": False}, vectors=BruteForceIndex()) as service:
-        if "mongo_uri" in settings:
-            given = json.dumps({name: str(value) for name, value in settings.items()})
-            processes = [
-                await asyncio.create_subprocess_exec(sys.executable, "-c", WRITER, str(writer), given)
-                for writer in range(WRITERS)
-            ]
-            try:
-                assert [await process.wait() for process in processes] == [0] * WRITERS
-            finally:
-                for process in processes:
-                    if process.returncode is None:
-                        process.kill()
-        else:
-            await asyncio.gather(*(merge(service, writer) for writer in range(WRITERS)))
+    """What several merge at once (on servers as services of their own) is all in the document in the end."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start() -> MemoryService:
+            known = {**settings, "run_worker": False}
+            return await stack.enter_async_context(opened(known, vectors=BruteForceIndex()))
+
+        service = await start()
+        others = [await start() if "mongo_uri" in settings else service for _ in range(WRITERS - 1)]
+        await asyncio.gather(*(merge(one, writer) for writer, one in enumerate([service, *others])))
         memory = service.agent("ann", "chat")
         changes = await service.core.store.fact_changes(memory.scope)
         assert [change.seq for change in changes] == list(range(1, WRITERS * EACH + 1))

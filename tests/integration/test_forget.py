@@ -12,8 +12,9 @@ import pytest
 from memory_agent import MemoryService, NotFound, Scope, TurnForgotten, TurnsParked
 from memory_agent.domain import STAGES
 from memory_agent.testing import FixedClock
+from tests.fixtures import on_both_by_day
 from tests.integration.conversations import STORES, lines, opened, remains, said, settings_on
-from tests.over_http import embedded_only
+from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ async def fill(memory: MemoryAgent) -> list[str]:
     return list(receipt.turn_ids)
 
 
+@both_ways_by_day
+@on_both_by_day
 async def test_single_turns_are_forgotten_everywhere(memory: MemoryAgent, service: MemoryService) -> None:
     """The turns, their rows, vectors and facts go; what others stated stays; the receipt counts it."""
     turn_ids = await fill(memory)
@@ -97,6 +100,7 @@ async def test_who_spoke_a_forgotten_turn_is_gone(memory: MemoryAgent, service: 
     assert [row.speaker for row in await service.core.store.search_rows("ann")] == ["Ann", None]
 
 
+@on_both_by_day
 async def test_a_thread_or_a_user_is_forgotten_without_touching_another(service: MemoryService) -> None:
     """Nor a user without touching others, who can forget none of one's turns; what is written afterwards is kept."""
     memory, other, bob = (
@@ -144,6 +148,7 @@ async def test_a_late_repeat_does_not_bring_a_forgotten_turn_back(
     assert await traces(service, "ann", "zebulon") == []
 
 
+@on_both_by_day
 async def test_forgetting_while_the_worker_is_at_it(open_service: OpenService) -> None:
     """Turns forgotten while their stages run leave nothing once the last pass is done."""
     clock = FixedClock(datetime.now(UTC))

@@ -36,6 +36,7 @@ from memory_agent.mcp.tools import TOOLS
 from memory_agent.server.app import create_app
 from memory_agent.server.auth import Authenticator, Principal, bearer_token
 from tests.integration.conversations import opened, settings_on
+from tests.servers.forks import forks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -575,11 +576,13 @@ class Process:
 
     def arguments(self, *more: str, url: str | None = None) -> list[str]:
         where = ("--data-dir", str(self.data)) if url is None else ("--url", url)
-        return ["-m", "memory_agent.cli", *more, *where]
+        return [*more, *where]
 
-    def start(self, *more: str) -> subprocess.Popen[str]:
+    def start(self, *more: str, fresh: bool = False) -> subprocess.Popen[str]:
+        """`fresh`: from nothing, for what is killed or has to have streams of its own from the start."""
+        program = [sys.executable, "-m", "memory_agent.cli"] if fresh else [forks().command]
         return subprocess.Popen(
-            [sys.executable, *self.arguments(*more)],
+            [*program, *self.arguments(*more)],
             cwd=self.folder,
             env=self.environment,
             stdin=subprocess.PIPE,
@@ -592,7 +595,7 @@ class Process:
     def client(self, *more: str, url: str | None = None) -> Client:
         return Client(
             StdioServerParameters(
-                command=sys.executable,
+                command=forks().command,
                 args=self.arguments("mcp", *more, url=url),
                 env=self.environment,
                 cwd=self.folder,
@@ -648,7 +651,7 @@ def test_standard_output_holds_nothing_but_the_protocol_and_a_pipe_that_is_close
 ) -> None:
     """As in `printf … | memory-agent mcp`; the end of its input ends the process."""
     text = "Grüße 🎹 piano " * 20_000  # longer than what one read brings
-    running = process.start("mcp")
+    running = process.start("mcp", fresh=True)
     asked = requests(
         ("tools/list", {}),
         ("tools/call", {"name": "remember", "arguments": {"text": text}}),
@@ -696,7 +699,7 @@ async def test_process_over_a_service_is_as_one_over_its_own_memory(served: Serv
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
 def test_process_ends_when_told_to_though_its_client_stays(process: Process, number: int) -> None:
-    running = process.start("mcp")
+    running = process.start("mcp", fresh=True)
     assert running.stdin is not None
     assert running.stdout is not None
     running.stdin.write(requests(("tools/call", {"name": "remember", "arguments": {"text": PIANO}})))

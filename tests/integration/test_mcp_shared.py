@@ -24,8 +24,8 @@ pytestmark = pytest.mark.timeout(300)
 class Server:
     """`memory-agent mcp` as a client that starts it has it: a pipe in, a pipe out, one request after the other."""
 
-    def __init__(self, process: Process) -> None:
-        self.running = process.start("mcp", "--user", "ada")
+    def __init__(self, process: Process, *, fresh: bool = False) -> None:
+        self.running = process.start("mcp", "--user", "ada", fresh=fresh)
         self._asked = 0
         self._say(requests())
         self._answer()
@@ -100,7 +100,7 @@ def test_two_clients_have_one_memory_and_the_second_takes_over(
 
 def test_the_second_goes_on_when_the_first_is_killed(process: Process, servers: list[Server]) -> None:
     """Nothing that was acknowledged is lost, nothing is stored twice, and no call fails."""
-    servers.append(Server(process))
+    servers.append(Server(process, fresh=True))
     servers.append(Server(process))
     first, second = servers
     assert second.ask("remember", text=PIANO)["turn_ids"]

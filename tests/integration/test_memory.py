@@ -29,7 +29,8 @@ from memory_agent.search.postings import CollectionStatistics
 from memory_agent.testing import HashEmbedder
 from memory_agent.text.question import gist_of
 from memory_agent.text.terms import count_terms
-from tests.over_http import embedded_only
+from tests.fixtures import on_both_by_day
+from tests.over_http import both_ways_by_day, embedded_only
 from tests.unit.search.ranking import reference
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ async def remember_talk(memory: MemoryAgent) -> None:
     await memory.settle(timeout=60)
 
 
+@both_ways_by_day
+@on_both_by_day
 async def test_a_conversation_is_remembered_and_recalled(open_service: OpenService) -> None:
     """What was said is found by meaning and by word, facts are known, and all of it is there after a restart."""
     async with open_service(short_term_window=2) as service:
@@ -88,6 +91,7 @@ async def test_a_context_shows_each_turn_once_within_its_budget_and_as_of_then(m
     assert "Rufus" in str(context)
 
 
+@on_both_by_day
 async def test_what_was_just_written_is_found_by_its_words(open_service: OpenService) -> None:
     """Before any worker ran, the window shows a turn and search finds it by word; with the worker, by meaning."""
     async with open_service(run_worker=False, short_term_window=0) as service:
@@ -117,6 +121,8 @@ async def test_what_was_just_written_is_found_by_its_words(open_service: OpenSer
         assert found[0].similarity > 0.3
 
 
+@both_ways_by_day
+@on_both_by_day
 async def test_scopes_and_filters(service: MemoryService) -> None:
     """A thread sees its own turns, a user all of theirs; times, role and metadata exclude, and only they."""
     one, two = service.agent("ann", "one"), service.agent("ann", "two")
@@ -221,6 +227,7 @@ async def test_large_users_are_ranked_as_a_plain_reference_ranks_their_candidate
             assert recollection.score == pytest.approx(score[recollection.turn.id], abs=1e-3)
 
 
+@on_both_by_day
 async def test_the_vector_index_can_be_lost_and_rebuilt(open_service: OpenService) -> None:
     """With every vector gone, rebuild_index brings them back from the search rows without embedding again."""
     async with open_service(resident_max_turns=0) as service:

@@ -13,10 +13,9 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
 
-from memory_agent import MemoryConfig
-from memory_agent.server.app import create_app
 from tests.fixtures import QUICK
 from tests.integration.conversations import opened
+from tests.integration.rest import document
 from tests.servers.service import served
 
 if TYPE_CHECKING:
@@ -26,13 +25,11 @@ if TYPE_CHECKING:
 EXAMPLES: Final = 8
 """Made-up requests of each operation, beside those with its examples."""
 
-DOCUMENT: Final = create_app(MemoryConfig(), insecure_no_auth=True).openapi()
-
 
 def schema(*, borders: bool) -> schemathesis.BaseSchema:
     """The operations to call; `borders`: with every value at a border of what is allowed, and with other methods."""
     return schemathesis.openapi.from_dict(
-        DOCUMENT,
+        document(),
         config=schemathesis.Config.from_dict(
             {
                 "generation": {"deterministic": True, "database": "none", "no-shrink": True},

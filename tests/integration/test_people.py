@@ -9,6 +9,7 @@ import pytest
 
 from memory_agent import InvalidInput, MemoryService, NotFound, ThreadSummary, TurnsParked, UserSummary
 from memory_agent.testing import HashEmbedder
+from tests import profiles
 from tests.conformance.stores import a_draft, a_scope
 from tests.integration.conversations import START, STORES, opened, said, settings_on
 from tests.over_http import embedded_only
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=profiles.by_day(*STORES))
 def settings(request: pytest.FixtureRequest, tmp_path: Path, both_ways: None) -> dict[str, Any]:
     return settings_on(request.param, request, tmp_path)
 
@@ -136,15 +137,6 @@ async def test_who_was_forgotten_is_not_told_of(service: MemoryService) -> None:
     assert [user.user_id for user in (await service.users()).users] == ["bo"]
     with pytest.raises(NotFound, match=r"^no user 'ada' is remembered; there is 'bo'$"):
         await service.threads("ada")
-
-
-async def test_a_fact_or_a_session_is_something_that_is_remembered(service: MemoryService) -> None:
-    await service.agent("ada", "facts").set_fact("name", "Ada")
-    await service.agent("ada", "role").start_session()
-    empty = [ThreadSummary(thread_id=name, turns=0, last_activity=None) for name in ("facts", "role")]
-    assert list((await service.threads("ada")).threads) == empty
-    ada = UserSummary(user_id="ada", threads=2, turns=0, last_activity=None)
-    assert (await service.users()).users == (ada,)
 
 
 async def test_what_no_page_can_be_is_refused(service: MemoryService) -> None:

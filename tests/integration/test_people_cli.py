@@ -62,7 +62,6 @@ def test_users_and_threads_are_listed(quick: Quick) -> None:
 
 READING = (
     "ask piano",
-    "ask piano --context",
     "facts show",
     "facts history",
     "topics",
@@ -138,6 +137,7 @@ def test_parked_turns_are_shown_with_their_user_and_error(quick: Quick) -> None:
     assert "\x1f" not in shown
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 def test_users_and_threads_are_listed_on_servers(
     cli: CommandLine, quick: Quick, server_settings: dict[str, Any]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService
+from tests.fixtures import on_both_by_day
 from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ async def test_no_text_is_stored_in_the_vector_index(
     assert files_with(cfg.data_dir, TELLING), "the words are in the document store, so looking finds them"
 
 
+@on_both_by_day
 async def test_nothing_said_and_no_key_is_logged(
     settings: dict[str, Any], openai_server: ScriptedOpenAI, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -202,6 +202,7 @@ async def talk_to(address: str) -> None:
         ).status_code == 400  # it answers; what MCP takes is shown elsewhere
 
 
+@pytest.mark.nightly
 def test_the_command_line_is_quiet(tmp_path: Path, fence: Fence, models: dict[str, Path]) -> None:
     home = Home(tmp_path / "one", fence, **models)
     turn = '{"role": "user", "content": "In June we go to Porto Covo."}\n'

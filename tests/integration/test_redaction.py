@@ -10,6 +10,7 @@ import pymongo
 import pytest
 
 from memory_agent import ConfigError, InvalidInput, MemoryConfig, MemoryService, RedactionFailed, TurnsParked
+from tests.fixtures import on_both_by_day
 from tests.integration.fact_script import add, asking, by_message, by_words, opened, prompt, refused
 from tests.integration.test_privacy import files_with, logged
 
@@ -96,6 +97,7 @@ def stored(settings: dict[str, Any]) -> list[str]:
         ]
 
 
+@on_both_by_day
 async def test_what_is_redacted_before_storing_is_nowhere(
     settings: dict[str, Any], openai_server: ScriptedOpenAI
 ) -> None:

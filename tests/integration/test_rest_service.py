@@ -53,7 +53,7 @@ async def test_health_is_told_without_a_key(rest: Rest) -> None:
 async def test_with_its_store_down_it_is_alive_and_not_ready(tmp_path: Path) -> None:
     """503 with the part that is down, requests get 503 with Retry-After; with the store back all is well again."""
     with Mongod(quick=True) as mongod:
-        settings = {"data_dir": tmp_path, "mongo_uri": mongod.uri, "store_timeout_seconds": 1}
+        settings = {"data_dir": tmp_path, "mongo_uri": mongod.uri, "store_timeout_seconds": 3}
         async with rest_on(settings) as rest:
             await rest.post("update", EXCHANGE, status=201)
             mongod.kill9()

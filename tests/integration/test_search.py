@@ -13,7 +13,7 @@ from memory_agent.search import search as search_module
 from memory_agent.search.fusion import SIGNALS
 from memory_agent.testing import HashEmbedder
 from tests.integration.conversations import on_each_store, opened, settings_on
-from tests.over_http import embedded_only
+from tests.over_http import both_ways_by_day, embedded_only
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -123,6 +123,7 @@ async def test_each_signal_raises_what_it_hears_and_can_be_switched_off(settings
                 assert one.explanation
 
 
+@both_ways_by_day
 async def test_scores_order_the_results_and_are_explained(settings: dict[str, Any]) -> None:
     """Between 0 and 1, falling; the signals' shares are the score; the words say what the shares do."""
     async with opened(settings) as service:

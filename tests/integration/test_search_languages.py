@@ -12,6 +12,7 @@ import pytest
 from memory_agent import EmbedderUnavailable
 from memory_agent.search.fusion import DEFAULT_WEIGHTS
 from memory_agent.testing import HashEmbedder
+from tests import profiles
 from tests.integration.conversations import STORES, opened, said, settings_on
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ QUESTIONS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
 }
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", profiles.by_day(*STORES))
 @pytest.mark.parametrize("language", CONVERSATIONS)
 async def test_the_turn_that_shares_a_word_comes_first(
     store: str, language: str, request: pytest.FixtureRequest, tmp_path: Path

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -24,14 +22,16 @@ from benchmarks.service_run import Reader, Told, check, kill_plan, run_clients, 
 from memory_agent.server.auth import KEY_CACHE_SECONDS
 from tests.servers.chroma import ChromaProcess
 from tests.servers.deployment import Deployment
+from tests.servers.forks import forks
 from tests.servers.mongod import Mongod
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 PREFIX = "MEMORY_AGENT_"
-CLIENTS, EXCHANGES = 16, 6
+CLIENTS, EXCHANGES, SEARCHES = 12, 4, 12
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -88,15 +88,8 @@ class Composed:
         """A `memory-agent` command in the environment of `cleanup`."""
         own = self.deployment.worker.environment
         environment = {name: value for name, value in own.items() if not name.startswith((PREFIX, "OTEL_"))}
-        return subprocess.run(
-            [sys.executable, "-m", "memory_agent.cli", *arguments],
-            env={**environment, **self.cleanup},
-            cwd=self.deployment.folder,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        environment |= self.cleanup
+        return forks().run(arguments, stdin="", cwd=self.deployment.folder, env=environment, timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +126,7 @@ class Load:
     """What became of a load, and of the sweep beside it."""
 
     told: Told
-    jobs: list[Job]
+    job: Job
     sweep: subprocess.CompletedProcess[str]
 
 
@@ -142,25 +135,21 @@ def load(service: Composed, tmp_path_factory: pytest.TempPathFactory) -> Load:
     """Some clients while one service and the worker are killed, and a sweep runs."""
     folder = tmp_path_factory.mktemp("clients")
     keys = [("acme", service.token), ("globex", service.deployment.key("globex")[1])]
-    half = CLIENTS // 2
-    jobs = [
-        Job(
-            addresses=service.deployment.addresses,
-            keys=keys,
-            first=half * number,
-            clients=half,
-            exchanges=EXCHANGES,
-            ledger=str(folder / f"{number}.jsonl"),
-            last_after=str(folder / "kills-are-done"),
-        )
-        for number in range(2)
-    ]
+    job = Job(
+        addresses=service.deployment.addresses,
+        keys=keys,
+        first=0,
+        clients=CLIENTS,
+        exchanges=EXCHANGES,
+        ledger=str(folder / "ledger.jsonl"),
+        last_after=str(folder / "kills-are-done"),
+    )
     done: list[subprocess.CompletedProcess[str]] = []
     sweeping = threading.Thread(target=lambda: done.append(service.command("sweep", "--quiet")))
     sweeping.start()
-    told = run_clients(service.deployment, jobs, kill_plan(["api 0", "worker"], times=1, seed=3))
+    told = run_clients(service.deployment, [job], kill_plan(["api 0", "worker"], times=1, seed=3))
     sweeping.join()
-    return Load(told=told, jobs=jobs, sweep=done[0])
+    return Load(told=told, job=job, sweep=done[0])
 
 
 def test_nothing_is_lost_though_processes_were_killed(service: Composed, load: Load) -> None:
@@ -178,11 +167,11 @@ def test_nothing_is_lost_though_processes_were_killed(service: Composed, load: L
     assert not noticed["fetches without the last exchange"]
     assert load.sweep.returncode == 0, load.sweep.stderr
     assert load.sweep.stdout == ""
-    with Reader(service.deployment, load.jobs[0].keys) as reader:
+    with Reader(service.deployment, load.job.keys) as reader:
         settled(reader, timeout=60)
-        counts = check(reader, load.told, searches=20, seed=1)
+        counts = check(reader, load.told, searches=SEARCHES, seed=1)
     assert counts["turns"] == 2 * CLIENTS * EXCHANGES
-    assert counts["searches"] == 20
+    assert counts["searches"] == SEARCHES
 
 
 def test_clients_above_their_limit_are_told_to_wait_and_then_served(
@@ -279,7 +268,7 @@ def test_service_told_to_stop_finishes_what_was_asked_and_leaves_with_0(service:
 
 def test_worker_told_to_stop_leaves_with_0_and_gives_its_leases_back(service: Composed) -> None:
     """So that the next one need not wait for them to run out."""
-    turns = [{"role": "user", "content": f"The {n}th crate holds lamp oil and rope."} for n in range(400)]
+    turns = [{"role": "user", "content": f"The {n}th crate holds lamp oil and rope."} for n in range(150)]
     for thread in range(4):
         path = f"{path_of('carl', f'cargo {thread}')}/turns/bulk"
         assert service.call(0, "POST", path, json={"turns": turns}).is_success

@@ -54,6 +54,7 @@ def elsewhere(server_settings: dict[str, Any], tmp_path: Path) -> Iterator[Elsew
     assert not (tmp_path / "none").exists(), "a command opened stores of its own"
 
 
+@pytest.mark.nightly
 def test_commands_work_on_a_service_on_servers(elsewhere: Elsewhere) -> None:
     """What one tenant's key may, and what takes one for all tenants; the service's stores alone are touched."""
     acme, everybody = elsewhere.with_key("acme"), elsewhere.with_key(ALL_TENANTS)

@@ -13,8 +13,9 @@ from memory_agent import InvalidInput, MemoryService, NotFound, TurnForgotten
 from memory_agent.domain import Character, Scope
 from memory_agent.testing import FixedClock
 from memory_agent.work.admit import admit
+from tests import profiles
 from tests.integration.conversations import START, STORES, everything, lines, opened, said, settings_on
-from tests.over_http import embedded_only
+from tests.over_http import both_ways_by_day, embedded_only
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 MIA = Character(name="Mia Holm", personality="warm", profile="Repairs clocks.", traits=("patient",))
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=profiles.by_day(*STORES))
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """A fresh database on each store."""
     return settings_on(request.param, request, tmp_path)
@@ -147,6 +148,7 @@ async def test_a_session_after_a_cleared_thread_counts_its_own_turns(settings: d
 
 
 # --- reading -------------------------------------------------------------------------------------------------
+@both_ways_by_day
 async def test_the_whole_history_can_be_paged_through(settings: dict[str, Any]) -> None:
     """Of the thread or of one session, in order, compressed turns included, whatever the size of a page."""
     small = {"enable_topics": True, "max_messages_per_topic": 6, "recent_message_keep": 2}

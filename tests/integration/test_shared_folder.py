@@ -19,6 +19,7 @@ from memory_agent.cli.app import app
 from memory_agent.data_dir import LocalService
 from memory_agent.keys import read_token
 from tests.integration.commands import SECONDS, CommandLine, Quick, one_line
+from tests.servers.forks import forks
 from tests.servers.service import ServiceProcess
 
 if TYPE_CHECKING:
@@ -35,45 +36,29 @@ TURNS: Final = (
 OLD: Final = {"role": "user", "content": "Long ago.", "timestamp": "2020-01-01T00:00:00Z", "thread": "attic"}
 
 READING: Final = """
-status
 status --json
 status --user me --thread main --json
-ask "When does somebody tune the piano?"
 ask "When does somebody tune the piano?" --json
-ask "What do I drink?" --scope user --json
-ask piano --context
 ask piano --context --json
-ask piano --ledger --json
 ask piano --messages
-facts show
 facts show --json
-facts show name --json
-facts show --scope user --json
 facts show --as-of 2026-03-01T09:30:00Z --json
 facts history --json
 facts history --refused
 topics
 topics --all --json
-topic show
 topic show --json
 history
-history --limit 2
 history --all --json
-session list --json
 session show
 session show --json
 compressions
-compressed
 compressed --json
-compressed --as-of 2
 compressed --as-of 99
-compressed --ledger --json
 entities
 entities --scope user --json
-sweep --dry-run --list
 sweep --dry-run --json
 ask nothing --thread nobody
-topics --thread nobody
 session show --thread nobody
 session show no-such-session
 topic show no-such-topic
@@ -88,8 +73,6 @@ facts set preferences.tea black --json
 facts add preferences.likes tea --json
 facts retract preferences.likes tea --json
 facts revert preferences.tea --json
-facts revert --all --json
-facts replay --dry-run --json
 facts replay --yes --json
 topic tag TOPIC music home
 topic tag TOPIC --remove home --json
@@ -97,13 +80,10 @@ topic restore TOPIC
 session start --name Yuna --participant Ada --json
 session list
 compress --json
-compress --if-needed --json
 compressions --json
-ingest FILE --thread more
 ingest FILE --thread more --json
 ingest FILE --thread later --no-wait --json
 rebuild --json
-rebuild
 retry --json
 retry --user me --no-wait
 forget --turn TURN --yes
@@ -111,7 +91,6 @@ forget --thread later --whole-thread --yes --json
 sweep --json
 retry --no-wait
 rebuild
-retry
 status --json
 ask "When does somebody tune the piano?" --json
 forget --whole-user --yes --json
@@ -269,7 +248,7 @@ async def lives(cli: CommandLine, service: ServiceProcess) -> None:
 def test_a_worker_and_a_chat_share_the_folder_that_they_hold(cli: CommandLine) -> None:
     """Commands that stay let others in beside them, and end as ever."""
     for name in ("worker", "chat"):
-        with running(cli, *cli.command(name)) as holder:
+        with running(cli, forks().command, *cli.arguments(name)) as holder:
             wait_until(lambda: LocalService.left_in(cli.data) is not None)
             cli("facts", "set", "preferences.tea", name)
             assert cli.json("facts", "show") == {"preferences": {"tea": name}}

@@ -9,10 +9,12 @@ import pytest
 
 from benchmarks.conversations import Conversation, survival
 from memory_agent.testing import HashEmbedder
+from tests import profiles
 
 
 @pytest.mark.parametrize(
-    ("name", "least"), [("job_loss", 0.6), ("korean", 0.65), ("musician", 0.65), ("coding", 0.5)]
+    ("name", "least"),
+    profiles.by_day(("korean", 0.65), ("job_loss", 0.6), ("musician", 0.65), ("coding", 0.5)),
 )
 async def test_most_marks_survive_in_half_the_tokens(name: str, least: float) -> None:
     """Nine of ten with a model that summarises (scripted), far more than the last turns hold; without one at least some."""

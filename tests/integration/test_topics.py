@@ -22,7 +22,8 @@ from memory_agent import (
 )
 from memory_agent.testing import FixedClock, HashEmbedder
 from memory_agent.topics.projection import emptied
-from tests.over_http import embedded_only
+from tests.fixtures import on_both_by_day
+from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
 if TYPE_CHECKING:
@@ -202,6 +203,7 @@ async def test_many_workers_on_one_thread_agree(
 
 
 # --- compaction ----------------------------------------------------------------------------------------------
+@on_both_by_day
 async def test_a_long_topic_is_compressed_and_read_as_before(open_service: OpenService) -> None:
     """Its last turns stay; the others are packed, and still read word for word, in order, and found by search."""
     async with open_service(**SMALL) as service:
@@ -397,6 +399,7 @@ async def test_turns_past_the_retention_age_are_forgotten(open_service: OpenServ
 
 
 # --- what people set -----------------------------------------------------------------------------------------
+@both_ways_by_day
 async def test_topics_are_merged_and_split_again(memory: MemoryAgent) -> None:
     """Merged topics are one, with all turns in order, whichever id one asks by; splitting gives each its own back."""
     ids = await say(memory, [LISBON[0], BREAD[0], LISBON[1]])
@@ -599,6 +602,7 @@ async def totals(memory: MemoryAgent) -> dict[str, int]:
     return {t.topic_id: t.total_messages for t in await memory.topics(include_archived=True)}
 
 
+@on_both_by_day
 async def test_merges_lose_no_turn_however_they_come_and_go(open_service: OpenService) -> None:
     """Nested ones are split in any order, those at once leave every topic to be asked for, an emptied side is gone."""
     async with open_service(embedder=HashEmbedder(), **HASHED) as service:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
+import importlib
 import json
 import os
+import pkgutil
 import shutil
 import signal
 import socket
@@ -18,6 +21,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +44,21 @@ told = server.recv(4)
 sys.exit(struct.unpack("<i", told)[0] if told else 70)
 """
 
+_LOADED_LATE = (
+    *(
+        "chromadb",
+        "filelock",
+        "onnxruntime",
+        "openai",
+        "rich.markdown",
+        "rs_bpe",
+        "snowballstemmer",
+        "tokenizers",
+    ),
+    "typer.rich_utils",
+)
+"""What commands import once they need it."""
+
 
 class Forks:
     """The server, and the command that calls it."""
@@ -50,9 +69,14 @@ class Forks:
         self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def command(self) -> str:
+        """The path of a program that forwards its arguments, streams and signals (but for kill -9) to a forked process."""
+        return str(self.folder / "memory-agent")
+
     def start(self) -> Forks:
         address = self.folder / "forks.socket"
-        shim = self.folder / "memory-agent"
+        shim = Path(self.command)
         shim.write_text(_SHIM.format(python=sys.executable, address=str(address)))
         shim.chmod(0o755)
         self._process = subprocess.Popen(
@@ -165,17 +189,13 @@ def serve(address: str) -> None:
     """Answer calls until the process is ended."""
     # Not the folder of this file, which comes first when a file is run: it holds modules of the tests.
     sys.path.pop(0)
-    import chromadb  # noqa: F401
-    import onnxruntime  # noqa: F401
-    import tokenizers  # noqa: F401
-
-    import memory_agent.cli.app
-    import memory_agent.digest.fold
-    import memory_agent.server.app
-    import memory_agent.server.edge.run
-    import memory_agent.service
-    import memory_agent.stores.mongo
-    import memory_agent.stores.sqlite  # noqa: F401
+    for name in _LOADED_LATE:
+        importlib.import_module(name)
+    for module in pkgutil.walk_packages(importlib.import_module("memory_agent").__path__, "memory_agent."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    assert threading.active_count() == 1, "a thread would not be there in what is forked"
+    gc.freeze()  # nor would its pages be shared for long with what a collection touches
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listening:

@@ -29,7 +29,6 @@ from tests.integration.client.samples import (
 
 HI = {"role": "user", "content": "Hi"}
 BRAND = {"kind": "brands", "name": "COSRX"}
-SEA = [{"role": "system", "content": "Sea"}]
 MIRA = {"name": "Mira", "personality": "", "profile": "", "traits": ["kind"]}
 UPDATE = {"timestamp": "2026-03-01T12:00:00Z", "metadata": {"a": [1, None]}, "importance": 1.0}
 ASKED = {"user_id": "ada", "thread_id": "a thread", "query": "sea"}

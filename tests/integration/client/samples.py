@@ -40,7 +40,6 @@ COMPRESSED = some(values.CompressedContext)
 COMPRESSION = some(values.Compression)
 SESSION = some(values.Session)
 TOPIC = some(TopicStats)
-TOPIC_TURN = {"role": "user", "content": "To Lisbon 👋", "timestamp": NOON}
 RECORD = some(values.FactRecord)
 STATUS = some(values.MemoryStatus)
 THREAD = some(values.ThreadSummary)
