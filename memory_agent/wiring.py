@@ -142,7 +142,6 @@ def wire(on: Adapters) -> Core:
     compressor = Compressor(store, _make_conversation_summarizer(on), states, clock, on.counter, limits)
     prompt = _section(cfg, ContextSettings)
     contexts = ContextReader(store, searcher, on.spotter, entity_counter, states, facts, on.counter, prompt)
-
     # work
     curator = Curator(store, folder, compactor, clock)
     forgetter = _make_forgetter(on, residents, searcher, live, folder, facts)

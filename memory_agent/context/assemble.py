@@ -7,9 +7,7 @@ worth for their tokens, as many as fit. What room is left goes to what did not f
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from memory_agent.context.budget import PRESERVED_TOKENS
 from memory_agent.context.items import (
@@ -21,18 +19,18 @@ from memory_agent.context.items import (
     turn_items,
 )
 from memory_agent.context.ledger import Item, Packing
-from memory_agent.context.passages import best_passage
-from memory_agent.context.render import as_data, heading_of, one_line, recalled_line
+from memory_agent.context.recollections import PASSAGE_SHARE, recalled_items, take_recollections, telling
+from memory_agent.context.render import as_data, one_line
 from memory_agent.domain import ContextLine, MemoryContext
-from memory_agent.text.subjects import content_words
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from memory_agent.context.budget import Shares
     from memory_agent.context.ledger import Packed
-    from memory_agent.domain import Entity, EntityCount, KeyMoment, Recollection, SummaryItem, Tier, Turn
+    from memory_agent.context.material import Material, TopicLine
+    from memory_agent.domain import Tier, Turn
     from memory_agent.ports import TokenCounter
 
 ORDER: Final[tuple[Tier, ...]] = (
@@ -62,63 +60,9 @@ _NEWEST_REPLY_SHARE: Final = 1 / 2
 """The same for the newest reply."""
 _LEAST_REPLY_TOKENS: Final = 60
 """Of the newest reply, whatever room the question leaves."""
-_PASSAGE_SHARE: Final = 1 / 25
-"""Of the budget, for one recollection: of a longer turn the passage is shown that has most of the question's words."""
-_LEAST_PASSAGE_TOKENS: Final = 60
 _UNASKED_SHARE: Final = 1 / 3
 """Of the facts' share, for those that the question says nothing of."""
 _ALWAYS_MATTERS: Final = frozenset({"allergies", "name"})
-_EQUAL_RANKS: Final = 12
-"""Ranks that are worth about the same: what is found tenth is evidence half as often as what is found first."""
-_EQUAL_TOKENS: Final = 45
-"""Turns up to this size cost about the same: one of ten tokens is no bargain, for it seldom says anything."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TopicLine:
-    """The active topic: its title and, if it has one, its summary."""
-
-    id: str
-    title: str
-    summary: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Material:
-    """All that a context may be made of. Everything in the order in which it is wanted.
-
-    `reminder_left`: lines of persona and state that the reminder has no room for; `passed_over`: moments that the
-    preserved turns have no room for. `summarized`: a language model wrote the summary; else it is quotes, and search finds
-    those that the question needs.
-
-    `persona` and `state`: lines; `preserved`: turns with their importance; `entities`: by first mention, `asked`:
-    those that the question names; `window`: the last turns, oldest first, and `whole`: those of the whole thread;
-    `recollections`: best first; `answered`: by the id of a recollected turn that says little by itself, the turn before
-    it; `question` is in `language`, by which its search terms are made.
-    """
-
-    persona: Sequence[str] = ()
-    state: Sequence[str] = ()
-    reminder_left: Sequence[tuple[Tier, str]] = ()
-    passed_over: Sequence[KeyMoment] = ()
-    summary: Sequence[SummaryItem] = ()
-    summarized: bool = True
-    preserved: Sequence[tuple[Turn, float]] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    people: Sequence[str] = ()
-    """Of whom facts are known; `facts` are keyed by them if there are several."""
-    entities: Sequence[EntityCount] = ()
-    asked: Collection[Entity] = ()
-    topic: TopicLine | None = None
-    window: Sequence[Turn] = ()
-    recollections: Sequence[Recollection] = ()
-    whole: bool = False
-    answered: Mapping[str, Turn] = field(default_factory=dict)
-    question: str = ""
-    language: str = "english"
-    degraded: Sequence[str] = ()
-    thread_id: str | None = None
-    """The thread that it is for: recollections of others say so. None: all are of one."""
 
 
 def pack_context(
@@ -157,73 +101,13 @@ def pack_context(
     ):
         if not (whole and tier in {"summary", "preserved"}):
             left += _take_share(packing, items[tier], share, min(limit(share), most), preset)
-    recalled = _telling(packing, items["long_term"], material)
+    recalled = telling(packing, items["long_term"], material)
     # Crumbs between recollections go to nothing else: single lines of a tier, others for each question.
-    if _take_recollections(packing, recalled, asked, material.language, limit(_PASSAGE_SHARE)):
+    if take_recollections(packing, recalled, asked, material.language, limit(PASSAGE_SHARE)):
         packing.take_unbroken(waiting)
         for item in left:
             packing.take(item, limit=PRESERVED_TOKENS if item.tier == "preserved" else None)
     return _context(packing.packed(), material, preset=preset, budget=budget)
-
-
-def _telling(packing: Packing, items: Sequence[Item], material: Material) -> list[Item]:
-    """Recollections but for small talk: words of greeting, thanks and reaction, and names of who talks, also given ones.
-
-    A short answer tells as much as what it answers.
-    """
-    turns = [found.turn for found in material.recollections]
-    speakers = {turn.speaker or "" for turn in (*material.window, *turns)}
-    documents = material.facts.values() if len(material.people) > 1 else [material.facts]
-    given = [str(facts["name"]) for facts in documents if "name" in facts]
-    names = content_words(" ".join([*sorted(speakers), *given]))
-    telling = {
-        turn.id
-        for turn in turns
-        for said in (turn, material.answered.get(turn.id))
-        if said is not None and not content_words(said.content) <= names
-    }
-    for item in items:
-        if item.name not in telling:
-            packing.leave(item, "small talk")
-    return [item for item in items if item.name in telling]
-
-
-def by_worth(items: Sequence[Item], most: int) -> list[Item]:
-    """Items by what they are worth for their tokens, given best first; one takes at most `most` tokens.
-
-    An item's worth falls with its rank r as 1 / (r + 12), its price rises with the square root of its tokens. Chosen
-    on four sets of conversations (`benchmarks/context.py`): long replies of an assistant give way to what people
-    said, and among turns of one size the order stays that of the ranking.
-    """
-
-    def price(ranked: tuple[int, Item]) -> tuple[float, int]:
-        rank, item = ranked
-        return (rank + _EQUAL_RANKS) * math.sqrt(max(min(item.tokens, most), _EQUAL_TOKENS)), rank
-
-    return [item for _, item in sorted(enumerate(items), key=price)]
-
-
-def _take_recollections(
-    packing: Packing, items: Sequence[Item], asked: Collection[str], language: str, most: int
-) -> bool:
-    """Take recollections by their worth; of one longer than `most` tokens the passage that answers best. True if all fit."""
-    most = max(most, _LEAST_PASSAGE_TOKENS)
-    all_fit = True
-    for item in by_worth(items, most):
-        whole = item.tokens <= most or packing.where_shown(item) or packing.room < most
-        taken = packing.take(item if whole else _passage(packing, item, asked, language, most))
-        all_fit = all_fit and (taken or packing.where_shown(item) is not None)
-    return all_fit
-
-
-def _passage(packing: Packing, item: Item, asked: Collection[str], language: str, most: int) -> Item:
-    """The item with the passage that answers best; with its beginning and end if none is short enough."""
-    passage = best_passage(
-        item.line.body, asked, language, lambda body: packing.showing(item, body).tokens <= most
-    )
-    if not passage:
-        return packing.cut(item, most) or item
-    return packing.showing(item, passage, "the passage nearest to the question")
 
 
 def _take_window(
@@ -288,7 +172,7 @@ def _items(packing: Packing, material: Material) -> dict[str, list[Item]]:
         "entities": _entity_items(packing, material),
         "topic": _topic_items(packing, material.topic),
         "short_term": turn_items(packing, material.window, "in the window"),
-        "long_term": _recalled_items(packing, material),
+        "long_term": recalled_items(packing, material),
     }
 
 
@@ -303,45 +187,6 @@ def by_question(
     return wanted, sorted(
         others, key=lambda item: not _ALWAYS_MATTERS.isdisjoint(item.name.split(".")), reverse=True
     )
-
-
-def _recalled_items(packing: Packing, material: Material) -> list[Item]:
-    """Recollections, best first, to be read day by day in the order in which they were said, other threads' first."""
-    recollections, answered = material.recollections, material.answered
-
-    def elsewhere(turn: Turn) -> bool:
-        return material.thread_id not in (None, turn.thread_id)
-
-    def when(turn: Turn) -> tuple[Any, ...]:
-        return turn.timestamp.date(), not elsewhere(turn), turn.timestamp, turn.thread_id, turn.seq
-
-    in_time = sorted((found.turn for found in recollections), key=when)
-    place = {turn.id: float(number) for number, turn in enumerate(in_time)}
-    rank = {found.turn.id: number for number, found in enumerate(recollections)}
-    turns = {found.turn.id: found.turn for found in recollections}
-
-    def quoted(number: int, turn: Turn) -> Turn | None:
-        """The turn that this one answers, unless that is wanted more than it: then it stands right above."""
-        other = answered.get(turn.id)
-        return None if other is None or rank.get(other.id, number) < number else other
-
-    items = []
-    for number, found in enumerate(recollections):
-        turn, away = found.turn, elsewhere(found.turn)
-        item = packing.item(
-            "long_term",
-            turn.id,
-            recalled_line(turn, quoted(number, turn), turns.get(found.replaced_by or "")),
-            place=place[turn.id],
-            reason="recalled from another conversation" if away else "recalled",
-            score=found.score,
-            confidence=found.confidence,
-            turn=turn,
-            under=heading_of(turn, elsewhere=away),
-        )
-        # Other threads' turns have the numbers of this one's, and are not what those show.
-        items.append(replace(item, seq=None) if away else item)
-    return items
 
 
 def _entity_items(packing: Packing, material: Material) -> list[Item]:

@@ -6,13 +6,14 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from memory_agent.context.assemble import Material, TopicLine, pack_context
+from memory_agent.context.assemble import pack_context
 from memory_agent.context.budget import PERSONA_TOKENS, PRESETS
+from memory_agent.context.material import Material, TopicLine
 from memory_agent.context.persona import remind
 from memory_agent.digest.fold import Digest
 from memory_agent.errors import BackendError
 from memory_agent.facts.people import called, shown
-from memory_agent.search.search import SearchAnswer, SearchRequest
+from memory_agent.search.request import SearchAnswer, SearchRequest
 from memory_agent.search.user_index import RowFilter
 from memory_agent.topics.merged import newest, unmerged
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
     from datetime import datetime
 
+    from memory_agent.context.persona import Reminder
     from memory_agent.context.state import ConversationReader
     from memory_agent.domain import (
         Character,
@@ -145,21 +147,14 @@ class ContextReader:
             self._widened(scope, window, stand.digest, budget), window, "short_term", down
         )
         nothing: tuple[list[tuple[Turn, float]], list[KeyMoment]] = ([], [])
-        preserved, passed_over = await _or_degraded(
-            self._states.preserved(scope, stand.last, stand.digest, window), nothing, "compression", down
+        kept = self._states.preserved(scope, stand.last, stand.digest, window)
+        named, spelled = self._spotter.of_question(question), self._spotter.by_dictionary(question)
+        (preserved, passed_over), asked, answered = await asyncio.gather(
+            _or_degraded(kept, nothing, "compression", down),
+            _or_degraded(named, spelled, "entities", down),
+            _or_degraded(self._answered(reach, answer.recollections, until), {}, "long_term", down),
         )
-        asked = await _or_degraded(
-            self._spotter.of_question(question), self._spotter.by_dictionary(question), "entities", down
-        )
-        answered = await _or_degraded(
-            self._answered(reach, answer.recollections, until), {}, "long_term", down
-        )
-        reminder = remind(
-            stand.character,
-            _titles(topics, stand.digest),
-            counter=self._counter,
-            max_tokens=PERSONA_TOKENS,
-        )
+        reminder = self._reminder(stand, topics)
         return Material(
             persona=reminder.identity,
             state=reminder.state,
@@ -182,6 +177,10 @@ class ContextReader:
             degraded=sorted({*missing, *down, *answer.degraded}),
             thread_id=scope.thread_id,
         )
+
+    def _reminder(self, stand: ConversationState, topics: Sequence[Topic]) -> Reminder:
+        titles = _titles(topics, stand.digest)
+        return remind(stand.character, titles, counter=self._counter, max_tokens=PERSONA_TOKENS)
 
     # --- sources ---------------------------------------------------------------------------------------------
     async def window(self, scope: Scope, until: datetime | None) -> list[Turn]:

@@ -9,12 +9,12 @@ under the caller's scope a moment ago, so nothing forgotten or foreign can come 
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from memory_agent.domain import Recollection, Scope, SearchRow
+from memory_agent.domain import Recollection, SearchRow
 from memory_agent.search.candidates import CandidateSource
 from memory_agent.search.confidence import confidence, grounds, unrelated
 from memory_agent.search.corrections import LOOKED_AT, corrected, proposed, replacements
@@ -30,8 +30,9 @@ from memory_agent.search.fusion import (
     normalised,
 )
 from memory_agent.search.query_analysis import Questioner
+from memory_agent.search.request import SearchAnswer
 from memory_agent.search.rerank import SHORTLIST, Shortlist, within_chars
-from memory_agent.search.user_index import AnalysedQuery, ResidentIndex, RowFilter, behind_repeats
+from memory_agent.search.user_index import AnalysedQuery, ResidentIndex, behind_repeats
 from memory_agent.text.features import features_of
 from memory_agent.text.names import MAX_CHARS
 from memory_agent.text.question import read_question
@@ -39,7 +40,6 @@ from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     from numpy.typing import NDArray
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from memory_agent.search.entities import EntitySpotter
     from memory_agent.search.fusion import Signal
     from memory_agent.search.postings import CollectionStatistics
+    from memory_agent.search.request import SearchRequest
     from memory_agent.search.rerank import SecondLook
     from memory_agent.search.user_index import Scored
     from memory_agent.search.user_index_cache import ResidentCache
@@ -62,41 +63,6 @@ _BEYOND: Final = 50
 """So many places beyond those asked for are looked through for near-duplicates."""
 _WIDER: Final = 8
 """How many times more candidates are taken when filters left too few."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SearchRequest:
-    """A search of long-term memory. `now`: what "last week" is told from."""
-
-    scope: Scope
-    query: str
-    top_k: int
-    where: RowFilter
-    now: datetime
-    here: str | None = None
-    """The thread in which it is asked: its turns precede others that fit as well."""
-    called: Mapping[str, str] = field(default_factory=dict)
-    """The speakers whom other names stand for, by name."""
-    topic_ids: frozenset[str] | None = None
-    """Only turns that carry one of these."""
-    metadata: Mapping[str, Any] | None = None
-
-    @property
-    def is_filtered(self) -> bool:
-        """True if the caller excludes turns of the scope."""
-        return (
-            bool(self.metadata)
-            or self.topic_ids is not None
-            or self.where != RowFilter(thread_id=self.scope.thread_id)
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SearchAnswer:
-    """Recollections, best first, and the parts that were down (`embedder`, `vector_index`, `entities`, `second_stage`)."""
-
-    recollections: tuple[Recollection, ...]
-    degraded: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -341,6 +341,25 @@ def test_the_check_would_notice_a_clause() -> None:
     assert in_clauses(source) == ["A", "b"]
 
 
+def too_long(source: str) -> list[str]:
+    """The functions of a source that take more than 60 lines, and "module" if it has more than 400."""
+    nodes = ast.walk(ast.parse(source))
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    found = [node.name for node in functions if (node.end_lineno or 0) - node.lineno >= 60]
+    return found + ["module"] * (len(source.splitlines()) > 400)
+
+
+def test_no_module_and_no_function_is_long() -> None:
+    found = {name: too_long(file.read_text("utf-8")) for name, file in MODULE_NAMES.items()}
+    assert {name: long for name, long in found.items() if long} == {}
+
+
+def test_the_check_would_notice_what_is_long() -> None:
+    source = "def a():\n" + "    1\n" * 59
+    assert (too_long(source), too_long(f"{source}    1\n")) == ([], ["a"])
+    assert too_long("\n" * 401) == ["module"]
+
+
 # --- tests ---------------------------------------------------------------------------------------------------
 
 MOCKS = {"Mock", "MagicMock", "AsyncMock", "create_autospec", "mock", "mongomock", "mongomock_motor"}
