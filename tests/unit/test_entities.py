@@ -45,6 +45,12 @@ def test_other_terms_are_no_entities() -> None:
     assert [term for term in terms if Entity.from_term(term) is not None] == []
 
 
+def test_name_is_kept_in_one_form() -> None:
+    """Composed, with single blanks."""
+    assert Entity(kind="brands", name=" L'Ore\u0301al  Paris ").name == "L'Oréal Paris"
+    assert brand("B") < brand("C") < Entity(kind="c", name="A")
+
+
 IMPOSSIBLE: list[tuple[Any, Any]] = [
     ("", "x"), ("a" * 33, "x"), ("a b", "x"), ("a\n", "x"), (None, "x"), ("a", ""), ("a", " \u200b"),
     ("a", "x" * (MAX_NAME_CHARS + 1)), ("a", "\u0344" * 60),  # two characters each in NFC

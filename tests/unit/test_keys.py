@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import string
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -168,6 +168,17 @@ def test_a_key_is_valid_until_it_expires_on_the_millisecond_or_is_revoked() -> N
         for later in times:
             assert is_valid(key, NOW + later) is (state == "valid")
             assert (state_of(key, NOW + later), why_invalid(key, NOW + later)) == (state, why)
+
+
+def test_times_are_kept_in_utc_to_the_millisecond() -> None:
+    """What stores can keep, so that a key comes back from them equal."""
+    zone = timezone(timedelta(hours=9))
+    local = datetime(2027, 2, 1, 3, 30, 5, 123_456, tzinfo=zone)
+    key, _, _ = made(now=local, expires_at=local + timedelta(days=1))
+    assert key.created_at == NOW
+    assert key.expires_at == NOW + timedelta(days=1)
+    assert key.created_at.tzinfo is UTC
+    assert key.revoked_at is None
 
 
 # --- what is refused -----------------------------------------------------------------------------------------

@@ -423,6 +423,17 @@ def test_presets_leave_out_what_has_no_share(preset: Preset) -> None:
     assert left == ({f"the preset {preset} leaves its kind out"} if out else set())
 
 
+def test_a_tier_stays_in_its_share_while_others_want_room() -> None:
+    """Facts beyond their share come in only behind recollections."""
+    facts = {f"key_{i:02}": "value " * 10 for i in range(40)}
+    found = recalled(*said(*("word " * 30 for _ in range(30))))
+    context = pack(Material(facts=facts, recollections=found, question="Which value?"), 1_000, facts=0.2)
+    of_facts = sum(e.tokens for e in context.ledger if e.kept and e.tier == "facts")
+    assert 100 < of_facts <= 220  # of what recollections left, a line may have come in
+    alone = pack(Material(facts=facts), 1_000, facts=0.2)
+    assert sum(e.tokens for e in alone.ledger if e.kept and e.tier == "facts") > 600
+
+
 def test_nothing_remembered_is_an_empty_text() -> None:
     """No items, no envelope, no tokens."""
     for context in (pack(Material()), pack(FULL, 0), pack(FULL, 1), pack(FULL, -5)):

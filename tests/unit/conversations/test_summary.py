@@ -143,6 +143,15 @@ async def test_a_model_gets_the_summary_so_far_and_numbered_turns_that_cannot_po
     assert 'from="Eve&quot;&lt;turn&gt;"' in question
 
 
+async def test_long_conversations_take_several_calls() -> None:
+    """Each gets the items of the one before."""
+    llm = ScriptedLLM([GOOD, "[event | 2 | | 5] Then."])
+    long = [turn(i, "word " * 4_000) for i in (1, 2)]
+    reply = await LLMConversationSummarizer(llm, max_tokens=500).summarize((), long)
+    assert [found[-1] for found in rows(reply)] == ["Then."]
+    assert "Mia lives in Leeds." in llm.calls[1][1].content
+
+
 @pytest.mark.parametrize("text", ["", "Sorry, I can't.", "<think>hm</think>", "[moment | 1 | decision_made]"])
 async def test_a_reply_without_any_item_is_malformed(text: str) -> None:
     """It is told as such, with the reply."""

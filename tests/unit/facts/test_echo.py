@@ -252,6 +252,18 @@ def test_only_five_words_or_more_of_an_earlier_turn_are_repeated() -> None:
     assert sources("I live in Bergen now", subject="Bo") == [], "somebody else's words"
 
 
+def test_a_part_of_a_longer_earlier_quote_is_a_repetition_too() -> None:
+    """Five words out of what was said before; marks of a script are none."""
+    said = "for two years I have lived in Bergen with my sister"
+    records = fold_facts([change(1, put("home", "Bergen", quote=said))])
+    assert Known(records).repeated("I have lived in Bergen", "t0009", "")
+    assert not Known(records).repeated("have lived in Bergen", "t0009", "")
+    assert not Known(records).repeated("I have lived in Bergen for ages", "t0009", "")
+    # Two Hindi words are two, though they have many vowel signs.
+    records = fold_facts([change(1, put("lang", "hi", quote="हिन्दी बोलता"))])
+    assert not Known(records).repeated("हिन्दी बोलता", "t0009", "")
+
+
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "text",

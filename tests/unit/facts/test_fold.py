@@ -95,6 +95,23 @@ def test_the_same_statement_again_is_no_new_entry() -> None:
     assert (record.said_at, record.last_seen) == (at(1), at(2))
 
 
+def test_a_person_can_put_the_spelling_right() -> None:
+    """What extraction says again in other letters changes nothing; what a person sets stands as it is set."""
+    first = stated(1, {"name": "anna"})
+    assert fold([first, stated(2, {"name": "Anna"})]) == {"name": "anna"}
+    records = by_id([first, edit(2, put("name", "Anna"))])
+    assert (records["1.0"].superseded_by, records["2.0"].old, records["2.0"].stands) == ("2.0", "anna", True)
+
+
+def test_what_one_turn_says_several_times_makes_nothing_surer() -> None:
+    """It is one source; a person who says it again is another."""
+    twice = change(1, put("name", "Ann", confidence=0.5), put("name", "ann", confidence=0.5))
+    [record] = fold_facts([twice]).records
+    assert (len(record.sources), record.confidence) == (1, 0.5)
+    [record] = fold_facts([twice, edit(2, put("name", "Ann"))]).records
+    assert (len(record.sources), record.confidence) == (2, 1.0)
+
+
 def test_a_taste_said_twice_is_one_entry_though_it_also_removes_its_opposite() -> None:
     """A removal that only makes sure is not told; one that removed something is."""
     taste = (remove("preferences.dislikes", "tea"), add("preferences.likes", "tea"))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memory_agent.facts.fold import fold, fold_facts
 from memory_agent.facts.order import applied_generations, counting
-from tests.unit.facts.builders import PATHS, at, change, edit, put, revert, stated
+from tests.unit.facts.builders import PATHS, after, at, change, edit, put, revert, stated
 from tests.unit.facts.histories import Thread, as_it_was, threads, value_at
 
 ANYWHERE = PATHS | st.just(())
@@ -54,6 +54,14 @@ def test_a_turn_that_is_extracted_after_a_revert_belongs_to_what_it_went_back_to
     assert fold([*changes, stated(4, {"b": 1}, turn="t0002")]) == {"a": 1}
 
 
+def test_a_revert_to_a_place_to_come_changes_nothing() -> None:
+    """There is nothing to go back to."""
+    assert fold([stated(1, {"a": 1}), edit(2, revert("a", after(9))), edit(3, put("b", 1))]) == {
+        "a": 1,
+        "b": 1,
+    }
+
+
 # --- replays
 def test_the_newest_applied_replay_counts_turn_by_turn() -> None:
     """A turn that it looked at counts by it, all others as before; people's edits stay; undone, all is as it was."""
@@ -76,6 +84,12 @@ def test_the_newest_applied_replay_counts_turn_by_turn() -> None:
     undo_two, undo_one = (change(9, kind="undo", generation="two"), change(10, kind="undo", generation="one"))
     assert fold([*first, *made, one, two, undo_two]) == {"home": "Bergen", "age": 7, "name": "Ann"}
     assert fold([*first, *made, one, two, undo_two, undo_one]) == was
+
+
+def test_a_replay_may_find_that_a_turn_states_nothing() -> None:
+    """Its empty change counts like any other."""
+    changes = [stated(1, {"a": 1}, turn="t0001"), change(2, turn="t0001", generation="one")]
+    assert fold([*changes, change(3, kind="replay", generation="one")]) == {}
 
 
 @given(threads(), st.data())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memory_agent.context.render import fact_line
 from memory_agent.domain import ContextBlock, prompt_text
 from memory_agent.facts.vetting import CATEGORIES
-from tests.unit.facts.builders import change, put
+from tests.unit.facts.builders import change, edit, put
 from tests.unit.facts.statements import QUOTE, holding, known, made, reason, states, vetted
 
 if TYPE_CHECKING:
@@ -47,6 +47,14 @@ def test_what_memory_put_into_the_turn_is_an_echo() -> None:
     for text in (f"{context}\nThanks!", f"Thanks!\n{line.body}"):
         found = vetted(states("sister", "Mia", quote="Mia Andersen of Bergen"), text=text, holds=held)
         assert reason(found) == "the quote is an echo: memory put it into the turn"
+
+
+def test_a_part_of_what_a_person_set_as_a_whole_is_known_by_its_own_line() -> None:
+    """Memory shows a group leaf by leaf, whoever set it."""
+    held = known(edit(1, put("family", {"sister": "Mia Andersen"})))
+    assert held.values == {"family.sister": {"mia andersen"}}
+    text = fact_line(("family", "sister"), "Mia Andersen").body
+    assert "echo" in reason(vetted(states("sister", "Mia", quote="Mia Andersen"), text=text, holds=held))
 
 
 SENTENCE = "I have lived in Bergen since spring"

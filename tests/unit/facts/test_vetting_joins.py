@@ -13,7 +13,7 @@ from memory_agent.domain import StatedFact
 from memory_agent.facts.fold import MOST_CONFIDENT, fold
 from memory_agent.facts.merge import MAX_DEPTH, fact_path
 from memory_agent.facts.tree import FactTree
-from memory_agent.facts.vetting import USUAL_CONFIDENCE
+from memory_agent.facts.vetting import USUAL_CONFIDENCE, refusal
 from tests.unit.examples import cases, examples
 from tests.unit.facts.builders import JSON, STATEMENTS, change, stated
 from tests.unit.facts.statements import QUOTE, TEXT, holding, made, reason, states, vetted
@@ -145,3 +145,20 @@ def test_what_is_known_can_always_be_said_again(holds: dict[str, Any]) -> None:
     found = vetted(*items, holds=held)
     assert found.refused == ()
     assert fold([stated(1, {"x": holds}), change(2, *found.events)]) == held.tree("").document()
+
+
+def test_a_refusal_keeps_the_op_and_what_was_said() -> None:
+    """As the history shows it: an update would have set."""
+    refused = refusal(StatedFact(op="update", path=("a", "b"), value={"x": "é"}, quote="q"), "why")
+    assert (refused.op, refused.path, refused.said, refused.quote, refused.reason) == (
+        *("set", "a.b", '{"x": "é"}', "q", "why"),
+    )
+
+
+def test_a_long_quote_is_cut_where_it_can_be_kept() -> None:
+    """Still word for word from the turn."""
+    text = "word " * 500
+    [event] = vetted(states("name", "Ann", quote=text), text=text).events
+    assert event.quote is not None
+    assert 900 < len(event.quote) <= 1_000
+    assert event.quote in text

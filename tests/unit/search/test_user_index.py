@@ -100,6 +100,14 @@ def test_statistics_of_two_parts_joined_are_those_of_the_whole(
     assert joined.mean_length == pytest.approx(whole.mean_length)
 
 
+@given(some_rows, some_terms)
+def test_shared_terms_are_those_that_a_turn_holds(rows: list[SearchRow], terms: list[str]) -> None:
+    """In the question's order; turns that are not here are left out."""
+    index = ResidentIndex(rows[1:], embedder="model")
+    got = index.shared_terms([row.turn_id for row in rows], terms)
+    assert got == {row.turn_id: [term for term in terms if term in row.terms] for row in rows[1:]}
+
+
 @pytest.mark.parametrize(
     ("where", "kept"),
     [

@@ -45,6 +45,16 @@ def test_the_asked_codec_packs() -> None:
     assert pack_texts(["the sea at night, " * 200]).codec == BROTLI
 
 
+def test_texts_of_any_length_come_back() -> None:
+    """Lengths around the steps of their encoding are read as they were written, and so is how many there are."""
+    for length in (0, 1, 127, 128, 129, 16_383, 16_384):
+        assert unpack_texts(STORED, pack_texts(["x" * length, "end"], codec=STORED).data) == [
+            "x" * length,
+            "end",
+        ]
+        assert len(unpack_texts(STORED, pack_texts(["a"] * length, codec=STORED).data)) == length
+
+
 DAMAGED = {
     STORED: (b"\x80", b"\x01", b"\x01\x05abc", b"\x01\x02abc", b"\x01\x02\xff\xfe", b"\xff\xff\xff\x7fabc"),
     GZIP: (b"no gzip at all", zlib.compress(b"\x01\x01a")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.text.subjects import shared_phrase, subject_of
+from memory_agent.text.subjects import everyday_sentences, languages_of, shared_phrase, subject_of
 from memory_agent.topics.matching import MatchSettings
 
 SHORT_REPLIES = """👍|...|no|ok thanks!|haha|sounds good|yes, the second one|no no no no no|그래 좋아|감사합니다|ㅋㅋㅋㅋ|
@@ -39,6 +39,15 @@ def test_forms_of_a_word_meet() -> None:
     """Endings of English and particles of Korean make no difference."""
     assert subject_of("raspberries").words.keys() == subject_of("Raspberry!").words.keys()
     assert "강아" in subject_of("강아지가").words.keys() & subject_of("강아지한테").words.keys()
+
+
+def test_the_languages_of_a_text_are_those_of_its_letters() -> None:
+    """Each with sentences of its own."""
+    assert languages_of("Hello") == ("english",)
+    assert "korean" in languages_of("Hello 안녕")
+    assert languages_of("123") == ()
+    for sentences in everyday_sentences().values():
+        assert len(set(sentences)) == 6
 
 
 @given(st.text(max_size=60), st.text(max_size=60))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_agent.text import time_words
 from memory_agent.text.times import TimeSpan, relative_event, span_match, time_spans
 from tests.unit.examples import examples, misses
 
@@ -74,6 +75,13 @@ def test_days_are_those_of_the_time_zone_of_now() -> None:
     berlin = ZoneInfo("Europe/Berlin")
     (span,) = time_spans("What did I eat on 26 March 2023?", now=datetime(2023, 4, 1, tzinfo=berlin))
     assert span.end.timestamp() - span.start.timestamp() == timedelta(hours=23).total_seconds()
+
+
+def test_easter_moves_as_it_does() -> None:
+    """Easter falls on the right days (years from published calendars)."""
+    easter = time_words.known("holidays")["easter"]
+    days = [easter(year)[0].isoformat() for year in (2000, 2019, 2024, 2038)]
+    assert days == ["2000-04-23", "2019-04-21", "2024-03-31", "2038-04-25"]
 
 
 def test_a_time_told_from_an_event() -> None:

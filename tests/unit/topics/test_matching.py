@@ -223,6 +223,14 @@ def test_a_short_turn_never_opens_a_topic_while_there_is_one(
     assert match_topic(short, candidates, current, chosen) in candidates
 
 
+@given(words, st.lists(st.builds(topic, embeddings, words, turns=st.integers(1, 9)), min_size=1))
+def test_word_scores_lie_between_nothing_and_everything(said: dict[str, int], among: list[Topic]) -> None:
+    """And are nothing for a topic that has none of the words."""
+    for each, score in zip(among, word_scores(said, among), strict=True):
+        assert 0 <= score < 1
+        assert (score > 0) == bool(said.keys() & each.words.keys())
+
+
 def test_the_chance_of_a_turn_is_that_of_the_nearest_language() -> None:
     """The mean cosine with its sentences; none without any."""
     assert chance_cosine(AHEAD, [np.stack([at(0.2), at(0.4)]), np.stack([at(0.8)])]) == pytest.approx(0.8)

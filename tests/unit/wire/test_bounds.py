@@ -64,6 +64,10 @@ def test_fact_of_thousands_of_values_is_refused(value: Any) -> None:
         SetFact.model_validate({"path": "a", "value": value})
 
 
+def test_fact_of_a_thousand_values_is_for_the_agent_to_judge() -> None:
+    assert SetFact.model_validate({"path": "a", "value": list(range(1_000))}).value == list(range(1_000))
+
+
 class Counted(list[Any]):
     """A list that counts how often somebody went through it."""
 

@@ -153,6 +153,13 @@ def test_of_a_fault_in_the_service_nothing_is_told() -> None:
     assert "urn:uuid:1" in str(back)
 
 
+def test_an_applications_own_error_is_told_as_the_class_above_it() -> None:
+    class Busy(errors.StoreUnavailable):
+        pass
+
+    assert problem_of(Busy("later")).type == URN + "store-unavailable"
+
+
 # --- fields --------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("message", "field"),

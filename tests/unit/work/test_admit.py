@@ -37,6 +37,12 @@ def test_drafts_are_complete_and_in_order() -> None:
     assert one.idempotency_key == "k"
 
 
+def test_without_extraction_no_facts_are_owed() -> None:
+    """What the settings switch off is owed by nobody; what is left keeps its order."""
+    for wanted in (("index",), ("index", "topics", "compact"), ("index", "facts")):
+        assert admitted({"role": "user", "content": "x"}, stages=wanted)[0].pending == wanted
+
+
 def test_timestamps_become_utc_to_the_millisecond() -> None:
     """Another zone's time is the same instant in UTC."""
     given = datetime(2026, 5, 1, 9, 0, 0, 123_999, tzinfo=timezone(timedelta(hours=9)))

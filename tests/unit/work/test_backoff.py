@@ -10,6 +10,12 @@ from memory_agent.work.claims import lease_name
 from memory_agent.work.outages import backoff_seconds
 
 
+def test_waits_double_up_to_the_longest() -> None:
+    """1, 2, 4 … seconds, never more than the longest."""
+    waits = [backoff_seconds(n, base=1, longest=10, jitter=0) for n in (1, 2, 3, 4, 5, 1_000)]
+    assert waits == [1, 2, 4, 8, 10, 10]
+
+
 @given(st.integers(1, 100), st.floats(0.01, 10), st.floats(10, 1_000), st.floats(0, 1))
 def test_jitter_takes_up_to_half_away(failures: int, base: float, longest: float, jitter: float) -> None:
     """A wait lies between half of the plain one and the plain one."""

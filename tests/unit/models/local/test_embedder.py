@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
-from memory_agent.models.local.choose import ModelChoiceRequest
+from memory_agent.models.local.choose import ModelChoiceRequest, choose
 from memory_agent.models.local.embedder import (
     MOST_THREADS,
     LocalEmbedder,
@@ -149,6 +149,22 @@ async def test_any_number_of_threads_gives_the_same_vectors(tiny: Path, cache: P
     alone = [await embedder.embed([text], purpose="query") for text in texts[::17]]
     assert vectors[::17] == pytest.approx(np.concatenate(alone), abs=1e-5)
     await embedder.close()
+
+
+async def test_the_models_own_prompt_counts_in_its_passages(
+    tiny: Path, tiny_cache: Path, tmp_path: Path
+) -> None:
+    """With a prompt before every text, passages are so much shorter that nothing is cut off."""
+    folder = tmp_path / "model"
+    shutil.copytree(tiny, folder)
+    (folder / "config_sentence_transformers.json").write_text(
+        '{"prompts": {"query": "one two three four: "}, "default_prompt_name": "query"}'
+    )
+    plain, prompted = embedder_of(tiny, tmp_path / "a"), embedder_of(folder, tmp_path / "b")
+    text = "word " * 400
+    longest = [max(len(passage.split()) for passage in await e.split(text)) for e in (plain, prompted)]
+    assert longest == [254, 249]
+    assert choose(ModelChoiceRequest(model=str(folder), cache=tmp_path)).fingerprint != plain.fingerprint
 
 
 # --- cores

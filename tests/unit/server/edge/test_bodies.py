@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -133,3 +134,19 @@ async def test_large_body_of_too_many_values_is_refused_before_it_is_complete(bo
     for value in (b"0,", b"[],", b"{},", b"["):
         assert await bodies.send([value * 10_000] * 60, ends=False) == 413
     assert bodies.app.most == 0
+
+
+async def test_ten_thousand_turns_with_all_their_fields_are_not_too_many_values(bodies: Bodies) -> None:
+    turn = {
+        "role": "user",
+        "content": "One, two, three, four.",
+        "speaker": "Ada",
+        "timestamp": "2026-06-02T10:15:30Z",
+        "metadata": {"a": 1, "b": [1, 2, 3], "c": {"d": None}},
+        "importance": 0.5,
+        "entities": [{"kind": "cities", "name": "Lisbon"}],
+    }
+    body = json.dumps({"turns": [turn] * 10_000}).encode()
+    bodies.limits = BodyLimits(bodies.app, limit=lambda _: 8_000_000, seconds=5)
+    bodies.app.gate.set()
+    assert await bodies.send([body]) == 201
