@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from tests import profiles
-from tests.conformance.stores import ADAPTERS, USUAL, Stores
+from tests.conformance.stores import EVERY_SERVER, USUAL, Stores
 from tests.fence import Fence
 from tests.servers.mongod import Mongod
 
@@ -126,9 +126,9 @@ _SERVERS = {"mongodb": "mongod", "mongodb-motor": "mongod", "mongodb-standalone"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """What is marked `on_every_server` runs on all adapters; not where somebody else's fixtures give the store."""
+    """What is marked `on_every_server` runs on all servers; not where somebody else's fixtures give the store."""
     if "stores" in metafunc.fixturenames and metafunc.definition.get_closest_marker("on_every_server"):
-        metafunc.definition.add_marker(pytest.mark.parametrize("stores", ADAPTERS, indirect=True))
+        metafunc.definition.add_marker(pytest.mark.parametrize("stores", EVERY_SERVER, indirect=True))
 
 
 @pytest.fixture(params=USUAL)

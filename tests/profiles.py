@@ -64,4 +64,4 @@ def kills(*, dear: bool, first: int = 1, step: int = 1, day: int | None = None) 
 
 def least(kills: int, *, dear: bool) -> int:
     """How many there are at least of what are, all together, so many kills."""
-    return kills if not dear or chosen() == "nightly" else kills // _EVERY - 1
+    return kills if not dear or chosen() == "nightly" else max(1, kills // _EVERY - 1)

@@ -44,9 +44,15 @@ if TYPE_CHECKING:
 
 ADAPTERS = ("sqlite", "mongodb", "mongodb-motor", "mongodb-standalone")
 USUAL = ADAPTERS if profiles.chosen() == "nightly" else ADAPTERS[:2]
+EVERY_SERVER = (
+    "sqlite",
+    "mongodb",
+    "mongodb-standalone",
+    pytest.param("mongodb-motor", marks=pytest.mark.nightly),
+)
 on_every_server = pytest.mark.on_every_server
-"""Marks what has to hold without a replica set, and by another driver, in every run: whatever more than one store does at
-once, and so much besides that every line of the MongoStore is run."""
+"""Marks what has to hold without a replica set in every run, and at night by another driver: whatever more than one store
+does at once, and so much besides that every line of the MongoStore is run."""
 TIMEOUT_SECONDS = 20.0
 NOW = datetime(2031, 5, 4, 3, 2, 1, 987_000, tzinfo=UTC)
 """Later than every id made while testing, so that work owed at once is due."""

@@ -14,7 +14,7 @@ from memory_agent.errors import NotOpen, StoreError
 from memory_agent.keys import matches, new_key, read_token
 from memory_agent.stores.mongo.keys import MongoKeys
 from memory_agent.stores.sqlite.keys import SqliteKeys
-from tests.conformance.stores import NOW, Stores
+from tests.conformance.stores import EVERY_SERVER, NOW, Stores
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from memory_agent.ports import KeyStore
     from tests.servers.mongod import Mongod
 
-ADAPTERS = ("sqlite", "mongodb", "mongodb-motor", "mongodb-standalone")
 HOUR = timedelta(hours=1)
 HOSTILE = (
     *(
@@ -62,7 +61,7 @@ class KeyStores(Stores):
 _SERVERS = {"mongodb": "mongod", "mongodb-motor": "mongod", "mongodb-standalone": "mongod_standalone"}
 
 
-@pytest.fixture(params=ADAPTERS)
+@pytest.fixture(params=EVERY_SERVER)
 async def stores(request: pytest.FixtureRequest, tmp_path: Path, db_name: str) -> AsyncIterator[KeyStores]:
     """One new database for each adapter; its server is started by the first test that needs it."""
     adapter: str = request.param

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HOUR = timedelta(hours=1)
 """After which no lease of the dead is live."""
 
-_FEW = 5
+_FEW = 3
 """Writes of a job that is killed at each of them, whatever the profile."""
 
 

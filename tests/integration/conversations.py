@@ -11,6 +11,7 @@ import pytest
 
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.testing import BruteForceIndex, HashEmbedder
+from tests import profiles
 from tests.constants import settings_of
 from tests.fixtures import QUICK
 
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from tests.servers.mongod import Mongod
 
 STORES: Final = ("sqlite", "mongodb")
-on_each_store: Final = pytest.mark.parametrize("settings", STORES, indirect=True)
-"""For tests of a fixture `settings` in which the store makes a difference; others run on SQLite."""
+on_each_store: Final = pytest.mark.parametrize("settings", profiles.by_day(*STORES), indirect=True)
+on_each_store_by_day: Final = pytest.mark.parametrize("settings", STORES, indirect=True)
+"""For tests of a fixture `settings` in which the store makes a difference, at night or always; others run on SQLite."""
 START: Final = datetime(2026, 3, 1, 9, tzinfo=UTC)
 
 

@@ -19,6 +19,7 @@ from tests.integration.conversations import (
     everything,
     lines,
     on_each_store,
+    on_each_store_by_day,
     opened,
     remains,
     said,
@@ -198,7 +199,7 @@ async def test_nothing_is_compressed_unless_it_is_wanted(settings: dict[str, Any
         ]
 
 
-@on_each_store
+@on_each_store_by_day
 async def test_many_who_ask_at_once_record_one(memory: MemoryAgent) -> None:
     """The others see that it is done."""
     await memory.add_turns(said(telling(120)))
@@ -259,7 +260,7 @@ async def test_a_conversation_of_nothing_has_an_empty_context(embedded_settings:
 
 
 # --- without what was forgotten ------------------------------------------------------------------------------
-@on_each_store
+@on_each_store_by_day
 async def test_a_forgotten_turn_is_in_no_compression(memory: MemoryAgent, service: MemoryService) -> None:
     """Those that cover it go with those built on them, its words are nowhere, and the next is made of what is left."""
     texts = telling(130)

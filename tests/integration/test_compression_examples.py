@@ -120,10 +120,10 @@ async def test_summaries_quote_what_users_say_and_nothing_they_paste(memory: Mem
     """No heading, list, code or letter, nobody's draft, and whole sentences under their day."""
     talk = [LETTER, PLAN, "I prefer SQLAlchemy 3.1.0, because my team at Harwick knows it.", PLAN]
     await memory.add_turns(turns([*talk, *(f"ok then, number {i} it is" for i in range(96))]))
+    await memory.settle(timeout=60)
     context = await memory.compress()
     assert [item.text for item in context.summary] == [talk[2]]
     assert f"user: {talk[2]}" in context.part("preserved").splitlines()
-    await memory.settle(timeout=60)
     prompt = str(await memory.fetch_memory("What about the team at Harwick?", max_tokens=500)).splitlines()
     assert {f"user: {talk[2]}", f"- {talk[2]}"} & set(prompt)  # the latter beneath another turn of hers
     assert context.part("moments").count("\n") <= 2  # the line of code, with who wrote it and when

@@ -13,6 +13,7 @@ from tests.integration.conversations import (
     everything,
     lines,
     on_each_store,
+    on_each_store_by_day,
     opened,
     remains,
     said,
@@ -173,7 +174,7 @@ async def meanwhile(held: Held, work: Callable[[], Any]) -> None:
         held.go.set()
 
 
-@on_each_store
+@on_each_store_by_day
 @pytest.mark.parametrize("asked", [True, False], ids=["asked for", "by the worker"])
 async def test_a_turn_that_is_forgotten_meanwhile_is_in_no_compression(
     memory: MemoryAgent, service: MemoryService, asked: bool, openai_server: ScriptedOpenAI

@@ -1,7 +1,7 @@
 """Facts on the command line: the embedded default, patterns, a scripted language model.
 
-Every command and option runs as a process of its own at least once; what else there is to see of them is looked at
-within this one.
+Most are run within this process: as processes of their own the commands are run by what the pages and `--help` say to
+type (test_docs).
 """
 
 from __future__ import annotations
@@ -76,11 +76,6 @@ def cli(remembered: CommandLine, tmp_path: Path) -> CommandLine:
 
 
 @pytest.fixture
-def process(remembered: CommandLine, tmp_path: Path) -> CommandLine:
-    return copied(remembered, tmp_path, CommandLine)
-
-
-@pytest.fixture
 def quick(remembered: CommandLine) -> Quick:
     """To look with."""
     return looking(remembered)
@@ -107,8 +102,8 @@ def stored(cli: CommandLine) -> Any:
 
 
 # --- looking -------------------------------------------------------------------------------------------------
-def test_facts_are_shown_with_age_and_source(remembered: CommandLine) -> None:
-    shown = remembered("facts", "show", "--scope", "user").stdout
+def test_facts_are_shown_with_age_and_source(quick: Quick) -> None:
+    shown = quick("facts", "show", "--scope", "user").stdout
     for words in ("John", "product role", "hiking", "Utrecht", "days ago", "said once", f'"{MOVED[:-1]}"'):
         assert words in shown
     assert "software engineer" not in shown.replace("I work as a software engineer", "")
@@ -118,10 +113,10 @@ def test_facts_are_shown_with_age_and_source(remembered: CommandLine) -> None:
     assert "turn " in likes, "a line is whole where nobody looks"
 
 
-def test_document_and_records_are_json(remembered: CommandLine, quick: CommandLine) -> None:
-    assert remembered.json("facts", "show", "--scope", "thread") == KNOWN
-    assert remembered.json("facts", "show") == known(remembered, None)
-    records = remembered.json("facts", "show", "occupation", "--sources")
+def test_document_and_records_are_json(quick: Quick) -> None:
+    assert quick.json("facts", "show", "--scope", "thread") == KNOWN
+    assert quick.json("facts", "show") == known(quick, None)
+    records = quick.json("facts", "show", "occupation", "--sources")
     assert len(records) == 1
     assert (records[0]["path"], records[0]["value"], records[0]["stands"]) == (
         "occupation",
@@ -133,22 +128,22 @@ def test_document_and_records_are_json(remembered: CommandLine, quick: CommandLi
     assert quick.json("facts", "show", "nowhere.at_all") is None
 
 
-def test_what_was_said_and_what_was_recorded_by_a_time(remembered: CommandLine, quick: CommandLine) -> None:
-    then = remembered("facts", "show", "occupation", "--as-of", BEFORE_THE_MOVE).stdout
+def test_what_was_said_and_what_was_recorded_by_a_time(quick: Quick) -> None:
+    then = quick("facts", "show", "occupation", "--as-of", BEFORE_THE_MOVE).stdout
     assert "software engineer" in then
     assert "product role" not in then
-    nothing = remembered("facts", "show", "--recorded-by", BEFORE_THE_MOVE)
+    nothing = quick("facts", "show", "--recorded-by", BEFORE_THE_MOVE)
     assert nothing.stdout == ""
     assert "No facts were known" in nothing.stderr
     assert quick.json("facts", "show", "--recorded-by", BEFORE_THE_MOVE) == {}
 
 
-def test_history_tells_what_became_of_each_fact(remembered: CommandLine, quick: CommandLine) -> None:
+def test_history_tells_what_became_of_each_fact(quick: Quick) -> None:
     engineer, product = quick.json("facts", "history", "occupation")
     assert set(product) == set(EVERY_KEY.split())
     assert (engineer["value"], engineer["superseded_by"]) == ("software engineer", product["id"])
     assert (product["old"], product["stands"]) == ("software engineer", True)
-    shown = remembered("facts", "history").stdout
+    shown = quick("facts", "history").stdout
     assert f"superseded by {product['id']}" in shown
     assert "(was software engineer)" in shown
     assert "by patterns:" in shown
@@ -165,8 +160,7 @@ def test_refused_items_are_counted_and_shown_when_asked_for(unextracted: Command
     counted = cli("facts", "history")
     assert f"{len(refused)} refused item(s) left out" in counted.stderr
     assert refused[0]["refused"] in cli("facts", "history", "--refused").stdout
-    process = CommandLine(tmp_path)
-    assert [r["id"] for r in process.json("facts", "history", "--refused")][-1].endswith(".r0")
+    assert [r["id"] for r in cli.json("facts", "history", "--refused")][-1].endswith(".r0")
 
 
 def test_facts_of_several_speakers_are_told_by_name(remembered: CommandLine, tmp_path: Path) -> None:
@@ -220,22 +214,9 @@ def test_change_is_told_in_a_line_and_undone_as_it_says(cli: CommandLine, comman
     assert known(cli) == {**KNOWN, **becomes}
 
 
-def test_every_change_is_made_by_a_process_of_its_own(process: CommandLine) -> None:
-    added = process.json("facts", "add", "preferences.likes", "true", "--text")
-    assert set(added) == {"path", "before", "after", "undo", "record"}
-    assert added["after"] == ["hiking", "true"]
-    made = process("facts", "set", "occupation", "3").stdout
-    assert known(process)["occupation"] == 3
-    process("facts", "retract", "preferences.likes", "true", "--text")
-    assert known(process) == {**KNOWN, "occupation": 3}
-    process.follow(made)
-    assert known(process) == KNOWN
-
-
 def test_everything_is_reverted_to_an_event_or_a_time(cli: CommandLine, tmp_path: Path) -> None:
-    process = CommandLine(tmp_path)
     engineer = next(r for r in cli.json("facts", "history") if r["value"] == "software engineer")["id"]
-    made = process("facts", "revert", "--all", "--to", engineer).stdout
+    made = cli("facts", "revert", "--all", "--to", engineer).stdout
     assert made.startswith("everything: {")
     assert known(cli) == {"name": "John", "occupation": "software engineer"}
     cli.follow(made)
@@ -314,18 +295,17 @@ def test_impossible_is_one_line_that_says_why(quick: Quick) -> None:
 # --- extracting ----------------------------------------------------------------------------------------------
 def test_replay_is_shown_applied_and_taken_back(unextracted: CommandLine, tmp_path: Path) -> None:
     cli = copied(unextracted, tmp_path)
-    process = CommandLine(tmp_path)
     cli("facts", "set", "name", "Johnny")
     before = stored(cli)
-    refused = process("facts", "replay", code=2)
+    refused = cli("facts", "replay", code=2)
     assert "--dry-run" in refused.stderr.replace("\n", " ")
-    looked = process("facts", "replay", "--dry-run")
+    looked = cli("facts", "replay", "--dry-run")
     assert "+ preferences.likes: hiking" in looked.stdout
     assert "name" not in looked.stdout, "what people say stays"
     assert stored(cli) == before
-    applied = process("facts", "replay", "--yes").stdout
+    applied = cli("facts", "replay", "--yes").stdout
     assert known(cli) == {**KNOWN, "name": "Johnny"}
-    taken_back = process.follow(applied)
+    taken_back = cli.follow(applied)
     assert "- preferences.likes: hiking" in taken_back
     assert known(cli) == {"name": "Johnny"}
     again = cli.json("facts", "replay", "--yes")

@@ -1,15 +1,10 @@
-"""Users, threads, unknown names and tags on the command line, embedded and on servers.
-
-By processes of their own where that matters; where many commands are tried, all run in this one.
-"""
+"""Users, threads, unknown names and tags on the command line."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import TYPE_CHECKING
 
 from memory_agent.domain import Scope
 from tests.integration.commands import CommandLine, Quick, user, with_store
@@ -21,42 +16,39 @@ PIANO = "The piano tuner comes on Monday at ten."
 BREAD = "My sourdough bread doesn't rise, what is wrong with the starter?"
 
 
-def fill(cli: CommandLine, **settings: Any) -> None:
+def fill(cli: CommandLine) -> None:
     """Ada's two threads and Bo's one, and a user of the same name under another tenant."""
     at = "2026-05-07T19:45:00+02:00"
     told = [user(PIANO, thread="home", timestamp=at), user("Noted?", thread="home"), user(BREAD)]
-    cli("ingest", cli.file(*told), "--user", "ada", "--thread", "holidays", "--no-wait", **settings)
-    cli("ingest", cli.file(user("Hi", timestamp=at)), "--user", "bo", "--no-wait", **settings)
-    cli("ingest", cli.file(user("Hi")), "--user", "ada", "--tenant", "acme", "--no-wait", **settings)
+    cli("ingest", cli.file(*told), "--user", "ada", "--thread", "holidays", "--no-wait")
+    cli("ingest", cli.file(user("Hi", timestamp=at)), "--user", "bo", "--no-wait")
+    cli("ingest", cli.file(user("Hi")), "--user", "ada", "--tenant", "acme", "--no-wait")
 
 
-def check_lists(cli: CommandLine, **settings: Any) -> None:
-    """What the two commands print, for people and for scripts, page by page."""
-    found = cli.json("users", **settings)
+def test_users_and_threads_are_listed(quick: Quick) -> None:
+    """For people and for scripts, page by page."""
+    cli = quick
+    assert "memory" in cli("users", code=1).stderr  # nor is there a folder
+    fill(cli)
+    found = cli.json("users")
     counts = [(one["user"], one["threads"], one["turns"]) for one in found["users"]]
     assert counts == [("ada", 2, 3), ("bo", 1, 1)]
     assert found["users"][1]["last_activity"] == "2026-05-07T17:45:00+00:00"
     assert found["next"] is None
-    threads = cli.json("threads", "-u", "ada", **settings)
+    threads = cli.json("threads", "-u", "ada")
     assert [(one["thread"], one["turns"]) for one in threads["threads"]] == [("holidays", 1), ("home", 2)]
-    shown = cli("users", "--limit", "1", **settings)
+    shown = cli("users", "--limit", "1")
     assert shown.stdout.split()[:6] == ["user", "threads", "turns", "last", "activity", "ada"]
     assert "More users follow; go on: memory-agent users --data-dir" in shown.stderr
     assert "--after ada --limit 1" in shown.stderr
-    assert "bo" in cli("users", "--after", "ada", **settings).stdout
-    assert "2026-05-07 17:45" in cli("threads", "-u", "bo", **settings).stdout
-    assert len(cli.json("users", "--all", **settings)["users"]) == 2
-    (acme,) = cli.json("users", "--tenant", "acme", **settings)["users"]
+    assert "bo" in cli("users", "--after", "ada").stdout
+    assert "2026-05-07 17:45" in cli("threads", "-u", "bo").stdout
+    assert len(cli.json("users", "--all")["users"]) == 2
+    (acme,) = cli.json("users", "--tenant", "acme")["users"]
     assert (acme["user"], acme["turns"]) == ("ada", 1)
-    assert "Nobody is remembered under tenant 'acm' yet" in cli("users", "--tenant", "acm", **settings).stderr
-    refused = cli("threads", "-u", "adda", code=1, **settings)
+    assert "Nobody is remembered under tenant 'acm' yet" in cli("users", "--tenant", "acm").stderr
+    refused = cli("threads", "-u", "adda", code=1)
     assert refused.stderr == "memory-agent: no user 'adda' is remembered; nearest: 'ada'\n"
-
-
-def test_users_and_threads_are_listed(quick: Quick) -> None:
-    assert "memory" in quick("users", code=1).stderr  # nor is there a folder
-    fill(quick)
-    check_lists(quick)
     assert "choose one" in quick("users", "--all", "--limit", "3", code=2).stderr
 
 
@@ -135,16 +127,3 @@ def test_parked_turns_are_shown_with_their_user_and_error(quick: Quick) -> None:
     assert "ada (tenant" in shown
     assert "broken" in shown
     assert "\x1f" not in shown
-
-
-@pytest.mark.nightly
-@pytest.mark.timeout(300)
-def test_users_and_threads_are_listed_on_servers(
-    cli: CommandLine, quick: Quick, server_settings: dict[str, Any]
-) -> None:
-    """MongoDB and Chroma as servers, also by another process."""
-    on_servers: Any = {f"MEMORY_AGENT_{name.upper()}": str(value) for name, value in server_settings.items()}
-    fill(quick, **on_servers)
-    check_lists(quick, **on_servers)
-    told = cli("ask", "piano", "-u", "ada", "-t", "hom", **on_servers)
-    assert "User 'ada' has no thread 'hom'; nearest: 'home'.\n" in told.stderr

@@ -1,7 +1,5 @@
-"""Sessions, history, compression, entities and the context on the command line: the embedded default.
-
-Every command runs as a process of its own at least once; what else there is to see of them is looked at within this
-one.
+"""Sessions, history, compression, entities and the context on the command line: the embedded default. Within this process:
+as processes of their own the commands are run by what the pages and `--help` say to type (test_docs).
 """
 
 from __future__ import annotations
@@ -91,28 +89,6 @@ def cli(remembered: CommandLine, tmp_path: Path) -> CommandLine:
 def quick(remembered: CommandLine) -> Quick:
     """To look with."""
     return looking(remembered)
-
-
-# --- all of them ---------------------------------------------------------------------------------------------
-def test_looking_as_a_process_of_its_own_prints_json(remembered: CommandLine, dictionary: Any) -> None:
-    for command, keys in {
-        "session list": SESSION_KEYS,
-        "history --limit 2": "turns next",
-        "compressed --as-of 4": "text tokens budget ledger metadata summary recent",
-        "entities": "kind name turns first_turn_id first_at last_turn_id last_at",
-        "ask Leeds --messages": "role content",
-    }.items():
-        shown = remembered.json(*command.split(), **dictionary)
-        assert set(keys.split()) <= set(shown[0] if isinstance(shown, list) else shown), command
-
-
-def test_changing_as_a_process_of_its_own(remembered: CommandLine, tmp_path: Path) -> None:
-    process = copied(remembered, tmp_path, CommandLine)
-    started = process.json("session", "start", "--name", "유나", "--participant", "Ada")
-    assert process.json("session", "show")["id"] == started["id"]
-    made = process.json("compress")
-    assert set(made) == {"compression", "context"}
-    assert [each["id"] for each in process.json("compressions")] == [made["compression"]["id"]]
 
 
 SAID_OF_AN_EMPTY_THREAD: Final = {

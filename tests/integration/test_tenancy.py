@@ -119,7 +119,7 @@ def test_a_service_that_forgets_the_tenant_is_found_out(
 
 
 # --- one by one --------------------------------------------------------------------------------------------------
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=profiles.by_day(*STORES))
 async def tenancy(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Tenancy]:
     """A service with topics and facts on each store."""
     async with tenancy_on(
