@@ -175,10 +175,10 @@ def test_unknown_id_is_named_with_what_to_do(remembered: Quick) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("merge {tax} {bread}", "Merged topic 'income tax return, deadline"),
+        ("merge {tax} {bread}", "Merged topic 'income tax return'"),
         ("tag {bread} holiday -- -x", "'holiday', '-x'"),
         ("importance {bread} 0.9", "is set to 0.9"),
-        ("feedback {bread} --useful", "One vote for topic 'sourdough, bread"),
+        ("feedback {bread} --useful", "One vote for topic 'sourdough bread'"),
         ("feedback {tax} --not-useful", "One vote against topic 'income tax return"),
         ("archive {bread}", "with 6 compressed turns"),
     ],
