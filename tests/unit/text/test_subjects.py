@@ -21,7 +21,7 @@ PHRASES = {
     "회사에서 영어 발표를 해야 해요.": {"회사", "영어 발표"},
     # A verb ends a phrase, and what follows it may be a noun; behind a pronoun any word is a verb.
     "The landlord of the flat wants a deposit.": {"landlord", "flat", "deposit"},
-    "I plan trips and drink mint tea.": {"trips", "mint tea"},
+    "I plan trips and we drink mint tea.": {"trips", "mint tea"},
     "The dealer offered repairs in the newly built garage.": {"dealer", "repairs", "garage"},
     # An adjective may begin one, and doesn't end it; before two nouns or a name it says nothing more.
     "It was a delicious Tiramisu for a healthy campus breakfast, and the tea was so relaxing.": {
