@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.text.subjects import shared_phrase
+from memory_agent.lazily import lazily
+from memory_agent.text.subjects import keys_of, shared_phrase, subject_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -13,7 +15,12 @@ if TYPE_CHECKING:
     from memory_agent.domain import Topic
 
 TITLE_CHARS: Final = 80
-_PHRASES: Final = 3
+_CLAUSE_END: Final = lazily(re.compile, r"[.!?…。！？,;:]+(?:\s+|$)")
+_TITLE_WORDS: Final = 5
+_OPENING: Final = 1.25
+"""What opens a topic is what it is mostly about; replies to it bring their own words."""
+_SECOND: Final = 0.5
+"""A second phrase tells at least half as much as the first."""
 _MOST_WORDS: Final = 256
 """Words that a topic keeps: with 64, returns of long subjects are missed; those that few turns had go first."""
 _ROOM: Final = 128
@@ -28,7 +35,7 @@ def with_words(words: Mapping[str, tuple[int, str]], told: Mapping[str, str]) ->
     joined = dict(words)
     for word, phrase in told.items():
         turns, before = joined.get(word, (0, ""))
-        joined[word] = (turns + 1, shared_phrase(before, phrase) if before and phrase else before or phrase)
+        joined[word] = (turns + 1, _better(before, phrase, words) if before and phrase else before or phrase)
     if len(joined) > _MOST_WORDS + _ROOM:
         later = {word: place for place, word in enumerate(joined)}
         kept = set(sorted(joined, key=lambda word: (-joined[word][0], -later[word]))[:_MOST_WORDS])
@@ -36,26 +43,55 @@ def with_words(words: Mapping[str, tuple[int, str]], told: Mapping[str, str]) ->
     return joined
 
 
-def title_of(topic: Topic, beside: Iterable[Topic]) -> str:
-    """Up to three phrases, the most telling first, as "rye bread, oven, Ines"; the opener where there are none.
+def _better(before: str, phrase: str, words: Mapping[str, tuple[int, str]]) -> str:
+    """Of two phrases of one word: the words that they share if these are several, else the one whose words more turns have."""
+    if len(shared := shared_phrase(before, phrase).split()) > 1:
+        return " ".join(shared)
+    return max(before, phrase, key=lambda each: sum(words.get(part, (0, ""))[0] for part in keys_of(each)))
 
-    A phrase counts by its word's turns times log(1 + topics / topics that have the word), over the topic and those `beside` it.
+
+def title_of(topic: Topic, beside: Iterable[Topic]) -> str:
+    """The most telling noun phrase of the users' turns, as "marathon training plan", and another where there is room; else the opener's first clause.
+
+    A word tells by its turns times log(1 + topics / topics that have the word), over the topic and those `beside` it; a
+    phrase by the words of its own.
     """
     others = [each for each in beside if each.id != topic.id]
+    opening = set(subject_of(topic.opener).words)
+    told = {
+        word: (_OPENING if word in opening else 1.0)
+        * turns
+        * math.log(1 + (len(others) + 1) / (1 + sum(word in each.words for each in others)))
+        for word, (turns, _) in topic.words.items()
+    }
     weights = {
-        word: turns * math.log(1 + (len(others) + 1) / (1 + sum(word in each.words for each in others)))
-        for word, (turns, phrase) in topic.words.items()
+        phrase: _weight([told.get(key, 0.0) for key in keys_of(phrase)])
+        for _, phrase in topic.words.values()
         if phrase
     }
     chosen: list[str] = []
-    for word in sorted(weights, key=lambda word: -weights[word]):  # of equal ones the first that was said
-        phrase = topic.words[word][1]
-        known = {part for each in chosen for part in each.casefold().split()}
-        if known.isdisjoint(phrase.casefold().split()):
+    for phrase in sorted(
+        weights, key=lambda phrase: -weights[phrase]
+    ):  # of equal ones the first that was said
+        known = {key for each in chosen for key in keys_of(each)}
+        words = sum(len(each.split()) for each in (*chosen, phrase))
+        if chosen and (words > _TITLE_WORDS or weights[phrase] < _SECOND * weights[chosen[0]]):
+            continue
+        if known.isdisjoint(keys_of(phrase)):
             chosen.append(phrase)
-        if len(chosen) == _PHRASES:
+        if len(chosen) == 2:
             break
-    return ", ".join(chosen)[:TITLE_CHARS] or topic.opener
+    return ", ".join(chosen)[:TITLE_CHARS] or first_clause(topic.opener)
+
+
+def _weight(told: list[float]) -> float:
+    return sum(told) / math.sqrt(max(len(told), 1))
+
+
+def first_clause(opener: str) -> str:
+    """The first clause of an opener that has words with a content of their own; the whole opener if none has."""
+    clauses = [clause.strip(" \"'“”‘’()*#-–—") for clause in _CLAUSE_END.split(opener)]
+    return next((clause for clause in clauses if subject_of(clause).size), opener)
 
 
 def opener_of(content: str) -> str:

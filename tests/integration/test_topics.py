@@ -86,7 +86,7 @@ async def test_turns_join_the_topic_they_are_about(memory: MemoryAgent) -> None:
         bread.topic_id,
         lisbon.topic_id,
     ]
-    assert (lisbon.topic_title, lisbon.opener) == ("trip, Lisbon, May", LISBON[0][:80])
+    assert (lisbon.topic_title, lisbon.opener) == ("trip, Lisbon", LISBON[0][:80])
     await memory.settle(timeout=60)
     first, second = await memory.topics()
     assert {first.topic_id, second.topic_id} == {lisbon.topic_id, bread.topic_id}

@@ -19,6 +19,33 @@ PHRASES = {
     "Run `rsync -a` and see https://example.org/manual": set(),
     "제주도에서는 렌터카를 빌려요.": {"제주도", "렌터카"},
     "회사에서 영어 발표를 해야 해요.": {"회사", "영어 발표"},
+    # A verb ends a phrase, and what follows it may be a noun; behind a pronoun any word is a verb.
+    "The landlord of the flat wants a deposit.": {"landlord", "flat", "deposit"},
+    "I plan trips and we drink mint tea.": {"trips", "mint tea"},
+    "The dealer offered repairs in the newly built garage.": {"dealer", "repairs", "garage"},
+    # An adjective may begin one, and doesn't end it; before two nouns or a name it says nothing more.
+    "It was a delicious Tiramisu for a healthy campus breakfast, and the tea was so relaxing.": {
+        "Tiramisu",
+        "campus breakfast",
+        "tea",
+    },
+    # Of amounts, of time, of any request: nothing.
+    "I have a lot of things to do this month, thanks for the tips and a piece of advice.": set(),
+    "The history of Korea, a cup of tea and the deadline of March.": {
+        "history of Korea",
+        "cup of tea",
+        "deadline",
+    },
+    # Names: of several words, and titles in quotes; not who is spoken to.
+    "We flew from New York to Los Angeles.": {"New York", "Los Angeles"},
+    'Have you seen the film "Summer of Soul"?': {"film", "Summer of Soul"},
+    'She said to us, "I love the sea and the wind, always."': set(),
+    "Thank you so much, Kate! That looks amazing Kate.": set(),
+    "I fly to Porto.": {"Porto"},
+    # As it was said, and no code.
+    "I started a half-size cello lesson.": {"half-size cello lesson"},
+    "We saw the crash of load_config in app.py and in myModule.": {"crash"},
+    "맛있는 음식을 먹고 회의가 있는 회사로 갔어요.": {"음식", "회의", "회사"},
 }
 
 
@@ -33,6 +60,14 @@ def test_noun_phrases_are_found() -> None:
     """Where what stands before or after them says that they are nouns; none in code and links."""
     found = {text: set(subject_of(text).words.values()) - {""} for text in PHRASES}
     assert found == PHRASES
+
+
+def test_words_without_a_phrase_count_as_well() -> None:
+    """Also who is spoken to, and a word in quotes that is spoken of."""
+    assert subject_of("We rent bikes, Kate!").words == {"rent": "", "bike": "bikes", "kate": ""}
+    asked = subject_of('What does the word "petrichor" mean?')
+    assert asked.words["petrichor"] == "petrichor"
+    assert asked.size >= MatchSettings().short_turn_terms
 
 
 def test_forms_of_a_word_meet() -> None:

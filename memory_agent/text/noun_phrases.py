@@ -1,0 +1,314 @@
+"""Noun phrases of a sentence as they were said, found by the words around them: no tagger, no model. Pure.
+
+A phrase begins behind what stands before nouns (an article, a preposition, a verb), or has a name in it (a capital within
+a sentence, a term in quotes); it ends at punctuation, at a verb, at a word that says nothing. Korean nouns are told by
+the particle behind them. What is known of a language lies in its `nouns.toml` and `words.toml`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import regex
+
+from memory_agent.lazily import lazily
+from memory_agent.text import scripts
+from memory_agent.text.languages import all_words, any_of
+from memory_agent.text.terms import count_terms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memory_agent.text.sentences import Sentence
+
+MOST_WORDS: Final = 5
+"""Of a longer run the last ones: its head is at its end."""
+_HANGUL_KEY: Final = 2
+TOKEN: Final = lazily(
+    regex.compile,
+    rf"(?P<hangul>\p{{Hangul}}+) | (?P<kana>\p{{Hiragana}}+) | (?P<han>[{scripts.CJK}]+?(?=\p{{Hiragana}}|[^{scripts.CJK}]|$))"
+    rf" | (?P<unspaced>[{scripts.UNSPACED}\p{{M}}]+) | (?<!\p{{N}})[\p{{L}}\p{{M}}][\p{{L}}\p{{M}}\p{{N}}]*(?:['’][\p{{L}}\p{{M}}]+)*",
+    regex.VERBOSE,
+)
+_QUOTED_TERM: Final = lazily(regex.compile, r"""["“]([\p{L}\p{N}][^"“”\n.!?,;:]{0,38}[\p{L}\p{N}])["”]""")
+"""A title or a word that is spoken of; what is longer, or has a mark within, is speech."""
+_WITHIN_PHRASE: Final = lazily(regex.compile, r"[ -]?")
+_ENUMERATES: Final = lazily(regex.compile, r", ?")
+_POSSESSIVE: Final = lazily(regex.compile, r"['’]s?$")
+_NAME_FOLLOWS: Final = lazily(regex.compile, r" \p{Lu}")
+_ENDS: Final = lazily(regex.compile, r"[,!?.]|$")
+_COMMA: Final = lazily(regex.compile, r",")
+_IDENTIFIER: Final = lazily(regex.compile, r"\p{Ll}{2,}\p{Lu}")
+_BEFORE_CODE: Final = lazily(regex.compile, r"(?:[_=\\{}<>@#$/|~^*`\[]|\w\.)$")
+_AFTER_CODE: Final = lazily(regex.compile, r"[_=\\{}<>@#$/|~^*`\](]|[.:]\w|::")
+_AFTER_NOUNS: Final = any_of("words", "after_nouns", within=r"(?P<noun>[가-힣]{2,}?)(?:%s)")
+_VERBS: Final = any_of("nouns", "verbs", within="(?:%s)")
+_PARTICIPLES: Final = any_of("nouns", "participles", within="(?:%s)")
+
+
+@dataclass(slots=True)
+class Run:
+    """Words that follow each other and have a content of their own, and the key of each."""
+
+    keys: list[str] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    low: list[str] = field(default_factory=list)
+    is_noun: bool = False
+
+    def take(self, token: _Token, *, noun_follows: bool) -> bool:
+        """Append a word; True if the phrase ends with it."""
+        noun = _AFTER_NOUNS.fullmatch(token.word) if token.hangul else None
+        self.is_noun |= token.named or noun is not None or (not self.words and noun_follows)
+        if not token.begins_name:
+            self.keys.append(token.key)
+        hyphen = "-" if self.words and token.before == "-" else ""
+        self.words.append(hyphen + (token.written if noun is None else noun["noun"]))
+        self.low.append(token.word if noun is None else noun["noun"])
+        return noun is not None
+
+    @property
+    def phrase(self) -> str:
+        """The noun phrase among the words, as it is written; "" where there is none that tells a subject."""
+        end = len(self.low)
+        while end and (_ends_no_phrase(self.low[end - 1]) or self._is_of_nothing(end)):
+            end -= 1
+        start = max(0, end - MOST_WORDS)
+        while start < end and self._tells_nothing_in_front(start, end):
+            start += 1
+        if not self.is_noun or all(word in _says_little() for word in self.low[start:end]):
+            return ""
+        return _POSSESSIVE.sub("", " ".join(self.words[start:end])).replace(" -", "-").lstrip("-")
+
+    def _is_of_nothing(self, end: int) -> bool:
+        """True for the "March" of "deadline of March"."""
+        return end > 1 and self.low[end - 1] in _empty() and self.low[end - 2] in _joints()
+
+    def _tells_nothing_in_front(self, start: int, end: int) -> bool:
+        """True for an empty word, and for an adjective before what tells without it: two more words, or a name."""
+        if self.words[start][0].isupper():
+            return False
+        if self.low[start] in _leading():
+            return True
+        rest = self.low[start + 1 : end]
+        if self.low[start] not in _adjectives() or not rest:
+            return False
+        return (len(rest) > 1 or self.words[start + 1][0].isupper()) and not _says_little().issuperset(rest)
+
+
+class _Token(NamedTuple):
+    word: str
+    written: str
+    hangul: bool
+    named: bool
+    code: bool
+    begins_name: bool
+    """True for the "New" of a "New York"."""
+    ends: bool
+    """True before a mark that ends what is said to somebody by their name."""
+    before: str
+    """What stands between it and the token before."""
+
+    @property
+    def key(self) -> str:
+        return key_of(self.word, hangul=self.hangul)
+
+
+def runs(low: str, sentence: Sentence) -> Iterator[Run]:
+    """The runs of a sentence, in order. `low`: as `with_terms` has it."""
+    run, awaits, joint = Run(), "", ""
+    greets, before = True, ""
+    for token in _tokens(low, sentence):
+        apart = _WITHIN_PHRASE.fullmatch(token.before) is None
+        if apart and not _ENUMERATES.fullmatch(token.before):
+            awaits = ""
+        kind = _kind(token, awaits, within=bool(run.words) and not apart)
+        if token.named and token.ends and (greets or before in _adjectives() or _COMMA.match(token.before)):
+            kind = "address"
+        before = token.word
+        greets = greets and token.word in _greetings()
+        if token.named and run.words and not (joint or run.words[-1][0].isupper()) and token.before == " ":
+            apart = True
+        if kind == "joint" and run.is_noun and not apart:
+            joint = token.written
+            continue
+        if run.words and (apart or kind):
+            yield run
+            run = Run()
+        if kind:
+            awaits = _AWAITED.get(kind, awaits)
+            if not says_nothing(token.word, hangul=token.hangul):
+                yield Run(keys=[token.key])
+        else:
+            if joint and run.words:
+                run.words.append(joint)
+                run.low.append(joint)
+            if run.take(token, noun_follows=awaits == "noun"):
+                yield run
+                run = Run()
+        joint = ""
+    if run.words:
+        yield run
+
+
+def with_terms(sentence: Sentence) -> str:
+    """The sentence's lower case with the terms in quotes that its blanks stand for."""
+    low = sentence.low
+    for match in _QUOTED_TERM.finditer(sentence.text):
+        start, end = match.span(1)
+        if not low[start:end].strip() and len(term := match[1].lower()) == end - start:
+            low = low[:start] + term + low[end:]
+    return low
+
+
+def _tokens(low: str, sentence: Sentence) -> Iterator[_Token]:
+    text, last = sentence.text, 0
+    shouted = text.upper() == text
+    for match in TOKEN.finditer(low):
+        if match["kana"] or match["han"] or match["unspaced"]:
+            continue
+        start, end = match.span()
+        written = text[start:end]
+        quoted = low[start] != sentence.low[start]
+        yield _Token(
+            word=match.group(),
+            written=written,
+            hangul=bool(match["hangul"]),
+            named=quoted or (start > 0 and written[0].isupper() and not shouted),
+            begins_name=match.group() in _begins_names() and _NAME_FOLLOWS.match(text, end) is not None,
+            ends=_ENDS.match(text, end) is not None,
+            code=_is_code(text, start, end),
+            before=low[last:start],
+        )
+        last = end
+
+
+def _is_code(text: str, start: int, end: int) -> bool:
+    return (
+        _BEFORE_CODE.search(text, max(0, start - 2), start) is not None
+        or _AFTER_CODE.match(text, end) is not None
+        or _IDENTIFIER.search(text, start, end) is not None
+    )
+
+
+_AWAITED: Final = {
+    "before_verb": "verb",
+    "verb": "noun",
+    "before_noun": "noun",
+    "joint": "noun",
+    "stop": "",
+    "code": "",
+}
+"""What follows a word of this kind; another kind changes nothing of that."""
+
+
+def _kind(token: _Token, awaits: str, *, within: bool) -> str:
+    """The kind of a word that is no part of a noun phrase; "" for the others. `within`: behind another word of a phrase."""
+    word = token.word
+    if token.code:
+        return "code"
+    nothing = says_nothing(word, hangul=token.hangul)
+    if token.begins_name or (token.named and not nothing):
+        return ""
+    if word in _joints():
+        return "joint"
+    if word in _before_verbs():
+        return "before_verb"
+    if _is_verb(word):
+        return "hangul" if token.hangul else "verb"
+    if word in _before_nouns():
+        return "before_noun"
+    if nothing:
+        return "modifier" if word in _modifiers() else "stop"
+    if awaits == "verb" and not within and not token.hangul:
+        return "verb"
+    return "verb" if within and _is_participle(word) else ""
+
+
+@lru_cache(maxsize=8_192)
+def _is_verb(word: str) -> bool:
+    return _VERBS.fullmatch(word) is not None
+
+
+@lru_cache(maxsize=8_192)
+def _is_participle(word: str) -> bool:
+    return _PARTICIPLES.fullmatch(word) is not None
+
+
+@lru_cache(maxsize=8_192)
+def says_nothing(word: str, *, hangul: bool) -> bool:
+    """True for function words, fillers, and single syllables of Korean."""
+    if hangul:
+        return len(word) < _HANGUL_KEY or word[:_HANGUL_KEY] in _fillers() or word in _stop()
+    return len(word) == 1 or word in _stop() or word in _fillers()
+
+
+@lru_cache(maxsize=8_192)
+def key_of(word: str, *, hangul: bool) -> str:
+    """The key under which the forms of a word meet."""
+    return word[:_HANGUL_KEY] if hangul else next(iter(count_terms(word)), "")
+
+
+@cache
+def _stop() -> frozenset[str]:
+    return all_words("words", "stop", "before_nouns")
+
+
+@cache
+def _fillers() -> frozenset[str]:
+    return all_words("words", "fillers")
+
+
+@cache
+def _before_nouns() -> frozenset[str]:
+    return all_words("words", "before_nouns")
+
+
+@cache
+def _before_verbs() -> frozenset[str]:
+    return all_words("nouns", "before_verbs")
+
+
+@cache
+def _modifiers() -> frozenset[str]:
+    return all_words("nouns", "modifiers")
+
+
+@cache
+def _begins_names() -> frozenset[str]:
+    return all_words("nouns", "begins_names")
+
+
+@cache
+def _greetings() -> frozenset[str]:
+    return all_words("nouns", "greetings")
+
+
+@cache
+def _joints() -> frozenset[str]:
+    return all_words("nouns", "joints")
+
+
+@cache
+def _adjectives() -> frozenset[str]:
+    return all_words("nouns", "adjectives")
+
+
+@cache
+def _empty() -> frozenset[str]:
+    return all_words("nouns", "empty")
+
+
+def _ends_no_phrase(word: str) -> bool:
+    return word in _adjectives() or word in _joints() or word in _modifiers() or _is_participle(word)
+
+
+@cache
+def _leading() -> frozenset[str]:
+    return _empty() | _joints() | _modifiers()
+
+
+@cache
+def _says_little() -> frozenset[str]:
+    return _empty() | _adjectives() | _joints()
