@@ -251,6 +251,12 @@ def key_of(word: str, *, hangul: bool) -> str:
 
 
 @cache
+def small_talk() -> frozenset[str]:
+    """Words of which nothing can be told where they stand alone, though each may be part of a subject."""
+    return all_words("words", "small_talk")
+
+
+@cache
 def _stop() -> frozenset[str]:
     return all_words("words", "stop", "before_nouns")
 
@@ -311,4 +317,4 @@ def _leading() -> frozenset[str]:
 
 @cache
 def _says_little() -> frozenset[str]:
-    return _empty() | _adjectives() | _joints()
+    return _empty() | _adjectives() | _joints() | small_talk()

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.lazily import lazily
-from memory_agent.text.languages import all_words, languages, languages_with
-from memory_agent.text.noun_phrases import TOKEN, key_of, runs, says_nothing, with_terms
+from memory_agent.text.languages import languages, languages_with
+from memory_agent.text.noun_phrases import TOKEN, key_of, runs, says_nothing, small_talk, with_terms
 from memory_agent.text.sentences import sentences_of
 from memory_agent.text.tables import table
 from memory_agent.text.terms import count_terms
@@ -130,9 +130,4 @@ def languages_of(text: str) -> tuple[str, ...]:
 
 
 def _is_small_talk(word: str, *, hangul: bool) -> bool:
-    return word in _small_talk() or says_nothing(word, hangul=hangul)
-
-
-@cache
-def _small_talk() -> frozenset[str]:
-    return all_words("words", "small_talk")
+    return word in small_talk() or says_nothing(word, hangul=hangul)
