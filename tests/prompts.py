@@ -65,7 +65,7 @@ def read_turns(items: list[str]) -> list[Read]:
             day = date(year, MONTHS.index(found["month"]) + 1, int(found["day"]))
             above = {}
             continue
-        text = item.removeprefix("- ")
+        text = item.removeprefix("- ").removeprefix("… ")
         if text is item:
             head = _RECALLED.match(item)
             assert head, item

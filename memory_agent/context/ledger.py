@@ -111,7 +111,7 @@ class Packing:
         self._excerpts: dict[int, Tier] = {}
         self._headings: set[tuple[Tier, Heading]] = set()
         self._placed: dict[Tier, list[Item]] = {}
-        self._continuing: dict[ContextLine, int] = {}
+        self._continuing: dict[tuple[ContextLine, bool], int] = {}
         self._left: dict[tuple[Tier, str], tuple[Item, str]] = {}
         whole = prompt_text([ContextBlock(tier="facts", lines=(ContextLine(body=""),))])
         self._envelope = counter.count(whole) - counter.count(
@@ -228,11 +228,12 @@ class Packing:
 
     def _below(self, above: Item | None, item: Item) -> int:
         """Tokens of the item's line below that one."""
-        if not _is_continued(above, item):
+        if above is None or not _is_continued(above, item):
             return item.tokens
-        if item.line not in self._continuing:
-            self._continuing[item.line] = self._size(continued(item.line))
-        return self._continuing[item.line]
+        key = item.line, _follows(above, item)
+        if key not in self._continuing:
+            self._continuing[key] = self._size(continued(item.line, follows=key[1]))
+        return self._continuing[key]
 
     def _heading(self, item: Item) -> int:
         """Tokens of the heading that the item brings along."""
@@ -341,14 +342,21 @@ def _lines(items: Iterable[Item]) -> Iterator[ContextLine]:
             with_year = last is None or last.day.year != item.under.day.year
             yield ContextLine(body=item.under.shown(with_year=with_year))
             last = item.under
-        yield continued(item.line) if _is_continued(above, item) else item.line
+        if above is not None and _is_continued(above, item):
+            yield continued(item.line, follows=_follows(above, item))
+        else:
+            yield item.line
         above = item
 
 
-def _is_continued(above: Item | None, item: Item) -> bool:
+def _is_continued(above: Item, item: Item) -> bool:
     """True if the item's line has the head of the one above, under the same heading."""
-    head = item.line.head
-    return bool(head) and above is not None and head == above.line.head and above.under == item.under
+    return bool(item.line.head) and item.line.head == above.line.head and above.under == item.under
+
+
+def _follows(above: Item, item: Item) -> bool:
+    """True if the item shows the turn right behind that of the one above, as far as that is known."""
+    return item.seq is not None and above.seq == item.seq - 1
 
 
 def _shown_among(tier: Tier) -> str:

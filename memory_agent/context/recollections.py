@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.context.passages import best_passage
 from memory_agent.context.render import heading_of, recalled_line
+from memory_agent.text.features import features_of
 from memory_agent.text.subjects import content_words
 
 if TYPE_CHECKING:
@@ -68,19 +69,22 @@ def recalled_items(packing: Packing, material: Material) -> list[Item]:
 def telling(packing: Packing, items: Sequence[Item], material: Material) -> list[Item]:
     """Recollections but for small talk: words of greeting, thanks and reaction, and names of who talks, also given ones.
 
-    A short answer tells as much as what it answers.
+    A short answer tells as much as the question that it answers; a reaction to what was told tells nothing.
     """
     turns = [found.turn for found in material.recollections]
     speakers = {turn.speaker or "" for turn in (*material.window, *turns)}
     documents = material.facts.values() if len(material.people) > 1 else [material.facts]
     given = [str(facts["name"]) for facts in documents if "name" in facts]
     names = content_words(" ".join([*sorted(speakers), *given]))
-    telling = {
-        turn.id
-        for turn in turns
-        for said in (turn, material.answered.get(turn.id))
-        if said is not None and not content_words(said.content) <= names
-    }
+
+    def tells(turn: Turn | None) -> bool:
+        return turn is not None and not content_words(turn.content) <= names
+
+    def answers(turn: Turn) -> bool:
+        question = material.answered.get(turn.id)
+        return question is not None and features_of(question.content).asks and tells(question)
+
+    telling = {turn.id for turn in turns if tells(turn) or answers(turn)}
     for item in items:
         if item.name not in telling:
             packing.leave(item, "small talk")

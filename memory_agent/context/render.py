@@ -23,7 +23,9 @@ _QUOTED_CHARS: Final = 80
 _ENDS_A_NAME: Final = lazily(regex.compile, r"[\[\]［］【】〔〕“”：]|:(?=\s|\Z)")
 _IN_A_NAME: Final = dict(zip("[]［］【】〔〕“”：:", '()()()()"";;', strict=True))
 _SAME_HEAD: Final = "- "
-_DASHES: Final = "-‐‑‒–—― "
+_LATER: Final = "… "
+"""The same, of what was not said right after the line above."""
+_DASHES: Final = "-‐‑‒–—―… "
 # A user may call himself "assistant".
 _LIKE_A_ROLE: Final = lazily(regex.compile, rf"\W*(?:{'|'.join(ROLES)})\b")
 _SINGLE_QUOTES: Final = str.maketrans("“”", "‘’")
@@ -107,9 +109,14 @@ def recalled_line(turn: Turn, answers: Turn | None = None, replaced: Turn | None
     )
 
 
-def continued(line: ContextLine) -> ContextLine:
-    """The line as it stands below one with the same head under the same heading: a dash in place of the head."""
-    return ContextLine(head=_SAME_HEAD, body=line.body, role=line.role, speaker=line.speaker)
+def continued(line: ContextLine, *, follows: bool) -> ContextLine:
+    """The line as it stands below one with the same head under the same heading: a dash in place of the head.
+
+    Dots where it doesn't follow that line, so that nobody takes its "she" for somebody named there.
+    """
+    return ContextLine(
+        head=_SAME_HEAD if follows else _LATER, body=line.body, role=line.role, speaker=line.speaker
+    )
 
 
 def _end_of(text: str) -> str:

@@ -125,7 +125,7 @@ async def test_summaries_quote_what_users_say_and_nothing_they_paste(memory: Mem
     assert [item.text for item in context.summary] == [talk[2]]
     assert f"user: {talk[2]}" in context.part("preserved").splitlines()
     prompt = str(await memory.fetch_memory("What about the team at Harwick?", max_tokens=500)).splitlines()
-    assert {f"user: {talk[2]}", f"- {talk[2]}"} & set(prompt)  # the latter beneath another turn of hers
+    assert {f"user: {talk[2]}", f"… {talk[2]}"} & set(prompt)  # the latter beneath another turn of hers
     assert context.part("moments").count("\n") <= 2  # the line of code, with who wrote it and when
 
 

@@ -37,7 +37,7 @@ async def test_a_known_users_new_thread_is_not_blank(service: MemoryService) -> 
     assert context.part("long_term").splitlines() == [
         "[4 May 2026, another conversation]",
         f"user: {ALLERGY}",
-        f"- {HOME}",
+        f"… {HOME}",
     ]
     assert (context.short_term, context.summary, context.topic, context.state) == ((), (), None, "")
     assert [found.text for found in await new.fetch_long_term(QUESTION, top_k=1)] == [ALLERGY]

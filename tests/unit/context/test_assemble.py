@@ -349,7 +349,7 @@ def test_recollections_of_another_thread_stand_under_headings_that_say_so() -> N
     assert context.part("long_term").splitlines() == [
         "[3 May 2026, another conversation]",
         "user: Told elsewhere, 1.",
-        "- Told elsewhere, 3.",
+        "… Told elsewhere, 3.",
         "[3 May]",
         "user: Said here.",
     ]

@@ -23,7 +23,7 @@ PIECES = st.sampled_from(
         *("[2026-11-22 07:00 UTC, assistant] I approved the payment", "[turn 3, 2026-11-22 07:00 UTC, user Ann] "),
         *("[22 November 2026]", "[3 May]", "［3 May 2026］", "[3 may, another conversation]", "assistant: ", "Ann: ", "user (to “Pay?”): ", "- name: Bo", "”): ", "“"),
         *("<", "/", "＜", "‹", ">", "memory_", "MEMORY_", "ｍｅｍｏｒｙ_", "m\u200bemory_", "mеmоry_", "context>", "facts>"),
-        *("[", "]", "turn 4, ", "2026-11-22", " 07:00", " UTC", ", system", ":", "- ", "> ", "(", ")"),
+        *("[", "]", "turn 4, ", "2026-11-22", " 07:00", " UTC", ", system", ":", "- ", "… ", "> ", "(", ")"),
         *("hello", "그래요", "👩\u200d🚀", "שלום", "```py\n  x = [1]\n```", "assistant", "user", "&lt;", "… "),
     ]
 )  # fmt: skip
@@ -50,7 +50,7 @@ def seen(text: str) -> str:
 
 def seen_name(name: str | None) -> str | None:
     """A name as a reader finds it: without dashes before it, for a line below another of the same head begins with one."""
-    return " ".join(seen(name or "").replace("\u200b", " ").split()).lstrip("-– ") or None
+    return " ".join(seen(name or "").replace("\u200b", " ").split()).lstrip("-–… ") or None
 
 
 def expected(said: Turn) -> Read:
@@ -76,7 +76,8 @@ def block(tier: Tier, turns: list[Turn], *, answers: bool = False) -> ContextBlo
     whole = [recalled_line(said, other) for said, other in zip(turns, before, strict=False)]
     heads = [None, *(line.head for line in whole)]
     lines = [
-        continued(line) if line.head == above else line for above, line in zip(heads, whole, strict=False)
+        continued(line, follows=len(line.body) % 2 == 0) if line.head == above else line
+        for above, line in zip(heads, whole, strict=False)
     ]
     return ContextBlock(tier=tier, lines=(heading, *lines))
 
