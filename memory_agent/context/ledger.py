@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.context.budget import largest, usable
+from memory_agent.context.passages import outline, without_middle
 from memory_agent.context.render import Heading, continued, fact_leaves
 from memory_agent.domain import (
     TAG_OF,
@@ -162,10 +163,13 @@ class Packing:
         return replace(item, line=line, tokens=self._size(line), reason=reason)
 
     def cut(self, item: Item, room: int) -> Item | None:
-        """The item with its middle left out, so that it takes at most `room` tokens; None if that shows too little."""
+        """The item's outline in at most `room` tokens, or its beginning and end if it has none; None if that shows too little."""
+        outlined = outline(item.line.body, lambda body: self.showing(item, body).tokens <= room)
+        if outlined:
+            return self.showing(item, outlined, "its outline, for want of room")
 
         def cut_to(chars: int) -> Item:
-            return self.showing(item, _without_middle(item.line.body, chars), "cut to what there is room for")
+            return self.showing(item, without_middle(item.line.body, chars), "cut to what there is room for")
 
         chars = largest(len(item.line.body) // 2, lambda chars: cut_to(chars).tokens <= room)
         return None if chars < _LEAST_SHOWN_CHARS else cut_to(chars)
@@ -361,21 +365,6 @@ def _follows(above: Item, item: Item) -> bool:
 
 def _shown_among(tier: Tier) -> str:
     return f"shown already among the {TAG_OF[tier].removeprefix('memory_').replace('_', ' ')}"
-
-
-def _without_middle(text: str, chars: int) -> str:
-    """At most the first and the last `chars` characters of `text`, cut between lines or words.
-
-    Half a line could be taken for something else: of what memory had put into a turn, for something new.
-    """
-    head, tail = text[:chars], text[-chars:]
-    for between in ("\n", " "):
-        end, start = head.rfind(between), tail.find(between)
-        if end >= chars // 2 and 0 <= start < chars // 2:
-            head, tail = head[:end], tail[start + 1 :]
-            break
-    left_out = len(text) - len(head) - len(tail)
-    return f"{head}\n[… {left_out:,} characters left out …]\n{tail}"
 
 
 def message_tokens(blocks: Sequence[ContextBlock], counter: TokenCounter) -> int:

@@ -1,21 +1,37 @@
-"""The passage of a long turn that answers a question best. Pure."""
+"""Parts that stand for a long turn: the passage that answers a question best, its outline, its beginning and end. Pure."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from memory_agent.lazily import lazily
 from memory_agent.text.sentences import bounds
 from memory_agent.text.subjects import content_words
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
 
 _SMALL_TALK: Final = -0.5
 """Worth of a sentence that tells nothing: less than that of one without a term of the question."""
+
+_LEAST_TITLES: Final = 3
+"""Fewer tell less of a text than its beginning and end."""
+_MOST_TITLES: Final = 40
+_FENCE: Final = ("```", "~~~")
+_HEADING: Final = lazily(re.compile, r"\s*#{1,6}\s+\S.*")
+# An item of a list with a title of its own: of "1. **Pack light**: take one bag" all up to the colon.
+_TITLED: Final = lazily(re.compile, r"\s*(?P<mark>\d{1,2}[.)]\s+|[-*•]\s+)?\*\*[^*\n]{2,80}\*\*:?")
+_TITLE_CHARS: Final = 80
+"""An item of a list of no more is shown whole: "**Date**: 12 May" is nothing without what follows."""
+_BULLETS: Final = ("-", "*", "•")
+_FIRST_CHARS: Final = 240
+"""Of a text's first line beside its outline."""
 
 
 def best_passage(text: str, asked: Collection[str], language: str, fits: Callable[[str], bool]) -> str:
@@ -51,3 +67,61 @@ def best_passage(text: str, asked: Collection[str], language: str, fits: Callabl
             break
         first, last = (first, last + 1) if ahead >= back else (first - 1, last)
     return found
+
+
+def outline(text: str, fits: Callable[[str], bool]) -> str:
+    """Beginning and titles of a text that has headings or titled lists, and its last line if that asks something.
+
+    What an assistant lays out is told by its titles; its beginning and end are politeness. With the titles of bullets if
+    those fit as well, or with as many of the others as fit. Empty if there are too few.
+    """
+    lines = text.split("\n")
+    titles = list(islice(_titles(lines), _MOST_TITLES))
+    last = lines[-1] if lines[-1].rstrip().endswith(("?", "？")) else ""
+    first = "" if titles and titles[0][0] == 0 else lines[0][:_FIRST_CHARS].rsplit(". ", 1)[0]
+
+    def shown(begins: str, chosen: Sequence[str]) -> str:
+        kept = [part for part in (begins, *chosen) if part]
+        left_out = len(text) - sum(map(len, kept)) - len(last)
+        return "\n".join([*kept, _left_out(left_out), *filter(None, [last])])
+
+    main = [title for _, title, bullet in titles if not bullet]
+    for chosen in ([title for _, title, _ in titles], main):
+        if len(chosen) >= _LEAST_TITLES and fits(shown(first, chosen)):
+            return shown(first, chosen)
+    for begins in (first, ""):
+        some = [shown(begins, main[:count]) for count in range(_LEAST_TITLES, len(main) + 1)]
+        if fitting := list(filter(fits, some)):
+            return fitting[-1]
+    return ""
+
+
+def without_middle(text: str, chars: int) -> str:
+    """At most the first and the last `chars` characters of `text`, cut between lines or words.
+
+    Half a line could be taken for something else: of what memory had put into a turn, for something new.
+    """
+    head, tail = text[:chars], text[-chars:]
+    for between in ("\n", " "):
+        end, start = head.rfind(between), tail.find(between)
+        if end >= chars // 2 and 0 <= start < chars // 2:
+            head, tail = head[:end], tail[start + 1 :]
+            break
+    return f"{head}\n{_left_out(len(text) - len(head) - len(tail))}\n{tail}"
+
+
+def _left_out(chars: int) -> str:
+    return f"[… {chars:,} characters left out …]"
+
+
+def _titles(lines: Sequence[str]) -> Iterator[tuple[int, str, bool]]:
+    """The line, the text, and whether it is a bullet's or stands alone, of each title outside of code."""
+    code = False
+    for at, line in enumerate(lines):
+        if line.lstrip().startswith(_FENCE):
+            code = not code
+        elif not code and _HEADING.match(line):
+            yield at, line.rstrip(), False
+        elif not code and (found := _TITLED.match(line)):
+            told = line if len(line) <= _TITLE_CHARS else found[0]
+            yield at, told.rstrip(), not found["mark"] or found["mark"].startswith(_BULLETS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.context.passages import best_passage
+from memory_agent.context.passages import best_passage, outline
 
 SENTENCES = (
     "Certainly!",
@@ -40,3 +40,50 @@ def test_a_passage_is_a_run_of_whole_sentences_that_fits(asked: set[str], chars:
     assert not passage or inner in runs
     assert passage.startswith("[…]") == (bool(passage) and not TEXT.startswith(inner))
     assert passage.endswith("[…]") == (bool(passage) and not TEXT.endswith(inner))
+
+
+REPLY = """Great! Here is how to harden the login. It takes a day.
+### Passwords
+1. **Hash with Argon2**: as OWASP says, with the parameters of its newest cheat sheet for servers of your size.
+- **Salt**: of 16 bytes.
+```python
+# not a heading
+**kwargs**
+```
+2. **Limit attempts**: five a minute.
+These steps will help you.
+Shall I write the middleware?"""
+
+
+def test_a_laid_out_reply_is_told_by_its_titles_and_its_question() -> None:
+    """Those of bullets where they fit; nothing of code; without three titles it has no outline."""
+    short = [
+        "Great! Here is how to harden the login",
+        "### Passwords",
+        "1. **Hash with Argon2**:",
+        "2. **Limit attempts**: five a minute.",
+        "Shall I write the middleware?",
+    ]
+
+    def lines(chars: int, text: str = REPLY) -> list[str]:
+        return [
+            line for line in outline(text, lambda body: len(body) <= chars).split("\n") if line[:2] != "[…"
+        ]
+
+    assert lines(1_000) == [*short[:3], "- **Salt**: of 16 bytes.", *short[3:]]
+    assert lines(len(outline(REPLY, lambda _: True)) - 1) == short
+    assert lines(160) == short[1:]
+    assert lines(100) == lines(1_000, "One.\n# A\n# B\nTwo?") == [""]
+
+
+@given(st.lists(st.sampled_from(REPLY.split("\n")), max_size=12), st.integers(0, 400))
+def test_an_outline_fits_and_says_how_much_is_left_out(lines: list[str], chars: int) -> None:
+    """Whatever is laid out how; nothing is in it that is not in the text."""
+    text = "\n".join(lines)
+    found = outline(text, lambda body: len(body) <= chars)
+    assert len(found) <= chars
+    parts = [line for line in found.split("\n") if line[:2] != "[…"]
+    assert all(part in text for part in parts)
+    if found:
+        left_out = len(text) - sum(map(len, parts))
+        assert f"[… {left_out:,} characters left out …]" in found.split("\n")
