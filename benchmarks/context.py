@@ -64,7 +64,7 @@ async def ask(
         window = [turn.seq for turn in context.short_term]
         values["gaps"].append(any(b != a + 1 for a, b in itertools.pairwise(window)))
         values[f"last_turns@{budget}"].append(len(gold & seen.last_turns[budget]) / len(gold))
-        values[f"summary@{budget}"].append(len(gold & seen.summary) / len(gold))
+        values[f"summary_alone@{budget}"].append(len(gold & seen.summary) / len(gold))
         values[f"tokens@{budget}"].append(context.tokens)
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _SMALL_TALK: Final = -0.5
 """Worth of a sentence that tells nothing: less than that of one without a term of the question."""
 
+# What ends with a colon, or with the number of a list's item, is nothing without what follows.
+_LEADS_IN: Final = lazily(re.compile, r"(?::\W{0,4}|\n\W{0,4}\d{1,2}[.)]\W{0,4})\Z")
 _LEAST_TITLES: Final = 3
 """Fewer tell less of a text than its beginning and end."""
 _MOST_TITLES: Final = 40
@@ -65,7 +67,11 @@ def best_passage(text: str, asked: Collection[str], language: str, fits: Callabl
         back = worth[first - 1] if first else -math.inf
         if ahead == back == -math.inf:
             break
-        first, last = (first, last + 1) if ahead >= back else (first - 1, last)
+        begun = (
+            ahead > -math.inf
+            and _LEADS_IN.search(text[max(0, spans[last][1] - 16) : spans[last][1]]) is not None
+        )
+        first, last = (first, last + 1) if begun or ahead >= back else (first - 1, last)
     return found
 
 

@@ -30,6 +30,13 @@ def test_the_sentences_with_most_of_the_question_are_shown() -> None:
     assert shown(set(), 1_000) == TEXT
 
 
+def test_what_leads_in_is_shown_with_what_it_leads_to() -> None:
+    """And not with the politeness before it, though that has a word of the question."""
+    reply = "Rice is a great idea for a trip. Here is what rice asks for:\n1. A wide pot.\n2. Salt, and an hour of rest."
+    found = best_passage(reply, {"rice", "ask"}, "english", lambda text: len(text) <= 60)
+    assert found == "[…] Here is what rice asks for:\n1. A wide pot. […]"
+
+
 @given(st.sets(st.sampled_from(["rice", "oven", "pea", "haha", "boat"])), st.integers(0, 140))
 def test_a_passage_is_a_run_of_whole_sentences_that_fits(asked: set[str], chars: int) -> None:
     """With a mark on each side where something is left out, whatever is asked."""
