@@ -41,6 +41,8 @@ server.sendall(call)
 for number in (signal.SIGTERM, signal.SIGINT):
     signal.signal(number, lambda number, frame: os.kill(pid, number))
 told = server.recv(4)
+if not told:
+    print(f"process {{pid}} was ended by a signal, or before it could tell its exit code", file=sys.stderr)
 sys.exit(struct.unpack("<i", told)[0] if told else 70)
 """
 
