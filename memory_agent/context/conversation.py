@@ -19,6 +19,7 @@ from memory_agent.context.items import (
 from memory_agent.context.ledger import Packing
 from memory_agent.context.render import Heading, one_line, quote_line
 from memory_agent.digest.excerpts import PART
+from memory_agent.digest.fold import Digest
 from memory_agent.digest.importance import recency_bonus
 from memory_agent.domain import CompressedContext, CompressionMetadata, ContextLine, KeyTopic
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from memory_agent.context.ledger import Item, Packed
     from memory_agent.context.persona import Reminder
-    from memory_agent.digest.fold import Digest
     from memory_agent.domain import Compression, KeyMoment, SummaryItem, Tier, Turn
     from memory_agent.ports import TokenCounter
 
@@ -124,11 +124,9 @@ def least_for(recent: Sequence[Turn], reminder: Reminder, *, most_tokens: int, c
 
     Very short turns may take less than the prompt around them, and are shown nevertheless.
     """
-    packing = Packing(ORDER, budget=min(_RECENT_TOKENS, most_tokens), counter=counter)
-    packing.take_all(plain_items(packing, "persona", reminder.identity, "the reminder"))
-    if packing.take_unbroken(turn_items(packing, recent, "recent")):
-        return 0
-    return math.ceil(packing.packed().tokens * (1 + Fraction(counter.margin)))
+    alone = Conversation(reminder=reminder, digest=Digest(), recent=recent)
+    whole = pack_whole(alone, budget=min(_RECENT_TOKENS, most_tokens), counter=counter)
+    return 0 if whole is None else math.ceil(whole.tokens * (1 + Fraction(counter.margin)))
 
 
 def pack_compressed(conversation: Conversation, *, budget: int, counter: TokenCounter) -> CompressedContext:

@@ -83,16 +83,16 @@ class Run:
 
     def _is_of_nothing(self, end: int) -> bool:
         """True for the "March" of "deadline of March"."""
-        return end > 1 and self.low[end - 1] in _empty() and self.low[end - 2] in _joints()
+        return end > 1 and self.low[end - 1] in _listed("empty") and self.low[end - 2] in _listed("joints")
 
     def _tells_nothing_in_front(self, start: int, end: int) -> bool:
         """True for an empty word, and for an adjective before what tells without it: two more words, or a name."""
         if self.words[start][0].isupper():
             return False
-        if self.low[start] in _leading():
+        if self.low[start] in all_words("nouns", "empty", "joints", "modifiers"):
             return True
         rest = self.low[start + 1 : end]
-        if self.low[start] not in _adjectives() or not rest:
+        if self.low[start] not in _listed("adjectives") or not rest:
             return False
         return (len(rest) > 1 or self.words[start + 1][0].isupper()) and not _says_little().issuperset(rest)
 
@@ -124,10 +124,14 @@ def runs(low: str, sentence: Sentence) -> Iterator[Run]:
         if apart and not _ENUMERATES.fullmatch(token.before):
             awaits = ""
         kind = _kind(token, awaits, within=bool(run.words) and not apart)
-        if token.named and token.ends and (greets or before in _adjectives() or _COMMA.match(token.before)):
+        if (
+            token.named
+            and token.ends
+            and (greets or before in _listed("adjectives") or _COMMA.match(token.before))
+        ):
             kind = "address"
         before = token.word
-        greets = greets and token.word in _greetings()
+        greets = greets and token.word in _listed("greetings")
         if token.named and run.words and not (joint or run.words[-1][0].isupper()) and token.before == " ":
             apart = True
         if kind == "joint" and run.is_noun and not apart:
@@ -176,7 +180,8 @@ def _tokens(low: str, sentence: Sentence) -> Iterator[_Token]:
             written=written,
             hangul=bool(match["hangul"]),
             named=quoted or (start > 0 and written[0].isupper() and not shouted),
-            begins_name=match.group() in _begins_names() and _NAME_FOLLOWS.match(text, end) is not None,
+            begins_name=match.group() in _listed("begins_names")
+            and _NAME_FOLLOWS.match(text, end) is not None,
             ends=_ENDS.match(text, end) is not None,
             code=_is_code(text, start, end),
             before=low[last:start],
@@ -211,16 +216,16 @@ def _kind(token: _Token, awaits: str, *, within: bool) -> str:
     nothing = says_nothing(word, hangul=token.hangul)
     if token.begins_name or (token.named and not nothing):
         return ""
-    if word in _joints():
+    if word in _listed("joints"):
         return "joint"
-    if word in _before_verbs():
+    if word in _listed("before_verbs"):
         return "before_verb"
     if _is_verb(word):
         return "hangul" if token.hangul else "verb"
-    if word in _before_nouns():
+    if word in all_words("words", "before_nouns"):
         return "before_noun"
     if nothing:
-        return "modifier" if word in _modifiers() else "stop"
+        return "modifier" if word in _listed("modifiers") else "stop"
     if awaits == "verb" and not within and not token.hangul:
         return "verb"
     return "verb" if within and _is_participle(word) else ""
@@ -239,9 +244,10 @@ def _is_participle(word: str) -> bool:
 @lru_cache(maxsize=8_192)
 def says_nothing(word: str, *, hangul: bool) -> bool:
     """True for function words, fillers, and single syllables of Korean."""
+    function_words, fillers = all_words("words", "stop", "before_nouns"), all_words("words", "fillers")
     if hangul:
-        return len(word) < _HANGUL_KEY or word[:_HANGUL_KEY] in _fillers() or word in _stop()
-    return len(word) == 1 or word in _stop() or word in _fillers()
+        return len(word) < _HANGUL_KEY or word[:_HANGUL_KEY] in fillers or word in function_words
+    return len(word) == 1 or word in function_words or word in fillers
 
 
 @lru_cache(maxsize=8_192)
@@ -250,71 +256,19 @@ def key_of(word: str, *, hangul: bool) -> str:
     return word[:_HANGUL_KEY] if hangul else next(iter(count_terms(word)), "")
 
 
-@cache
+def _listed(key: str) -> frozenset[str]:
+    return all_words("nouns", key)
+
+
 def small_talk() -> frozenset[str]:
     """Words of which nothing can be told where they stand alone, though each may be part of a subject."""
     return all_words("words", "small_talk")
 
 
-@cache
-def _stop() -> frozenset[str]:
-    return all_words("words", "stop", "before_nouns")
-
-
-@cache
-def _fillers() -> frozenset[str]:
-    return all_words("words", "fillers")
-
-
-@cache
-def _before_nouns() -> frozenset[str]:
-    return all_words("words", "before_nouns")
-
-
-@cache
-def _before_verbs() -> frozenset[str]:
-    return all_words("nouns", "before_verbs")
-
-
-@cache
-def _modifiers() -> frozenset[str]:
-    return all_words("nouns", "modifiers")
-
-
-@cache
-def _begins_names() -> frozenset[str]:
-    return all_words("nouns", "begins_names")
-
-
-@cache
-def _greetings() -> frozenset[str]:
-    return all_words("nouns", "greetings")
-
-
-@cache
-def _joints() -> frozenset[str]:
-    return all_words("nouns", "joints")
-
-
-@cache
-def _adjectives() -> frozenset[str]:
-    return all_words("nouns", "adjectives")
-
-
-@cache
-def _empty() -> frozenset[str]:
-    return all_words("nouns", "empty")
-
-
 def _ends_no_phrase(word: str) -> bool:
-    return word in _adjectives() or word in _joints() or word in _modifiers() or _is_participle(word)
-
-
-@cache
-def _leading() -> frozenset[str]:
-    return _empty() | _joints() | _modifiers()
+    return word in all_words("nouns", "adjectives", "joints", "modifiers") or _is_participle(word)
 
 
 @cache
 def _says_little() -> frozenset[str]:
-    return _empty() | _adjectives() | _joints() | small_talk()
+    return all_words("nouns", "empty", "adjectives", "joints") | small_talk()
