@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from benchmarks.runs import Run
 
 FIGURES: Final = ("recall@5", "recall@10")
-SECOND_STAGE: Final = "late_interaction"
-"""What the second stage is switched to where it is off: the only one."""
 NOT_AVAILABLE: Final = (ConfigError, EmbedderError, InvalidInput, LLMError, ModelNotFound)
 """How a variant says that this installation can't run it."""
 
@@ -34,11 +32,11 @@ class Variant:
 
 
 def variants(
-    defaults: Mapping[str, float], given: Mapping[str, float], second_stage: str | None
+    defaults: Mapping[str, float], given: Mapping[str, float], *, late_interaction: bool | None
 ) -> list[Variant]:
-    """Each signal with a weight switched off, and the second stage the other way round.
+    """Each signal with a weight switched off, and late interaction the other way round.
 
-    `defaults`: the weights by signal; `given`: those that the run set itself; `second_stage`: the run's, None if the product
+    `defaults`: the weights by signal; `given`: those that the run set itself; `late_interaction`: the run's, None if the product
     has none. A signal that weighs nothing already has no variant.
     """
     made = [
@@ -46,21 +44,25 @@ def variants(
         for signal, weight in {**defaults, **given}.items()
         if weight
     ]
-    if second_stage == "off":
-        made.append(Variant(name=f"with {SECOND_STAGE}", settings={"second_stage": SECOND_STAGE}))
-    elif second_stage is not None:
-        made.append(Variant(name=f"without {second_stage}", settings={"second_stage": "off"}))
+    if late_interaction is not None:
+        name = "without late interaction" if late_interaction else "with late interaction"
+        made.append(
+            Variant(name=name, settings={"second_stage": "off" if late_interaction else "late_interaction"})
+        )
     return made
 
 
 def variants_of(settings: Mapping[str, Any]) -> list[Variant]:
     """The variants of a run with these settings, by what the installed product knows."""
     from memory_agent import MemoryConfig
-    from memory_agent.search.fusion import DEFAULT_WEIGHTS
+    from memory_agent.search.fusion import DEFAULT_WEIGHTS, DETAILED_WEIGHTS
 
-    known = MemoryConfig.model_fields.get("second_stage")
-    stage = settings.get("second_stage", None if known is None else known.default)
-    return variants(DEFAULT_WEIGHTS, settings.get("search_weights", {}), stage)
+    late = settings.get("second_stage", MemoryConfig.model_fields["second_stage"].default) != "off"
+    return variants(
+        DETAILED_WEIGHTS if late else DEFAULT_WEIGHTS,
+        settings.get("search_weights", {}),
+        late_interaction=late,
+    )
 
 
 def table(runs: Sequence[Run]) -> str:

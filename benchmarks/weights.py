@@ -26,8 +26,8 @@ from benchmarks.recall import remember
 from benchmarks.recall_sets import read_date, read_with_gold
 from memory_agent.facts.people import called
 from memory_agent.search.fusion import DEFAULT_WEIGHTS, best_first, fuse, min_max, normalised
+from memory_agent.search.late_interaction import LateInteraction, Shortlist
 from memory_agent.search.query_analysis import Questioner
-from memory_agent.search.rerank import LateInteraction, Shortlist, within_chars
 from memory_agent.search.user_index import RowFilter
 
 if TYPE_CHECKING:
@@ -80,18 +80,21 @@ async def signals_of(
     if detail:
         best = best_first(fuse(normalised(scored.values), DEFAULT_WEIGHTS))[:SHORTLIST]
         ids = [scored.turn_ids[position] for position in best]
-        read = {turn.id: turn for turn in await parts.store.list_turns(memory.scope, ids=ids)}
-        turns = within_chars([read[turn_id] for turn_id in ids])
+        before, after = index.beside(ids)
         shortlist = Shortlist(
             query=question.text,
             names=asked.question.names,
             statistics=index.statistics(asked.terms),
-            turns=turns,
+            user_id=memory.scope.user_id,
+            turn_ids=ids,
+            before=before,
+            after=after,
         )
-        found = await LateInteraction(parts.embedder, language=language).score(shortlist)
+        late = LateInteraction(parts.store, parts.embedder, language=language, weights={})
+        found = await late.score(shortlist)
         values["detail"] = np.zeros(len(scored.turn_ids), dtype=np.float32)
         if found is not None:
-            values["detail"][best[: len(turns)]] = min_max(found)
+            values["detail"][best] = min_max(found)
     return list(scored.turn_ids), values
 
 

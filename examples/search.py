@@ -29,12 +29,12 @@ QUESTIONS = [
 
 
 async def main(folder: str) -> None:
-    # second_stage: off is the default; late_interaction needs no other model than the local embedding model.
-    for second_stage in ("off", "late_interaction"):
+    # By default the best turns are compared with the question word by word as well.
+    for second_stage in ("late_interaction", "off"):
         cfg = MemoryConfig(data_dir=folder, mongo_uri=None, chroma_host=None, second_stage=second_stage)
         async with MemoryService(cfg) as service:
             memory = service.agent(user_id="ines", thread_id="friends")
-            if second_stage == "off":
+            if second_stage == "late_interaction":
                 for date, who, said in TALK:
                     await memory.add_turn(
                         "user", said, speaker=who, timestamp=datetime(*date, 10, tzinfo=UTC)

@@ -203,8 +203,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
             description="a number from -100 to 100 for each signal, such as {'dates': 0} (JSON in the environment)"
         ),
     ] = {}
-    second_stage: Literal["off", "late_interaction"] = "off"
-    second_stage_seconds: Seconds = 2.0
+    second_stage: Literal["off", "late_interaction"] = "late_interaction"
 
     # Worker
     run_worker: bool = True
@@ -295,11 +294,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
         if self.embedding_backend == "torch" and self.embedding_precision == "int8":
             raise ValueError(
                 "embedding_precision=int8 needs ONNX; set embedding_backend=auto or onnx, or embedding_precision=fp32"
-            )
-        if self.second_stage == "late_interaction" and not self.use_local_embeddings:
-            raise ValueError(
-                "second_stage=late_interaction needs a local embedding model; set use_local_embeddings=true, or"
-                " second_stage=off"
             )
         if not self.use_local_embeddings and self.openai_api_key is None and self.openai_base_url is None:
             raise ValueError(

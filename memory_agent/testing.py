@@ -94,7 +94,7 @@ class HashEmbedder:
     async def embed_tokens(
         self, texts: Sequence[str], *, purpose: Literal["query", "document"]
     ) -> list[TokenVectors] | None:
-        """See `Embedder.embed_tokens`. A word is a token, with the vector that it has as a text; any length is read."""
+        """See `Embedder.embed_tokens`. A word is a token, with the vector that it has as a text."""
         self._check()
         return [self._tokens(text) for text in texts]
 
@@ -112,7 +112,7 @@ class HashEmbedder:
             raise self.fail
 
     def _tokens(self, text: str) -> TokenVectors:
-        words = list(_WORD.finditer(text))
+        words = list(_WORD.finditer(text))[:_PASSAGE_WORDS]
         spans = np.array([word.span() for word in words], dtype=np.int32).reshape(len(words), 2)
         vectors = np.array([self._vector(word[0]) for word in words], dtype=np.float32)
         return TokenVectors(spans=spans, vectors=vectors.reshape(len(words), self._dimension))

@@ -23,7 +23,7 @@ from memory_agent.ports import known_fingerprint
 from memory_agent.search.entities import EntityCounter
 from memory_agent.search.fusion import DEFAULT_WEIGHTS, DETAILED_WEIGHTS
 from memory_agent.search.index_stage import Indexer
-from memory_agent.search.rerank import LateInteraction, SecondLook
+from memory_agent.search.late_interaction import LateInteraction
 from memory_agent.search.search import Searcher, SearchSettings
 from memory_agent.search.user_index_cache import IDLE_SECONDS, ResidentCache
 from memory_agent.text.terms import clear_stems
@@ -121,7 +121,7 @@ def wire(on: Adapters) -> Core:
     residents = _make_residents(on)
     searcher = Searcher(store, on.vectors, embedder, residents, on.spotter, _search_settings(on))
     entity_counter = EntityCounter(store, residents, on.spotter)
-    indexer = Indexer(store, on.vectors, embedder, clock, on.spotter, language=cfg.search_language)
+    indexer = _make_indexer(on)
 
     # topics
     folder = _make_folder(on)
@@ -178,26 +178,31 @@ def _make_residents(on: Adapters) -> ResidentCache:
     )
 
 
+def _make_indexer(on: Adapters) -> Indexer:
+    return Indexer(
+        on.store,
+        on.vectors,
+        on.embedder,
+        on.clock,
+        on.spotter,
+        language=on.cfg.search_language,
+        keep_tokens=on.cfg.second_stage == "late_interaction",
+    )
+
+
 def _search_settings(on: Adapters) -> SearchSettings:
     cfg = on.cfg
     return SearchSettings(
         language=cfg.search_language,
         min_similarity=cfg.min_similarity,
         weights={**DEFAULT_WEIGHTS, **cfg.search_weights},
-        second_look=_second_look(on),
+        late_interaction=_late_interaction(on) if cfg.second_stage == "late_interaction" else None,
     )
 
 
-def _second_look(on: Adapters) -> SecondLook | None:
-    """The second stage of search that the settings name."""
-    cfg = on.cfg
-    if cfg.second_stage == "off":
-        return None
-    return SecondLook(
-        stage=LateInteraction(on.embedder, language=cfg.search_language),
-        weights={**DETAILED_WEIGHTS, **cfg.search_weights},
-        seconds=cfg.second_stage_seconds,
-    )
+def _late_interaction(on: Adapters) -> LateInteraction:
+    weights = {**DETAILED_WEIGHTS, **on.cfg.search_weights}
+    return LateInteraction(on.store, on.embedder, language=on.cfg.search_language, weights=weights)
 
 
 def _make_folder(on: Adapters) -> TopicFolder:

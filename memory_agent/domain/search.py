@@ -59,6 +59,8 @@ class SearchRow:
     `terms`: normalised term -> how often it occurs, and the entities that the turn names (`Entity.term` -> 1);
     `length`: how many words that are, without the entities.
     `session_id` and `speaker` are the turn's, `signs` what its text shows at a glance.
+    `tokens`: the vectors of its first tokens as `search.token_codes` packs them, for `RowStore.token_codes`; stores read rows
+    without them.
     `embedder`: the fingerprint of what made the vectors, `language`: by which the terms were made; rows made otherwise
     than the current settings say are searched by what still fits, until they are made anew.
     `index_seq`: rises with every change of the user's rows; 0 until stored.
@@ -79,6 +81,7 @@ class SearchRow:
     session_id: str | None = None
     speaker: str | None = None
     signs: TurnFeatures = TurnFeatures()
+    tokens: bytes = b""
     index_seq: int = 0
     erased: bool = False
 
@@ -93,6 +96,7 @@ class SearchRow:
         vectors: NDArray[np.float16],
         embedder: str,
         language: str,
+        tokens: bytes = b"",
     ) -> SearchRow:
         """The row of a turn with these `words`, `entities` and `features`."""
         return cls(
@@ -110,6 +114,7 @@ class SearchRow:
             session_id=turn.session_id,
             speaker=turn.speaker,
             signs=features,
+            tokens=tokens,
         )
 
 
@@ -145,7 +150,8 @@ class TokenVectors:
     `spans`: int32, shape (tokens, 2): token n stands for the characters `text[start:end]` of the text as given, by
     rising start. Several tokens may stand for one character (the bytes of an emoji, the letters of a Korean syllable),
     and with some tokenizers a span begins with the blank before its word.
-    `vectors`: float32 or float16, shape (tokens, dimension), unit length. A text without tokens has 0 rows in both.
+    `vectors`: float32 or float16, shape (tokens, directions), unit length; a model may tell them by fewer directions than its
+    vectors of texts have numbers. A text without tokens has 0 rows in both.
     """
 
     spans: NDArray[np.int32]

@@ -2,8 +2,8 @@
 
 Questions and documents have lanes of their own, each lane encoding one batch after the other. There is no timer:
 while the lanes are busy, what arrives meanwhile forms the next batches. Nothing is bound to an event loop while
-nothing is in flight, so an embedder may be made before the loop runs. Texts whose tokens are wanted go through the
-same lanes, in batches of their own.
+nothing is in flight, so an embedder may be made before the loop runs. One encoding gives a text's vector and those of
+its tokens.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
-from memory_agent.models.token_vectors import TOKEN_CACHE_BYTES, TextCache, bytes_of
+from memory_agent.models.token_vectors import TextCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 
 Purpose = Literal["query", "document"]
-Wish = Literal["vector", "tokens"]
-"""What is wanted of a text."""
 
 QUESTION_SECONDS: Final = 2.0
 """For so long after a question another one is expected, and documents leave one of their lanes unused."""
@@ -46,49 +44,52 @@ class BatchLimits:
     document_lanes: int = 1
 
 
+class Encoded(NamedTuple):
+    """A text's vector, shape (dimension,), unit length, and those of its tokens; None if the model gives none."""
+
+    vector: NDArray[np.float32]
+    tokens: TokenVectors | None
+
+
 @dataclass(slots=True, eq=False)
 class _Entry:
     """One text in flight, and how many callers wait for it."""
 
-    key: tuple[Wish, str]
+    text: str
     purpose: Purpose
     caller: object
     era: int
     waiting: int = 0
-    future: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    future: asyncio.Future[Encoded] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
 
 
 class BatchingEmbedder(ABC):
     """The `Embedder` port but for `fingerprint`, `split` and the encoding of one batch.
 
-    `cache_size`: vectors kept of the texts used last; `token_cache_bytes`: of vectors of tokens, so many bytes.
+    `cache_size`: texts whose vectors are kept, those used last.
     """
 
     gives_tokens: ClassVar[bool] = False
-    """Whether `_encode_tokens` is there to be called."""
+    """Whether `_encode` gives the vectors of tokens."""
 
-    def __init__(
-        self, limits: BatchLimits, *, cache_size: int, token_cache_bytes: int = TOKEN_CACHE_BYTES
-    ) -> None:
+    def __init__(self, limits: BatchLimits, *, cache_size: int) -> None:
         self._limits = limits
-        self._caches: dict[Wish, TextCache[Any]] = {
-            "vector": TextCache(cache_size, lambda *_: 1),
-            "tokens": TextCache(token_cache_bytes, bytes_of),
-        }
+        self._cache: TextCache[Encoded] = TextCache(cache_size)
         self._era = 0  # ends when the caches are cleared
         self._queues: dict[Purpose, deque[_Entry]] = {"query": deque(), "document": deque()}
-        self._in_flight: dict[tuple[Wish, str], _Entry] = {}
+        self._in_flight: dict[str, _Entry] = {}
         self._lanes: dict[Purpose, set[asyncio.Task[None]]] = {"query": set(), "document": set()}
         self._asked_at = -QUESTION_SECONDS
         self._closed = False
 
     @abstractmethod
-    async def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of one batch, shape (len(texts), dimension). Raises EmbedderError or EmbedderUnavailable."""
+    async def _encode(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], list[TokenVectors] | None]:
+        """Vectors of one batch, shape (len(texts), dimension), and of its texts' tokens; None if it `gives_tokens` not.
 
-    async def _encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
-        """Vectors of the tokens of one batch, in its order. Raises EmbedderError or EmbedderUnavailable."""
-        raise NotImplementedError
+        Raises EmbedderError or EmbedderUnavailable.
+        """
 
     @abstractmethod
     async def _dimension(self) -> int:
@@ -102,22 +103,22 @@ class BatchingEmbedder(ABC):
         self._refuse_if_closed()
         if not texts:
             return np.empty((0, await self._dimension()), dtype=np.float32)
-        return np.stack(await self._found(texts, "vector", purpose))
+        return np.stack([encoded.vector for encoded in await self._found(texts, purpose)])
 
     async def embed_tokens(self, texts: Sequence[str], *, purpose: Purpose) -> list[TokenVectors] | None:
         """See `Embedder.embed_tokens`."""
         self._refuse_if_closed()
         if not self.gives_tokens:
             return None
-        return await self._found(texts, "tokens", purpose)
+        return [encoded.tokens for encoded in await self._found(texts, purpose) if encoded.tokens is not None]
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
             raise EmbedderUnavailable("the embedder was closed; make a new one")
 
-    async def _found(self, texts: Sequence[str], wish: Wish, purpose: Purpose) -> list[Any]:
-        """The wish of each text, from the cache or the lanes."""
-        known, entries = self._admit(texts, wish, purpose)
+    async def _found(self, texts: Sequence[str], purpose: Purpose) -> list[Encoded]:
+        """The vectors of each text, from the cache or the lanes."""
+        known, entries = self._admit(texts, purpose)
         try:
             # wait() rather than gather(): cancelling this caller must not cancel a text that others wait for.
             if entries:
@@ -130,8 +131,7 @@ class BatchingEmbedder(ABC):
     def clear_cache(self) -> None:
         """See `Embedder.clear_cache`. What is being encoded now won't be kept either."""
         self._era += 1
-        for cache in self._caches.values():
-            cache.clear()
+        self._cache.clear()
 
     async def close(self) -> None:
         """Finish the batches in hand, fail what waits, release the model. Idempotent."""
@@ -145,24 +145,22 @@ class BatchingEmbedder(ABC):
         await self._release()
 
     # --- admitting -------------------------------------------------------------------------------------------
-    def _admit(
-        self, texts: Sequence[str], wish: Wish, purpose: Purpose
-    ) -> tuple[dict[str, Any], dict[str, _Entry]]:
+    def _admit(self, texts: Sequence[str], purpose: Purpose) -> tuple[dict[str, Encoded], dict[str, _Entry]]:
         """The cached results of `texts`, and an entry in flight for each of the rest."""
         self._drop_dead_lanes()
-        known: dict[str, Any] = {}
+        known: dict[str, Encoded] = {}
         entries: dict[str, _Entry] = {}
         caller = object()
         if purpose == "query":
             self._asked_at = time.monotonic()
         # Texts of like length next to each other share batches, so that little of a batch is padding.
         for text in sorted(dict.fromkeys(texts), key=len, reverse=True):
-            if (kept := self._caches[wish].get(text)) is not None:
+            if (kept := self._cache.get(text)) is not None:
                 known[text] = kept
                 continue
-            entry = self._in_flight.get((wish, text))
+            entry = self._in_flight.get(text)
             if entry is None:
-                entry = self._in_flight[wish, text] = _Entry((wish, text), purpose, caller, self._era)
+                entry = self._in_flight[text] = _Entry(text, purpose, caller, self._era)
                 self._queues[purpose].append(entry)
             elif purpose == "query" and entry.purpose == "document" and entry in self._queues["document"]:
                 self._queues["document"].remove(entry)
@@ -199,7 +197,7 @@ class BatchingEmbedder(ABC):
                 self._lanes[purpose] = alive
         if foreign := [entry for entry in self._in_flight.values() if entry.future.get_loop() is not loop]:
             for entry in foreign:
-                del self._in_flight[entry.key]
+                del self._in_flight[entry.text]
             for purpose, queue in self._queues.items():
                 self._queues[purpose] = deque(entry for entry in queue if entry not in foreign)
 
@@ -222,20 +220,19 @@ class BatchingEmbedder(ABC):
             self._lanes[purpose].discard(task)
 
     def _next_batch(self, purpose: Purpose) -> list[_Entry]:
-        """The next texts of this purpose and one wish that somebody still waits for, as many as a batch may have."""
+        """The next texts of this purpose that somebody still waits for, as many as a batch may have."""
         queue, batch, chars = self._queues[purpose], list[_Entry](), 0
         while queue and len(batch) < self._limits.texts:
             entry = queue[0]
             if not entry.waiting:  # all who wanted it were cancelled
-                self._in_flight.pop(entry.key, None)
+                self._in_flight.pop(entry.text, None)
                 entry.future.cancel()
                 queue.popleft()
                 continue
-            wish, text = entry.key
-            if batch and (wish != batch[0].key[0] or chars + len(text) > self._limits.chars):
+            if batch and chars + len(entry.text) > self._limits.chars:
                 break
             batch.append(queue.popleft())
-            chars += len(text)
+            chars += len(entry.text)
         return batch
 
     async def _encode_batch(self, batch: list[_Entry]) -> None:
@@ -251,9 +248,7 @@ class BatchingEmbedder(ABC):
 
     async def _try(self, batch: list[_Entry]) -> BaseException | None:
         """Encode and hand out; the error if that failed, of whatever class, so that no caller waits forever."""
-        wish, texts = batch[0].key[0], [entry.key[1] for entry in batch]
-        encode = self._checked_tokens if wish == "tokens" else self._checked_encode
-        encoding = asyncio.ensure_future(encode(texts))
+        encoding = asyncio.ensure_future(self._checked([entry.text for entry in batch]))
         try:
             await asyncio.wait([encoding])
         except asyncio.CancelledError:
@@ -263,35 +258,35 @@ class BatchingEmbedder(ABC):
         if error is not None or encoding.cancelled():
             return error or EmbedderUnavailable("the encoding was cancelled")
         for entry, found in zip(batch, encoding.result(), strict=True):
-            self._in_flight.pop(entry.key, None)
+            self._in_flight.pop(entry.text, None)
             if entry.era == self._era:  # else the cache was cleared while it was encoded
-                self._caches[wish].put(entry.key[1], found)
+                self._cache.put(entry.text, found)
             if not entry.future.done():
                 entry.future.set_result(found)
         return None
 
-    async def _checked_tokens(self, texts: Sequence[str]) -> list[Any]:
-        found = await self._encode_tokens(texts)
-        if len(found) != len(texts):
-            raise EmbedderError(f"the model gave the tokens of {len(found)} texts for {len(texts)}")
-        return found
-
-    async def _checked_encode(self, texts: Sequence[str]) -> list[Any]:
-        vectors = np.asarray(await self._encode(texts), dtype=np.float32)
+    async def _checked(self, texts: Sequence[str]) -> list[Encoded]:
+        made, tokens = await self._encode(texts)
+        vectors = np.asarray(made, dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise EmbedderError(f"the model gave vectors of shape {vectors.shape} for {len(texts)} texts")
+        if tokens is not None and len(tokens) != len(texts):
+            raise EmbedderError(f"the model gave the tokens of {len(tokens)} texts for {len(texts)}")
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not np.isfinite(lengths).all() or not lengths.all():
             raise EmbedderError("the model gave a vector that is zero or not finite")
-        return [row / length for row, length in zip(vectors, lengths, strict=True)]
+        unit = vectors / lengths
+        if tokens is None:
+            return [Encoded(vector, None) for vector in unit]
+        return [Encoded(vector, of_text) for vector, of_text in zip(unit, tokens, strict=True)]
 
     def _settle_failed(self, entries: Iterable[_Entry], error: BaseException | None) -> None:
         """Tell `error`, if there is one, to whoever waits for these."""
         if error is None:
             return
         for entry in entries:
-            if self._in_flight.get(entry.key) is entry:
-                del self._in_flight[entry.key]
+            if self._in_flight.get(entry.text) is entry:
+                del self._in_flight[entry.text]
             if not entry.future.done():
                 entry.future.set_exception(error)
                 entry.future.exception()  # seen: nobody may be waiting any more, and that is no fault

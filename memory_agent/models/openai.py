@@ -276,7 +276,7 @@ class OpenAIEmbedder(BatchingEmbedder):
         pieces = [Piece(*piece) for piece in estimated_pieces(text) if piece[2]]
         return cut_passages(text, pieces, window=PASSAGE_TOKENS, overlap=OVERLAP_TOKENS)
 
-    async def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    async def _encode(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], None]:
         async with self._connection.client("\n".join(texts), lambda c: self._asked(c, ["hello"])) as client:
             rows = await self._asked(client, [text or " " for text in texts])  # the API refuses ""
         try:
@@ -285,7 +285,7 @@ class OpenAIEmbedder(BatchingEmbedder):
             wrong = "are no lists of numbers of one length"
             raise EmbedderError(f"the server's embeddings {wrong}: {exc}") from exc
         self._size = vectors.shape[-1]
-        return vectors
+        return vectors, None
 
     async def _asked(self, client: AsyncOpenAI, texts: list[str]) -> list[Any]:
         """The embedding of each text as it came."""

@@ -1,8 +1,7 @@
-"""Token vectors of a text: its own tokens, their spans; and a cache by text that knows its size."""
+"""Token vectors of a text: its own first tokens, along the directions of their model that tell the most; and a cache by text."""
 
 from __future__ import annotations
 
-import sys
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -12,20 +11,30 @@ from memory_agent.domain import TokenVectors
 from memory_agent.errors import EmbedderError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.float32]
+    Hidden = tuple[NDArray[np.int32], Floats]
+    """Spans of tokens in their text, shape (tokens, 2), and their vectors, shape (tokens, dimension), as a model gives them."""
+
 Made = TypeVar("Made")
 
-TOKEN_CACHE_BYTES: Final = 64 * 1024 * 1024
-"""Vectors of tokens kept by default: with MiniLM those of about 80,000 tokens, 2,500 messages."""
+MOST_TOKENS: Final = 128
+"""Tokens of a text that have vectors: what a long turn is about is said at its beginning (docs/benchmarks.md)."""
+DIRECTIONS: Final = 64
+"""Numbers of a token vector at most, of the model's 384 or more: with so many late interaction finds the same turns."""
+
+_SAMPLE_TEXTS: Final = 32
+_SAMPLE_WORDS: Final = 16
+_LEAST_LETTERS: Final = 3
 
 
 def own_tokens(
     offsets: Sequence[tuple[int, int]], special: Sequence[int], *, prompt: int
 ) -> tuple[list[int], NDArray[np.int32]]:
-    """The tokens of the text behind `prompt` characters, and their spans in the text.
+    """The first MOST_TOKENS tokens of the text behind `prompt` characters, and their spans in the text.
 
     `special`: 1 for each token that the model adds, as the tokenizer says. Tokens of the prompt, and tokens that stand
     for no character (some tokenizers begin with one), are left out; one that reaches from the prompt into the text
@@ -35,33 +44,69 @@ def own_tokens(
         n
         for n, ((start, end), added) in enumerate(zip(offsets, special, strict=True))
         if not added and end > max(start, prompt)
-    ]
+    ][:MOST_TOKENS]
     spans = np.array([offsets[n] for n in own], dtype=np.int32).reshape(len(own), 2) - np.int32(prompt)
     return own, np.maximum(spans, 0)
 
 
-def token_vectors(spans: NDArray[np.int32], vectors: NDArray[np.float32]) -> TokenVectors:
+def sample_texts(vocabulary: Iterable[str]) -> list[str]:
+    """Texts of the words in a model's vocabulary, in its order, which is by frequency: what its directions are told by.
+
+    The same for the same model, in any language that it knows.
+    """
+    bare = (piece.lstrip("▁Ġ") for piece in vocabulary)
+    words = [piece for piece in bare if len(piece) >= _LEAST_LETTERS and piece.isalpha()]
+    count = _SAMPLE_TEXTS * _SAMPLE_WORDS
+    chosen = words[:: max(len(words) // (2 * count), 1)][:count]
+    return [" ".join(chosen[n::_SAMPLE_TEXTS]) for n in range(_SAMPLE_TEXTS)]
+
+
+def principal_directions(vectors: Floats) -> Floats:
+    """The directions in which unit vectors, shape (n, dimension), lie most: shape (dimension, DIRECTIONS or fewer).
+
+    Eigenvectors of their second moments, those of the largest eigenvalues first. Their signs are chosen, so that two machines
+    with the same model have the same ones.
+    """
+    unit = _unit(vectors)
+    _, directions = np.linalg.eigh(unit.T.astype(np.float64) @ unit.astype(np.float64))
+    found = directions[:, ::-1][:, :DIRECTIONS]
+    signs = np.sign(np.linspace(1.0, 2.0, len(found)) @ found)
+    turned: Floats = (found * np.where(signs == 0.0, 1.0, signs)).astype(np.float32)
+    return turned
+
+
+def token_vectors(
+    spans: NDArray[np.int32], vectors: Floats, directions: Floats | None = None
+) -> TokenVectors:
     """`vectors`, shape (tokens, dimension), of any length, as the port wants them: unit length, float16, read-only.
 
-    Raises EmbedderError for a vector that is zero or not finite.
+    `directions`: those that they are told by, see `principal_directions`; None: as they are. Raises EmbedderError for a
+    vector that is zero or not finite.
     """
+    unit = _unit(vectors)
+    if directions is not None:
+        along = unit @ directions
+        unit = along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-6)
+    found = TokenVectors(spans=spans, vectors=unit.astype(np.float16))
+    for array in (found.spans, found.vectors):  # shared between callers
+        array.setflags(write=False)
+    return found
+
+
+def _unit(vectors: Floats) -> Floats:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not np.isfinite(lengths).all() or not lengths.all():
         raise EmbedderError("the model gave a token a vector that is zero or not finite")
-    unit = (vectors / lengths).astype(np.float16)
-    for array in (spans, unit):  # shared between callers
-        array.setflags(write=False)
-    return TokenVectors(spans=spans, vectors=unit)
+    unit: Floats = vectors / lengths
+    return unit
 
 
 class TextCache(Generic[Made]):
-    """Results by text, those used last: at most `most` of them by `size_of` a text and its result; 0 keeps none."""
+    """Results by text: the `most` that were used last; 0 keeps none."""
 
-    def __init__(self, most: int, size_of: Callable[[str, Made], int]) -> None:
+    def __init__(self, most: int) -> None:
         self._most = most
-        self._size_of = size_of
         self._kept: OrderedDict[str, Made] = OrderedDict()
-        self.size = 0
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -73,23 +118,12 @@ class TextCache(Generic[Made]):
         return self._kept.get(text)
 
     def put(self, text: str, made: Made) -> None:
-        """Keep the result for `text`, and let go of those used longest ago; too large ones are not kept at all."""
-        size = self._size_of(text, made)
-        if size > self._most:
-            return
-        if text in self._kept:
-            self.size -= self._size_of(text, self._kept.pop(text))
+        """Keep the result for `text`, and let go of those used longest ago."""
         self._kept[text] = made
-        self.size += size
-        while self.size > self._most:
-            self.size -= self._size_of(*self._kept.popitem(last=False))
+        self._kept.move_to_end(text)
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
 
     def clear(self) -> None:
         """Let go of all."""
         self._kept.clear()
-        self.size = 0
-
-
-def bytes_of(text: str, tokens: TokenVectors) -> int:
-    """The memory that a text and the vectors of its tokens take."""
-    return tokens.vectors.nbytes + tokens.spans.nbytes + sys.getsizeof(text)

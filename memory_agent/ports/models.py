@@ -40,12 +40,12 @@ class Embedder(Protocol):
     async def embed_tokens(
         self, texts: Sequence[str], *, purpose: Literal["query", "document"]
     ) -> list[TokenVectors] | None:
-        """The vectors of each text's tokens, in the order of `texts`; None if this embedder has none (an HTTP API).
+        """The vectors of each text's first 128 tokens, in the order of `texts`; None if this embedder has none (an HTTP API).
 
-        What the model reads of a text as a whole: a text longer than its window is cut there, so what lies beyond
-        has no tokens (`split` such a text first). Off the event loop, in the lanes of `embed`, questions before
-        documents. A text's vectors do not depend on what else is in its batch (to 1e-3: they may be float16) nor on
-        `purpose`. The arrays are shared with the cache and with other callers: not to be written to.
+        They are made with the text's own vector: right before or after `embed` of the same text this costs nothing. Off the event
+        loop, in the lanes of `embed`, questions before documents. A text's vectors do not depend on what else is in its batch (to
+        1e-3: they may be float16) nor on `purpose`. The arrays are shared with the cache and with other callers: not to be
+        written to.
         """
 
     def clear_cache(self) -> None:

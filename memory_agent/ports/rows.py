@@ -25,10 +25,13 @@ class RowStore(Protocol):
     async def search_rows(
         self, user_id: str, *, ids: Sequence[str] | None = None, after: int = 0, limit: int | None = None
     ) -> list[SearchRow]:
-        """The user's rows (stubs of erased ones included) by rising `index_seq`.
+        """The user's rows (stubs of erased ones included) by rising `index_seq`, without their `tokens`.
 
         `ids`: only these turns'. `after`: only `index_seq` above it. `limit`: the first so many.
         """
+
+    async def token_codes(self, user_id: str, ids: Sequence[str], *, embedder: str) -> dict[str, bytes]:
+        """`SearchRow.tokens` of the user's rows of these turns, by turn id; rows without any, or by another embedder, passed over."""
 
     async def index_head(self, user_id: str) -> int:
         """The user's highest `index_seq`; 0 without rows. One small indexed read: every search makes it."""

@@ -46,12 +46,12 @@ SIGNALS: Final[tuple[Signal, ...]] = get_args(Signal)
 """What a turn is scored by; each in [0, 1], and what each is is in `docs/long_term.md`."""
 
 _FITTED: Final[Mapping[Signal, tuple[float, float]]] = {
-    "meaning": (1.7, 0.6),
-    "meaning_around": (3.5, 2.7),
-    "words": (1.2, 0.5),
-    "words_around": (2.0, 0.9),
-    "words_session": (2.4, 2.0),
-    "person": (3.3, 3.0),
+    "meaning": (1.7, 0.9),
+    "meaning_around": (3.5, 2.9),
+    "words": (1.2, 0.7),
+    "words_around": (2.0, 1.2),
+    "words_session": (2.4, 2.1),
+    "person": (3.3, 3.1),
     "dates": (4.2, 4.0),
     "tells_when": (2.4, 2.3),
     "counts": (1.0, 0.8),
@@ -60,7 +60,7 @@ _FITTED: Final[Mapping[Signal, tuple[float, float]]] = {
     "asks": (-0.7, -0.7),
     "latest": (0.5, 0.5),
     "here": (0.2, 0.2),
-    "detail": (0.0, 3.3),
+    "detail": (0.0, 2.6),
 }
 """Weights without late interaction, and with it."""
 DEFAULT_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({name: w for name, (w, _) in _FITTED.items()})

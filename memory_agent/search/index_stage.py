@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memory_agent.domain import PassageVector, Scope, SearchRow
+from memory_agent.search.token_codes import packed
 from memory_agent.text.features import features_of
 from memory_agent.text.terms import count_terms, made_with
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Indexer:
-    """Makes turns searchable."""
+    """Makes turns searchable. `keep_tokens`: late interaction will compare their tokens."""
 
     def __init__(
         self,
@@ -40,8 +41,10 @@ class Indexer:
         spotter: EntitySpotter,
         *,
         language: str,
+        keep_tokens: bool = False,
     ) -> None:
         self._spotter = spotter
+        self._keep_tokens = keep_tokens
         self._store = store
         self._vectors = vectors
         self._embedder = embedder
@@ -59,7 +62,7 @@ class Indexer:
         embedded: dict[str, SearchRow] = {}
         for user_id, of_user in _by_user(turns).items():
             stored = await self._store.search_rows(user_id, ids=[turn.id for turn in of_user])
-            embedded |= {row.turn_id: row for row in stored if self._is_embedded(row)}
+            embedded |= await self._with_tokens(user_id, [row for row in stored if self._is_embedded(row)])
         rows = {turn_id: row for turn_id, row in embedded.items() if self._is_current(row)}
         new = await self._make_rows([turn for turn in turns if turn.id not in rows], embedded)
         new |= await self._renamed([turn for turn in turns if turn.id in rows], rows)
@@ -72,6 +75,20 @@ class Indexer:
         for user_id, of_user in _by_user(turns).items():
             passages = [passage for turn in of_user for passage in passages_of(rows[turn.id])]
             await self._vectors.upsert(user_id, passages)
+
+    async def _with_tokens(self, user_id: str, rows: Sequence[SearchRow]) -> dict[str, SearchRow]:
+        """Rows as they were put, by turn id: stores read them without their tokens. None that lacks tokens which it shall have."""
+        if not rows:
+            return {}
+        shall = self._keep_tokens and await self._embedder.embed_tokens([], purpose="document") is not None
+        codes = await self._store.token_codes(
+            user_id, [row.turn_id for row in rows], embedder=self._embedder.fingerprint
+        )
+        return {
+            row.turn_id: replace(row, tokens=codes.get(row.turn_id, b""))
+            for row in rows
+            if row.turn_id in codes or not shall
+        }
 
     async def _renamed(self, turns: Sequence[Turn], rows: Mapping[str, SearchRow]) -> dict[str, SearchRow]:
         """Rows whose turns name other entities by now, for the dictionary changed; not embedded again."""
@@ -103,8 +120,8 @@ class Indexer:
         self, turns: Sequence[Turn], embedded: Mapping[str, SearchRow]
     ) -> dict[str, SearchRow]:
         """New rows of these turns, by turn id; one that `embedded` has a row of keeps its vectors."""
-        vectors = await self._embed([turn for turn in turns if turn.id not in embedded])
-        vectors |= {turn.id: embedded[turn.id].vectors for turn in turns if turn.id in embedded}
+        made = await self._embed([turn for turn in turns if turn.id not in embedded])
+        made |= {row.turn_id: (row.vectors, row.tokens) for row in embedded.values()}
         read = await asyncio.to_thread(
             lambda: [
                 (count_terms(turn.searchable_text, self._language), features_of(turn.content))
@@ -118,22 +135,32 @@ class Indexer:
                 words,
                 entities,
                 features,
-                vectors=vectors[turn.id],
+                vectors=made[turn.id][0],
+                tokens=made[turn.id][1],
                 embedder=self._embedder.fingerprint,
                 language=made_with(self._language),
             )
             for turn, (words, features), entities in zip(turns, read, named, strict=True)
         }
 
-    async def _embed(self, turns: Sequence[Turn]) -> dict[str, NDArray[np.float16]]:
-        """The vectors of each turn's passages: shape (passages, dimension), by turn id."""
+    async def _embed(self, turns: Sequence[Turn]) -> dict[str, tuple[NDArray[np.float16], bytes]]:
+        """The vectors of each turn's passages, shape (passages, dimension), and the codes of its first tokens, by turn id."""
         if not turns:
             return {}
         passages = [await self._embedder.split(turn.searchable_text) for turn in turns]
         flat = [passage for of_turn in passages for passage in of_turn]
         vectors = (await self._embedder.embed(flat, purpose="document")).astype(np.float16)
         cuts = np.cumsum([len(of_turn) for of_turn in passages])[:-1]
-        return {turn.id: of_turn for turn, of_turn in zip(turns, np.split(vectors, cuts), strict=True)}
+        codes = await self._codes([of_turn[0] for of_turn in passages])
+        return {
+            turn.id: (of_turn, code)
+            for turn, of_turn, code in zip(turns, np.split(vectors, cuts), codes, strict=True)
+        }
+
+    async def _codes(self, texts: Sequence[str]) -> list[bytes]:
+        """The packed token vectors of each text, which were made with its vector; none if they aren't wanted, or the model has none."""
+        tokens = await self._embedder.embed_tokens(texts, purpose="document") if self._keep_tokens else None
+        return [b""] * len(texts) if tokens is None else [packed(of_text.vectors) for of_text in tokens]
 
 
 def passages_of(row: SearchRow) -> list[PassageVector]:

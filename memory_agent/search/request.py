@@ -43,7 +43,7 @@ class SearchRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchAnswer:
-    """Recollections, best first, and the parts that were down (`embedder`, `vector_index`, `entities`, `second_stage`)."""
+    """Recollections, best first, and the parts that were down (`embedder`, `vector_index`, `entities`)."""
 
     recollections: tuple[Recollection, ...]
     degraded: tuple[str, ...]

@@ -29,9 +29,9 @@ from memory_agent.search.fusion import (
     min_max,
     normalised,
 )
+from memory_agent.search.late_interaction import SHORTLIST, Shortlist
 from memory_agent.search.query_analysis import Questioner
 from memory_agent.search.request import SearchAnswer
-from memory_agent.search.rerank import SHORTLIST, Shortlist, within_chars
 from memory_agent.search.user_index import AnalysedQuery, ResidentIndex, behind_repeats
 from memory_agent.text.features import features_of
 from memory_agent.text.names import MAX_CHARS
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from memory_agent.ports import DocumentStore, Embedder, VectorIndex
     from memory_agent.search.entities import EntitySpotter
     from memory_agent.search.fusion import Signal
+    from memory_agent.search.late_interaction import LateInteraction
     from memory_agent.search.postings import CollectionStatistics
     from memory_agent.search.request import SearchRequest
-    from memory_agent.search.rerank import SecondLook
     from memory_agent.search.user_index import Scored
     from memory_agent.search.user_index_cache import ResidentCache
 
@@ -72,7 +72,7 @@ class SearchSettings:
     language: str
     min_similarity: float | None
     weights: Mapping[str, float]
-    second_look: SecondLook | None = None
+    late_interaction: LateInteraction | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -167,7 +167,7 @@ class Searcher:
         if resident is not None:
             # Only now, for while the question was embedded another search may have taken some into the index.
             current = self._over(resident, unindexed, request, asked, degraded)
-            found = await self._rank(current, self._settings.second_look)
+            found = await self._rank(current)
         else:
             found = await self._search_candidates(request, asked, unindexed, degraded)
         return SearchAnswer(recollections=found, degraded=tuple(dict.fromkeys(degraded)))
@@ -220,7 +220,7 @@ class Searcher:
         self, request: SearchRequest, asked: AnalysedQuery, unindexed: Sequence[Turn], degraded: list[str]
     ) -> tuple[Recollection, ...]:
         """Search a user too large to keep, with more candidates as long as the filters leave too few of them."""
-        look, limit = self._settings.second_look, CANDIDATES
+        limit = CANDIDATES
         while True:
             index, statistics = await self._candidates.index(request.scope, asked, limit, degraded)
             current = self._over(index, unindexed, request, asked, degraded, statistics)
@@ -228,18 +228,14 @@ class Searcher:
             question = read_question(request.query, known=speakers, called=request.called)
             told = asked.with_assistant or current.index.with_assistant
             current = replace(current, asked=replace(asked, question=question, with_assistant=told))
-            is_last = not request.is_filtered or limit >= statistics.rows
-            # What is looked at again costs much, and does not change how many are found.
-            found = await self._rank(current, look if is_last else None)
-            if is_last or (len(found) >= request.top_k and look is None):
+            found = await self._rank(current)
+            if len(found) >= request.top_k or not request.is_filtered or limit >= statistics.rows:
                 return found
-            if len(found) >= request.top_k:
-                return await self._rank(current, look)
             limit *= _WIDER
 
     # --- ranking ---------------------------------------------------------------------------------------------
-    async def _rank(self, current: _Search, look: SecondLook | None) -> tuple[Recollection, ...]:
-        """The best turns of what is searched, read back from the truth. `look`: the second one that they get."""
+    async def _rank(self, current: _Search) -> tuple[Recollection, ...]:
+        """The best turns of what is searched, read back from the truth."""
         settings, scored = self._settings, current.scored()
         sessions = current.index.sessions
         values, weights = normalised(scored.values), for_sessions(settings.weights, sessions)
@@ -253,16 +249,16 @@ class Searcher:
         # A turn without a vector has no cosine that could be high enough.
         is_result = settings.min_similarity is None or scored.similarity >= settings.min_similarity
         ranking = best_first(np.where(is_result, scores, np.nan).astype(np.float32))
-        read: dict[str, Turn] = {}
-        if look is not None and len(ranking):
-            detail = await self._look_again(look, current, scored, ranking, read)
+        late = settings.late_interaction
+        if late is not None and len(ranking):
+            detail = await self._word_by_word(late, current, scored, ranking[:SHORTLIST], values["words"])
             if detail is not None:
-                values, weights = values | {"detail": detail}, for_sessions(look.weights, sessions)
+                values, weights = values | {"detail": detail}, for_sessions(late.weights, sessions)
                 scores = fuse(values, weights)
         scores = np.where(is_result, scores, np.nan).astype(np.float32)
         most = current.request.top_k + _BEYOND
         ranking = behind_repeats(best_first(scores), scored.turn_ids, current.index, most=most)
-        turns = await self._read_back(current.request, scored, ranking, read)
+        turns = await self._read_back(current.request, scored, ranking)
         ranked = _Ranked(scored=scored, values=values, weights=weights, scores=scores, confidence=confident)
         return self._recollections(current, *await self._corrected(current, turns, ranked), ranked)
 
@@ -294,32 +290,35 @@ class Searcher:
         order = corrected([turn.id for _, turn in turns], replaced)
         return [(at[turn_id], by_id[turn_id]) for turn_id in order[: request.top_k]], replaced
 
-    async def _look_again(
+    async def _word_by_word(
         self,
-        look: SecondLook,
+        late: LateInteraction,
         current: _Search,
         scored: Scored,
-        ranking: NDArray[np.intp],
-        read: dict[str, Turn],
+        best: NDArray[np.intp],
+        words: Floats,
     ) -> Floats | None:
-        """The signal `detail` of all candidates, 0 for those that were not looked at again; fills `read`."""
-        request = current.request
-        best = {scored.turn_ids[position]: position for position in ranking[:SHORTLIST]}
-        read.update({turn.id: turn for turn in await self._store.list_turns(request.scope, ids=list(best))})
-        turns = within_chars([read[turn_id] for turn_id in best if turn_id in read])
-        if not turns:
-            return None
-        names = current.asked.question.names
-        shortlist = Shortlist(query=request.query, names=names, statistics=current.statistics, turns=turns)
-        again = await look.score(shortlist, current.degraded)
+        """The signal `detail` of all candidates: 0 but for the `best`, whose `words` stand in where their tokens aren't kept."""
+        turn_ids = [scored.turn_ids[position] for position in best]
+        before, after = current.index.beside(turn_ids)
+        shortlist = Shortlist(
+            query=current.request.query,
+            names=current.asked.question.names,
+            statistics=current.statistics,
+            user_id=current.request.scope.user_id,
+            turn_ids=turn_ids,
+            before=before,
+            after=after,
+        )
+        again = await late.score(shortlist)
         if again is None:
             return None
         detail = np.zeros(len(scored.turn_ids), dtype=np.float32)
-        detail[[best[turn.id] for turn in turns]] = min_max(again.astype(np.float32))
+        detail[best] = np.where(np.isnan(again), words[best], min_max(again))
         return detail
 
     async def _read_back(
-        self, request: SearchRequest, scored: Scored, ranking: NDArray[np.intp], read: Mapping[str, Turn]
+        self, request: SearchRequest, scored: Scored, ranking: NDArray[np.intp]
     ) -> list[tuple[int, Turn]]:
         """Positions and turns of the truth for the ranking, page by page, until `top_k` of them passed every filter."""
         found: list[tuple[int, Turn]] = []
@@ -328,10 +327,8 @@ class Searcher:
             positions = ranking[start : start + page]
             start += page
             page = min(2 * page, 1_000)  # a narrow metadata filter reads on in larger steps
-            missing = [i for p in positions if (i := scored.turn_ids[p]) not in read]
-            turns = dict(read)
-            if missing:
-                turns |= {turn.id: turn for turn in await self._store.list_turns(request.scope, ids=missing)}
+            ids = [scored.turn_ids[position] for position in positions]
+            turns = {turn.id: turn for turn in await self._store.list_turns(request.scope, ids=ids)}
             for position in positions:
                 turn = turns.get(scored.turn_ids[position])
                 if turn is not None and _is_wanted(turn, request):

@@ -232,6 +232,17 @@ class ResidentIndex:
         """True if the turn has a row here."""
         return turn_id in self._position
 
+    def beside(self, turn_ids: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The places in `turn_ids` of the turns before and after each in its session, shape (n,); -1 where it is not among them."""
+        layout = self._places.layout()
+        positions = [self._position.get(turn_id, -1) for turn_id in turn_ids]
+        # One more at each end, for turns and neighbours that are not here.
+        place = np.full(len(self) + 1, -1, dtype=np.intp)
+        place[positions] = range(len(positions))
+        place[-1] = -1
+        before, after = (place[np.append(links, -1)[positions]] for links in (layout.before, layout.after))
+        return before, after
+
     def corrections_of(self, turn_ids: Sequence[str], where: RowFilter) -> Alike:
         """The rows of people with a cue that they replace something, each with those of the turns that it may replace.
 

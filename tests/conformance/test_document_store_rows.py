@@ -71,6 +71,25 @@ async def test_reads_the_rows_at_places(store: DocumentStore) -> None:
     assert await store.neighbour_rows("ada", []) == []
 
 
+async def test_keeps_tokens_apart_from_rows(store: DocumentStore) -> None:
+    """They come by turn and embedder, of that user alone, and go with the row; rows are read without them."""
+    rows = [
+        replace(a_row(seq=n), tokens=tokens) for n, tokens in enumerate((b"\x00\xff", b"", b"abc"), start=1)
+    ]
+    await store.put_search_rows("ada", rows, now=NOW)
+    ids, embedder = [row.turn_id for row in rows], rows[0].embedder
+    kept = {ids[0]: b"\x00\xff", ids[2]: b"abc"}
+    assert await store.token_codes("ada", [*ids, new_id()], embedder=embedder) == kept
+    assert await store.token_codes("ada", ids[:1], embedder=embedder) == {ids[0]: b"\x00\xff"}
+    assert await store.token_codes("ada", [], embedder=embedder) == {}
+    assert await store.token_codes("ada", ids, embedder="another") == {}
+    assert await store.token_codes("eve", ids, embedder=embedder) == {}
+    assert [row.tokens for row in await store.search_rows("ada")] == [b"", b"", b""]
+    assert [row.tokens for row in await store.neighbour_rows("ada", [("t1", 1)])] == [b""]
+    await store.put_search_rows("ada", [replace(rows[0], tokens=b"")], now=NOW)
+    assert await store.token_codes("ada", ids, embedder=embedder) == {ids[2]: b"abc"}
+
+
 async def test_reads_the_rows_at_many_places(store: DocumentStore) -> None:
     """Thousands of places, in one thread or in hundreds, are one call."""
     long = [a_row(seq=seq) for seq in range(1, 2_101)]

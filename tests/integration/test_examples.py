@@ -126,9 +126,9 @@ def test_facts_are_told_with_their_sources_corrected_and_reverted(tmp_path: Path
     assert "would change 0 facts" in said
 
 
-def test_search_tells_why_by_person_by_date_and_with_a_second_stage(tmp_path: Path) -> None:
+def test_search_tells_why_by_person_by_date_and_word_by_word(tmp_path: Path) -> None:
     said = run("search.py", str(tmp_path), folder=tmp_path)
-    once, twice = said.split("second stage: late_interaction")
+    twice, once = said.split("second stage: off")
     for found in (once, twice):
         who, when, how_far = (part.splitlines() for part in found.split("\n\n")[1:4])
         assert "Bo: I was at the shelter as well" in who[1]

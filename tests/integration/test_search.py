@@ -1,8 +1,7 @@
-"""Long-term search through the public API: what raises a turn, what a large user gets, and the second stage."""
+"""Long-term search through the public API: what raises a turn, what a large user gets, and late interaction."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -283,7 +282,7 @@ async def test_turns_that_wait_to_be_indexed_are_found(settings: dict[str, Any],
         assert "otter" in found[0].text
 
 
-# --- the second stage ----------------------------------------------------------------------------------------
+# --- late interaction ----------------------------------------------------------------------------------------
 
 PETS: Final[tuple[Said, ...]] = (
     (MAY, "Bo", "A pet needs a name, and a name needs a pet."),
@@ -294,71 +293,55 @@ PETS: Final[tuple[Said, ...]] = (
 )
 NAME_OF_PET: Final = "What is the name of my pet?"
 DETAIL_ALONE: Final = SILENT | {"detail": 1.0}
+DECIDES: Final[dict[str, Any]] = {"search_weights": {"detail": 40.0}}
+"""Late interaction whose order decides."""
 
 
 class FavouringEmbedder(HashEmbedder):
-    """Reads the question word by word in every text that has a word, nothing in the rest; can take its time."""
+    """Reads the question word by word in every text that has a word, nothing in the rest."""
 
-    def __init__(self, word: str = "Felix", *, seconds: float = 0.0) -> None:
+    def __init__(self, word: str = "Felix") -> None:
         super().__init__()
         self._word = word
-        self._seconds = seconds
-        self.read: list[list[str]] = []
 
     async def embed_tokens(
         self, texts: Sequence[str], *, purpose: Literal["query", "document"]
     ) -> list[TokenVectors] | None:
-        await asyncio.sleep(self._seconds)
-        if purpose == "query":
-            return await super().embed_tokens(texts, purpose=purpose)
-        self.read.append(list(texts))
-        shown = [NAME_OF_PET if self._word in text else "" for text in texts]
+        shown = [NAME_OF_PET if purpose == "query" or self._word in text else "rain" for text in texts]
         return await super().embed_tokens(shown, purpose=purpose)
 
 
-SECOND_STAGE: Final[dict[str, Any]] = {
-    "second_stage": "late_interaction",
-    "search_weights": {"detail": 40.0},
-}
-"""A second stage whose order decides."""
-
-
-async def ranking(settings: dict[str, Any], **others: Any) -> tuple[list[Recollection], tuple[str, ...]]:
-    """What the question for the pet's name finds, and what was degraded; remembers first if nothing is there."""
+async def ranking(settings: dict[str, Any], **others: Any) -> list[Recollection]:
+    """What the question for the pet's name finds; remembers first if nothing is there."""
     async with opened({**settings, "short_term_window": 0}, **others) as service:
         memory = service.agent("ann", "chat")
         if not (await memory.status()).turns:
             await remember(memory, PETS)
         found = await memory.fetch_long_term(NAME_OF_PET, top_k=5)
-        context = await memory.fetch_memory(NAME_OF_PET)
         assert len(found) == len(PETS)
-        return list(found), context.degraded
+        return list(found)
 
 
-async def test_the_order_of_the_second_stage_decides(settings: dict[str, Any]) -> None:
-    """What the first stage put behind comes first if the second likes it best; it reads what was found, best first."""
-    first, _ = await ranking(settings)
-    assert "Felix" not in first[0].text
+async def test_the_order_word_by_word_decides(settings: dict[str, Any]) -> None:
+    """What was behind comes first if its words fit best; switched off, the first order stands."""
     embedder = FavouringEmbedder()
-    found, degraded = await ranking(settings, embedder=embedder, **SECOND_STAGE)
+    found = await ranking(settings, embedder=embedder, **DECIDES)
     assert "Felix" in found[0].text
     assert next(iter(found[0].why)) == "detail"
-    assert degraded == ()
-    assert embedder.read[0] == texts(first)
+    first = await ranking(settings, embedder=embedder, second_stage="off")
+    assert "Felix" not in first[0].text
+    assert not any("detail" in one.why for one in first)
 
 
-async def test_without_its_second_stage_search_keeps_the_first_order(settings: dict[str, Any]) -> None:
-    """Too long a wait costs only the second look, and the context names it."""
-    first, _ = await ranking(settings)
-    slow = FavouringEmbedder(seconds=60)
-    async with asyncio.timeout(20):
-        found, degraded = await ranking(
-            settings, embedder=slow, second_stage="late_interaction", second_stage_seconds=0.05
-        )
-    assert degraded == ("second_stage",)
-    assert [(one.text, one.score, one.why) for one in found] == [
-        (one.text, one.score, one.why) for one in first
-    ]
+async def test_turns_remembered_without_their_tokens_get_them_by_a_rebuild(settings: dict[str, Any]) -> None:
+    """Until then they are ranked as without late interaction."""
+    embedder = FavouringEmbedder()
+    first = await ranking(settings, embedder=embedder, second_stage="off")
+    assert texts(await ranking(settings, embedder=embedder, **DECIDES)) == texts(first)
+    async with opened(settings, embedder=embedder, **DECIDES) as service:
+        await service.rebuild_index("ann")
+        await service.agent("ann", "chat").settle()
+    assert "Felix" in (await ranking(settings, embedder=embedder, **DECIDES))[0].text
 
 
 @embedded_only("it is about the ranking")
@@ -366,29 +349,29 @@ async def test_only_the_best_turns_are_looked_at_again(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`SHORTLIST` of them; the others follow."""
-    first, _ = await ranking(settings)
-    embedder = FavouringEmbedder(first[1].text[:10])
-    monkeypatch.setattr(search_module, "SHORTLIST", 2)
-    found, _ = await ranking(settings, embedder=embedder, **SECOND_STAGE)
-    assert [len(read) for read in embedder.read] == [2, 2]
-    order = texts(first)
-    assert texts(found)[:2] == [order[1], order[0]]
-    assert sorted(texts(found)) == sorted(order)
-
-
-async def test_a_forgotten_turn_is_not_looked_at_again(settings: dict[str, Any]) -> None:
-    """The second stage sees what the store has under the caller's scope, and nothing else."""
     embedder = FavouringEmbedder()
-    async with opened(settings, embedder=embedder, **SECOND_STAGE) as service:
+    first = texts(await ranking(settings, embedder=embedder, second_stage="off"))
+    embedder = FavouringEmbedder(first[1][:10])
+    async with opened(settings, embedder=embedder, **DECIDES) as service:
+        await service.rebuild_index("ann")
+        await service.agent("ann", "chat").settle()
+    monkeypatch.setattr(search_module, "SHORTLIST", 2)
+    found = texts(await ranking(settings, embedder=embedder, **DECIDES))
+    assert found[:2] == [first[1], first[0]]
+    assert sorted(found) == sorted(first)
+
+
+async def test_a_turn_that_is_not_indexed_yet_is_told_by_its_words(settings: dict[str, Any]) -> None:
+    """Its tokens aren't there yet; it doesn't fall behind for that."""
+    embedder = FavouringEmbedder("rained")
+    async with opened(settings, embedder=embedder, **DECIDES) as service:
+        await remember(service.agent("ann", "chat"), PETS)
+    async with opened(settings, embedder=embedder, run_worker=False, **DECIDES) as service:
         memory = service.agent("ann", "chat")
-        await remember(memory, PETS)
-        await remember(service.agent("ann", "other"), [(MAY, "Ann", "My pet has a secret name.")])
-        found = await memory.fetch_long_term(NAME_OF_PET, scope="thread")
-        await memory.forget([found[0].turn.id])
-        await memory.fetch_long_term(NAME_OF_PET, scope="thread")
-    assert "Felix" in found[0].text
-    assert not any("secret" in text for read in embedder.read for text in read)
-    assert not any("Felix" in text for text in embedder.read[-1])
+        await memory.add_turn("user", NAME_OF_PET)
+        found = await memory.fetch_long_term(NAME_OF_PET, top_k=3)
+    assert {found[0].text, found[1].text} == {NAME_OF_PET, "It rained all day."}
+    assert next(iter(found[0].why)) == next(iter(found[1].why)) == "detail"
 
 
 async def test_late_interaction_compares_word_by_word(
@@ -400,11 +383,6 @@ async def test_late_interaction_compares_word_by_word(
         (MAY, "Bo", "The council met to talk about taxes."),
         (AUGUST, "Ann", "It rained all day."),
     ]
-    settings = {
-        **settings,
-        "second_stage": "late_interaction",
-        "second_stage_seconds": 60,
-    }
     async with opened(settings, embedder=shared_embedder, search_weights=DETAIL_ALONE) as service:
         memory = service.agent("ann", "chat")
         await remember(memory, said)

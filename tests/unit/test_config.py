@@ -246,36 +246,6 @@ def test_impossible_value_is_refused_with_name_and_what_would_be_valid(
     assert valid in message
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        (
-            {
-                "second_stage": "late_interaction",
-                "use_local_embeddings": False,
-                "openai_base_url": "http://127.0.0.1:1/v1",
-            },
-            r"second_stage=late_interaction needs a local embedding model; set use_local_embeddings=true",
-        ),
-    ],
-)
-def test_a_second_stage_without_its_model_is_refused(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        MemoryConfig(**values)
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"second_stage": "off"},
-        {"second_stage": "late_interaction"},
-        {"second_stage": "off", "use_local_embeddings": False, "openai_api_key": "sk-x"},
-    ],
-)
-def test_a_second_stage_with_its_model_is_taken(values: dict[str, Any]) -> None:
-    assert MemoryConfig(**values).second_stage == values["second_stage"]
-
-
 def test_weights_of_signals_in_the_environment_go_over_those_of_the_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
+import numpy as np
+
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.models.batching import BatchingEmbedder, BatchLimits
 from memory_agent.models.local import folder as model_folder
@@ -18,11 +20,11 @@ from memory_agent.models.local.atomic_build import Making
 from memory_agent.models.local.choose import choose, mend, prepare
 from memory_agent.models.local.find import SlowFailure
 from memory_agent.models.passages import Piece, cut_passages
+from memory_agent.models.token_vectors import principal_directions, sample_texts, token_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
 
@@ -107,7 +109,7 @@ class LocalEmbedder(BatchingEmbedder):
         self._loading = threading.Lock()
         self._no_choice, self._no_model = SlowFailure(EmbedderError), SlowFailure(EmbedderError)
         self._chosen: Choice | None = None
-        self._model: Model | None = None
+        self._model: tuple[Model, NDArray[np.float32]] | None = None
         self._tokenizer: tuple[Tokenizer, int] | None = None
         self._executor: ThreadPoolExecutor | None = None
 
@@ -182,11 +184,13 @@ class LocalEmbedder(BatchingEmbedder):
         self._making.stop.set()
         await super().close()
 
-    async def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return await self._in_thread(lambda: self._loaded().encode(texts))
+    async def _encode(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], list[TokenVectors]]:
+        return await self._in_thread(lambda: self._encoded(texts))
 
-    async def _encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
-        return await self._in_thread(lambda: self._loaded().encode_tokens(texts))
+    def _encoded(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], list[TokenVectors]]:
+        model, directions = self._loaded()
+        vectors, tokens = model.encode_tokens(texts)
+        return vectors, [token_vectors(spans, hidden, directions) for spans, hidden in tokens]
 
     async def _in_thread(self, work: Callable[[], Answer]) -> Answer:
         if self._executor is None:
@@ -194,13 +198,14 @@ class LocalEmbedder(BatchingEmbedder):
             self._executor = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="embedder")
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
-    def _loaded(self) -> Model:
+    def _loaded(self) -> tuple[Model, NDArray[np.float32]]:
+        """The model, and the directions by which the vectors of its tokens are told."""
         with self._loading:
             if self._model is None:
                 self._model = self._no_model.or_else(self._load)
             return self._model
 
-    def _load(self) -> Model:
+    def _load(self) -> tuple[Model, NDArray[np.float32]]:
         choice = prepare(self.choice, self._wanted, self._making)
         try:
             model = self._open(choice)
@@ -208,7 +213,9 @@ class LocalEmbedder(BatchingEmbedder):
             choice = mend(choice, self._wanted, exc, self._making)
             model = self._open(choice)
         self._chosen = choice
-        return model
+        pieces = self._open_tokenizer()[0].get_vocab()
+        _, tokens = model.encode_tokens(sample_texts(sorted(pieces, key=pieces.__getitem__)))
+        return model, principal_directions(np.concatenate([hidden for _, hidden in tokens]))
 
     def _open(self, choice: Choice) -> Model:
         if choice.file is None:

@@ -18,7 +18,7 @@ from memory_agent.models.local.folder import (
     tokenizer_file,
 )
 from memory_agent.models.local.pooling import pool
-from memory_agent.models.token_vectors import own_tokens, token_vectors
+from memory_agent.models.token_vectors import own_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tokenizers import Encoding, Tokenizer
 
-    from memory_agent.domain import TokenVectors
+    from memory_agent.models.token_vectors import Hidden
+
 
 RUN_TOKENS: Final = 256
 """Tokens of one forward pass at most, padding included. It bounds memory (about 30 MB for MiniLM), keeps a pass
@@ -142,34 +143,27 @@ class OnnxModel:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of `texts`, shape (len(texts), dimension), not normalised. What is past the window is not read."""
-        ids = [encoded.ids or [self._pad] for encoded in self._tokens(texts)]
-        vectors = np.empty((len(texts), self._encoding.dimension), dtype=np.float32)
-        for run, hidden, mask in self._runs(ids):
-            vectors[run] = pool(hidden, mask, self._encoding.pooling)
-        return vectors
+        return self.encode_tokens(texts)[0]
 
-    def encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
-        """The vectors before pooling, of each text's own tokens. A text longer than the window is cut there."""
-        encoded = self._tokens(texts, offsets=True)
+    def encode_tokens(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], list[Hidden]]:
+        """The vectors of `texts`, as `encode` gives them, and of each text's own tokens, before pooling."""
+        encoded = self._tokens(texts)
+        vectors = np.empty((len(texts), self._encoding.dimension), dtype=np.float32)
         prompt = len(self._encoding.prompt)
         own = [own_tokens(e.offsets, e.special_tokens_mask, prompt=prompt) for e in encoded]
-        spoken = [n for n, (kept, _) in enumerate(own) if kept]
-        nothing = np.empty((0, self._token_dimension), dtype=np.float32)
-        found = [token_vectors(spans, nothing) for _, spans in own]
-        for run, hidden, _ in self._runs([encoded[n].ids for n in spoken]):
-            for row, of_run in enumerate(run):
-                kept, spans = own[spoken[of_run]]
-                found[spoken[of_run]] = token_vectors(spans, hidden[row, kept])
-        return found
+        hidden_of = [np.empty((0, self._token_dimension), dtype=np.float32)] * len(texts)
+        for run, hidden, mask in self._runs([e.ids or [self._pad] for e in encoded]):
+            vectors[run] = pool(hidden, mask, self._encoding.pooling)
+            for row, text in enumerate(run):
+                hidden_of[text] = hidden[row, own[text][0]]
+        return vectors, [(spans, of_text) for (_, spans), of_text in zip(own, hidden_of, strict=True)]
 
-    def _tokens(self, texts: Sequence[str], *, offsets: bool = False) -> list[Encoding]:
+    def _tokens(self, texts: Sequence[str]) -> list[Encoding]:
         prompted = [self._encoding.prompt + text for text in texts]
         if sum(map(len, prompted)) <= INLINE_CHARS:
             return [self._tokenizer.encode(text) for text in prompted]
-        # Lets other threads run meanwhile, but wakes threads of its own: 0.8 ms more for one question. The fast one
-        # tells no offsets.
-        batch = self._tokenizer.encode_batch if offsets else self._tokenizer.encode_batch_fast
-        return batch(prompted)
+        # Lets other threads run meanwhile, but wakes threads of its own: 0.8 ms more for one question.
+        return self._tokenizer.encode_batch(prompted)
 
     def _runs(
         self, ids: Sequence[Sequence[int]]

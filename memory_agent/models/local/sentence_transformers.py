@@ -10,7 +10,7 @@ import numpy as np
 
 from memory_agent.errors import EmbedderError
 from memory_agent.models.local.folder import PASSAGE_TOKENS, read_usage
-from memory_agent.models.token_vectors import own_tokens, token_vectors
+from memory_agent.models.token_vectors import own_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import TokenVectors
+    from memory_agent.models.token_vectors import Hidden
 
 
 class TorchModel:
@@ -32,14 +32,15 @@ class TorchModel:
         self._model.max_seq_length = min(self._model.max_seq_length or PASSAGE_TOKENS, PASSAGE_TOKENS)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of `texts`, shape (len(texts), dimension). What is past the window is not read."""
-        with self._translated(texts):
-            return np.asarray(self._encode(texts, convert_to_numpy=True), dtype=np.float32)
+        """Vectors of `texts`, shape (len(texts), dimension), not normalised. What is past the window is not read."""
+        return self.encode_tokens(texts)[0]
 
-    def encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
-        """The vectors before pooling, of each text's own tokens. A text longer than the window is cut there."""
+    def encode_tokens(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], list[Hidden]]:
+        """The vectors of `texts`, as `encode` gives them, and of each text's own tokens, before pooling."""
         with self._translated(texts):
-            hidden = self._encode(texts, output_value="token_embeddings", convert_to_numpy=False)
+            made = self._model.encode(
+                list(texts), batch_size=len(texts), show_progress_bar=False, output_value=None
+            )
             encoded = self._model.tokenizer(
                 [self._prompt + text for text in texts],
                 truncation=True,
@@ -47,20 +48,19 @@ class TorchModel:
                 return_offsets_mapping=True,
                 return_special_tokens_mask=True,
             )
+        vectors = np.stack([of_text["sentence_embedding"].cpu().numpy() for of_text in made])
         found = []
-        for n, of_text in enumerate(hidden):
+        for n, of_text in enumerate(made):
             offsets, special = encoded["offset_mapping"][n], encoded["special_tokens_mask"][n]
-            if len(of_text) < len(offsets):
-                counts = f"{len(of_text)} vectors for {len(offsets)} tokens"
+            hidden = of_text["token_embeddings"].cpu().numpy().astype(np.float32)
+            # Padding stands behind the tokens, or before them.
+            hidden = hidden[of_text["attention_mask"].cpu().numpy().astype(bool)]
+            if len(hidden) < len(offsets):
+                counts = f"{len(hidden)} vectors for {len(offsets)} tokens"
                 raise EmbedderError(f"the model in {self._folder} gives {counts}")
             kept, spans = own_tokens(offsets, special, prompt=len(self._prompt))
-            # Padding behind the tokens is taken off already, padding before them is not.
-            vectors = of_text.cpu().numpy().astype(np.float32)[len(of_text) - len(offsets) :]
-            found.append(token_vectors(spans, vectors[kept]))
-        return found
-
-    def _encode(self, texts: Sequence[str], **how: Any) -> Any:
-        return self._model.encode(list(texts), batch_size=len(texts), show_progress_bar=False, **how)
+            found.append((spans, hidden[kept]))
+        return vectors.astype(np.float32), found
 
     @contextmanager
     def _translated(self, texts: Sequence[str]) -> Iterator[None]:

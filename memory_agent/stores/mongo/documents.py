@@ -80,7 +80,8 @@ def row_document(row: SearchRow) -> Document:
     """A search row as stored, but for its `index_seq`: arrays of distinct terms and of their counts in step."""
     vectors, passages = pack_vectors(row.vectors)
     document = ROW.document(row, vectors=vectors, passages=passages, terms=list(row.terms))
-    return document | {"counts": struct.pack(f"<{len(row.terms)}I", *row.terms.values())}
+    document["counts"] = struct.pack(f"<{len(row.terms)}I", *row.terms.values())
+    return document | ({"tokens": row.tokens} if row.tokens else {})
 
 
 def stub_document(user_id: str, row: Document, *, now: datetime) -> Document:

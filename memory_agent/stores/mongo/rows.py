@@ -30,6 +30,7 @@ _READ_AT_ONCE: Final = 1_000
 _SAMPLED_ROWS: Final = 200
 _ENTITIES: Final = {"$gte": "@", "$lt": "A"}
 """All terms that begin with "@", and no others."""
+_WITHOUT_TOKENS: Final = {"tokens": 0}
 _PLACES_AT_ONCE: Final = 200
 """Each may be of another thread, and planning takes time with the square of the threads: 3 ms for 100, 1.3 s for 1,000."""
 
@@ -84,13 +85,24 @@ class MongoRows(MongoConnection):
         if ids is not None:
             query |= one_of(ids)
         rows: list[SearchRow] = []
-        cursor = self._rows.find(query).sort("index_seq", 1).limit(limit or 0).batch_size(_READ_AT_ONCE)
+        cursor = (
+            self._rows.find(query, _WITHOUT_TOKENS)
+            .sort("index_seq", 1)
+            .limit(limit or 0)
+            .batch_size(_READ_AT_ONCE)
+        )
         while True:
             # Page by page: the time limit is for each, and the event loop gets its turn between two.
             page = await self._bounded(cursor.to_list(_READ_AT_ONCE))
             rows += map(search_row, page)
             if len(page) < _READ_AT_ONCE:
                 return rows
+
+    @bounded
+    async def token_codes(self, user_id: str, ids: Sequence[str], *, embedder: str) -> dict[str, bytes]:
+        asked = {"user_id": user_id, "embedder": embedder, "tokens": {"$exists": True}, **one_of(ids)}
+        found = self._rows.find(asked, {"tokens": 1})
+        return {document["_id"]: bytes(document["tokens"]) for document in await read_all(found)}
 
     @bounded
     async def index_head(self, user_id: str) -> int:
@@ -143,7 +155,7 @@ class MongoRows(MongoConnection):
             {"thread_id": thread_id, "seq": {"$in": numbers}}
             for thread_id, numbers in by_thread(places).items()
         ]
-        found = self._rows.find({"user_id": user_id, "$or": threads, "erased": None})
+        found = self._rows.find({"user_id": user_id, "$or": threads, "erased": None}, _WITHOUT_TOKENS)
         return list(map(search_row, await read_all(found)))
 
     async def _row_count(self, user_id: str) -> int:

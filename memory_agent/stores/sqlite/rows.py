@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _WRITTEN_AT_ONCE: Final = 100
 _READ_AT_ONCE: Final = 2_000
 _SAMPLED_ROWS: Final = 200
-_INSERT_ROW: Final = f"INSERT INTO search_rows ({ROW.columns}) VALUES ({ROW.marks})"
+_INSERT_ROW: Final = f"INSERT INTO search_rows ({ROW.columns}, tokens) VALUES ({ROW.marks}, ?)"
 _ROW_COLUMNS: Final = f"{ROW.columns}, erased_at"
 _FIRST_MILLISECOND: Final = -62_135_596_800_000  # of the year 1, the first that a datetime can hold
 _DIGITS: Final = 15
@@ -55,6 +55,12 @@ class SqliteRows(SqliteConnection):
         sql = f"SELECT {_ROW_COLUMNS} FROM search_rows WHERE {where} ORDER BY index_seq LIMIT ?"
         parameters = [*where.values, -1 if limit is None else max(limit, 0)]
         return await self._read(lambda db: list(map(_search_row, db.execute(sql, parameters))))
+
+    async def token_codes(self, user_id: str, ids: Sequence[str], *, embedder: str) -> dict[str, bytes]:
+        where = Where("user_id = ? AND embedder = ? AND tokens IS NOT NULL", user_id, embedder)
+        where = where.among("turn_id", ids)
+        sql = f"SELECT turn_id, tokens FROM search_rows WHERE {where}"
+        return await self._read(lambda db: dict(db.execute(sql, where.values)))
 
     async def index_head(self, user_id: str) -> int:
         return await self._read(lambda db: index_head(db, user_id))
@@ -90,7 +96,8 @@ def _put(db: sqlite3.Connection, user_id: str, rows: Sequence[SearchRow], now: d
 def _record(row: SearchRow, index_seq: int) -> Record:
     vectors, passages = pack_vectors(row.vectors)
     terms = dump_json(dict(row.terms))
-    return ROW.record(row, vectors=vectors, passages=passages, terms=terms, index_seq=index_seq)
+    record = ROW.record(row, vectors=vectors, passages=passages, terms=terms, index_seq=index_seq)
+    return (*record, row.tokens or None)
 
 
 def _search_row(record: Record) -> SearchRow:

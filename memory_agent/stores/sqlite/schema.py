@@ -27,7 +27,7 @@ from memory_agent.stores.fields import (
 if TYPE_CHECKING:
     from memory_agent.stores.codec import Fields, Kind
 
-VERSION: Final = 7
+VERSION: Final = 8
 KEPT_EVENTS: Final = 100_000
 """How many of the newest events are kept at least; what was erased with its turn counts."""
 _PRUNED_AT_ONCE: Final = 100
@@ -124,6 +124,7 @@ CREATE TABLE leases (
 CREATE TABLE search_rows (
   {declared(ROW)},
   erased_at INTEGER,                -- a stub
+  tokens BLOB,                      -- last, so that whoever reads the rest reads past none of it
   PRIMARY KEY (turn_id)
 ) STRICT;
 CREATE UNIQUE INDEX search_rows_index_seq ON search_rows (user_id, index_seq);

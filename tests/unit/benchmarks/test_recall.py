@@ -74,12 +74,12 @@ async def test_a_service_is_given_no_evidence(tmp_path: Path) -> None:
 # --- ablation ------------------------------------------------------------------------------------------------
 @pytest.fixture
 def faked(monkeypatch: pytest.MonkeyPatch) -> Data:
-    """A product whose signals are meaning and words, and whose second stage can't be had."""
+    """A product whose signals are meaning and words, and whose late interaction can't be had."""
     data = Data()
     real = data.open_service
 
     def opening(store: str, **settings: Any) -> Any:
-        if "second_stage" in settings:
+        if settings.get("second_stage") == "late_interaction":
             raise InvalidInput("no model for it")
         return real(store, **settings)
 
@@ -88,7 +88,7 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> Data:
         ablation,
         "variants_of",
         lambda settings: ablation.variants(
-            {"meaning": 0.5, "words": 0.5}, settings.get("search_weights", {}), "off"
+            {"meaning": 0.5, "words": 0.5}, settings.get("search_weights", {}), late_interaction=False
         ),
     )
     return data
@@ -114,7 +114,7 @@ def test_an_ablation_remembers_once_and_asks_again_with_each_signal_off(
         rows[3] == "| without meaning | 1.000 | 1.000 | +0.000 [+0.000, +0.000] | +0.000 [+0.000, +0.000] |"
     )
     assert rows[4] == "| without words | 0.000 | 0.000 | -1.000 [-1.000, -1.000] | -1.000 [-1.000, -1.000] |"
-    assert "with late_interaction: not measured, no model for it" in printed.err
+    assert "with late interaction: not measured, no model for it" in printed.err
     assert [run["system"] for run in json.loads(printed.out)["runs"]][1:] == [
         "memory_agent without meaning",
         "memory_agent without words",

@@ -10,7 +10,7 @@ import pytest
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.models.batching import BatchingEmbedder, BatchLimits
-from memory_agent.models.token_vectors import TOKEN_CACHE_BYTES, token_vectors
+from memory_agent.models.token_vectors import token_vectors
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Sequence
@@ -23,18 +23,13 @@ T = TypeVar("T")
 
 
 class Recorder(BatchingEmbedder):
-    """Encodes when `gate` is open, keeps the batches, and chokes on the text "bad".
-
-    Each text has one token; batches of tokens are among the others, marked by their first element.
-    """
+    """Encodes when `gate` is open, keeps the batches, and chokes on the text "bad". Each text has one token."""
 
     gives_tokens: ClassVar[bool] = True
 
-    def __init__(
-        self, *, cache_size: int = 100, token_cache_bytes: int = TOKEN_CACHE_BYTES, **limits: int
-    ) -> None:
+    def __init__(self, *, cache_size: int = 100, **limits: int) -> None:
         limits = {"texts": 4, **limits}
-        super().__init__(BatchLimits(**limits), cache_size=cache_size, token_cache_bytes=token_cache_bytes)
+        super().__init__(BatchLimits(**limits), cache_size=cache_size)
         self.gate = asyncio.Event()
         self.gate.set()
         self.batches: list[list[str]] = []
@@ -42,24 +37,19 @@ class Recorder(BatchingEmbedder):
         self.released = 0
         self.too_many = 0
 
-    async def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        await self._pass(list(texts))
-        return np.array([[1.0, len(text), *map(ord, text[:1])] for text in texts], dtype=np.float32)
-
-    async def _encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
-        await self._pass(["tokens of", *texts])
-        span = np.array([[0, 1]], dtype=np.int32)
-        return [token_vectors(span, np.ones((1, 4), np.float32)) for _ in range(len(texts) + self.too_many)]
-
-    async def _pass(self, batch: list[str]) -> None:
-        self.batches.append(batch)
+    async def _encode(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], list[TokenVectors]]:
+        self.batches.append(list(texts))
         await self.gate.wait()
         if self.down:
             raise EmbedderUnavailable("down")
-        if "bad" in batch:
+        if "bad" in texts:
             raise EmbedderError("a bad text")
-        if "bug" in batch:
+        if "bug" in texts:
             raise ZeroDivisionError("a bug")
+        span = np.array([[0, 1]], dtype=np.int32)
+        ones = np.ones((1, 4), np.float32)
+        tokens = [token_vectors(span * len(text), ones) for text in (*texts, *[""] * self.too_many)]
+        return np.array([[1.0, len(text), *map(ord, text[:1])] for text in texts], dtype=np.float32), tokens
 
     async def _dimension(self) -> int:
         return 3
@@ -120,24 +110,18 @@ async def test_a_batch_has_no_more_characters_than_allowed() -> None:
 
 # --- questions and documents ---------------------------------------------------------------------------------
 async def test_a_question_does_not_wait_for_documents(embedder: Recorder) -> None:
-    """Theirs is a lane of their own, for tokens too; what waits as a document moves up when a question needs the same."""
+    """Theirs is a lane of their own; what waits as a document moves up when a question needs the same."""
     embedder.gate.clear()
-    bulk = [
-        asyncio.create_task(embedder.embed_tokens(documents(20), purpose="document")),
-        await begun(embedder.embed(documents(40), purpose="document")),
-    ]
+    bulk = await begun(embedder.embed(documents(40), purpose="document"))
     asked = [await begun(embedder.embed([text], purpose="query")) for text in ("question", "document 09")]
-    tokens = await begun(embedder.embed_tokens(["question"], purpose="query"))
-    assert [len(batch) for batch in embedder.batches] == [5, 1]
+    assert [len(batch) for batch in embedder.batches] == [4, 1]
     assert embedder.batches[1] == ["question"]
     embedder.gate.set()
-    await asyncio.gather(*asked, tokens)
+    await asyncio.gather(*asked)
     assert ["document 09"] in embedder.batches[2:6]
-    assert ["tokens of", "question"] in embedder.batches[2:8]
-    await asyncio.gather(*bulk)
-    vectors = [batch for batch in embedder.batches if batch[0] != "tokens of"]
-    assert sum(batch.count("document 09") for batch in vectors) == 1
-    assert max(len(batch) for batch in vectors) == 4
+    await bulk
+    assert sum(batch.count("document 09") for batch in embedder.batches) == 1
+    assert max(len(batch) for batch in embedder.batches) == 4
 
 
 async def test_documents_use_all_lanes_unless_questions_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,23 +150,22 @@ async def test_documents_use_all_lanes_unless_questions_come(monkeypatch: pytest
 async def test_a_known_text_is_not_encoded_again(embedder: Recorder) -> None:
     """The vector of a fetch's question serves the update that follows, and several calls in flight wait for one encoding.
 
-    Writing into a returned array does not change what others get. So with tokens.
+    Writing into a returned array does not change what others get. The vectors of its tokens are made with its own.
     """
     first, again = await asyncio.gather(*(embedder.embed(["hello"], purpose="query") for _ in range(2)))
     first[:] = 0
     twice = await embedder.embed(["hello", "hello"], purpose="document")
     assert np.array_equal(twice, np.concatenate([again, again]))
-    await asyncio.gather(*(embedder.embed_tokens(["one", "two"], purpose="query") for _ in range(3)))
-    await embedder.embed_tokens(["two", "one"], purpose="document")
-    assert embedder.batches == [["hello"], ["tokens of", "one", "two"]]
+    await asyncio.gather(*(embedder.embed_tokens(["one", "three"], purpose="query") for _ in range(3)))
+    tokens = await embedder.embed_tokens(["three", "hello"], purpose="document")
+    assert tokens is not None
+    assert [of_text.spans.tolist() for of_text in tokens] == [[[0, 5]], [[0, 5]]]
+    assert embedder.batches == [["hello"], ["three", "one"]]
 
 
 async def test_the_cache_keeps_what_was_used_last() -> None:
-    """With room for two, the third pushes out the one not used for longest; with room for none, nothing is kept.
-
-    Of tokens, no more bytes are kept than are allowed.
-    """
-    embedder = Recorder(cache_size=2, token_cache_bytes=1_000)
+    """With room for two, the third pushes out the one not used for longest; with room for none, nothing is kept."""
+    embedder = Recorder(cache_size=2)
     for text in ("a", "b", "a", "c", "a", "b"):
         await embedder.embed([text], purpose="query")
     assert embedder.batches == [["a"], ["b"], ["c"], ["b"]]
@@ -190,27 +173,18 @@ async def test_the_cache_keeps_what_was_used_last() -> None:
     for text in ("a", "a"):
         await none.embed([text], purpose="query")
     assert none.batches == [["a"], ["a"]]
-    for text in documents(50):
-        await embedder.embed_tokens([text], purpose="document")
-    assert 500 < embedder._caches["tokens"].size <= 1_000
 
 
 async def test_a_cleared_cache_keeps_nothing(embedder: Recorder) -> None:
     """After clear_cache() known texts are encoded again, also those that were in flight then: one may be forgotten."""
     await embedder.embed(["known"], purpose="query")
-    await embedder.embed_tokens(["known"], purpose="query")
     embedder.gate.clear()
-    in_flight = [
-        await begun(embedder.embed(["in flight"], purpose="query")),
-        await begun(embedder.embed_tokens(["in flight"], purpose="document")),
-    ]
+    in_flight = await begun(embedder.embed(["in flight"], purpose="query"))
     embedder.clear_cache()
     embedder.gate.set()
-    await asyncio.gather(*in_flight)
-    assert [len(cache) for cache in embedder._caches.values()] == [0, 0]
+    await in_flight
     await embedder.embed(["known", "in flight"], purpose="query")
-    await embedder.embed_tokens(["known"], purpose="query")
-    assert embedder.batches[4:] == [["in flight", "known"], ["tokens of", "known"]]
+    assert embedder.batches[2:] == [["in flight", "known"]]
 
 
 # --- failures ------------------------------------------------------------------------------------------------
@@ -273,8 +247,8 @@ async def test_results_that_cannot_be_are_refused(embedder: Recorder) -> None:
     class Wrong(Recorder):
         wrong: NDArray[np.float64]
 
-        async def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-            return self.wrong.astype(np.float32)
+        async def _encode(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], list[TokenVectors]]:
+            return self.wrong.astype(np.float32), (await super()._encode(texts))[1]
 
     for wrong in (np.ones((1, 3)), np.zeros((2, 3)), np.full((2, 3), np.nan), np.ones(2)):
         of_wrong = Wrong()

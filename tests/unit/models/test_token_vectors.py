@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.errors import EmbedderError
-from memory_agent.models.token_vectors import TextCache, bytes_of, own_tokens, token_vectors
-
-if TYPE_CHECKING:
-    from memory_agent.domain import TokenVectors
-
-
-def tokens(count: int) -> TokenVectors:
-    return token_vectors(np.zeros((count, 2), dtype=np.int32), np.ones((count, 8), dtype=np.float32))
-
-
-def size(text: str, count: int) -> int:
-    return count * (8 * 2 + 2 * 4) + sys.getsizeof(text)
+from memory_agent.models.token_vectors import (
+    DIRECTIONS,
+    MOST_TOKENS,
+    TextCache,
+    own_tokens,
+    principal_directions,
+    sample_texts,
+    token_vectors,
+)
 
 
 def test_a_text_s_own_tokens_have_spans_in_the_text() -> None:
@@ -56,17 +50,58 @@ def test_vectors_become_unit_float16_that_nobody_writes_to() -> None:
             token_vectors(np.zeros((2, 2), dtype=np.int32), np.full((2, 3), wrong, dtype=np.float32))
 
 
-@given(st.lists(st.tuples(st.text(max_size=3), st.integers(0, 20)), max_size=60), st.integers(0, 3_000))
-def test_the_cache_knows_its_size(puts: list[tuple[str, int]], most: int) -> None:
-    """What it says that it keeps is what it keeps, never more than it may, also when texts come again."""
-    cache = TextCache(most, bytes_of)
-    counts: dict[str, int] = {}
-    for text, count in puts:
-        cache.put(text, tokens(count))
-        if size(text, count) <= most:
-            counts[text] = count
-        kept = [text for text in counts if cache.get(text) is not None]
-        assert cache.size == sum(size(text, counts[text]) for text in kept) <= most
-        assert len(cache) == len(kept)
+def test_only_the_first_tokens_have_vectors() -> None:
+    """What a long turn is about is said at its beginning."""
+    kept, spans = own_tokens([(n, n + 1) for n in range(300)], [1, *[0] * 299], prompt=0)
+    assert kept == list(range(1, MOST_TOKENS + 1))
+    assert len(spans) == MOST_TOKENS
+
+
+def test_directions_are_those_in_which_vectors_lie_most() -> None:
+    """At right angles to each other, the foremost first; cosines of vectors along them are those of the vectors themselves."""
+    rng = np.random.default_rng(7)
+    spread = np.zeros((500, 100), dtype=np.float32)
+    spread[:, 40:60] = rng.normal(size=(500, 20))
+    spread[:, 7] = 30.0 * rng.normal(size=500)
+    directions = principal_directions(spread)
+    assert directions.shape == (100, DIRECTIONS)
+    assert directions.T @ directions == pytest.approx(np.eye(DIRECTIONS), abs=1e-5)
+    assert int(np.abs(directions[:, 0]).argmax()) == 7
+    spans = np.zeros((500, 2), dtype=np.int32)
+    whole, along = token_vectors(spans, spread), token_vectors(spans, spread, directions)
+    assert along.vectors.shape == (500, DIRECTIONS)
+    wanted, found = (made.vectors.astype(np.float32) for made in (whole, along))
+    assert found @ found.T == pytest.approx(wanted @ wanted.T, abs=5e-3)
+
+
+def test_a_small_model_keeps_all_its_directions() -> None:
+    """Also where its sample tells little, and for a vector that lies along none of those that it tells."""
+    directions = principal_directions(np.eye(1, 8, dtype=np.float32))
+    assert directions.shape == (8, 8)
+    found = token_vectors(np.zeros((1, 2), dtype=np.int32), np.eye(8, dtype=np.float32)[3:4], directions)
+    assert np.linalg.norm(found.vectors.astype(np.float32)) == pytest.approx(1, abs=1e-3)
+
+
+def test_the_sample_is_of_the_vocabularys_words() -> None:
+    """Whole words in the vocabulary's order, spread over it and over the texts; pieces, signs and numbers are none."""
+    words = [
+        f"w{'abcdefghij'[n // 100]}{'abcdefghij'[n // 10 % 10]}{'abcdefghij'[n % 10]}" for n in range(1_000)
+    ]
+    texts = sample_texts(["[CLS]", "##ing", "▁the", "12", "!", *words])
+    assert len(texts) == 32
+    assert texts[0].split()[:2] == ["the", "wadb"]
+    assert sorted(" ".join(texts).split()) == sorted(["the", *words[:511]])
+    assert sample_texts([]) == [""] * 32
+
+
+@given(st.lists(st.text(max_size=3), max_size=60), st.integers(0, 8))
+def test_the_cache_keeps_what_was_used_last(puts: list[str], most: int) -> None:
+    """No more than it may, also when texts come again."""
+    cache = TextCache[int](most)
+    for n, text in enumerate(puts):
+        cache.put(text, n)
+    newest = list(dict.fromkeys(reversed(puts)))[:most]
+    assert len(cache) == len(newest)
+    assert [cache.get(text) for text in newest] == [len(puts) - 1 - puts[::-1].index(text) for text in newest]
     cache.clear()
-    assert len(cache) == cache.size == 0
+    assert len(cache) == 0

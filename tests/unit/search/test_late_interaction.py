@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pytest
 
 from memory_agent.domain import TokenVectors
+from memory_agent.errors import EmbedderUnavailable
 from memory_agent.search.fusion import inverse_document_frequency
+from memory_agent.search.late_interaction import (
+    BESIDE,
+    LateInteraction,
+    Shortlist,
+    detail,
+    token_matches,
+    token_weights,
+)
 from memory_agent.search.postings import CollectionStatistics
-from memory_agent.search.rerank import BESIDE, detail, token_matches, token_weights
+from memory_agent.search.token_codes import packed
+from memory_agent.testing import HashEmbedder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Literal
+
     from numpy.typing import NDArray
+
+    from memory_agent.ports import DocumentStore
 
     Floats = NDArray[np.float32]
 
 STATISTICS = CollectionStatistics(rows=100, mean_length=5, frequency={"cat": 10, "adopt": 1})
-
-
-def tokens(vectors: list[list[float]], *, half: bool = False) -> TokenVectors:
-    """Tokens of these vectors; where they stand does not matter."""
-    whole = np.array(vectors, dtype=np.float32).reshape(len(vectors), 2)
-    spans = np.zeros((len(vectors), 2), dtype=np.int32)
-    return TokenVectors(spans=spans, vectors=whole.astype(np.float16) if half else whole)
 
 
 def words_of(text: str) -> TokenVectors:
@@ -41,13 +49,15 @@ def weights_of(text: str, *, without: tuple[str, ...] = ()) -> list[float]:
     return [float(weight) for weight in weights]
 
 
-@pytest.mark.parametrize("half", [False, True])
-def test_each_token_takes_its_best_match(half: bool) -> None:
-    """The highest cosine with any token of the turn; opposites count as 0."""
-    question = tokens([[1, 0], [0, 1]])
-    turns = [tokens([[0.6, 0.8], [1, 0]], half=half), tokens([[-1, 0]], half=half), tokens([], half=half)]
-    expected = np.array([[1, 0.8], [0, 0], [0, 0]])
-    assert token_matches(question, turns) == pytest.approx(expected, abs=1e-3)
+def test_each_token_takes_its_best_match() -> None:
+    """The highest cosine with any token of the turn; opposites count as 0, and turns and questions without tokens match nothing."""
+    question = TokenVectors(spans=np.zeros((2, 2), np.int32), vectors=np.eye(2, dtype=np.float16))
+    turns = [[[0.6, 0.8], [1, 0]], [[-1, 0]], [], [[0, 1]]]
+    codes = [packed(np.array(turn, dtype=np.float32).reshape(-1, 2)) for turn in turns]
+    expected = np.array([[1, 0.8], [0, 0], [0, 0], [0, 1]])
+    assert token_matches(question, codes) == pytest.approx(expected, abs=0.13)
+    nothing = TokenVectors(spans=np.zeros((0, 2), np.int32), vectors=np.zeros((0, 2), np.float16))
+    assert token_matches(nothing, codes).shape == (4, 0)
 
 
 def test_a_token_counts_as_its_word_is_rare() -> None:
@@ -83,3 +93,73 @@ def test_what_is_found_beside_a_turn_counts_nearly_as_much() -> None:
     got = detail(matches, np.array([1, 1], dtype=np.float32), before, after)
     expected = [(1 + 0.95 * BESIDE) / 2, (1 * BESIDE + 0.95) / 2, (0.2 * BESIDE + 0.95 * BESIDE) / 2]
     assert got.tolist() == pytest.approx(expected)
+
+
+# --- a shortlist ---------------------------------------------------------------------------------------------
+class Kept:
+    """The tokens that a store keeps of one user's turns."""
+
+    def __init__(self, texts: Mapping[str, str], embedder: HashEmbedder) -> None:
+        self._codes = {
+            turn_id: packed(embedder._tokens(text).vectors) for turn_id, text in texts.items() if text
+        }
+        self._embedder = embedder.fingerprint
+
+    async def token_codes(self, user_id: str, ids: Sequence[str], *, embedder: str) -> dict[str, bytes]:
+        assert user_id == "ann"
+        return {i: self._codes[i] for i in ids if i in self._codes and embedder == self._embedder}
+
+
+async def scores_of(query: str, *texts: str, names: Sequence[str] = (), **by: HashEmbedder) -> Floats | None:
+    """What is said of turns of these texts, the second right behind the first; no text: its tokens weren't kept."""
+    embedder = by.get("embedder", HashEmbedder())
+    ids = [f"turn {n}" for n in range(len(texts))]
+    store = Kept(dict(zip(ids, texts, strict=True)), by.get("made", embedder))
+    after, before = (np.full(len(ids), -1, dtype=np.intp) for _ in range(2))
+    after[:1], before[1:2] = 1, 0
+    shortlist = Shortlist(
+        query=query,
+        names=names,
+        statistics=CollectionStatistics(rows=100, mean_length=5, frequency={}),
+        user_id="ann",
+        turn_ids=ids,
+        before=before,
+        after=after,
+    )
+    late = LateInteraction(cast("DocumentStore", store), embedder, language="english", weights={})
+    return await late.score(shortlist)
+
+
+async def test_turns_with_the_questions_words_come_first() -> None:
+    """Words that say something, not the name of whom it is about nor function words; the turn next to it nearly as high."""
+    said = ["When did the rain stop for Ann?", "Hello", "She adopted Felix"]
+    scores = await scores_of("When did Ann adopted the Felix?", *said, names=["Ann"])
+    assert scores is not None
+    assert scores.tolist() == pytest.approx([0, 0, 1], abs=0.1)
+    beside = await scores_of("Felix?", "Felix", "Yes!", "No!")
+    assert beside is not None
+    assert beside.tolist() == pytest.approx([1, 0.9, 0], abs=0.1)
+
+
+async def test_a_turn_whose_tokens_were_not_kept_is_unknown() -> None:
+    """NaN; nothing is said where that is so of all, as of those that another model made."""
+    scores = await scores_of("Felix?", "Felix", "")
+    assert scores is not None
+    assert np.isnan(scores).tolist() == [False, True]
+    assert await scores_of("Felix?", "", "") is None
+    assert await scores_of("Felix?", "Felix", made=HashEmbedder(seed="another")) is None
+
+
+async def test_an_embedder_without_tokens_or_away_says_nothing() -> None:
+    """The first order stands."""
+
+    class Tokenless(HashEmbedder):
+        async def embed_tokens(
+            self, texts: Sequence[str], *, purpose: Literal["query", "document"]
+        ) -> list[TokenVectors] | None:
+            return None
+
+    away = HashEmbedder()
+    away.fail = EmbedderUnavailable("gone")
+    for embedder in (Tokenless(), away):
+        assert await scores_of("Felix?", "Felix", embedder=embedder) is None

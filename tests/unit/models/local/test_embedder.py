@@ -29,6 +29,8 @@ from memory_agent.models.local.embedder import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from memory_agent.models.local.choose import Choice
     from memory_agent.models.local.embedder import Model
 
@@ -97,7 +99,7 @@ async def test_a_model_that_cannot_be_loaded_is_told_at_once_the_next_time(
         tries = 0
         error: EmbedderError | EmbedderUnavailable
 
-        def _load(self) -> Model:
+        def _load(self) -> tuple[Model, NDArray[np.float32]]:
             self.tries += 1
             if self.tries == 1:
                 raise self.error

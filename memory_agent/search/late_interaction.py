@@ -1,0 +1,164 @@
+"""Late interaction: a second look at the best turns of a search, word by word, each as the model reads it where it stands.
+
+MaxSim of Khattab & Zaharia, "ColBERT" (2020), with a model that was not trained for it: each token of the question takes its
+best cosine with a token of the turn, and the rarer its word is, the more it counts. The turns' tokens were kept when they were
+indexed (`token_codes`), so it costs one read of the shortlist's.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from memory_agent.errors import EmbedderError, EmbedderUnavailable
+from memory_agent.lazily import lazily
+from memory_agent.search.fusion import inverse_document_frequency
+from memory_agent.search.token_codes import unpacked
+from memory_agent.text.terms import count_terms
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from memory_agent.domain import TokenVectors
+    from memory_agent.ports import DocumentStore, Embedder
+    from memory_agent.search.postings import CollectionStatistics
+
+    Floats = NDArray[np.float32]
+
+SHORTLIST: Final = 50
+"""Turns that are looked at again, at most; what the first stage put behind them stays behind."""
+_RUN: Final = lazily(re.compile, r"\S+")
+BESIDE: Final = 0.9
+"""A token found in the turn before or after counts so much of one found in the turn itself."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Shortlist:
+    """The best turns of the first stage, best first, of one user.
+
+    `names`: of people in the question; `statistics`: of its terms; `before` and `after`: the places in `turn_ids` of the turns
+    beside each in its session, shape (turns,), -1 where it is not among them.
+    """
+
+    query: str
+    names: Sequence[str]
+    statistics: CollectionStatistics
+    user_id: str
+    turn_ids: Sequence[str]
+    before: NDArray[np.intp]
+    after: NDArray[np.intp]
+
+
+class LateInteraction:
+    """Turns compared with the question word by word. `weights`: of the signals' sum with it."""
+
+    def __init__(
+        self, store: DocumentStore, embedder: Embedder, *, language: str, weights: Mapping[str, float]
+    ) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._language = language
+        self.weights = weights
+
+    async def score(self, shortlist: Shortlist) -> Floats | None:
+        """Late-interaction score of each turn, shape (turns,), 0 to 1, NaN for one whose tokens weren't kept.
+
+        None where that is so of all, where the embedder has no vectors of tokens, or is down.
+        """
+        try:
+            asked = await self._embedder.embed_tokens([shortlist.query], purpose="query")
+        except (EmbedderUnavailable, EmbedderError):
+            return None  # the question has no vector either, and the search has said so
+        if asked is None:
+            return None
+        codes = await self._store.token_codes(
+            shortlist.user_id, shortlist.turn_ids, embedder=self._embedder.fingerprint
+        )
+        if not codes:
+            return None
+        question, known = asked[0], [turn_id in codes for turn_id in shortlist.turn_ids]
+        weights = token_weights(
+            shortlist.query, question, shortlist.statistics, language=self._language, without=shortlist.names
+        )
+        matches = token_matches(question, [codes.get(turn_id, b"") for turn_id in shortlist.turn_ids])
+        scores = detail(matches, weights, shortlist.before, shortlist.after)
+        found: Floats = np.where(known, scores, np.nan).astype(np.float32)
+        return found
+
+
+def token_matches(question: TokenVectors, turns: Sequence[bytes]) -> Floats:
+    """The best cosine of each token of the question in each turn: shape (len(turns), tokens of the question), 0 or more.
+
+    `turns`: packed token vectors; a turn without any matches nothing.
+    """
+    asked = np.asarray(question.vectors, dtype=np.float32)
+    found = np.zeros((len(turns), len(asked)), dtype=np.float32)
+    spoken = [row for row, codes in enumerate(turns) if codes]
+    if not spoken or not asked.size:
+        return found
+    directions = asked.shape[1]
+    begins = np.cumsum([0, *(len(turns[row]) // ((directions + 1) // 2) for row in spoken[:-1])])
+    cosines = unpacked(b"".join(turns[row] for row in spoken), directions) @ asked.T
+    found[spoken] = np.maximum.reduceat(cosines, begins, axis=0).clip(0.0)
+    return found
+
+
+def token_weights(
+    text: str,
+    question: TokenVectors,
+    statistics: CollectionStatistics,
+    *,
+    language: str,
+    without: Collection[str] = (),
+) -> Floats:
+    """Weights of the tokens of the question `text`, shape (tokens,): the idf of the word it is part of.
+
+    0 for function words, punctuation and the names `without`, for which who spoke stands.
+    """
+    names = {term for name in without for term in count_terms(name, language)}
+    weight_of: dict[str, float] = {}
+    weights = np.zeros(len(question.spans), dtype=np.float32)
+    for token, word in enumerate(_words_around(text, question.spans)):
+        if word not in weight_of:
+            terms = [term for term in count_terms(word, language) if term not in names]
+            idfs = [
+                inverse_document_frequency(statistics.rows, statistics.frequency.get(term, 0))
+                for term in terms
+            ]
+            weight_of[word] = max(idfs, default=0.0)
+        weights[token] = weight_of[word]
+    return weights
+
+
+def detail(matches: Floats, weights: Floats, before: NDArray[np.intp], after: NDArray[np.intp]) -> Floats:
+    """Late-interaction score of each turn, its neighbours counting too, shape (turns,), 0 to 1.
+
+    `matches`: see `token_matches`; `before`, `after`: rows of `matches` that stand beside each turn, -1 for none.
+    """
+    beside = np.maximum(_rows(matches, before), _rows(matches, after))
+    best = np.maximum(matches, np.float32(BESIDE) * beside)
+    scores: Floats = (best @ weights / max(float(weights.sum()), 1e-6)).astype(np.float32)
+    return scores
+
+
+def _rows(matches: Floats, places: NDArray[np.intp]) -> Floats:
+    found: Floats = np.where((places >= 0)[:, None], matches[places], 0.0).astype(np.float32)
+    return found
+
+
+def _words_around(text: str, spans: NDArray[np.int32]) -> list[str]:
+    """The word of `text` that each token is part of: the run without white space around it, or the runs it covers."""
+    runs = [match.span() for match in _RUN.finditer(text)]
+    words = []
+    for start, end in spans.tolist():
+        # A span may begin with the blank before its word.
+        first = bisect_right(runs, start, key=lambda run: run[1])
+        last = bisect_left(runs, end, key=lambda run: run[0])
+        words.append(text[runs[first][0] : runs[last - 1][1]] if first < last else "")
+    return words
