@@ -84,7 +84,11 @@ def _tells(low: str) -> bool:
     if _ANSWERS.match(rest) or _OWN.match(rest):
         return True
     first = next((rest[start:end] for start, end in bounds(rest)), rest)
-    return len(first) < len(rest) and not _ASKS_FIRST.match(first) and not first.endswith(_QUESTION_MARKS)
+    return (
+        _INITIAL < len(first) < len(rest)
+        and not _ASKS_FIRST.match(first)
+        and not first.endswith(_QUESTION_MARKS)
+    )
 
 
 def gist_of(question: str, persons: Collection[str]) -> str:
@@ -180,4 +184,6 @@ _KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 _LEADS: Final = plain_any_of("questions", "question.leads", within=r"\A(?:\W*(?:%s)(?!\w))*\W*")
 _ANSWERS: Final = plain_any_of("questions", "question.answers", within=r"(?:%s)(?!\w)")
 _ASKS_FIRST: Final = plain_any_of("questions", "question.asks_first")
+_INITIAL: Final = 3
+"""A sentence of so few characters is the initial of a name."""
 _QUESTION_MARKS: Final = ("?", "？", "؟")
