@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _MOST_TERMS: Final = 300
 """Different words of a question that count: of a long text that is pasted the beginning says what is asked."""
-_FEW_TERMS: Final = 10
+_FEW_TERMS: Final = 6
 """A message of so few different words is understood by what was said before it."""
 _MOST_OF_SAID: Final = 0.4
 _LEAST_OF_SAID: Final = 0.1
