@@ -36,7 +36,6 @@ _FEW_TERMS: Final = 6
 """A message of so few different words is understood by what was said before it."""
 _MOST_OF_SAID: Final = 0.4
 _LEAST_OF_SAID: Final = 0.1
-_SAID_CHARS: Final = 500
 _INLINE_CHARS: Final = 4_000
 """So much text is cut into words in a few milliseconds; more, in a thread."""
 
@@ -69,9 +68,7 @@ class Questioner:
         terms = await self._terms(query, degraded)
         question = read_question(query, known=known, called=called)
         share = _share_of_said(question, len(terms)) if said else 0.0
-        vector, gist = await self._embed(
-            query, gist_of(query, question.names), degraded, (said[:_SAID_CHARS], share)
-        )
+        vector, gist = await self._embed(query, gist_of(query, question.names), degraded, (said, share))
         times = resident.known_times() if resident is not None else None
         spans = () if question.tells else time_spans(query, now=now, known=times)
         event = None if question.tells else relative_event(query)
@@ -132,7 +129,10 @@ class Questioner:
     async def _embed(
         self, query: str, gist: str, degraded: list[str], said: tuple[str, float] = ("", 0.0)
     ) -> tuple[Floats, Floats] | tuple[None, None]:
-        """The question's vector, and the mean of it and of its gist's, at unit length. `said`: what counts in the mean, and how much."""
+        """The question's vector, and the mean of it and of its gist's, at unit length. `said`: what counts in the mean, and how much.
+
+        In a conversation that was the question before this one, whose vector embedders keep.
+        """
         before, share = said
         texts = [query, gist] if gist != query else [query]
         try:
