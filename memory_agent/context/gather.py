@@ -44,6 +44,8 @@ T = TypeVar("T")
 _EXPLAINED: Final = 30
 """So many of the best recollections are shown with what they answer, if they say little by themselves."""
 _SAYS_LITTLE_CHARS: Final = 40
+_LAST_EXCHANGE: Final = 4
+"""So many turns hold what the user said last, even where the question was stored before it is asked."""
 _FEWEST_FOUND: Final = 20
 _MOST_FOUND: Final = 300
 _TOKENS_EACH: Final = 10
@@ -226,8 +228,15 @@ class ContextReader:
                 top_k=min(_FEWEST_FOUND + budget // _TOKENS_EACH, _MOST_FOUND),
                 where=RowFilter(thread_id=reach.thread_id, until=until),
                 now=now,
+                said=await self._said(scope, question, until),
             )
         )
+
+    async def _said(self, scope: Scope, question: str, until: datetime | None) -> str:
+        """What the user said last in the thread before `question`; "" if nothing, or if the store is down."""
+        turns = await _or_degraded(self.last_turns(scope, _LAST_EXCHANGE, until), [], "short_term", [])
+        said = (turn.content for turn in reversed(turns) if turn.role == "user" and turn.content != question)
+        return next(said, "")
 
     async def _answered(
         self, scope: Scope, recollections: Sequence[Recollection], until: datetime | None

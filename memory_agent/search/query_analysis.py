@@ -25,12 +25,17 @@ if TYPE_CHECKING:
     from memory_agent.ports import Embedder
     from memory_agent.search.entities import EntitySpotter
     from memory_agent.search.user_index import ResidentIndex, RowFilter
+    from memory_agent.text.question import Question
     from memory_agent.text.times import EventOffset
 
     Floats = NDArray[np.float32]
 
 _MOST_TERMS: Final = 300
 """Different words of a question that count: of a long text that is pasted the beginning says what is asked."""
+_FEW_TERMS: Final = 6
+"""A message of so few different words is understood by what was said before it."""
+_MOST_OF_SAID: Final = 0.4
+_LEAST_OF_SAID: Final = 0.1
 _INLINE_CHARS: Final = 4_000
 """So much text is cut into words in a few milliseconds; more, in a thread."""
 
@@ -57,14 +62,16 @@ class Questioner:
         called: Mapping[str, str],
         resident: ResidentIndex | None,
         degraded: list[str],
+        said: str = "",
     ) -> AnalysedQuery:
-        """The question as rows are scored for it. `known` and `called`: see `read_question`; `resident`: the user's rows, if in memory."""
+        """The question as rows are scored for it. `known` and `called`: see `read_question`; `resident`: the user's rows, if in memory; `said`: what its asker said before it."""
         terms = await self._terms(query, degraded)
         question = read_question(query, known=known, called=called)
-        vector, gist = await self._embed(query, gist_of(query, question.names), degraded)
+        share = _share_of_said(question, len(terms)) if said else 0.0
+        vector, gist = await self._embed(query, gist_of(query, question.names), degraded, (said, share))
         times = resident.known_times() if resident is not None else None
-        spans = time_spans(query, now=now, known=times)
-        event = relative_event(query)
+        spans = () if question.tells else time_spans(query, now=now, known=times)
+        event = None if question.tells else relative_event(query)
         if event is not None and resident is not None:
             spans += await self._told_from(event, where, resident, degraded)
         return AnalysedQuery(
@@ -120,13 +127,32 @@ class Questioner:
             return ()
 
     async def _embed(
-        self, query: str, gist: str, degraded: list[str]
+        self, query: str, gist: str, degraded: list[str], said: tuple[str, float] = ("", 0.0)
     ) -> tuple[Floats, Floats] | tuple[None, None]:
-        """The question's vector, and the mean of it and of its gist's, at unit length."""
+        """The question's vector, and the mean of it and of its gist's, at unit length. `said`: what counts in the mean, and how much.
+
+        In a conversation that was the question before this one, whose vector embedders keep.
+        """
+        before, share = said
+        texts = [query, gist] if gist != query else [query]
         try:
-            vectors = await self._embedder.embed([query, gist] if gist != query else [query], purpose="query")
+            vectors = await self._embedder.embed([*texts, before] if share else texts, purpose="query")
         except (EmbedderUnavailable, EmbedderError):
             degraded.append("embedder")
             return None, None
-        mean = vectors.sum(axis=0)
-        return vectors[0], (mean / max(float(np.linalg.norm(mean)), 1e-6)).astype(np.float32)
+        mean = _at_unit_length(vectors[: len(texts)].sum(axis=0))
+        if share:
+            mean = _at_unit_length((1.0 - share) * mean + share * vectors[-1])
+        return vectors[0], mean
+
+
+def _at_unit_length(vector: Floats) -> Floats:
+    return (vector / max(float(np.linalg.norm(vector)), 1e-6)).astype(np.float32)
+
+
+def _share_of_said(question: Question, terms: int) -> float:
+    """The share that what was said before has in the meaning of a message: the more words it has itself, the less."""
+    if not question.tells and not (question.refers and terms <= _FEW_TERMS):
+        return 0.0
+    share = _MOST_OF_SAID * min(1.0, _FEW_TERMS / max(terms, 1))
+    return share if share >= _LEAST_OF_SAID else 0.0

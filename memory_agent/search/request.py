@@ -25,6 +25,8 @@ class SearchRequest:
     now: datetime
     here: str | None = None
     """The thread in which it is asked: its turns precede others that fit as well."""
+    said: str = ""
+    """What the asker said last before it: what a message of few words is understood by."""
     called: Mapping[str, str] = field(default_factory=dict)
     """The speakers whom other names stand for, by name."""
     topic_ids: frozenset[str] | None = None

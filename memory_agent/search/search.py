@@ -160,6 +160,7 @@ class Searcher:
             called=request.called,
             resident=resident,
             degraded=degraded,
+            said=request.said,
         )
         told = any(turn.role == "assistant" for turn in unindexed)
         told = told or (resident is not None and resident.with_assistant)

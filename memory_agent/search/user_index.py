@@ -40,6 +40,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_SECONDS: Final = 86_400.0
 _MOST_NAMES: Final = 3.0
 _UNSAID_SIDE: Final = 0.3
+_SIDE_OF_MESSAGE: Final = 0.5
+"""What a message goes on with was told by the user, but often worked out by the assistant."""
 _SHORT_TERMS: Final = 8.0
 """A turn of so many terms that asks is a question and little else."""
 _CORRECTS: Final = TurnFeatures(corrects=True).packed
@@ -293,7 +295,8 @@ class ResidentIndex:
             of_person: Floats = np.isin(np.array(self._speaker, dtype=np.int32), named).astype(np.float32)
             return of_person
         if question.about_user != question.about_assistant:
-            return self._has_role("user" if question.about_user else "assistant").astype(np.float32)
+            of_side = self._has_role("user" if question.about_user else "assistant").astype(np.float32)
+            return np.float32(_SIDE_OF_MESSAGE) * of_side if question.tells else of_side
         counts = _UNSAID_SIDE if asked.with_assistant and not question.about_user else 0.0
         return np.float32(counts) * self._has_role("user").astype(np.float32)
 

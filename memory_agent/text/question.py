@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from memory_agent.text.languages import languages_with, plain_any_of
 from memory_agent.text.names import persons_named, readable
+from memory_agent.text.sentences import bounds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -28,7 +29,8 @@ Kind = Literal["when", "who", "where", "name", "how_many", "how_long"]
 class Question:
     """`kinds`: what is asked for, as far as a turn can show it at a glance (`text.features`); `names`: the known names
     in it, and `persons`: the speakers whom they stand for; `about_user`: speaks of the asker; `about_assistant`: of what
-    the assistant said; `latest`: wants the latest state.
+    the assistant said; `latest`: wants the latest state; `tells`: goes on with a conversation (it tells something, answers or asks
+    for something to be done) rather than asking what was said; `refers`: only what was said before shows what is meant.
     """
 
     kinds: frozenset[Kind]
@@ -37,6 +39,8 @@ class Question:
     about_user: bool
     about_assistant: bool
     latest: bool
+    tells: bool = False
+    refers: bool = False
 
 
 def read_question(
@@ -54,13 +58,36 @@ def read_question(
     low = _NO_QUESTION.sub(" _ ", text).casefold()
     names = persons_named(question, {**called, **dict.fromkeys(known)})
     persons = dict.fromkeys(name if name in known else called[name] for name in names)
+    about_assistant = _ABOUT_ASSISTANT.search(low) is not None
+    tells = not about_assistant and _tells(low)
+    # A time in a message is seldom when something was said, and "which" in it seldom asks for a name.
     return Question(
-        kinds=frozenset(_kinds(low)),
+        kinds=frozenset(() if tells else _kinds(low)),
         names=names,
         persons=tuple(filter(None, persons)),
         about_user="" in persons or _ABOUT_USER.search(_COURTESY.sub(" _ ", low)) is not None,
-        about_assistant=_ABOUT_ASSISTANT.search(low) is not None,
-        latest=_LATEST.search(_NOT_LATEST.sub(" _ ", low)) is not None and not _DATED.search(low),
+        about_assistant=about_assistant,
+        latest=tells or (_LATEST.search(_NOT_LATEST.sub(" _ ", low)) is not None and not _DATED.search(low)),
+        tells=tells,
+        refers=_REFERS.search(low) is not None,
+    )
+
+
+def _tells(low: str) -> bool:
+    """True if a message, in lower case and without what it quotes, does not ask what was said.
+
+    It answers the one who spoke before, opens with what its speaker does or has, or tells something before it asks.
+    """
+    if _RECALLS.search(low):
+        return False
+    rest = _LEADS.sub("", _COURTESY.sub(" ", low)).lstrip()
+    if _ANSWERS.match(rest) or _OWN.match(rest):
+        return True
+    first = next((rest[start:end] for start, end in bounds(rest)), rest)
+    return (
+        _INITIAL < len(first) < len(rest)
+        and not _ASKS_FIRST.match(first)
+        and not first.endswith(_QUESTION_MARKS)
     )
 
 
@@ -128,7 +155,18 @@ def _pattern_of_kind(its: Table, kind: Kind) -> re.Pattern[str]:
 
 
 _KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-_CLAUSE_OF_WHEN, _COURTESY, _ABOUT_USER, _ABOUT_ASSISTANT, _LATEST, _NOT_LATEST, _DATED = (
+(
+    _CLAUSE_OF_WHEN,
+    _COURTESY,
+    _ABOUT_USER,
+    _ABOUT_ASSISTANT,
+    _LATEST,
+    _NOT_LATEST,
+    _DATED,
+    _RECALLS,
+    _OWN,
+    _REFERS,
+) = (
     plain_any_of("questions", f"question.{key}")
     for key in (
         "clause_of_when",
@@ -138,5 +176,14 @@ _CLAUSE_OF_WHEN, _COURTESY, _ABOUT_USER, _ABOUT_ASSISTANT, _LATEST, _NOT_LATEST,
         "latest",
         "not_latest",
         "dated",
+        "recalls",
+        "own",
+        "refers",
     )
 )
+_LEADS: Final = plain_any_of("questions", "question.leads", within=r"\A(?:\W*(?:%s)(?!\w))*\W*")
+_ANSWERS: Final = plain_any_of("questions", "question.answers", within=r"(?:%s)(?!\w)")
+_ASKS_FIRST: Final = plain_any_of("questions", "question.asks_first")
+_INITIAL: Final = 3
+"""A sentence of so few characters is the initial of a name."""
+_QUESTION_MARKS: Final = ("?", "？", "؟")

@@ -204,6 +204,7 @@ def test_persons_named_or_the_side_that_is_spoken_of() -> None:
     assert person(about_assistant=True) == [0, 1, 0, 1]
     assert person(about_assistant=True, about_user=True) == [0, 0, 0, 0], "nobody's more than the other's"
     assert person() == [0, 0, 0, 0]
+    assert person(about_user=True, tells=True) == [0.5, 0, 0.5, 0], "a message goes back to replies as well"
     assert person(with_assistant=True) == pytest.approx([0.3, 0, 0.3, 0])
     assert person(with_assistant=True, persons=("Bo",)) == [0, 1, 0, 0]
     assert person(with_assistant=True, about_assistant=True) == [0, 1, 0, 1]

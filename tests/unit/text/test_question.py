@@ -48,6 +48,15 @@ def test_whether_the_latest_state_is_wanted_and_what_the_gist_is() -> None:
     assert misses(EXAMPLES["gist"], gist_of) == []
 
 
+def test_a_message_that_goes_on_with_a_conversation_is_no_question() -> None:
+    """It answers, opens with the speaker's own or tells before it asks; then nothing in it asks for a kind, and late counts."""
+    rows = [[message, (tells, refers)] for message, tells, refers in EXAMPLES["messages"]]
+    read = {message: read_question(message) for message, *_ in rows}
+    assert misses(rows, lambda message: (read[message].tells, read[message].refers)) == []
+    told = [question for question in read.values() if question.tells]
+    assert all(question.latest and not question.kinds for question in told)
+
+
 @given(st.text(max_size=300), st.lists(st.text(max_size=12), max_size=4))
 def test_any_text_and_names_can_be_read(question: str, known: list[str]) -> None:
     """No error; whoever is named is known, once; the gist is empty only for an empty question."""
