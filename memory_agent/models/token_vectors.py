@@ -26,8 +26,8 @@ MOST_TOKENS: Final = 128
 DIRECTIONS: Final = 64
 """Numbers of a token vector at most, of the model's 384 or more: with so many late interaction finds the same turns."""
 
-_SAMPLE_TEXTS: Final = 32
-_SAMPLE_WORDS: Final = 16
+_SAMPLE_TEXTS: Final = 4
+_SAMPLE_WORDS: Final = 96
 _LEAST_LETTERS: Final = 3
 
 
