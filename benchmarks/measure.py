@@ -19,12 +19,8 @@ if TYPE_CHECKING:
 
     from memory_agent import MemoryService
 
-SEARCH_ONLY: Final[Mapping[str, Any]] = {
-    "enable_topics": False,
-    "enable_fact_extraction": False,
-    "enable_compression": False,
-}
-"""Settings that leave out what no search depends on."""
+SEARCH_ONLY: Final[Mapping[str, Any]] = {"enable_topics": False, "enable_compression": False}
+"""Settings that leave out what no search depends on. It does on facts: they tell whom a name in a question means."""
 
 
 def percentiles(seconds: Sequence[float]) -> dict[str, float]:

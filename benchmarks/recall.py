@@ -2,7 +2,7 @@
 
 Reads recall sets (`benchmarks.recall_sets`; a folder stands for all in it), remembers each corpus through the public API as its own
 user, asks all its questions, and only then scores the answers (`benchmarks.scoring` says what the figures are). With `--requests`
-messages are asked in the place of questions, each of a memory that ends before it (`benchmarks.requests`). Topics, facts and
+messages are asked in the place of questions, each of a memory that ends before it (`benchmarks.requests`). Topics and
 compression are off, for no figure depends on them.
 
 A table by set and type goes to standard error, each figure with its interval and with its difference from the last run on the
@@ -43,6 +43,7 @@ from benchmarks.runs import (
     keep_last,
     last_table,
     read_run,
+    read_runs,
     systems_table,
     write_runs,
 )
@@ -300,7 +301,7 @@ def parser() -> argparse.ArgumentParser:
         "--compare",
         nargs=2,
         metavar=("A", "B"),
-        help="how B differs from A (files of --json, or FILE#SYSTEM)",
+        help="how B, or each system in it, differs from A (files of --json, or FILE#SYSTEM)",
     )
     return made
 
@@ -311,8 +312,8 @@ def main(given: Sequence[str] | None = None) -> None:
     arguments = command.parse_args(given)
     try:
         if arguments.compare:
-            before, after = (read_run(name, Path()) for name in arguments.compare)
-            print(comparison(before, after))
+            before, after = read_run(arguments.compare[0], Path()), read_runs(arguments.compare[1], Path())
+            print(comparison(before, after[0]) if len(after) == 1 else systems_table([before, *after]))
             return
         if arguments.misses and not arguments.misses[0].isdigit():
             command.error(f"--misses takes how many questions first, not {arguments.misses[0]!r}")

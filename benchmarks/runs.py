@@ -115,19 +115,31 @@ def read_run(named: str, folder: Path) -> Run:
 
     `folder`: what a relative FILE is relative to.
     """
+    runs = read_runs(named, folder)
+    if len(runs) != 1:
+        name = named.partition("#")[0]
+        first = runs[0].system if runs else "SYSTEM"
+        raise BadRun(f"{name} holds {len(runs)} runs; name one, as {name}#{first}")
+    return runs[0]
+
+
+def read_runs(named: str, folder: Path) -> list[Run]:
+    """All runs of FILE, or the one of FILE#SYSTEM. Raises BadRun."""
     name, _, system = named.partition("#")
     try:
-        records = json.loads((folder / name).read_text("utf-8"))["runs"]
-        runs = {record["system"]: record for record in records}
+        runs = [_run_of(record) for record in json.loads((folder / name).read_text("utf-8"))["runs"]]
     except FileNotFoundError as exc:
         raise BadRun(f"{name}: there is no such file; write one with --json {name}") from exc
     except (KeyError, TypeError, ValueError, OSError) as exc:
         raise BadRun(f"{name}: no file of runs as --json writes them ({exc!r:.80})") from exc
-    if not system and len(runs) != 1:
-        raise BadRun(f"{name} holds {len(runs)} runs; name one, as {name}#{next(iter(runs), 'SYSTEM')}")
-    if system and system not in runs:
-        raise BadRun(f"{name} has no run {system!r}; it has {', '.join(sorted(runs)) or 'none'}")
-    record = runs[system or next(iter(runs))]
+    found = [run for run in runs if system in ("", run.system)]
+    if system and not found:
+        names = ", ".join(sorted(run.system for run in runs))
+        raise BadRun(f"{name} has no run {system!r}; it has {names or 'none'}")
+    return found
+
+
+def _run_of(record: Mapping[str, Any]) -> Run:
     return Run(
         system=record["system"],
         version=record.get("version", ""),

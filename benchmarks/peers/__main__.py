@@ -1,4 +1,4 @@
-"""`python -m benchmarks.peers FILE [FILE ...] --peer chroma|mem0|mempalace|langgraph|all [--json OUT] [--against RUN.json]`.
+"""`python -m benchmarks.peers FILE [FILE ...] --peer chroma|mem0|mempalace|langgraph|all [--json OUT] [--cache FOLDER]`.
 
 The same recall sets, scorer and model (all-MiniLM-L6-v2) as `python -m benchmarks.recall`; each peer remembers and searches in its
 own way. They are installed into an environment of their own, from the repository's root:
@@ -6,10 +6,10 @@ own way. They are installed into an environment of their own, from the repositor
     python -m venv ../peers
     ../peers/bin/pip install torch==2.13.0
     ../peers/bin/pip install -r benchmarks/peers-requirements.txt
-    ../peers/bin/python -m benchmarks.peers FILE --peer all --json peers.json --against ours.json --cache FOLDER
+    ../peers/bin/python -m benchmarks.peers FILE --peer all --json peers.json --cache FOLDER
 
-`ours.json`: a run of `benchmarks.recall --json` on the same sets, from which the table gives paired differences; `FOLDER`: that
-of its vectors, which differ from sentence-transformers' by 1e-6. Times are those of the peers without the model's work, which is given besides (next to nothing where `--cache` has the vectors):
+`FOLDER`: that of `benchmarks.recall`, whose vectors differ from sentence-transformers' by 1e-6. Paired differences from its run are
+given by `python -m benchmarks.recall --compare ours.json peers.json`, without measuring again. Times are those of the peers without the model's work, which is given besides (next to nothing where `--cache` has the vectors):
 questions are embedded before the peer begins, and what it embeds to remember is taken off.
 """
 
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 from benchmarks.measure import machine, percentiles
 from benchmarks.peers.base import MODEL, Embedder, sayable, version_of
 from benchmarks.recall_sets import BadRecallSet, files_in, read_sets
-from benchmarks.runs import BadRun, Run, read_run, systems_table, write_runs
+from benchmarks.runs import Run, systems_table, write_runs
 from benchmarks.scoring import DEPTH, Answer, score
 
 if TYPE_CHECKING:
@@ -42,8 +42,6 @@ PEERS: Final[Mapping[str, str]] = {
     "mem0": "mem0:Mem0",
     "langgraph": "langgraph:LangGraph",
     "mempalace-package": "mempalace:MemPalace",
-    "mempalace-raw": "mempalace_recipe:RawTurns",
-    "mempalace-raw-sessions": "mempalace_recipe:RawSessions",
     "mempalace-hybrid": "mempalace_recipe:HybridTurns",
     "mempalace-hybrid-sessions": "mempalace_recipe:HybridSessions",
 }
@@ -51,7 +49,7 @@ PEERS: Final[Mapping[str, str]] = {
 
 
 def chosen(names: Sequence[str]) -> list[str]:
-    """The peers that `names` name: `all`, or each; `mempalace` means the package and its recipes. Raises ValueError."""
+    """The peers that `names` name: `all`, or each; `mempalace` means the package and its recipe. Raises ValueError."""
     found: dict[str, None] = {}
     for name in names:
         matching = [peer for peer in PEERS if name == "all" or peer.startswith(f"{name}-")]
@@ -135,16 +133,12 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--cache", type=Path, metavar="FOLDER", help="keep vectors in this folder from run to run"
     )
-    parser.add_argument(
-        "--against", metavar="RUN", help="give differences from this run of benchmarks.recall --json"
-    )
     parser.add_argument("--limit", type=int, help="only the first so many corpora of each file")
     arguments = parser.parse_args(given)
     runs: list[Run] = []
     try:
         names = chosen(arguments.peer)
         sets = read_sets(files_in(arguments.files), arguments.limit)
-        ours = [read_run(arguments.against, Path())] if arguments.against else []
         embedder = Embedder(arguments.cache)
         for name in names:
             runs.append(measure(name, sets, embedder))
@@ -152,9 +146,9 @@ def main(given: Sequence[str] | None = None) -> None:
                 write_runs(arguments.json, runs, machine=machine())
     except ModuleNotFoundError as exc:
         parser.error(f"{exc.name or exc} is not installed; pip install -r benchmarks/peers-requirements.txt")
-    except (BadRecallSet, BadRun, ValueError) as exc:
+    except (BadRecallSet, ValueError) as exc:
         parser.error(str(exc))
-    print(systems_table([*ours, *runs]), file=sys.stderr)
+    print(systems_table(runs), file=sys.stderr)
     print(json.dumps({"machine": machine(), "runs": [run.figures() for run in runs]}, indent=2))
 
 

@@ -155,6 +155,14 @@ def test_a_kept_run_is_compared_and_its_misses_shown_without_running_again(
     asked = len(faked.asked)
     main(["--compare", str(out) + "#memory_agent", str(out) + "#memory_agent without words"])
     assert "| all | 10 | 0.000 [0.000, 0.000] | -1.000 [-1.000, -1.000]* |" in capsys.readouterr().out
+    main(["--compare", str(out) + "#memory_agent", str(out)])
+    each = capsys.readouterr().out.splitlines()
+    assert [line.partition(" | ")[0] for line in each[2:] if "[" in line] == [
+        "| memory_agent",
+        "| memory_agent",
+        "| memory_agent without meaning",
+        "| memory_agent without words",
+    ]
     main([str(file), "--from", f"{out}#memory_agent without words", "--misses", "3", str(page)])
     assert "10 of 10 questions have evidence beyond the first 10" in page.read_text("utf-8")
     assert len(faked.asked) == asked
