@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 
 INGEST_BATCH: Final = 200
 SYSTEM: Final = "memory_agent"
+TOKENS: Final = 1_000
+"""The context that a message is answered with; more than DEPTH turns are considered for one of this size."""
 
 
 @dataclass(slots=True)
@@ -136,6 +138,18 @@ async def remember_apart(service: MemoryService, user_id: str, corpus: Corpus) -
     return origin
 
 
+async def search(memory: MemoryAgent, question: Question) -> list[str]:
+    """Ids of the turns that are found for a question, best first."""
+    if question.before is None:
+        # Only what "last week" is told from: it leaves out nothing, and evidence may be dated after its question.
+        now = read_date(question.date)
+        return [found.turn.id for found in await memory.fetch_long_term(question.text, top_k=DEPTH, now=now)]
+    # A message may mean what was said right before it, and only fetch_memory looks there.
+    context = await memory.fetch_memory(question.text, max_tokens=TOKENS)
+    recalled = [entry for entry in context.ledger if entry.tier == "long_term"]
+    return [entry.item for entry in sorted(recalled, key=lambda entry: -(entry.score or 0.0))]
+
+
 async def ask(
     memory: MemoryAgent, questions: Iterable[Question], origin: Mapping[str, str], times: Times
 ) -> list[Answer]:
@@ -143,12 +157,9 @@ async def ask(
     answers = []
     for question in questions:
         began = time.perf_counter()
-        # Only what "last week" is told from: it leaves out nothing, and evidence may be dated after its question.
-        found = await memory.fetch_long_term(
-            question.text, top_k=DEPTH + len(question.shown), now=read_date(question.date)
-        )
+        found = await search(memory, question)
         times.search.append(time.perf_counter() - began)
-        turns = [origin[recollection.turn.id] for recollection in found]
+        turns = [origin[turn] for turn in found]
         others = tuple(turn for turn in turns if turn not in question.shown)[:DEPTH]
         answers.append(Answer(question=question.id, turns=others))
     return answers

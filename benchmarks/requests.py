@@ -4,7 +4,8 @@ A file of requests is JSON lines of a recall set's ids, without any of its text:
 
     {"set": …, "corpus": …, "turn": "the user's turn that is the message", "gold_turns": [ids], "type": …}
 
-Everything said before the message is remembered, the message and what comes after it is not. The last exchange, from the turn of the
+Everything said before the message is remembered, the message and what comes after it is not. It is given to `fetch_memory`, as an
+application does, and what this recalls is ranked by score. The last exchange, from the turn of the
 same role before it on, is in every prompt: it is no answer, and can't be evidence.
 """
 

@@ -70,3 +70,11 @@ class FakeAgent:
         last_first = list(reversed(self.turns))
         best = sorted(last_first, key=lambda turn: -len(words & set(turn.content.split())))
         return [SimpleNamespace(turn=turn) for turn in best[:top_k]]
+
+    async def fetch_memory(self, query: str, *, max_tokens: int) -> Any:
+        found = await self.fetch_long_term(query, max_tokens)
+        recalled = [
+            SimpleNamespace(tier="long_term", item=one.turn.id, score=-rank) for rank, one in enumerate(found)
+        ]
+        last = SimpleNamespace(tier="short_term", item=self.turns[-1].id, score=None)
+        return SimpleNamespace(ledger=[*reversed(recalled), last])
