@@ -192,6 +192,7 @@ def systems_table(runs: Sequence[Run]) -> str:
                 {} if run is base else _change(base.of(name), run.of(name)),
             )
             for run in runs
+            if run.of(name)
         ]
         parts.append(f"{name}\n\n{_table(f'less {base.system}', rows)}")
     return "\n\n".join(parts)
