@@ -1,4 +1,4 @@
-"""What each part of the search adds: the settings that switch it off (or on), and the table of what that changes.
+"""What each part of the search adds: the settings that switch it off (or on).
 
 Signals and their weights are the product's own (`memory_agent.search.fusion.DEFAULT_WEIGHTS`, the setting `search_weights`), so a
 new signal appears here by itself.
@@ -9,16 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.runs import markdown
-from benchmarks.scoring import differences, summary
 from memory_agent import ConfigError, EmbedderError, InvalidInput, LLMError, ModelNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from benchmarks.runs import Run
-
-FIGURES: Final = ("recall@5", "recall@10")
 NOT_AVAILABLE: Final = (ConfigError, EmbedderError, InvalidInput, LLMError, ModelNotFound)
 """How a variant says that this installation can't run it."""
 
@@ -63,29 +58,3 @@ def variants_of(settings: Mapping[str, Any]) -> list[Variant]:
         settings.get("search_weights", {}),
         late_interaction=late,
     )
-
-
-def table(runs: Sequence[Run]) -> str:
-    """Per set, a row for each run after the first, which is what they are compared with: figures and paired differences."""
-    base, *others = runs
-    parts = []
-    for set_name in base.sets:
-        whole = summary(base.of(set_name))
-        names = [name for name in FIGURES if name in whole]
-        rows = [[base.system, *(f"{whole[name].mean:.3f}" for name in names), *("" for _ in names)]]
-        for other in others:
-            its = summary(other.of(set_name))
-            change = differences(base.of(set_name), other.of(set_name))
-            rows.append(
-                [
-                    other.system.removeprefix(f"{base.system} "),
-                    *(f"{its[name].mean:.3f}" for name in names),
-                    *(
-                        f"{change[name].mean:+.3f} [{change[name].low:+.3f}, {change[name].high:+.3f}]"
-                        for name in names
-                    ),
-                ]
-            )
-        head = ["", *names, *(f"difference {name}" for name in names)]
-        parts.append(f"{set_name}\n\n{markdown(head, rows)}")
-    return "\n\n".join(parts)

@@ -6,7 +6,7 @@ small memories cut out of it, with the evidence and without. A logistic model is
 counting equally. `own` means the set's own questions, to which alone the reliability refers: how often turns of a confidence
 are evidence, by tenths; with the figures as shipped, and held out by conversation and by set.
 
-JSON goes to standard output, tables and progress to standard error. `--folder` keeps what was remembered, for the next run.
+JSON goes to standard output, tables and progress to standard error.
 Evidence is used for fitting and scoring; nothing of it is stored.
 """
 
@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
 import random
 import sys
-import tempfile
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,9 +25,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from benchmarks import reliability
-from benchmarks.measure import machine, open_service
-from benchmarks.recall import existing_file, remember, set_name
-from benchmarks.recall_sets import read_date, read_with_gold
+from benchmarks.measure import SEARCH_ONLY, machine, open_service
+from benchmarks.recall import remember
+from benchmarks.recall_sets import BadRecallSet, files_in, read_date, read_sets
+from benchmarks.vectors import cache_option
 from memory_agent.search.confidence import Grounds, grounds, unrelated
 from memory_agent.search.fusion import DEFAULT_WEIGHTS, best_first, fuse, normalised
 from memory_agent.search.query_analysis import Questioner
@@ -38,7 +37,7 @@ from memory_agent.search.user_index import ResidentIndex, RowFilter, behind_repe
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from benchmarks.recall_sets import Corpus, Gold, Question
+    from benchmarks.recall_sets import Corpus, Question, Sets
     from memory_agent import MemoryService
     from memory_agent.domain import SearchRow
     from memory_agent.search.user_index import AnalysedQuery
@@ -156,23 +155,7 @@ class Asker:
             )
 
 
-def read_kept(file: Path) -> dict[str, str] | None:
-    """What an earlier run wrote of a corpus that it remembered; None if there was none."""
-    if not file.exists():
-        return None
-    origin: dict[str, str] = json.loads(file.read_text("utf-8"))
-    return origin
-
-
-def keep(file: Path, origin: Mapping[str, str]) -> None:
-    """Write it for the next run."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(origin), "utf-8")
-
-
-def foreign_questions(
-    corpora: Mapping[str, Sequence[tuple[Corpus, Gold]]], file: str, own: Corpus, chance: random.Random
-) -> Iterator[Question]:
+def foreign_questions(corpora: Sets, file: str, own: Corpus, chance: random.Random) -> Iterator[Question]:
     """Questions of other conversations, half of them of other sets if there are any."""
     near = [q for corpus, _ in corpora[file] if corpus is not own for q in corpus.questions]
     far = [q for name, of_set in corpora.items() if name != file for c, _ in of_set for q in c.questions]
@@ -180,25 +163,15 @@ def foreign_questions(
         yield from chance.sample(questions, min(len(questions), FOREIGN // 2))
 
 
-async def collect(files: Sequence[Path], folder: Path, limit: int | None) -> list[Case]:
+async def collect(sets: Sets, cache: Path) -> list[Case]:
     """Every question put to every memory that it is meant for."""
-    quick: dict[str, Any] = {
-        "enable_topics": False,
-        "enable_fact_extraction": False,
-        "enable_compression": False,
-    }
-    corpora = {set_name(file): list(read_with_gold(file))[:limit] for file in files}
     chance = random.Random(16)
     cases: list[Case] = []
-    for name, of_set in corpora.items():
-        async with open_service("sqlite", folder=folder / name, **quick) as service:
+    async with open_service("sqlite", cache=cache, **SEARCH_ONLY) as service:
+        for name, of_set in sets.items():
             for corpus, gold in of_set:
                 user_id = f"{name}-{corpus.name}"
-                kept = folder / name / f"origin-{corpus.name}.json"
-                origin = read_kept(kept)
-                if origin is None:
-                    origin = await remember(service.agent(user_id, "history"), corpus)
-                    keep(kept, origin)
+                origin = await remember(service.agent(user_id, "history"), corpus)
                 rows = await service.core.store.search_rows(user_id)
                 asker = Asker(service, (name, user_id), rows, origin)
                 for question in corpus.questions:
@@ -206,7 +179,7 @@ async def collect(files: Sequence[Path], folder: Path, limit: int | None) -> lis
                     if evidence & set(origin.values()):
                         await asker.ask(question, evidence, "own")
                         await asker.ask_small(question, evidence, chance)
-                for question in foreign_questions(corpora, name, corpus, chance):
+                for question in foreign_questions(sets, name, corpus, chance):
                     await asker.ask(question, (), "foreign")
                 cases += asker.cases
                 print(f"{user_id}: {len(asker.cases)} cases", file=sys.stderr)
@@ -292,20 +265,18 @@ def _by_set(cases: Sequence[Case], found: Sequence[reliability.Floats]) -> dict[
     return figures
 
 
-async def run(arguments: argparse.Namespace) -> list[Case]:
-    """The cases, in a folder that is kept or in a fresh one."""
-    with contextlib.ExitStack() as stack:
-        folder = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        return await collect(arguments.files, folder, arguments.limit)
-
-
 def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("files", type=existing_file, nargs="+", metavar="FILE", help="recall sets")
-    parser.add_argument("--folder", type=Path, help="where what is remembered stays for the next run")
+    parser.add_argument("files", type=Path, nargs="*", metavar="FILE", help="recall sets, or folders of them")
     parser.add_argument("--limit", type=int, help="only the first so many corpora of each file")
-    figures = report(asyncio.run(run(parser.parse_args())))
+    cache_option(parser)
+    arguments = parser.parse_args()
+    try:
+        sets = read_sets(files_in(arguments.files), arguments.limit)
+    except BadRecallSet as exc:
+        parser.error(str(exc))
+    figures = report(asyncio.run(collect(sets, arguments.cache)))
     print(reliability.tables(figures), file=sys.stderr)
     print(json.dumps(figures, indent=2))
 

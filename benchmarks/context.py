@@ -26,6 +26,7 @@ import numpy as np
 from benchmarks.measure import machine, open_service, percentiles
 from benchmarks.recall import remember, setting
 from benchmarks.recall_sets import read_with_gold
+from benchmarks.vectors import cache_option
 from memory_agent.context.assemble import ORDER
 from memory_agent.context.budget import usable
 
@@ -135,7 +136,9 @@ async def measure(
 
 async def run(arguments: argparse.Namespace) -> None:
     """Open a fresh service, measure, print."""
-    async with open_service(arguments.store, uri=arguments.mongo_uri, **dict(arguments.set)) as service:
+    async with open_service(
+        arguments.store, uri=arguments.mongo_uri, cache=arguments.cache, **dict(arguments.set)
+    ) as service:
         values = await measure(service, arguments.file, arguments.limit, arguments.budgets)
     fetch = values.pop("fetch_s")
     report = {
@@ -161,6 +164,7 @@ def main() -> None:
     parser.add_argument(
         "--set", type=setting, action="append", default=[], metavar="NAME=VALUE", help="a setting"
     )
+    cache_option(parser)
     asyncio.run(run(parser.parse_args()))
 
 

@@ -7,15 +7,20 @@ import os
 import platform
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import psutil
 
+from benchmarks.vectors import CachingEmbedder, KeptVectors
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from memory_agent import MemoryService
+
+SEARCH_ONLY: Final[Mapping[str, Any]] = {"enable_topics": False, "enable_compression": False}
+"""Settings that leave out what no search depends on. It does on facts: they tell whom a name in a question means."""
 
 
 def percentiles(seconds: Sequence[float]) -> dict[str, float]:
@@ -50,20 +55,30 @@ def mongo_uri(given: str | None) -> Iterator[str]:
 
 @contextlib.asynccontextmanager
 async def open_service(
-    store: str, *, uri: str | None = None, embedder: Any = None, folder: Path | None = None, **settings: Any
+    store: str,
+    *,
+    uri: str | None = None,
+    embedder: Any = None,
+    folder: Path | None = None,
+    cache: Path | None = None,
+    **settings: Any,
 ) -> AsyncIterator[MemoryService]:
     """A service on `sqlite`, or `mongodb` (a fresh server without `uri`); Chroma embedded.
 
     Its data is in a fresh folder and goes with the block, or stays in `folder`: opened again there, with other settings or
     the same, a service has what the one before remembered. On MongoDB that takes the same `uri` and `db_name` as well.
+    `cache`: a folder that keeps vectors from run to run (`benchmarks.vectors`).
     """
     # Peers are measured in an environment of their own, which has what this module needs but not the package's needs.
     from memory_agent import MemoryConfig, MemoryService
+    from memory_agent.adapters import make_embedder
 
-    with contextlib.ExitStack() as stack:
+    async with contextlib.AsyncExitStack() as stack:
         data_dir = folder or stack.enter_context(tempfile.TemporaryDirectory())
         if store == "mongodb":
             settings["mongo_uri"] = stack.enter_context(mongo_uri(uri))
         cfg = MemoryConfig(data_dir=data_dir, **settings)
+        if cache is not None:
+            embedder = CachingEmbedder(make_embedder(cfg, stack), KeptVectors(cache))
         async with MemoryService(cfg, embedder=embedder) as service:
             yield service

@@ -1,12 +1,17 @@
-"""How much of the known evidence is found: `python -m benchmarks.recall FILE [FILE ...] [--store sqlite|mongodb]`.
+"""How much of the known evidence is found: `python -m benchmarks.recall FILE [FILE ...] [--requests FILE]`.
 
-Reads recall sets (`benchmarks.recall_sets`), remembers each corpus through the public API as its own user, asks all its
-questions, and only then scores the answers (`benchmarks.scoring` says what the figures are): turn recall@5 to @50, session
-any@5 and all@5, the evidence in `fetch_memory` contexts, by type of question, each with a bootstrap interval.
+Reads recall sets (`benchmarks.recall_sets`; a folder stands for all in it), remembers each corpus through the public API as its own
+user, asks all its questions, and only then scores the answers (`benchmarks.scoring` says what the figures are). With `--requests`
+messages are asked in the place of questions, each of a memory that ends before it (`benchmarks.requests`). Topics and
+compression are off, for no figure depends on them.
 
-JSON with figures and times goes to standard output, progress and a table to standard error. `--json OUT` keeps the result of every
-question as well, from which `--compare A.json B.json` (paired differences) and `--misses N FILE --from RUN.json` (what was found
-instead of the evidence) need no new run. `--ablation` remembers once and asks again with each signal of the search switched off.
+A table by set and type goes to standard error, each figure with its interval and with its difference from the last run on the
+set; a star marks a difference that is none of chance. JSON with figures and times goes to standard output. The last runs, and the
+vectors of every text, are kept in the folder `--cache`, so that a second run embeds only what is new to it.
+
+`--json OUT` keeps the result of every question as well, from which `--compare A.json B.json` (paired differences) and `--misses N
+FILE --from RUN.json` (what was found instead of the evidence) need no new run. `--ablation` remembers once and asks again with
+each signal of the search switched off.
 
 What is remembered is role, speaker, date and text; what is asked is the question's text, told when it is asked.
 """
@@ -22,50 +27,71 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from benchmarks import ablation
-from benchmarks.measure import machine, mongo_uri, open_service, percentiles
+from benchmarks import ablation, requests
+from benchmarks.measure import SEARCH_ONLY, machine, mongo_uri, open_service, percentiles
 from benchmarks.misses import misses_report
-from benchmarks.recall_sets import BadRecallSet, read_date, read_with_gold
-from benchmarks.runs import BadRun, Run, comparison, read_run, table, write_runs
-from benchmarks.scoring import DEPTH, Answer, Result, Shown, score
+from benchmarks.recall_sets import BadRecallSet, files_in, read_date, read_sets
+from benchmarks.runs import (
+    BadRun,
+    Run,
+    comparison,
+    keep_last,
+    last_table,
+    read_run,
+    read_runs,
+    systems_table,
+    write_runs,
+)
+from benchmarks.scoring import DEPTH, Answer, Result, score
+from benchmarks.vectors import cache_option
 from memory_agent import TurnInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from benchmarks.recall_sets import Corpus, Gold, Question, SetTurn
-    from memory_agent import MemoryAgent, MemoryService, Turn
+    from benchmarks.recall_sets import Corpus, Gold, Question, Sets, SetTurn
+    from memory_agent import MemoryAgent, MemoryService
 
-BUDGETS: Final = (1_000, 2_000)
 INGEST_BATCH: Final = 200
 SYSTEM: Final = "memory_agent"
+TOKENS: Final = 1_000
+"""The context that a message is answered with; more than DEPTH turns are considered for one of this size."""
 
 
 @dataclass(slots=True)
 class Times:
-    """How long it took, in seconds; `turns`: how many were remembered."""
+    """How long it took, in seconds. `turns`: how many were remembered; `embedded`: texts whose vectors were not kept."""
 
     turns: int = 0
+    embedded: int = 0
     ingest: float = 0.0
+    processor: float = 0.0
     search: list[float] = field(default_factory=list)
-    fetch: list[float] = field(default_factory=list)
 
     def report(self) -> dict[str, Any]:
         """Sums, and percentiles in milliseconds of what was measured."""
-        per_turn = round(1_000 * self.ingest / max(self.turns, 1), 2)
         figures: dict[str, Any] = {
             "turns": self.turns,
+            "embedded": self.embedded,
             "ingest_s": round(self.ingest, 1),
-            "ingest_ms_per_turn": per_turn,
+            "ingest_processor_s": round(self.processor, 1),
         }
-        for name, seconds in (("search", self.search), ("fetch", self.fetch)):
-            if seconds:
-                figures[name] = percentiles(seconds)
-        return figures
+        return figures | ({"search": percentiles(self.search)} if self.search else {})
+
+    @contextlib.contextmanager
+    def ingesting(self, service: MemoryService) -> Iterator[None]:
+        """Add the time that the block takes to remember."""
+        embedder: Any = service.core.embedder
+        began, at_work, computed = time.perf_counter(), time.process_time(), embedder.computed
+        yield
+        self.ingest += time.perf_counter() - began
+        self.processor += time.process_time() - at_work
+        self.embedded += embedder.computed - computed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,103 +138,88 @@ async def remember_apart(service: MemoryService, user_id: str, corpus: Corpus) -
     return origin
 
 
+async def search(memory: MemoryAgent, question: Question) -> list[str]:
+    """Ids of the turns that are found for a question, best first."""
+    if question.before is None:
+        # Only what "last week" is told from: it leaves out nothing, and evidence may be dated after its question.
+        now = read_date(question.date)
+        return [found.turn.id for found in await memory.fetch_long_term(question.text, top_k=DEPTH, now=now)]
+    # A message may mean what was said right before it, and only fetch_memory looks there.
+    context = await memory.fetch_memory(question.text, max_tokens=TOKENS)
+    recalled = [entry for entry in context.ledger if entry.tier == "long_term"]
+    return [entry.item for entry in sorted(recalled, key=lambda entry: -(entry.score or 0.0))]
+
+
 async def ask(
-    memory: MemoryAgent, question: Question, origin: Mapping[str, str], budgets: Sequence[int], times: Times
-) -> Answer:
-    """Search for one question, and fetch a context of each budget."""
-
-    def ids(turns: Iterator[Turn]) -> frozenset[str]:
-        return frozenset(origin[turn.id] for turn in turns)
-
-    began = time.perf_counter()
-    # Only what "last week" is told from: it leaves out nothing, and evidence may be dated after its question.
-    found = await memory.fetch_long_term(question.text, top_k=DEPTH, now=read_date(question.date))
-    times.search.append(time.perf_counter() - began)
-    contexts: dict[int, Shown] = {}
-    for budget in budgets:
+    memory: MemoryAgent, questions: Iterable[Question], origin: Mapping[str, str], times: Times
+) -> list[Answer]:
+    """Search for each question."""
+    answers = []
+    for question in questions:
         began = time.perf_counter()
-        context = await memory.fetch_memory(question.text, max_tokens=budget)
-        times.fetch.append(time.perf_counter() - began)
-        contexts[budget] = Shown(
-            recollections=ids(recollection.turn for recollection in context.long_term),
-            short_term=ids(turn for turn in context.short_term),
-        )
-    turns = tuple(origin[recollection.turn.id] for recollection in found)
-    return Answer(question=question.id, turns=turns, contexts=contexts)
+        found = await search(memory, question)
+        times.search.append(time.perf_counter() - began)
+        turns = [origin[turn] for turn in found]
+        others = tuple(turn for turn in turns if turn not in question.shown)[:DEPTH]
+        answers.append(Answer(question=question.id, turns=others))
+    return answers
 
 
-async def ask_all(
-    service: MemoryService, one: Remembered, budgets: Sequence[int], times: Times
-) -> list[Result]:
-    """Every question of a corpus asked, and then scored."""
-    memory = service.agent(user_id=one.user_id, thread_id="history")
-    answers = [await ask(memory, question, one.origin, budgets, times) for question in one.corpus.questions]
-    return score(one.set, one.corpus, answers, one.gold)
-
-
-def set_name(file: Path) -> str:
-    """What a set is called in figures: its file's name up to the first dot."""
-    return file.name.partition(".")[0]
-
-
-async def measure(
-    service: MemoryService,
-    files: Sequence[Path],
-    limit: int | None,
-    budgets: Sequence[int],
-    *,
-    apart: bool = False,
-) -> tuple[list[Remembered], list[Result], dict[str, Times]]:
-    """Remember and ask every corpus; what is remembered now, the results, and the times by set.
+async def remember_and_ask(
+    service: MemoryService, user_id: str, corpus: Corpus, times: Times, *, apart: bool
+) -> tuple[dict[str, str], list[Answer]]:
+    """Remember a corpus and ask its questions, each as soon as what it is asked of is remembered; origin and answers.
 
     `apart`: each session in a thread of its own, so that the questions come in a new one.
     """
+    memory = service.agent(user_id=user_id, thread_id="history")
+    origin: dict[str, str] = {}
+    answers: list[Answer] = []
+    done = 0
+    for place, questions in corpus.stages():
+        part = replace(corpus, turns=corpus.turns[done:place])
+        with times.ingesting(service):
+            origin |= await (remember_apart(service, user_id, part) if apart else remember(memory, part))
+        done = place
+        answers += await ask(memory, questions, origin, times)
+    times.turns += len(origin)
+    return origin, answers
+
+
+async def measure(
+    service: MemoryService, sets: Sets, *, apart: bool = False
+) -> tuple[list[Remembered], list[Result], dict[str, Times]]:
+    """Remember and ask every corpus; what is remembered now, the results, and the times by set."""
     remembered: list[Remembered] = []
     results: list[Result] = []
-    times = {set_name(file): Times() for file in files}
-    for file in files:
-        its = times[set_name(file)]
-        for number, (corpus, gold) in enumerate(read_with_gold(file)):
-            if limit is not None and number >= limit:
-                break
-            user_id = f"{set_name(file)}-{corpus.name}"
-            began = time.perf_counter()
-            origin = await (
-                remember_apart(service, user_id, corpus)
-                if apart
-                else remember(service.agent(user_id=user_id, thread_id="history"), corpus)
-            )
-            its.ingest += time.perf_counter() - began
-            its.turns += len(origin)
-            one = Remembered(set=set_name(file), corpus=corpus, gold=gold, user_id=user_id, origin=origin)
-            remembered.append(one)
-            results += await ask_all(service, one, budgets, its)
+    times = {name: Times() for name in sets}
+    for name, corpora in sets.items():
+        for corpus, gold in corpora:
+            user_id = f"{name}-{corpus.name}"
+            origin, answers = await remember_and_ask(service, user_id, corpus, times[name], apart=apart)
+            remembered.append(Remembered(set=name, corpus=corpus, gold=gold, user_id=user_id, origin=origin))
+            results += score(name, corpus, answers, gold)
             print(f"{user_id}: {len(origin)} turns, {len(corpus.questions)} questions", file=sys.stderr)
     return remembered, results, times
 
 
-async def run(arguments: argparse.Namespace) -> list[Run]:
+async def run(arguments: argparse.Namespace, sets: Sets) -> list[Run]:
     """Measure in a fresh folder; with --ablation, one run more for each part of the search that is switched."""
-    budgets = BUDGETS if arguments.contexts else ()
-    settings = {
-        "top_k_memories": arguments.top_k_memories,
-        "embedding_backend": arguments.backend,
-        "embedding_precision": arguments.precision,
-        **dict(arguments.set),
-    }
+    settings = {**SEARCH_ONLY, "top_k_memories": DEPTH, **dict(arguments.set)}
     with contextlib.ExitStack() as stack:
-        place: dict[str, Any] = {"folder": Path(stack.enter_context(tempfile.TemporaryDirectory()))}
+        place: dict[str, Any] = {
+            "folder": Path(stack.enter_context(tempfile.TemporaryDirectory())),
+            "cache": arguments.cache,
+        }
         if arguments.store == "mongodb":
             place["uri"] = stack.enter_context(mongo_uri(arguments.mongo_uri))
             place["db_name"] = f"b{uuid4().hex[:12]}"  # what an earlier run left would be found as well
         async with open_service(arguments.store, **{**place, **settings}) as service:
-            remembered, results, times = await measure(
-                service, arguments.files, arguments.limit, budgets, apart=arguments.threads
-            )
+            remembered, results, times = await measure(service, sets, apart=arguments.threads)
         shown = {
             "store": arguments.store,
             **({"threads": "of sessions"} if arguments.threads else {}),
-            **settings,
+            **dict(arguments.set),
         }
         reports = {name: its.report() for name, its in times.items()}
         runs = [_run(SYSTEM, shown, results, reports)]
@@ -218,9 +229,7 @@ async def run(arguments: argparse.Namespace) -> list[Run]:
                 async with open_service(
                     arguments.store, **{**place, **settings, **variant.settings}
                 ) as service:
-                    results = [
-                        result for one in remembered for result in await ask_all(service, one, (), Times())
-                    ]
+                    results = [result for one in remembered for result in await ask_again(service, one)]
             except ablation.NOT_AVAILABLE as exc:
                 print(f"{variant.name}: not measured, {exc}", file=sys.stderr)
                 continue
@@ -228,11 +237,23 @@ async def run(arguments: argparse.Namespace) -> list[Run]:
     return runs
 
 
+async def ask_again(service: MemoryService, one: Remembered) -> list[Result]:
+    """Every question of a corpus that is remembered already, scored."""
+    memory = service.agent(user_id=one.user_id, thread_id="history")
+    return score(one.set, one.corpus, await ask(memory, one.corpus.questions, one.origin, Times()), one.gold)
+
+
 def _run(
     system: str, settings: Mapping[str, Any], results: Sequence[Result], times: Mapping[str, Any]
 ) -> Run:
-    version = importlib.metadata.version("memory-agent")
-    return Run(system=system, version=version, settings=settings, results=results, times=times)
+    return Run(
+        system=system,
+        version=importlib.metadata.version("memory-agent"),
+        made=f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
+        settings=settings,
+        results=results,
+        times=times,
+    )
 
 
 # --- command line --------------------------------------------------------------------------------------------
@@ -251,42 +272,31 @@ def setting(text: str) -> tuple[str, Any]:
         raise argparse.ArgumentTypeError(f"the value of {name} is not JSON ({exc}): {value!r:.80}") from exc
 
 
-def existing_file(text: str) -> Path:
-    """A file that is there."""
-    file = Path(text)
-    if not file.is_file():
-        raise argparse.ArgumentTypeError(f"there is no file {text!r}; give the path of a recall set")
-    return file
-
-
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    made.add_argument("files", type=existing_file, nargs="*", metavar="FILE", help="a recall set, or several")
+    made.add_argument("files", type=Path, nargs="*", metavar="FILE", help="recall sets, or folders of them")
+    made.add_argument(
+        "--requests", type=Path, metavar="FILE", help="ask these messages, not the sets' questions"
+    )
+    cache_option(made)
     made.add_argument("--store", choices=("sqlite", "mongodb"), default="sqlite")
     made.add_argument("--mongo-uri", help="a server to use; a fresh one is started without it")
-    made.add_argument("--backend", choices=("auto", "onnx", "torch"), default="auto")
-    made.add_argument("--precision", choices=("fp32", "int8"), default="fp32")
     made.add_argument(
         "--threads", action="store_true", help="a thread for each session, and the questions in a new one"
     )
-    made.add_argument("--limit", type=int, help="only the first so many corpora of each file")
+    made.add_argument(
+        "--limit",
+        type=int,
+        help="only the first so many corpora of each file; such a run is not kept as the last",
+    )
     made.add_argument(
         "--set",
         type=setting,
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a setting of memory_agent, such as enable_topics=false; may be given several times",
-    )
-    made.add_argument(
-        "--top-k-memories",
-        type=int,
-        default=DEPTH,
-        help="recollections a context may hold (default %(default)s)",
-    )
-    made.add_argument(
-        "--no-contexts", dest="contexts", action="store_false", help="search only, fetch no contexts"
+        help="a setting of memory_agent, such as second_stage=off; may be given several times",
     )
     made.add_argument("--json", type=Path, metavar="OUT", help="keep figures and every question's result")
     made.add_argument(
@@ -302,7 +312,7 @@ def parser() -> argparse.ArgumentParser:
         "--compare",
         nargs=2,
         metavar=("A", "B"),
-        help="how B differs from A (files of --json, or FILE#SYSTEM)",
+        help="how B, or each system in it, differs from A (files of --json, or FILE#SYSTEM)",
     )
     return made
 
@@ -313,31 +323,36 @@ def main(given: Sequence[str] | None = None) -> None:
     arguments = command.parse_args(given)
     try:
         if arguments.compare:
-            before, after = (read_run(name, Path()) for name in arguments.compare)
-            print(comparison(before, after))
+            before, after = read_run(arguments.compare[0], Path()), read_runs(arguments.compare[1], Path())
+            print(comparison(before, after[0]) if len(after) == 1 else systems_table([before, *after]))
             return
-        if not arguments.files:
-            command.error("name at least one FILE (a recall set), or --compare A B")
         if arguments.misses and not arguments.misses[0].isdigit():
             command.error(f"--misses takes how many questions first, not {arguments.misses[0]!r}")
-        runs = [read_run(arguments.stored, Path())] if arguments.stored else asyncio.run(run(arguments))
+        if arguments.requests and (arguments.ablation or arguments.threads):
+            command.error("--requests asks before all is remembered; run --ablation and --threads without it")
+        sets = read_sets(files_in(arguments.files), arguments.limit)
+        if arguments.requests:
+            sets = requests.in_place_of_questions(sets, arguments.requests)
+        runs = [read_run(arguments.stored, Path())] if arguments.stored else asyncio.run(run(arguments, sets))
     except (BadRun, BadRecallSet, ValueError) as exc:
         command.error(str(exc))
-    _report(arguments, runs)
+    _report(arguments, sets, runs)
 
 
-def _report(arguments: argparse.Namespace, runs: Sequence[Run]) -> None:
+def _report(arguments: argparse.Namespace, sets: Sets, runs: Sequence[Run]) -> None:
+    run = runs[0]
     if arguments.misses:
         most, file = int(arguments.misses[0]), Path(arguments.misses[1])
-        corpora = {
-            (set_name(source), corpus.name): corpus
-            for source in arguments.files
-            for corpus, _ in read_with_gold(source)
-        }
-        file.write_text(misses_report(runs[0], corpora, most), "utf-8")
+        corpora = {(name, corpus.name): corpus for name, its in sets.items() for corpus, _ in its}
+        file.write_text(misses_report(run, corpora, most), "utf-8")
     if arguments.json and not arguments.stored:
         write_runs(arguments.json, runs, machine=machine())
-    print(ablation.table(runs) if len(runs) > 1 else table(runs), file=sys.stderr)
+    if len(runs) > 1:
+        print(systems_table(runs), file=sys.stderr)
+    for name in run.sets if len(runs) == 1 else ():
+        print(f"{last_table(arguments.cache, run, name)}\n", file=sys.stderr)
+    if arguments.limit is None and not arguments.stored:
+        keep_last(arguments.cache, run)
     print(json.dumps({"machine": machine(), "runs": [one.figures() for one in runs]}, indent=2))
 
 

@@ -11,15 +11,18 @@ A recall set is JSON lines, packed by xz or not, a corpus (one user's history, i
 
 from __future__ import annotations
 
+import itertools
 import json
 import lzma
 import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
 _DATE_FORMATS: Final = (
@@ -56,12 +59,18 @@ class SetTurn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
-    """What is asked. `type`: the set's own name for its kind; `date`: when it is asked, as written there."""
+    """What is asked. `type`: the set's own name for its kind; `date`: when it is asked, as written there.
+
+    `before`: the turn before which it is asked, so that this and what comes after is not remembered yet; None: after all.
+    `shown`: turns that stand in every prompt by then, and are no answer.
+    """
 
     id: str
     text: str
     type: str
     date: str | None
+    before: str | None = None
+    shown: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,6 +80,14 @@ class Corpus:
     name: str
     turns: tuple[SetTurn, ...]
     questions: tuple[Question, ...]
+
+    def stages(self) -> Iterator[tuple[int, list[Question]]]:
+        """How many turns are remembered, and what is asked then, step by step; the last step is the whole."""
+        place = {turn.id: number for number, turn in enumerate(self.turns)}
+        asked: dict[int, list[Question]] = defaultdict(list)
+        for question in self.questions:
+            asked[len(self.turns) if question.before is None else place[question.before]].append(question)
+        yield from sorted(asked.items())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,6 +103,38 @@ class Gold:
     """The evidence of one corpus, by question id. For scoring only."""
 
     by_question: Mapping[str, Evidence]
+
+
+Sets = Mapping[str, Sequence[tuple[Corpus, Gold]]]
+"""Corpora and their evidence by the name of the set."""
+
+
+def set_name(file: Path) -> str:
+    """What a set is called in figures: its file's name up to the first dot."""
+    return file.name.partition(".")[0]
+
+
+def files_in(given: Sequence[Path]) -> list[Path]:
+    """The files of recall sets that a command line names: itself, or all in a folder. Raises BadRecallSet."""
+    if not given:
+        raise BadRecallSet("name at least one FILE (a recall set), or a folder of them")
+    files: list[Path] = []
+    for path in given:
+        inside = [path] if path.is_file() else sorted(path.glob("*.jsonl")) + sorted(path.glob("*.jsonl.xz"))
+        if not inside:
+            raise BadRecallSet(
+                f"there is no file {str(path)!r}, nor a folder of *.jsonl or *.jsonl.xz; give a recall set"
+            )
+        files += inside
+    names = Counter(map(set_name, files))
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise BadRecallSet(f"two files have the name {twice[0]!r}, by which figures are kept; rename one")
+    return files
+
+
+def read_sets(files: Sequence[Path], limit: int | None = None) -> Sets:
+    """The sets by name; of each only the first `limit` corpora, if that is given. Raises BadRecallSet naming the line."""
+    return {set_name(file): list(itertools.islice(read_with_gold(file), limit)) for file in files}
 
 
 def read_corpora(file: Path) -> Iterator[Corpus]:

@@ -7,25 +7,20 @@ times by set, and, for comparing and looking at misses later, the result of ever
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.scoring import Estimate, Result, differences, summary, summary_by_type
+from benchmarks.scoring import Estimate, Result, by_type, differences, summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
-SHOWN: Final = (
-    "recall@5",
-    "recall@10",
-    "recall@20",
-    "recall@50",
-    "session_any@5",
-    "session_all@5",
-    "in_context@1000",
-    "in_context@2000",
-)
+COMPARED: Final = ("recall@5", "recall@10")
+"""Figures with their intervals and differences in a table."""
+BESIDE: Final = ("recall@20", "recall@50", "session_any@5", "session_all@5")
+"""Figures whose means stand beside them."""
 
 
 class BadRun(ValueError):
@@ -34,10 +29,14 @@ class BadRun(ValueError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """One system's answers to recall sets. `times`: by set, seconds and milliseconds under names that say which."""
+    """One system's answers to recall sets.
+
+    `times`: by set, seconds and milliseconds under names that say which; `made`: when it was run, to the minute.
+    """
 
     system: str
     version: str = ""
+    made: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     times: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     results: Sequence[Result] = ()
@@ -56,13 +55,14 @@ class Run:
         return {
             "system": self.system,
             "version": self.version,
+            "made": self.made,
             "settings": dict(self.settings),
             "sets": {
                 name: {
                     "questions": len(self.of(name)),
                     "figures": _plain(summary(self.of(name))),
                     "by_type": {
-                        kind: _plain(estimates) for kind, estimates in summary_by_type(self.of(name)).items()
+                        kind: _plain(summary(results)) for kind, results in by_type(self.of(name)).items()
                     },
                     "times": dict(self.times.get(name, {})),
                 }
@@ -92,27 +92,58 @@ def write_runs(file: Path, runs: Iterable[Run], **about: Any) -> None:
     file.write_text(json.dumps({**about, "runs": records}, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
+def read_last(folder: Path, set_name: str) -> Run | None:
+    """The last run on a set that `keep_last` kept in `folder`; None if there was none. Raises BadRun."""
+    file = _last(folder, set_name)
+    return read_run(str(file), folder) if file.exists() else None
+
+
+def keep_last(folder: Path, run: Run) -> None:
+    """Keep each set of `run` in `folder`, in the place of the last run on it."""
+    for name in run.sets:
+        file = _last(folder, name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_runs(file, [replace(run, results=run.of(name), times={name: run.times.get(name, {})})])
+
+
+def _last(folder: Path, set_name: str) -> Path:
+    return folder / "last" / f"{set_name}.json"
+
+
 def read_run(named: str, folder: Path) -> Run:
     """The run that `named` says: FILE, or FILE#SYSTEM where the file holds several. Raises BadRun.
 
     `folder`: what a relative FILE is relative to.
     """
+    runs = read_runs(named, folder)
+    if len(runs) != 1:
+        name = named.partition("#")[0]
+        first = runs[0].system if runs else "SYSTEM"
+        raise BadRun(f"{name} holds {len(runs)} runs; name one, as {name}#{first}")
+    return runs[0]
+
+
+def read_runs(named: str, folder: Path) -> list[Run]:
+    """All runs of FILE, or the one of FILE#SYSTEM. Raises BadRun."""
     name, _, system = named.partition("#")
     try:
-        records = json.loads((folder / name).read_text("utf-8"))["runs"]
-        runs = {record["system"]: record for record in records}
+        runs = [_run_of(record) for record in json.loads((folder / name).read_text("utf-8"))["runs"]]
     except FileNotFoundError as exc:
         raise BadRun(f"{name}: there is no such file; write one with --json {name}") from exc
     except (KeyError, TypeError, ValueError, OSError) as exc:
         raise BadRun(f"{name}: no file of runs as --json writes them ({exc!r:.80})") from exc
-    if not system and len(runs) != 1:
-        raise BadRun(f"{name} holds {len(runs)} runs; name one, as {name}#{next(iter(runs), 'SYSTEM')}")
-    if system and system not in runs:
-        raise BadRun(f"{name} has no run {system!r}; it has {', '.join(sorted(runs)) or 'none'}")
-    record = runs[system or next(iter(runs))]
+    found = [run for run in runs if system in ("", run.system)]
+    if system and not found:
+        names = ", ".join(sorted(run.system for run in runs))
+        raise BadRun(f"{name} has no run {system!r}; it has {names or 'none'}")
+    return found
+
+
+def _run_of(record: Mapping[str, Any]) -> Run:
     return Run(
         system=record["system"],
         version=record.get("version", ""),
+        made=record.get("made", ""),
         settings=record.get("settings", {}),
         times={name: about.get("times", {}) for name, about in record.get("sets", {}).items()},
         results=[Result.from_json(result) for result in record["results"]],
@@ -128,36 +159,82 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def table(runs: Sequence[Run]) -> str:
-    """The figures of all runs, a part per set, a row per system; one run alone has a row per type besides."""
+def set_table(results: Sequence[Result], before: Sequence[Result]) -> str:
+    """The figures of one set, by type of question, with the differences from `before`, which may be empty."""
+    earlier = by_type(before)
+    rows = [
+        ("all", results, before),
+        *((kind, its, earlier.get(kind, ())) for kind, its in by_type(results).items()),
+    ]
+    return _table("type", [(label, its, summary(its), _change(older, its)) for label, its, older in rows])
+
+
+def last_table(folder: Path, run: Run, set_name: str) -> str:
+    """The figures of one set of `run`, with the differences from the last run on it that `folder` has."""
+    before = read_last(folder, set_name)
+    head = f"{set_name}: the first run, kept in {folder}"
+    if before is not None:
+        settings = ", ".join(f"{name}={value}" for name, value in before.settings.items())
+        head = f"{set_name}: less the run of {before.made or 'unknown date'} ({settings})"
+    return f"{head}\n\n{set_table(run.of(set_name), () if before is None else before.of(set_name))}"
+
+
+def systems_table(runs: Sequence[Run]) -> str:
+    """The figures of all runs, a part per set, a row per system; differences are from the first of them."""
+    base = runs[0]
     parts = []
-    for set_name in dict.fromkeys(name for run in runs for name in run.sets):
-        rows: dict[str, Mapping[str, Estimate]] = {run.system: summary(run.of(set_name)) for run in runs}
-        if len(runs) == 1:
-            kinds = summary_by_type(runs[0].of(set_name))
-            rows |= {f"type {kind}": estimates for kind, estimates in kinds.items()}
-        names = [name for name in SHOWN if any(name in row for row in rows.values())]
-        cells = [
-            [label, *(str(row[name]) if name in row else "–" for name in names)]
-            for label, row in rows.items()
+    for name in dict.fromkeys(name for run in runs for name in run.sets):
+        rows = [
+            (
+                run.system,
+                run.of(name),
+                summary(run.of(name)),
+                {} if run is base else _change(base.of(name), run.of(name)),
+            )
+            for run in runs
+            if run.of(name)
         ]
-        parts.append(f"{set_name}\n\n{markdown(['', *names], cells)}")
+        parts.append(f"{name}\n\n{_table(f'less {base.system}', rows)}")
     return "\n\n".join(parts)
 
 
 def comparison(before: Run, after: Run) -> str:
-    """By how much `after` is higher than `before`, a part per set. Raises ValueError if they share no question."""
+    """The figures of `after` and their differences from `before`, a part per set. Raises ValueError if no set is shared."""
     shared = [name for name in before.sets if name in after.sets]
-    parts = [f"{after.system} less {before.system}; paired over questions, 95 % bootstrap intervals"]
-    for name in shared:
-        found = differences(before.of(name), after.of(name))
-        rows = [
-            [figure, f"{one.mean:+.3f}", f"[{one.low:+.3f}, {one.high:+.3f}]", str(one.count)]
-            for figure, one in found.items()
-        ]
-        parts.append(f"{name}\n\n{markdown(['figure', 'difference', 'interval', 'questions'], rows)}")
     if not shared:
         raise ValueError(
             f"the runs are of different sets: {', '.join(before.sets)} and {', '.join(after.sets)}"
         )
-    return "\n\n".join(parts)
+    return "\n\n".join(f"{name}\n\n{set_table(after.of(name), before.of(name))}" for name in shared)
+
+
+Row = tuple[str, Sequence[Result], Mapping[str, Estimate], Mapping[str, Estimate]]
+
+
+def _table(first: str, rows: Sequence[Row]) -> str:
+    """`rows`: label, results, their figures, and the differences of these."""
+    figured = [name for name in (*COMPARED, *BESIDE) if any(name in figures for _, _, figures, _ in rows)]
+    changed = {name for name in COMPARED if any(name in change for *_, change in rows)}
+    head = [first, "questions"]
+    cells = [[label, str(len(results))] for label, results, _, _ in rows]
+    for name in figured:
+        head += [name, "difference"] if name in changed else [name]
+        for line, (_, _, figures, change) in zip(cells, rows, strict=True):
+            one = figures.get(name)
+            line.append("–" if one is None else str(one) if name in COMPARED else f"{one.mean:.3f}")
+            if name in changed:
+                line.append(signed(change.get(name)))
+    return markdown(head, cells)
+
+
+def signed(change: Estimate | None) -> str:
+    """A difference with its interval, and a star where that leaves out 0."""
+    if change is None:
+        return ""
+    star = "*" if change.low > 0 or change.high < 0 else ""
+    return f"{change.mean:+.3f} [{change.low:+.3f}, {change.high:+.3f}]{star}"
+
+
+def _change(before: Sequence[Result], after: Sequence[Result]) -> dict[str, Estimate]:
+    asked = {result.key for result in before}
+    return differences(before, after) if any(result.key in asked for result in after) else {}

@@ -4,9 +4,7 @@ Of one question, each from 0 to 1:
 
 - `recall@k`: the share of its gold turns among the first k turns found;
 - `session_any@5`, `session_all@5`: whether any, or all, of its gold sessions are among the first five sessions found, where a
-  session stands at its best turn, unless the system ranks sessions itself;
-- `in_context@n`: the share of its gold turns in a context of n tokens; `in_recollections@n` and `in_short_term@n` say in
-  which part (a turn may be in both).
+  session stands at its best turn, unless the system ranks sessions itself.
 
 Intervals are percentile bootstraps over questions (Efron & Tibshirani, An Introduction to the Bootstrap, 1993, ch. 13):
 questions are drawn with replacement as often as there are any, a thousand times. Systems that answered the same
@@ -16,7 +14,7 @@ questions are compared by the same bootstrap of the differences question by ques
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -36,25 +34,15 @@ _SEED: Final = 20_260_607
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shown:
-    """What a context shows: ids of the turns among its recollections, and of its short-term turns."""
-
-    recollections: frozenset[str]
-    short_term: frozenset[str]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
     """What a system found for one question. Ids are the recall set's own, best first, of at most DEPTH turns.
 
-    `turns` is None for a system that ranks sessions only, `sessions` is None for one that ranks turns. `contexts`: by their
-    budget in tokens.
+    `turns` is None for a system that ranks sessions only, `sessions` is None for one that ranks turns.
     """
 
     question: str
     turns: tuple[str, ...] | None
     sessions: tuple[str, ...] | None = None
-    contexts: Mapping[int, Shown] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,12 +119,6 @@ def _scored(
         share = _share_within(session_rank, SESSION_K)
         figures[f"session_any@{SESSION_K}"] = float(share > 0)
         figures[f"session_all@{SESSION_K}"] = float(share == 1)
-    if evidence.turns:
-        for budget, shown in answer.contexts.items():
-            both = shown.recollections | shown.short_term
-            figures[f"in_context@{budget}"] = _share_of(evidence.turns, both)
-            figures[f"in_recollections@{budget}"] = _share_of(evidence.turns, shown.recollections)
-            figures[f"in_short_term@{budget}"] = _share_of(evidence.turns, shown.short_term)
     return Result(
         set=set_name,
         corpus=corpus,
@@ -158,10 +140,6 @@ def _ranks(found: Sequence[str], wanted: Iterable[str]) -> dict[str, int | None]
 
 def _share_within(ranks: Mapping[str, int | None], k: int) -> float:
     return sum(rank is not None and rank <= k for rank in ranks.values()) / len(ranks)
-
-
-def _share_of(wanted: frozenset[str], given: frozenset[str]) -> float:
-    return len(wanted & given) / len(wanted)
 
 
 # --- means and differences -----------------------------------------------------------------------------------
@@ -192,12 +170,12 @@ def summary(results: Iterable[Result]) -> dict[str, Estimate]:
     return {name: estimate(given) for name, given in values.items()}
 
 
-def summary_by_type(results: Iterable[Result]) -> dict[str, dict[str, Estimate]]:
-    """`summary` for each type of question, by name."""
+def by_type(results: Iterable[Result]) -> dict[str, list[Result]]:
+    """The results of each type of question, by name."""
     kinds: dict[str, list[Result]] = defaultdict(list)
     for result in results:
         kinds[result.type].append(result)
-    return {kind: summary(kinds[kind]) for kind in sorted(kinds)}
+    return dict(sorted(kinds.items()))
 
 
 def differences(before: Iterable[Result], after: Iterable[Result]) -> dict[str, Estimate]:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
-import hashlib
 import itertools
 import json
 import random
@@ -33,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from benchmarks.recall_sets import read_corpora
+from benchmarks.vectors import CachingEmbedder, KeptVectors, cache_option
 from memory_agent.domain import Turn
 from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
@@ -146,19 +146,14 @@ def written() -> dict[str, list[list[Said]]]:
 
 
 # --- vectors -------------------------------------------------------------------------------------------------
-async def embedded(texts: Iterable[str], cache: Path | None) -> dict[str, NDArray[np.float32] | None]:
+async def embedded(texts: Iterable[str], cache: Path) -> dict[str, NDArray[np.float32] | None]:
     """One vector for each text, made of its passages as the product keeps them; those in the folder `cache` are read."""
-    embedder = LocalEmbedder(ModelChoiceRequest(model=MODEL, backend="onnx", precision="fp32"))
+    local = LocalEmbedder(ModelChoiceRequest(model=MODEL, backend="onnx", precision="fp32"))
+    embedder = CachingEmbedder(local, KeptVectors(cache))
     vectors: dict[str, NDArray[np.float32] | None] = {}
     for text in dict.fromkeys(texts):
-        file = None if cache is None else cache / f"{hashlib.sha256(text.encode()).hexdigest()}.npy"
-        if file is not None and file.exists():
-            rows = np.load(file)
-        else:
-            rows = (await embedder.embed(await embedder.split(text), purpose="document")).astype(np.float16)
-            if file is not None:
-                np.save(file, rows)
-        vectors[text] = turn_vector(rows)
+        rows = await embedder.embed(await embedder.split(text), purpose="document")
+        vectors[text] = turn_vector(rows.astype(np.float16))
     await embedder.close()
     return vectors
 
@@ -279,11 +274,9 @@ def main() -> None:
     parser.add_argument(
         "files", type=Path, nargs="*", help="recall sets: JSON lines, or the same packed as .xz"
     )
-    parser.add_argument("--cache", type=Path, help="a folder that keeps vectors for the next run")
+    cache_option(parser)
     parser.add_argument("--titles", type=int, default=0, help="print so many titles of each mixture")
     arguments = parser.parse_args()
-    if arguments.cache is not None:
-        arguments.cache.mkdir(parents=True, exist_ok=True)
     everything = {
         name: each for file in arguments.files for name, each in mixtures_of(file).items()
     } | written()

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.peers FILE [FILE ...] --peer chroma|mem0|mempalace|langgraph|all [--json OUT] [--cache FILE]`.
+"""`python -m benchmarks.peers FILE [FILE ...] --peer chroma|mem0|mempalace|langgraph|all [--json OUT] [--cache FOLDER]`.
 
 The same recall sets, scorer and model (all-MiniLM-L6-v2) as `python -m benchmarks.recall`; each peer remembers and searches in its
 own way. They are installed into an environment of their own, from the repository's root:
@@ -6,9 +6,10 @@ own way. They are installed into an environment of their own, from the repositor
     python -m venv ../peers
     ../peers/bin/pip install torch==2.13.0
     ../peers/bin/pip install -r benchmarks/peers-requirements.txt
-    ../peers/bin/python -m benchmarks.peers FILE --peer all --json peers.json --cache vectors.db
+    ../peers/bin/python -m benchmarks.peers FILE --peer all --json peers.json --cache FOLDER
 
-Times are those of the peers without the model's work, which is given besides (next to nothing where `--cache` has the vectors):
+`FOLDER`: that of `benchmarks.recall`, whose vectors differ from sentence-transformers' by 1e-6. Paired differences from its run are
+given by `python -m benchmarks.recall --compare ours.json peers.json`, without measuring again. Times are those of the peers without the model's work, which is given besides (next to nothing where `--cache` has the vectors):
 questions are embedded before the peer begins, and what it embeds to remember is taken off.
 """
 
@@ -25,15 +26,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.measure import machine, percentiles
 from benchmarks.peers.base import MODEL, Embedder, sayable, version_of
-from benchmarks.recall_sets import BadRecallSet, read_with_gold
-from benchmarks.runs import Run, table, write_runs
+from benchmarks.recall_sets import BadRecallSet, files_in, read_sets
+from benchmarks.runs import Run, systems_table, write_runs
 from benchmarks.scoring import DEPTH, Answer, score
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from benchmarks.peers.base import Peer
-    from benchmarks.recall_sets import Corpus
+    from benchmarks.recall_sets import Corpus, Sets
     from benchmarks.scoring import Result
 
 PEERS: Final[Mapping[str, str]] = {
@@ -41,8 +42,6 @@ PEERS: Final[Mapping[str, str]] = {
     "mem0": "mem0:Mem0",
     "langgraph": "langgraph:LangGraph",
     "mempalace-package": "mempalace:MemPalace",
-    "mempalace-raw": "mempalace_recipe:RawTurns",
-    "mempalace-raw-sessions": "mempalace_recipe:RawSessions",
     "mempalace-hybrid": "mempalace_recipe:HybridTurns",
     "mempalace-hybrid-sessions": "mempalace_recipe:HybridSessions",
 }
@@ -50,7 +49,7 @@ PEERS: Final[Mapping[str, str]] = {
 
 
 def chosen(names: Sequence[str]) -> list[str]:
-    """The peers that `names` name: `all`, or each; `mempalace` means the package and its recipes. Raises ValueError."""
+    """The peers that `names` name: `all`, or each; `mempalace` means the package and its recipe. Raises ValueError."""
     found: dict[str, None] = {}
     for name in names:
         matching = [peer for peer in PEERS if name == "all" or peer.startswith(f"{name}-")]
@@ -94,18 +93,15 @@ def answers_of(
     return answers
 
 
-def measure(name: str, files: Sequence[Path], embedder: Embedder, limit: int | None) -> Run:
-    """One peer on every corpus of every file."""
+def measure(name: str, sets: Sets, embedder: Embedder) -> Run:
+    """One peer on every corpus of every set."""
     cls = load(name)
     results: list[Result] = []
     reports: dict[str, Any] = {}
-    for file in files:
-        set_name = file.name.partition(".")[0]
+    for set_name, corpora in sets.items():
         times: dict[str, list[float]] = {"ingest": [], "search": []}
         turns, model_began = 0, embedder.seconds
-        for number, (corpus, gold) in enumerate(read_with_gold(file)):
-            if limit is not None and number >= limit:
-                break
+        for corpus, gold in corpora:
             embedder.embed([question.text for question in corpus.questions])
             results += score(set_name, corpus, answers_of(cls, corpus, embedder, times), gold)
             embedder.forget()
@@ -131,30 +127,28 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="benchmarks.peers", description="Other memories on the same recall sets."
     )
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="a recall set, or several")
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="recall sets, or folders of them")
     parser.add_argument("--peer", action="append", required=True, help=f"all, or one of {', '.join(PEERS)}")
     parser.add_argument("--json", type=Path, metavar="OUT", help="keep figures and every question's result")
     parser.add_argument(
-        "--cache", type=Path, metavar="FILE", help="keep vectors in this file from run to run"
+        "--cache", type=Path, metavar="FOLDER", help="keep vectors in this folder from run to run"
     )
     parser.add_argument("--limit", type=int, help="only the first so many corpora of each file")
     arguments = parser.parse_args(given)
     runs: list[Run] = []
     try:
         names = chosen(arguments.peer)
-        missing = [str(file) for file in arguments.files if not file.is_file()]
-        if missing:
-            raise ValueError(f"there is no file {missing[0]!r}; give the path of a recall set")
+        sets = read_sets(files_in(arguments.files), arguments.limit)
         embedder = Embedder(arguments.cache)
         for name in names:
-            runs.append(measure(name, arguments.files, embedder, arguments.limit))
+            runs.append(measure(name, sets, embedder))
             if arguments.json:  # what was measured stays if a later peer fails
                 write_runs(arguments.json, runs, machine=machine())
     except ModuleNotFoundError as exc:
         parser.error(f"{exc.name or exc} is not installed; pip install -r benchmarks/peers-requirements.txt")
     except (BadRecallSet, ValueError) as exc:
         parser.error(str(exc))
-    print(table(runs), file=sys.stderr)
+    print(systems_table(runs), file=sys.stderr)
     print(json.dumps({"machine": machine(), "runs": [run.figures() for run in runs]}, indent=2))
 
 

@@ -6,15 +6,15 @@ evidence, and afterwards one question after another.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import importlib.util
-import sqlite3
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
 
 import numpy as np
+
+from benchmarks.vectors import KeptVectors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,36 +79,41 @@ def version_of(package: str) -> str:
     return f"{package} {importlib.metadata.version(package)}"
 
 
-class Embedder:
-    """all-MiniLM-L6-v2 by sentence-transformers, which knows again what it has embedded.
+def fingerprint(stamps: Path) -> str:
+    """The model's fingerprint, by which `memory_agent` knows its vectors. `stamps`: where it notes what was read."""
+    from memory_agent.models.local.fingerprint import model_fingerprint
 
-    Vectors are of length 1, shape (texts, 384), float32. `cache`: a file that keeps them from run to run, by the SHA-256 of
-    the text. `encode` has the signature by which peers call a SentenceTransformer. `seconds`: how long the model has worked.
+    folder = model_folder()
+    return model_fingerprint(folder, sorted(folder.glob("*.safetensors")), precision="fp32", stamps=stamps)
+
+
+class Embedder:
+    """all-MiniLM-L6-v2 by sentence-transformers, which knows again what it or `memory_agent` has embedded.
+
+    Vectors are of length 1, shape (texts, 384), float32. `cache`: a folder that keeps them from run to run
+    (`benchmarks.vectors`). `encode` has the signature by which peers call a SentenceTransformer. `seconds`: how long the
+    model has worked.
     """
 
     seconds: float = 0.0
 
     def __init__(self, cache: Path | None = None) -> None:
         self._model: Any = None
-        self._rows = sqlite3.connect(cache or ":memory:", check_same_thread=False)
-        self._rows.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL)")
-        self._known: dict[bytes, NDArray[np.float32]] = {}
+        self._kept = KeptVectors(cache)
+        self._name = MODEL if cache is None else fingerprint(cache)
+        self._known: dict[str, NDArray[np.float32]] = {}
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One vector per text."""
-        keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
-        missing = {key: text for key, text in zip(keys, texts, strict=True) if not self._find(key)}
+        self._known |= self._kept.find(self._name, [text for text in texts if text not in self._known])
+        missing = [text for text in dict.fromkeys(texts) if text not in self._known]
         if missing:
             began = time.perf_counter()
-            vectors = self._compute(list(missing.values()))
+            vectors = dict(zip(missing, self._compute(missing), strict=True))
             self.seconds += time.perf_counter() - began
-            self._known |= dict(zip(missing, vectors, strict=True))
-            self._rows.executemany(
-                "INSERT OR REPLACE INTO vectors VALUES (?, ?)",
-                [(key, vector.tobytes()) for key, vector in zip(missing, vectors, strict=True)],
-            )
-            self._rows.commit()
-        return np.stack([self._known[key] for key in keys])
+            self._known |= vectors
+            self._kept.keep(self._name, vectors)
+        return np.stack([self._known[text] for text in texts])
 
     def lists(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector per text, as plain numbers."""
@@ -122,13 +127,6 @@ class Embedder:
     def forget(self) -> None:
         """Drop from memory what the cache's file keeps: the next corpus has other texts."""
         self._known.clear()
-
-    def _find(self, key: bytes) -> bool:
-        if key not in self._known:
-            row = self._rows.execute("SELECT vector FROM vectors WHERE key = ?", (key,)).fetchone()
-            if row is not None:
-                self._known[key] = np.frombuffer(row[0], np.float32)
-        return key in self._known
 
     def _compute(self, texts: list[str]) -> NDArray[np.float32]:
         if self._model is None:

@@ -1,8 +1,8 @@
 """MemPalace's published recipes without a language model, after its own description.
 
 Described in its benchmarks folder: BENCHMARKS.md and HYBRID_MODE.md of March 2026, and the runners longmemeval_bench.py as of
-commit 14dce2b and locomo_bench.py as of 0948696. "Raw" is verbatim text in a Chroma collection with its default metric.
-"Hybrid" shortens the distances of the nearest candidates, d · Π (1 - weight · share), where shares are of the question's
+commit 14dce2b and locomo_bench.py as of 0948696. Its "hybrid" takes verbatim text in a Chroma collection with its default metric
+and shortens the distances of the nearest candidates, d · Π (1 - weight · share), where shares are of the question's
 keywords, names and quoted phrases that occur in the document.
 
 - LoCoMo's form (v5) takes three times as many candidates as are asked for; weights .5 for keywords that are no names, .6 for
@@ -81,11 +81,10 @@ _MENTIONS: Final = 12
 
 
 class _Recipe:
-    """Both recipes at both grains; a document's metadata name what it stands for."""
+    """The recipe at both grains; a document's metadata name what it stands for."""
 
     package: ClassVar[str] = "chromadb"
     ranks: ClassVar[Literal["turns", "sessions"]]
-    hybrid: ClassVar[bool]
 
     def __init__(self, folder: Path, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -101,7 +100,7 @@ class _Recipe:
         self._named = any(turn.speaker for turn in turns)
         said = turns if self._named else [turn for turn in turns if turn.role == "user"]
         documents = self._documents(said)
-        if self.hybrid and self.ranks == "sessions" and not self._named:
+        if self.ranks == "sessions" and not self._named:
             self._add("whole", self._documents(turns))
             documents += [
                 (session, "User has mentioned: " + "; ".join(found))
@@ -112,21 +111,19 @@ class _Recipe:
         self._date_of = {turn.session: turn.date for turn in turns}
 
     def search(self, question: Question, depth: int) -> list[str]:
-        """Nearest first; for the hybrid, by the shortened distance."""
+        """The least of the shortened distances first."""
         asked_whole = (
-            self.hybrid
-            and self.ranks == "sessions"
+            self.ranks == "sessions"
             and not self._named
             and _OF_THE_ASSISTANT.search(question.text.lower()) is not None
         )
-        pool = (3 * depth if self._named else max(CANDIDATES, depth)) if self.hybrid else depth
+        pool = 3 * depth if self._named else max(CANDIDATES, depth)
         found = self._nearest("whole" if asked_whole else "main", question.text, pool)
-        if self.hybrid:
-            found = [
-                (self._shortened(question, ref, text, distance, asked_whole), ref, text)
-                for distance, ref, text in found
-            ]
-        refs = [ref for _, ref, _ in sorted(found, key=lambda one: one[0])]
+        shortened = [
+            (self._shortened(question, ref, text, distance, asked_whole), ref)
+            for distance, ref, text in found
+        ]
+        refs = [ref for _, ref in sorted(shortened, key=lambda one: one[0])]
         return list(dict.fromkeys(refs))[:depth]
 
     def close(self) -> None:
@@ -193,30 +190,11 @@ class _Recipe:
         return distance
 
 
-class RawTurns(_Recipe):
-    """Nearest turns."""
-
-    name: ClassVar[str] = "mempalace-raw"
-    ranks: ClassVar[Literal["turns", "sessions"]] = "turns"
-    hybrid: ClassVar[bool] = False
-    settings: ClassVar[Mapping[str, Any]] = {**_DESCRIPTION, "recipe": "raw", "grain": "turn"}
-
-
-class RawSessions(_Recipe):
-    """Nearest sessions."""
-
-    name: ClassVar[str] = "mempalace-raw-sessions"
-    ranks: ClassVar[Literal["turns", "sessions"]] = "sessions"
-    hybrid: ClassVar[bool] = False
-    settings: ClassVar[Mapping[str, Any]] = {**_DESCRIPTION, "recipe": "raw", "grain": "session"}
-
-
 class HybridTurns(_Recipe):
     """Turns, v5 for speakers with names, else keywords only."""
 
     name: ClassVar[str] = "mempalace-hybrid"
     ranks: ClassVar[Literal["turns", "sessions"]] = "turns"
-    hybrid: ClassVar[bool] = True
     settings: ClassVar[Mapping[str, Any]] = {
         **_DESCRIPTION,
         "recipe": "hybrid v5, v1 for LongMemEval",
@@ -229,7 +207,6 @@ class HybridSessions(_Recipe):
 
     name: ClassVar[str] = "mempalace-hybrid-sessions"
     ranks: ClassVar[Literal["turns", "sessions"]] = "sessions"
-    hybrid: ClassVar[bool] = True
     settings: ClassVar[Mapping[str, Any]] = {
         **_DESCRIPTION,
         "recipe": "hybrid v5, v4 for LongMemEval",

@@ -35,6 +35,7 @@ class FakeService:
 
     def __init__(self, data: Data, settings: dict[str, Any]) -> None:
         self.data = data
+        self.core = SimpleNamespace(embedder=SimpleNamespace(computed=0))
         self.by_words = settings.get("search_weights", {}).get("words", 1.0) > 0
 
     def agent(self, user_id: str, thread_id: str) -> FakeAgent:
@@ -71,6 +72,9 @@ class FakeAgent:
         return [SimpleNamespace(turn=turn) for turn in best[:top_k]]
 
     async def fetch_memory(self, query: str, *, max_tokens: int) -> Any:
-        self.service.data.given += [query, max_tokens]
-        found = await self.fetch_long_term(query, max_tokens // 1_000)
-        return SimpleNamespace(long_term=found, short_term=self.turns[-2:])
+        found = await self.fetch_long_term(query, max_tokens)
+        recalled = [
+            SimpleNamespace(tier="long_term", item=one.turn.id, score=-rank) for rank, one in enumerate(found)
+        ]
+        last = SimpleNamespace(tier="short_term", item=self.turns[-1].id, score=None)
+        return SimpleNamespace(ledger=[*reversed(recalled), last])

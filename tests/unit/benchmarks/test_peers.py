@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from benchmarks.peers import __main__ as peers
+from benchmarks.peers import base
 from benchmarks.peers.base import DIMENSIONS, Embedder
-from benchmarks.recall_sets import Corpus, Evidence, Gold, Question, SetTurn
+from benchmarks.recall_sets import Corpus, Evidence, Gold, Question, SetTurn, read_sets
 from tests.unit.benchmarks.sets import record, written
 from tests.unit.benchmarks.test_recall_sets import reachable
 
@@ -39,13 +40,16 @@ class Words(Embedder):
 
 
 # --- the embedder --------------------------------------------------------------------------------------------
-def test_a_text_is_embedded_once_and_known_again_from_the_file(tmp_path: Path) -> None:
-    first = Words(tmp_path / "vectors.db")
+def test_a_text_is_embedded_once_and_known_again_from_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "fingerprint", lambda stamps: "model")
+    first = Words(tmp_path)
     both = first.embed(["one", "two", "one"])
     assert both.shape == (3, DIMENSIONS)
     assert both.dtype == np.float32
     first.forget()
-    second = Words(tmp_path / "vectors.db")
+    second = Words(tmp_path)
     assert np.array_equal(second.embed(["one", "two", "one"]), both)
     assert (first.computed, second.computed) == (2, 0)
 
@@ -94,7 +98,7 @@ def test_a_peer_is_given_no_evidence_and_a_folder_of_its_own(
     marked = record()
     marked["questions"][0]["gold_sessions"] = ["only gold names this session"]
     file = written(tmp_path / "set.jsonl", marked, {**marked, "corpus": "c2"})
-    run = peers.measure("chroma", [file], Words(), None)
+    run = peers.measure("chroma", read_sets([file]), Words())
     things = [thing for given in recording.given for thing in reachable(given)]
     assert len([thing for thing in things if isinstance(thing, SetTurn)]) == 4
     assert not any(isinstance(thing, Gold | Evidence) for thing in things)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from benchmarks import ablation, recall
-from benchmarks.recall import BUDGETS, main, measure
-from benchmarks.recall_sets import Evidence, Gold
+from benchmarks.recall import main, measure
+from benchmarks.recall_sets import Evidence, Gold, read_sets
 from memory_agent import InvalidInput, MemoryService
 from tests.unit.benchmarks.services import Data, FakeService
 from tests.unit.benchmarks.sets import written
@@ -42,20 +42,17 @@ def a_set(file: Path, *, names: tuple[str, ...] = ("c1", "c2")) -> Path:
     return written(file, *records)
 
 
-async def measured(file: Path, data: Data, budgets: tuple[int, ...] = BUDGETS) -> Any:
-    return await measure(cast("MemoryService", FakeService(data, {})), [file], None, budgets)
+async def measured(file: Path, data: Data) -> Any:
+    return await measure(cast("MemoryService", FakeService(data, {})), read_sets([file]))
 
 
 async def test_answers_are_scored_by_the_set_s_own_ids(tmp_path: Path) -> None:
-    """The evidence is found first; in contexts of one and two recollections as well, and not among the last turns."""
     remembered, results, times = await measured(a_set(tmp_path / "small.jsonl"), Data())
     assert [one.user_id for one in remembered] == ["small-c1", "small-c2"]
     assert len(results) == 10
     for result in results:
         assert list(result.gold_turns.values()) == [1]
         assert result.figures["recall@5"] == result.figures["session_all@5"] == 1.0
-        assert result.figures["in_recollections@1000"] == 1.0
-        assert result.figures["in_short_term@2000"] == 0.0
     assert times["small"].turns == 40
     assert len(times["small"].search) == 10
 
@@ -98,7 +95,7 @@ def test_an_ablation_remembers_once_and_asks_again_with_each_signal_off(
     tmp_path: Path, faked: Data, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.json"
-    main([str(a_set(tmp_path / "small.jsonl")), "--ablation", "--json", str(out)])
+    main([str(a_set(tmp_path / "small.jsonl")), "--ablation", "--json", str(out), "--cache", str(tmp_path)])
     stored = json.loads(out.read_text("utf-8"))
     assert [run["system"] for run in stored["runs"]] == [
         "memory_agent",
@@ -109,11 +106,13 @@ def test_an_ablation_remembers_once_and_asks_again_with_each_signal_off(
     assert len({opened["folder"] for opened in faked.opened}) == 1, "opened on the same data"
     printed = capsys.readouterr()
     rows = [line for line in printed.err.splitlines() if line.startswith("|")]
-    assert rows[2].startswith("| memory_agent | 1.000 | 1.000 |")
-    assert (
-        rows[3] == "| without meaning | 1.000 | 1.000 | +0.000 [+0.000, +0.000] | +0.000 [+0.000, +0.000] |"
+    same, lost = (
+        "1.000 [1.000, 1.000] | +0.000 [+0.000, +0.000]",
+        "0.000 [0.000, 0.000] | -1.000 [-1.000, -1.000]*",
     )
-    assert rows[4] == "| without words | 0.000 | 0.000 | -1.000 [-1.000, -1.000] | -1.000 [-1.000, -1.000] |"
+    assert rows[2].startswith("| memory_agent | 10 | 1.000 [1.000, 1.000] |  | 1.000")
+    assert rows[3].startswith(f"| memory_agent without meaning | 10 | {same} | {same} |")
+    assert rows[4].startswith(f"| memory_agent without words | 10 | {lost} | {lost} |")
     assert "with late interaction: not measured, no model for it" in printed.err
     assert [run["system"] for run in json.loads(printed.out)["runs"]][1:] == [
         "memory_agent without meaning",
@@ -121,15 +120,49 @@ def test_an_ablation_remembers_once_and_asks_again_with_each_signal_off(
     ]
 
 
+# --- the last run ---------------------------------------------------------------------------------------------
+def test_a_second_run_is_held_against_the_last_one_on_the_same_set(
+    tmp_path: Path, faked: Data, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder stands for all its sets; a run of the first corpora alone is compared and not kept."""
+    sets, cache = tmp_path / "sets", tmp_path / "cache"
+    sets.mkdir()
+    for name in ("one", "two"):
+        a_set(sets / f"{name}.jsonl")
+
+    def said(*more: str) -> str:
+        faked.turns.clear()  # a run has a folder of its own
+        main([str(sets), "--cache", str(cache), *more])
+        return capsys.readouterr().err
+
+    assert f"two: the first run, kept in {cache}" in said("--set", 'search_weights={"words": 0}')
+    limited = said("--limit", "1")
+    gained = "1.000 [1.000, 1.000] | +1.000 [+1.000, +1.000]*"
+    assert f"| all | 5 | {gained} | {gained} |" in limited
+    second = said()
+    assert "one: less the run of 20" in second
+    assert "(store=sqlite, search_weights={'words': 0})" in second
+    assert second.count(f"| all | 10 | {gained} | {gained} |") == 2
+    assert f"| all | 10 | {gained.replace('+1.000', '+0.000').removesuffix('*')} |" in said()
+
+
 # --- command line --------------------------------------------------------------------------------------------
 def test_a_kept_run_is_compared_and_its_misses_shown_without_running_again(
     tmp_path: Path, faked: Data, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, out, page = a_set(tmp_path / "small.jsonl"), tmp_path / "out.json", tmp_path / "misses.md"
-    main([str(file), "--ablation", "--no-contexts", "--json", str(out)])
+    main([str(file), "--ablation", "--json", str(out), "--cache", str(tmp_path)])
     asked = len(faked.asked)
     main(["--compare", str(out) + "#memory_agent", str(out) + "#memory_agent without words"])
-    assert "| recall@5 | -1.000 | [-1.000, -1.000] | 10 |" in capsys.readouterr().out
+    assert "| all | 10 | 0.000 [0.000, 0.000] | -1.000 [-1.000, -1.000]* |" in capsys.readouterr().out
+    main(["--compare", str(out) + "#memory_agent", str(out)])
+    each = capsys.readouterr().out.splitlines()
+    assert [line.partition(" | ")[0] for line in each[2:] if "[" in line] == [
+        "| memory_agent",
+        "| memory_agent",
+        "| memory_agent without meaning",
+        "| memory_agent without words",
+    ]
     main([str(file), "--from", f"{out}#memory_agent without words", "--misses", "3", str(page)])
     assert "10 of 10 questions have evidence beyond the first 10" in page.read_text("utf-8")
     assert len(faked.asked) == asked
@@ -138,7 +171,11 @@ def test_a_kept_run_is_compared_and_its_misses_shown_without_running_again(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["nowhere.jsonl"], "there is no file 'nowhere.jsonl'; give the path of a recall set"),
+        (["nowhere.jsonl"], "there is no file 'nowhere.jsonl', nor a folder of *.jsonl or *.jsonl.xz"),
+        (["EMPTY"], "there is no file 'EMPTY', nor a folder of *.jsonl"),
+        (["FILE", "TWICE"], "two files have the name 'FILE'"),
+        (["FILE", "--requests", "nowhere"], "there is no file 'nowhere'; give one of requests"),
+        (["FILE", "--requests", "FILE", "--ablation"], "--requests asks before all is remembered"),
         ([], "name at least one FILE"),
         (["--compare", "a.json", "b.json"], "a.json: there is no such file; write one with --json a.json"),
         (["FILE", "--misses", "many", "out.md"], "--misses takes how many questions first, not 'many'"),
@@ -157,6 +194,9 @@ def test_a_wrong_command_line_is_refused_with_what_to_do(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     a_set(tmp_path / "FILE")
+    (tmp_path / "EMPTY").mkdir()
+    (tmp_path / "TWICE").mkdir()
+    a_set(tmp_path / "TWICE" / "FILE.jsonl")
     written(tmp_path / "BROKEN", "{")
     with pytest.raises(SystemExit) as caught:
         main(given)

@@ -73,6 +73,6 @@ def test_a_file_that_is_missing_or_no_run_is_named(tmp_path: Path) -> None:
 
 def test_a_comparison_gives_the_difference_of_what_both_ran() -> None:
     ours, theirs = Run(system="ours", results=results(GOOD)), Run(system="theirs", results=results(POOR))
-    assert "| recall@5 | +0.250 | [+0.000, +0.500] | 2 |" in comparison(theirs, ours)
+    assert "| all | 2 | 1.000 [1.000, 1.000] | +0.250 [+0.000, +0.500] |" in comparison(theirs, ours)
     with pytest.raises(ValueError, match="different sets: one and two"):
         comparison(ours, Run(system="theirs", results=results(POOR, "two")))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.scoring import Answer, Result, Shown, differences, estimate, score, summary, summary_by_type
+from benchmarks.scoring import Result, by_type, differences, estimate, score, summary
 from tests.unit.benchmarks.sets import answers, corpus, gold
 
 
@@ -33,17 +33,6 @@ def test_a_session_stands_at_its_best_turn() -> None:
     result = scored(found, ["t7", "t11"])
     assert result.gold_sessions == {"s3": 5, "s5": 6}
     assert (result.figures["session_any@5"], result.figures["session_all@5"]) == (1.0, 0.0)
-
-
-def test_evidence_in_a_context_is_counted_whole_and_by_part() -> None:
-    """Of four gold turns one is recollected, one recent, one both: three quarters are inside, two of four in each part."""
-    of = corpus(questions=1)
-    shown = Shown(recollections=frozenset({"t0", "t2", "t9"}), short_term=frozenset({"t1", "t2"}))
-    answer = Answer(question="q0", turns=(), contexts={1_000: shown})
-    (result,) = score("set", of, [answer], gold({"q0": ["t0", "t1", "t2", "t3"]}, of))
-    assert result.figures["in_context@1000"] == 0.75
-    assert result.figures["in_recollections@1000"] == 0.5
-    assert result.figures["in_short_term@1000"] == 0.5
 
 
 def test_every_question_is_to_be_answered_once() -> None:
@@ -75,8 +64,8 @@ def test_means_are_over_the_questions_that_have_the_figure_and_by_type() -> None
     evidence = gold({"q0": ["t1"], "q1": ["t1"], "q2": ["t1"]}, of)
     results = score("set", of, answers({"q0": ["t1"], "q1": ["t2"], "q2": ["t3"]}), evidence)
     assert summary(results)["recall@5"].mean == pytest.approx(1 / 3)
-    by_type = summary_by_type(results)
-    assert {kind: figures["recall@5"].mean for kind, figures in by_type.items()} == {"a": 0.5, "b": 0.0}
+    found = {kind: summary(its)["recall@5"].mean for kind, its in by_type(results).items()}
+    assert found == {"a": 0.5, "b": 0.0}
 
 
 # --- differences ---------------------------------------------------------------------------------------------
