@@ -82,6 +82,11 @@ class BatchingEmbedder(ABC):
         self._asked_at = -QUESTION_SECONDS
         self._closed = False
 
+    @property
+    def scripts(self) -> frozenset[str] | None:
+        """See `Embedder.scripts`."""
+        return None
+
     @abstractmethod
     async def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of one batch, shape (len(texts), dimension). Raises EmbedderError or EmbedderUnavailable."""

@@ -15,6 +15,7 @@ from memory_agent.search.user_index import AnalysedQuery
 from memory_agent.text.question import gist_of, read_question
 from memory_agent.text.terms import count_terms
 from memory_agent.text.times import TimeSpan, relative_event, time_spans
+from memory_agent.text.writing import is_read, main_script
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -73,6 +74,7 @@ class Questioner:
             query=vector,
             gist=gist,
             background=await self._background_of(gist),
+            script=main_script(query),
             spans=spans,
         )
 
@@ -122,11 +124,13 @@ class Questioner:
     async def _embed(
         self, query: str, gist: str, degraded: list[str]
     ) -> tuple[Floats, Floats] | tuple[None, None]:
-        """The question's vector, and the mean of it and of its gist's, at unit length."""
+        """The question's vector, and the mean of it and of its gist's, at unit length; none in a script it doesn't read."""
         try:
             vectors = await self._embedder.embed([query, gist] if gist != query else [query], purpose="query")
         except (EmbedderUnavailable, EmbedderError):
             degraded.append("embedder")
+            return None, None
+        if not is_read(query, self._embedder.scripts):
             return None, None
         mean = vectors.sum(axis=0)
         return vectors[0], (mean / max(float(np.linalg.norm(mean)), 1e-6)).astype(np.float32)

@@ -19,6 +19,7 @@ from memory_agent.errors import BackendError
 from memory_agent.lazily import lazily
 from memory_agent.search.fusion import inverse_document_frequency
 from memory_agent.text.terms import count_terms
+from memory_agent.text.writing import is_read
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -93,8 +94,10 @@ class LateInteraction:
         self._language = language
 
     async def score(self, shortlist: Shortlist) -> Floats | None:
-        """See `SecondStage.score`; None where the embedder has no vectors of tokens."""
+        """See `SecondStage.score`; None where the embedder has no vectors of tokens, or does not read the question."""
         turns, query = shortlist.turns, shortlist.query[:MOST_CHARS]
+        if not is_read(query, self._embedder.scripts):
+            return None
         asked, read = await asyncio.gather(
             self._embedder.embed_tokens([query], purpose="query"),
             self._embedder.embed_tokens([turn.content[:MOST_CHARS] for turn in turns], purpose="document"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.errors import EmbedderError, UnsupportedModel
 from memory_agent.models.local.pooling import POOLING_MODES
+from memory_agent.text.writing import scripts_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -173,6 +174,16 @@ def module_folder(folder: Path, kind: str) -> Path:
     usual = "1_Pooling" if kind == "Pooling" else ""
     paths = (str(module.get("path", "")) for module in _modules(folder) if _class_name(module) == kind)
     return folder / next(paths, usual)
+
+
+def scripts(folder: Path) -> frozenset[str] | None:
+    """The scripts that the model's vocabulary has words of; None if it does not say: pieces of bytes may be anything."""
+    vocabulary = (read_json(tokenizer_path(folder)).get("model") or {}).get("vocab") or ()
+    # A mapping of pieces to numbers, or pairs of a piece and its score.
+    pieces = [piece if isinstance(piece, str) else str(piece[0]) for piece in vocabulary]
+    if not pieces or any(piece.startswith("Ġ") for piece in pieces):
+        return None
+    return scripts_in(pieces)
 
 
 def read_json(file: Path) -> dict[str, Any]:
