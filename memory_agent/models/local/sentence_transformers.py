@@ -60,6 +60,8 @@ class TorchModel:
         return found
 
     def _encode(self, texts: Sequence[str], **how: Any) -> Any:
+        # Also of a model whose own configuration has no prompt and that was trained with one.
+        how["prompt"] = self._prompt or None
         return self._model.encode(list(texts), batch_size=len(texts), show_progress_bar=False, **how)
 
     @contextmanager
