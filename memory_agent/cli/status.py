@@ -116,7 +116,7 @@ def print_status(status: MemoryStatus) -> None:
     if status.unread_scripts:
         scripts = ", ".join(status.unread_scripts)
         note(
-            f"The embedding model knows no words in {scripts}; such turns are found by their words alone. {MULTILINGUAL}"
+            f"The embedding model knows no words in {scripts}; such turns are found by their words alone: {MULTILINGUAL}"
         )
     if status.parked:
         table = Table("turn", "user", "thread", "owes", "attempts", "last error", title="Parked")
