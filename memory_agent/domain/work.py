@@ -116,7 +116,9 @@ class MemoryStatus:
     `pending` counts the turns that owe each stage and `owed_count` those that owe any, parked ones included;
     `lag_seconds` is the age of the oldest owed turn that is not parked (0 if none); `parked` lists at most 100 of
     `parked_count`; `erasures` counts forget calls whose last pass is still to come; `extraction` is what facts have
-    cost so far; `outages` are the parts that owed stages wait for, in the order of the stages.
+    cost so far; `outages` are the parts that owed stages wait for, in the order of the stages; `unread_scripts` those in
+    which the newest turns are written and of which the embedding model knows no words, see `Embedder.scripts` (of
+    everybody: none are told).
     """
 
     turns: int
@@ -128,6 +130,7 @@ class MemoryStatus:
     erasures: int
     extraction: ExtractionCost = field(default_factory=ExtractionCost)
     outages: tuple[Outage, ...] = ()
+    unread_scripts: tuple[str, ...] = ()
 
 
 KeyedKind = Literal["edit", "session"]

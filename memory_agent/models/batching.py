@@ -84,6 +84,11 @@ class BatchingEmbedder(ABC):
         self._asked_at = -QUESTION_SECONDS
         self._closed = False
 
+    @property
+    def scripts(self) -> frozenset[str] | None:
+        """See `Embedder.scripts`."""
+        return None
+
     @abstractmethod
     async def _encode(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], list[TokenVectors] | None]:
         """Vectors of one batch, shape (len(texts), dimension), and of its texts' tokens; None if it `gives_tokens` not.

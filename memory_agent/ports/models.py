@@ -22,6 +22,13 @@ class Embedder(Protocol):
     def fingerprint(self) -> str:
         """Identity of the vectors: 8 to 16 of [a-z0-9], equal for equal weights. May read files."""
 
+    @property
+    def scripts(self) -> frozenset[str] | None:
+        """Scripts of which the model knows words, as Unicode's names of letters begin ("LATIN", "HANGUL").
+
+        None: all of them, or not known yet. In others its vectors tell nothing of what a text means. Reads no files.
+        """
+
     async def split(self, text: str) -> list[str]:
         """`text` in passages that the model reads whole (nothing past its window is lost), in order, at least one.
 

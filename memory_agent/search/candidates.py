@@ -10,14 +10,14 @@ import numpy as np
 from memory_agent.errors import BackendError
 from memory_agent.search.fusion import DEFAULT_WEIGHTS, best_first, fuse, normalised
 from memory_agent.search.postings import CollectionStatistics
-from memory_agent.search.user_index import ResidentIndex, RowFilter
+from memory_agent.search.user_index import RowFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memory_agent.domain import Scope
     from memory_agent.ports import RowStore, VectorIndex
-    from memory_agent.search.user_index import AnalysedQuery
+    from memory_agent.search.user_index import AnalysedQuery, ResidentIndex
 
 BESIDE: Final = 200
 """Of so many of the best candidates the turns beside them are looked up, too: what they say counts for them."""
@@ -26,10 +26,13 @@ BESIDE: Final = 200
 class CandidateSource:
     """Makes an index of a question's candidates."""
 
-    def __init__(self, store: RowStore, vectors: VectorIndex, *, embedder: Callable[[], str]) -> None:
+    def __init__(
+        self, store: RowStore, vectors: VectorIndex, *, index_of: Callable[..., ResidentIndex]
+    ) -> None:
+        """`index_of`: see `ResidentCache.index_of`."""
         self._store = store
         self._vectors = vectors
-        self._embedder = embedder
+        self._index_of = index_of
 
     async def index(
         self, scope: Scope, asked: AnalysedQuery, limit: int, degraded: list[str]
@@ -44,7 +47,7 @@ class CandidateSource:
         )
         ids = list(dict.fromkeys([*nearest, *held.turn_ids]))
         rows = await self._store.search_rows(scope.user_id, ids=ids) if ids else []
-        index = ResidentIndex(rows, embedder=self._embedder(), whole=False)
+        index = self._index_of(rows, whole=False)
         scored = index.score(asked, where=RowFilter(thread_id=scope.thread_id), statistics=statistics)
         best = best_first(fuse(normalised(scored.values), DEFAULT_WEIGHTS))[:BESIDE]
         of_best = {scored.turn_ids[position] for position in best}
@@ -54,7 +57,7 @@ class CandidateSource:
         }
         if wanted - here:
             rows += await self._store.neighbour_rows(scope.user_id, sorted(wanted - here))
-            index = ResidentIndex(rows, embedder=self._embedder(), whole=False)
+            index = self._index_of(rows, whole=False)
         return index, statistics
 
     async def _nearest(

@@ -76,10 +76,18 @@ SCALED: Final[frozenset[Signal]] = frozenset(
 """Signals without bounds of their own: they are scaled to [0, 1] among the candidates of one question."""
 
 
+_BY_WORDS: Final = frozenset({"words", "words_around"})
+_SHARPENED: Final = 4
+"""The power of a meaning that stands in for words. Lower, and turns in other scripts push those of the question's own aside."""
 _STANDS_IN: Final[tuple[tuple[Signal, Signal], ...]] = (
     ("meaning", "words"),
     ("meaning_around", "words_around"),
+    ("words", "meaning"),
+    ("words_around", "meaning_around"),
+    ("words_session", "meaning_around"),
 )
+"""What stands in where a signal is unknown: words for the meaning of a turn without a vector, and meaning for the words of
+one in another script than the question's, which can share none with it."""
 
 
 def for_sessions(weights: Mapping[str, float], sessions: int) -> dict[str, float]:
@@ -125,18 +133,21 @@ def normalised(values: Mapping[Signal, Floats]) -> dict[Signal, Floats]:
     """Each signal of n candidates in [0, 1], unknown values (NaN) as 0.
 
     Where some have a vector and others not yet, their words stand in for the meaning of these: a turn that was just
-    said must not rank below its neighbours for that alone.
+    said must not rank below its neighbours for that alone. So does meaning for words.
     """
     scaled = {
         signal: min_max(given) if signal in SCALED else np.nan_to_num(given, nan=0.0)
         for signal, given in values.items()
     }
+    whole = dict(scaled)
     for signal, instead in _STANDS_IN:
         if signal in values and instead in values:
             unknown = np.isnan(values[signal])
             if unknown.any() and not unknown.all():
-                scaled[signal] = np.where(unknown, scaled[instead], scaled[signal]).astype(np.float32)
-    return scaled
+                # What words say of one turn in twenty, meaning says a little of all of them.
+                stand_in = scaled[instead] if instead in _BY_WORDS else scaled[instead] ** _SHARPENED
+                whole[signal] = np.where(unknown, stand_in, scaled[signal]).astype(np.float32)
+    return whole
 
 
 def fuse(values: Mapping[Signal, Floats], weights: Mapping[str, float]) -> Floats:

@@ -18,6 +18,7 @@ from memory_agent.domain import PassageVector, Scope, SearchRow
 from memory_agent.search.token_codes import packed
 from memory_agent.text.features import features_of
 from memory_agent.text.terms import count_terms, made_with
+from memory_agent.text.writing import is_read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -160,7 +161,13 @@ class Indexer:
     async def _codes(self, texts: Sequence[str]) -> list[bytes]:
         """The packed token vectors of each text, which were made with its vector; none if they aren't wanted, or the model has none."""
         tokens = await self._embedder.embed_tokens(texts, purpose="document") if self._keep_tokens else None
-        return [b""] * len(texts) if tokens is None else [packed(of_text.vectors) for of_text in tokens]
+        if tokens is None:
+            return [b""] * len(texts)
+        read = self._embedder.scripts
+        return [
+            packed(of_text.vectors) if is_read(text, read) else b""
+            for text, of_text in zip(texts, tokens, strict=True)
+        ]
 
 
 def passages_of(row: SearchRow) -> list[PassageVector]:

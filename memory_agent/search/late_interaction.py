@@ -19,6 +19,7 @@ from memory_agent.lazily import lazily
 from memory_agent.search.fusion import inverse_document_frequency
 from memory_agent.search.token_codes import unpacked
 from memory_agent.text.terms import count_terms
+from memory_agent.text.writing import is_read
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -69,8 +70,10 @@ class LateInteraction:
     async def score(self, shortlist: Shortlist) -> Floats | None:
         """Late-interaction score of each turn, shape (turns,), 0 to 1, NaN for one whose tokens weren't kept.
 
-        None where that is so of all, where the embedder has no vectors of tokens, or is down.
+        None where that is so of all, where the embedder has no vectors of tokens, does not read the question, or is down.
         """
+        if not is_read(shortlist.query, self._embedder.scripts):
+            return None
         try:
             asked = await self._embedder.embed_tokens([shortlist.query], purpose="query")
         except (EmbedderUnavailable, EmbedderError):

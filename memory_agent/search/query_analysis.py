@@ -15,6 +15,7 @@ from memory_agent.search.user_index import AnalysedQuery
 from memory_agent.text.question import gist_of, read_question
 from memory_agent.text.terms import count_terms
 from memory_agent.text.times import TimeSpan, relative_event, time_spans
+from memory_agent.text.writing import is_read, main_script
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -80,6 +81,7 @@ class Questioner:
             query=vector,
             gist=gist,
             background=await self._background_of(gist),
+            script=main_script(query),
             spans=spans,
         )
 
@@ -129,7 +131,7 @@ class Questioner:
     async def _embed(
         self, query: str, gist: str, degraded: list[str], said: tuple[str, float] = ("", 0.0)
     ) -> tuple[Floats, Floats] | tuple[None, None]:
-        """The question's vector, and the mean of it and of its gist's, at unit length. `said`: what counts in the mean, and how much.
+        """The question's vector, and the mean of it and of its gist's, at unit length; none in a script it doesn't read. `said`: what counts in the mean, and how much.
 
         In a conversation that was the question before this one, whose vector embedders keep.
         """
@@ -139,6 +141,8 @@ class Questioner:
             vectors = await self._embedder.embed([*texts, before] if share else texts, purpose="query")
         except (EmbedderUnavailable, EmbedderError):
             degraded.append("embedder")
+            return None, None
+        if not is_read(query, self._embedder.scripts):
             return None, None
         mean = _at_unit_length(vectors[: len(texts)].sum(axis=0))
         if share:

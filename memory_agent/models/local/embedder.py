@@ -109,6 +109,7 @@ class LocalEmbedder(BatchingEmbedder):
         self._loading = threading.Lock()
         self._no_choice, self._no_model = SlowFailure(EmbedderError), SlowFailure(EmbedderError)
         self._chosen: Choice | None = None
+        self._scripts: frozenset[str] | None = None
         self._model: tuple[Model, NDArray[np.float32]] | None = None
         self._tokenizer: tuple[Tokenizer, int] | None = None
         self._executor: ThreadPoolExecutor | None = None
@@ -119,13 +120,20 @@ class LocalEmbedder(BatchingEmbedder):
         if self._chosen is None:
             with self._choosing:  # asked from several threads at once, it must not download twice
                 if self._chosen is None:
-                    self._chosen = self._no_choice.or_else(lambda: choose(self._wanted))
+                    chosen = self._no_choice.or_else(lambda: choose(self._wanted))
+                    self._scripts = model_folder.scripts(chosen.folder)
+                    self._chosen = chosen
         return self._chosen
 
     @property
     def fingerprint(self) -> str:
         """See `Embedder.fingerprint`. Blocking, as `choice` is. Raises ModelNotFound while there is none."""
         return self.choice.fingerprint
+
+    @property
+    def scripts(self) -> frozenset[str] | None:
+        """See `Embedder.scripts`. Told from the model's vocabulary once the model is found."""
+        return None if self._chosen is None else self._scripts
 
     @property
     def known_fingerprint(self) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.errors import EmbedderError, UnsupportedModel
 from memory_agent.models.local.pooling import POOLING_MODES
+from memory_agent.text.writing import scripts_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +42,10 @@ ARCHITECTURE: Final = re.compile(
     "|rms_norm_eps|rope_theta|sliding_window"
 )
 """What a transformer's settings say about its vectors that the shapes of its weights don't."""
+
+_E5: Final = re.compile(r"(?:^|[-_])e5-(?:small|base|large)", re.IGNORECASE)
+_E5_PROMPT: Final = "query: "
+"""Before questions and turns alike, as the authors advise where what is compared is of one kind."""
 
 _KINDS: Final = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 """Whose names the file with the transformer's settings has borne; the first that says something counts."""
@@ -119,7 +124,7 @@ def read_usage(folder: Path) -> dict[str, Any]:
     """Everything besides the weights that decides about a vector; equal for equal vectors, also of models not understood."""
     settings = read_json(folder / "config_sentence_transformers.json")
     named = (settings.get("prompts") or {}).get(settings.get("default_prompt_name") or None)
-    prompt = str(named or "")
+    prompt = str(named or (_E5_PROMPT if _is_e5(folder) else ""))
     architecture = read_json(module_folder(folder, "Transformer") / "config.json")
     others = [module for module in _modules(folder) if _class_name(module) not in MODULES]
     return {
@@ -130,6 +135,15 @@ def read_usage(folder: Path) -> dict[str, Any]:
         "include_prompt": not prompt or _pooling_settings(folder).get("include_prompt") is not False,
         "lower_case": bool(_transformer_settings(folder).get("do_lower_case")),
     }
+
+
+def _is_e5(folder: Path) -> bool:
+    """True for models of the E5 family, whose configuration says nothing of the prompt that they were trained with.
+
+    Told from the folder's name, or that of the hub's cache two folders above.
+    """
+    names = (folder.name, *(parent.name for parent in list(folder.parents)[:2]))
+    return any(_E5.search(name) for name in names)
 
 
 def max_tokens(folder: Path) -> int:
@@ -173,6 +187,16 @@ def module_folder(folder: Path, kind: str) -> Path:
     usual = "1_Pooling" if kind == "Pooling" else ""
     paths = (str(module.get("path", "")) for module in _modules(folder) if _class_name(module) == kind)
     return folder / next(paths, usual)
+
+
+def scripts(folder: Path) -> frozenset[str] | None:
+    """The scripts that the model's vocabulary has words of; None if it does not say: pieces of bytes may be anything."""
+    vocabulary = (read_json(tokenizer_path(folder)).get("model") or {}).get("vocab") or ()
+    # A mapping of pieces to numbers, or pairs of a piece and its score.
+    pieces = [piece if isinstance(piece, str) else str(piece[0]) for piece in vocabulary]
+    if not pieces or any(piece.startswith("Ġ") for piece in pieces):
+        return None
+    return scripts_in(pieces)
 
 
 def read_json(file: Path) -> dict[str, Any]:

@@ -39,7 +39,12 @@ class TorchModel:
         """The vectors of `texts`, as `encode` gives them, and of each text's own tokens, before pooling."""
         with self._translated(texts):
             made = self._model.encode(
-                list(texts), batch_size=len(texts), show_progress_bar=False, output_value=None
+                list(texts),
+                # Also of a model whose own configuration has no prompt and that was trained with one.
+                prompt=self._prompt or None,
+                batch_size=len(texts),
+                show_progress_bar=False,
+                output_value=None,
             )
             encoded = self._model.tokenizer(
                 [self._prompt + text for text in texts],

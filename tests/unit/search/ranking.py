@@ -66,7 +66,7 @@ def make_row(
 
 def asked(terms: Sequence[str] = (), *, kinds: Any = (), spans: Any = (), **fields: Any) -> AnalysedQuery:
     """A question for `terms`; `fields`: its vectors and `with_assistant`, or fields of Question."""
-    own = ("query", "gist", "with_assistant")
+    own = ("query", "gist", "with_assistant", "script")
     vectors = {name: fields.pop(name) for name in own if name in fields}
     told: dict[str, Any] = {"persons": (), "about_user": False, "about_assistant": False, "latest": False}
     question = Question(kinds=frozenset(kinds), **(told | fields))

@@ -154,6 +154,29 @@ def test_modules_are_known_by_their_class(copy: Path) -> None:
     assert read_encoding(copy) == Encoding(dimension=384, pooling=("mean",), prompt="")
 
 
+@pytest.mark.parametrize(
+    ("name", "prompt"),
+    [
+        ("multilingual-e5-small", "query: "),
+        ("E5-base-v2", "query: "),
+        ("models--intfloat--e5-large/snapshots/0a1b", "query: "),
+        ("e57-scans", ""),
+        ("note5-small", ""),
+    ],
+)
+def test_models_of_the_e5_family_have_their_prompt(
+    packaged: Path, tmp_path: Path, name: str, prompt: str
+) -> None:
+    """Their configuration says nothing of it; where one does, it counts."""
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    folder = linked(packaged, tmp_path / name)
+    assert read_encoding(folder).prompt == prompt
+    own = {"prompts": {"search": "find: "}, "default_prompt_name": "search"}
+    (folder / "config_sentence_transformers.json").unlink()
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(own))
+    assert read_encoding(folder).prompt == "find: "
+
+
 def test_a_prompt_left_out_of_pooling_is_refused(copy: Path) -> None:
     """A model whose prompt isn't pooled is refused; without a prompt the same setting means nothing."""
     pooling(copy, embedding_dimension=384, pooling_mode="mean", include_prompt=False)

@@ -1,0 +1,78 @@
+"""The script of each row: which the embedder does not read, and which can share no word with a question in another."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from memory_agent.text.writing import is_read, main_script
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from memory_agent.domain import Scope
+    from memory_agent.ports import TurnStore
+    from memory_agent.search.fusion import Signal
+    from memory_agent.search.postings import WordScores
+
+    Floats = NDArray[np.float32]
+
+_NEWEST_TURNS: Final = 50
+_SHARE: Final = 0.2
+
+
+async def unread_scripts(store: TurnStore, scope: Scope, read: frozenset[str]) -> tuple[str, ...]:
+    """The scripts other than those `read` of which a fifth or more of the user's newest turns are, sorted."""
+    turns = await store.list_turns(scope, limit=_NEWEST_TURNS, newest=True)
+    texts = [turn.content for turn in turns if turn.role == "user"]
+    unread = Counter(main_script(text) for text in texts if not is_read(text, read))
+    return tuple(sorted(script for script, count in unread.items() if count >= _SHARE * len(texts)))
+
+
+class RowScripts:
+    """Scripts of rows, told from their words. `read`: those that the embedder reads, None for all."""
+
+    def __init__(self, read: frozenset[str] | None) -> None:
+        self.unread = 0
+        """How many rows the embedder does not read."""
+        self._read = read
+        self._is_unread = array("B")
+        self._script = array("B")
+        self._number: dict[str, int] = {}
+
+    def add(self, terms: Iterable[str]) -> None:
+        """The next row."""
+        words = " ".join(term for term in terms if term[:1] != "@")
+        unread = not is_read(words, self._read)
+        self._is_unread.append(unread)
+        self.unread += unread
+        self._script.append(self._number.setdefault(main_script(words), len(self._number)))
+
+    def is_unread(self, position: int) -> bool:
+        """True if the embedder does not read the row."""
+        return bool(self._is_unread[position])
+
+    def silenced(self, *cosines: Floats) -> tuple[Floats, ...]:
+        """Cosines of all rows, unknown (NaN) where the embedder does not read the row."""
+        if not self.unread:
+            return cosines
+        unread = np.array(self._is_unread, dtype=np.bool_)
+        return tuple(np.where(unread, np.float32(np.nan), given) for given in cosines)
+
+    def of_words(self, words: WordScores, script: str) -> dict[Signal, Floats]:
+        """The signals of words, unknown where a row in another script than `script` has none of the question's."""
+        values: dict[Signal, Floats] = {
+            "words": words.turn,
+            "words_around": words.around,
+            "words_session": words.session,
+        }
+        if not script or self._number.keys() <= {script, ""}:
+            return values
+        own = [number for name, number in self._number.items() if name in (script, "")]
+        foreign = ~np.isin(np.array(self._script), own) & (words.turn == 0.0)
+        return {name: np.where(foreign, np.float32(np.nan), given) for name, given in values.items()}

