@@ -50,6 +50,7 @@ _NUMBER: Final = lazily(
 )
 _CLOCK: Final = lazily(regex.compile, r"(?P<hour>[01]?[0-9]|2[0-3])(?::(?P<minute>[0-5][0-9]))?")
 _YEAR: Final = lazily(regex.compile, r"(?:19|20)\p{Nd}\p{Nd}")
+_MONEY: Final = lazily(regex.compile, r"\p{Sc}")
 _WORD: Final = lazily(regex.compile, r"\p{L}[\p{L}\p{M}]{2,}")
 _ASKS: Final = lazily(regex.compile, r"[?？؟]\W*\Z")
 
@@ -152,7 +153,9 @@ def replaces(later: Claims, earlier: Claims, weight: Weight, *, least: float, al
             if _instead(new, old) and (old.kind, old.text) not in restated:
                 shared = weight(later.terms_of(new) & earlier.terms_of(old))
                 enough = least
-                if new.changed and weight(later.terms & earlier.terms) >= least:
+                # Of what else is measured, a chat has many: two response times in milliseconds are of two things.
+                dated = new.kind != "number" or _MONEY.fullmatch(new.unit)
+                if dated and new.changed and weight(later.terms & earlier.terms) >= least:
                     enough = least / 2
                 told += [shared] if shared >= enough else []
     return max(told, default=0.0)

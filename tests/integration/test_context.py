@@ -247,6 +247,30 @@ async def test_a_short_turn_is_told_with_what_it_answers_not_with_what_was_said_
         assert "Bo: I'm in the museum of trams now" in told
 
 
+async def test_a_long_reply_of_the_window_is_told_by_the_first_words_of_its_plain_list(
+    embedded_settings: dict[str, Any],
+) -> None:
+    """Not by its beginning and end, which say nothing of what was proposed."""
+    steps = [
+        "Soak the beans",
+        "Fry the onions",
+        "Add the tomatoes",
+        "Simmer for two hours",
+        "Season at the end",
+    ]
+    more = ", as my aunt used to do it in her kitchen in the hills, with patience and a wooden spoon"
+    reply = "\n".join(
+        ["Sure, here we go.", *(f"{n}. {step}{more * 6}." for n, step in enumerate(steps, 1)), "Enjoy!"]
+    )
+    async with opened(embedded_settings) as service:
+        memory = service.agent("ann", "kitchen")
+        await memory.update_memory("I'm about to cook beans.", "Which ones?")
+        await memory.update_memory("White ones. How do I cook them?", reply)
+        prompt = str(await memory.fetch_memory("What was the fourth step?", max_tokens=600))
+    assert all(f"{n}. {step}" in prompt for n, step in enumerate(steps, 1))
+    assert "wooden spoon." not in prompt
+
+
 # --- live threads --------------------------------------------------------------------------------------------
 async def test_threads_leave_memory_and_nothing_else(settings: dict[str, Any]) -> None:
     """Of ten threads three are live; one that left gives the same context as before."""
