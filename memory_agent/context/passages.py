@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -33,8 +34,8 @@ _TITLE_CHARS: Final = 80
 """An item of a list of no more is shown whole: "**Date**: 12 May" is nothing without what follows."""
 # An item of a list without titles.
 _ITEM: Final = lazily(re.compile, r"\s*(?P<mark>\d{1,2}[.)]|[-*•])\s+\S.*")
-_ITEM_CHARS: Final = 50
-"""Of a longer one the first words, up to here."""
+_ITEM_CHARS: Final = (50, 25)
+"""Of a longer one the first words, up to the first of these, or the second for want of room."""
 _GOES_ON: Final = " …"
 _BULLETS: Final = ("-", "*", "•")
 _FIRST_CHARS: Final = 240
@@ -88,21 +89,25 @@ def outline(text: str, fits: Callable[[str], bool]) -> str:
     are too few.
     """
     lines = text.split("\n")
-    titles = list(islice(_titles(lines, _titled), _MOST_TITLES))
-    if len(titles) < _LEAST_TITLES:
-        titles = list(islice(_titles(lines, _first_words), _MOST_TITLES))
+    forms = [list(islice(_titles(lines, _titled), _MOST_TITLES))]
+    if len(forms[0]) < _LEAST_TITLES:
+        forms = [list(islice(_titles(lines, first_words), _MOST_TITLES)) for first_words in _FIRST_WORDS]
     last = lines[-1] if lines[-1].rstrip().endswith(("?", "？")) else ""
-    first = "" if titles and titles[0][0] == 0 else lines[0][:_FIRST_CHARS].rsplit(". ", 1)[0]
+    begins_laid_out = any(titles and titles[0][0] == 0 for titles in forms)
+    first = "" if begins_laid_out else lines[0][:_FIRST_CHARS].rsplit(". ", 1)[0]
 
     def shown(begins: str, chosen: Sequence[str]) -> str:
         kept = [part for part in (begins, *chosen) if part]
         left_out = len(text) - sum(len(part.removesuffix(_GOES_ON)) for part in kept) - len(last)
         return "\n".join([*kept, _left_out(left_out), *filter(None, [last])])
 
-    main = [title for _, title, bullet in titles if not bullet] or [title for _, title, _ in titles]
-    for chosen in ([title for _, title, _ in titles], main):
-        if len(chosen) >= _LEAST_TITLES and fits(shown(first, chosen)):
-            return shown(first, chosen)
+    main: list[str] = []
+    for titles in forms:
+        every = [title for _, title, _ in titles]
+        main = [title for _, title, bullet in titles if not bullet] or every
+        for chosen in (every, main):
+            if len(chosen) >= _LEAST_TITLES and fits(shown(first, chosen)):
+                return shown(first, chosen)
     for begins in (first, ""):
         some = [shown(begins, main[:count]) for count in range(_LEAST_TITLES, len(main) + 1)]
         if fitting := list(filter(fits, some)):
@@ -151,11 +156,14 @@ def _titled(line: str) -> tuple[str, bool] | None:
     return told.rstrip(), not found["mark"] or found["mark"].startswith(_BULLETS)
 
 
-def _first_words(line: str) -> tuple[str, bool] | None:
+def _first_words(line: str, chars: int) -> tuple[str, bool] | None:
     """The first words of a list's item, and whether it is a bullet."""
     found = _ITEM.match(line)
     if found is None:
         return None
     whole = line.rstrip()
-    words = whole if len(whole) <= _TITLE_CHARS else whole[:_ITEM_CHARS].rsplit(" ", 1)[0] + _GOES_ON
+    words = whole if len(whole) <= chars + chars // 2 else whole[:chars].rsplit(" ", 1)[0] + _GOES_ON
     return words, found["mark"] in _BULLETS
+
+
+_FIRST_WORDS: Final = tuple(partial(_first_words, chars=chars) for chars in _ITEM_CHARS)

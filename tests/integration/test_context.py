@@ -251,13 +251,7 @@ async def test_a_long_reply_of_the_window_is_told_by_the_first_words_of_its_plai
     embedded_settings: dict[str, Any],
 ) -> None:
     """Not by its beginning and end, which say nothing of what was proposed."""
-    steps = [
-        "Soak the beans",
-        "Fry the onions",
-        "Add the tomatoes",
-        "Simmer for two hours",
-        "Season at the end",
-    ]
+    steps = ["Soak the beans", "Fry the onions", "Add the tomatoes", "Simmer for hours"]
     more = ", as my aunt used to do it in her kitchen in the hills, with patience and a wooden spoon"
     reply = "\n".join(
         ["Sure, here we go.", *(f"{n}. {step}{more * 6}." for n, step in enumerate(steps, 1)), "Enjoy!"]

@@ -101,9 +101,11 @@ def test_a_plain_list_is_told_by_the_first_words_of_its_items() -> None:
     kept = outline(RECIPE, lambda body: "sugar" not in body).split("\n")
     assert kept[1:4] == steps
     assert kept[4].startswith("[… ")
+    tight = outline(RECIPE, lambda body: len(body) < 170).split("\n")
+    assert tight[:3] == ["1. Soak the beans …", "2. Fry onions.", "3) Add the beans with …"]
     assert "- A pinch of sugar helps if the tomatoes were …" in outline(RECIPE, lambda _: True)
     bullets = RECIPE.replace("1.", "-").replace("2.", "-").replace("3)", "-")
-    assert "- Soak the beans overnight" in outline(bullets, lambda body: len(body) < 260)
+    assert "- Soak the beans" in outline(bullets, lambda body: len(body) < 260)
 
 
 @given(st.lists(st.sampled_from((REPLY + RECIPE).split("\n")), max_size=12), st.integers(0, 400))
