@@ -33,7 +33,8 @@ def answered(turn: Turn, before: Sequence[Turn]) -> Turn | None:
     def fits(position: int) -> tuple[bool, bool, int]:
         other = said[position]
         shares = not words.isdisjoint(content_words(other.content))
-        return shares, not asks and features_of(other.content).asks, -position
+        asked = features_of(other.content).asks and any(map(str.isalpha, other.content))
+        return shares, asked and not asks, -position
 
     best = max(range(len(said)), key=fits, default=None)
     if best is None or any(fits(best)[:2]):

@@ -47,6 +47,10 @@ TALKS: dict[str, tuple[str | None, list[str]]] = {
     ),
     "one's own turn": (None, ["A: Have you a boat?", "B: I was in Lagos.", "B: Two in fact"]),
     "an answer in Korean": ("고기는 비쌌어요.", ["A: 고기는 비쌌어요.", "B: 아니요"]),
+    "a mark alone asks nothing": (
+        "Are they people in costumes?",
+        ["A: Are they people in costumes?", "A: ?", "B: Yes, like wrestlers"],
+    ),
     "a name that both say": (None, ["A: Ben called the plumber.", "A: B is late.", "B: B is B"]),
 }
 
