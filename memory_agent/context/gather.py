@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from memory_agent.context.answered import LOOKED_BACK, answered
 from memory_agent.context.assemble import pack_context
 from memory_agent.context.budget import PERSONA_TOKENS, PRESETS
 from memory_agent.context.material import Material, TopicLine
@@ -241,7 +242,7 @@ class ContextReader:
     async def _answered(
         self, scope: Scope, recollections: Sequence[Recollection], until: datetime | None
     ) -> dict[str, Turn]:
-        """Of the best recollections that say little by themselves, by their ids, what another said right before.
+        """Of the best recollections that say little by themselves, by their ids, the turn that each answers.
 
         Nothing that was said from `until` on: its number is lower, but its time is what it was stored with.
         """
@@ -252,21 +253,18 @@ class ContextReader:
         ]
         if not short:
             return {}
-        places = [(turn.thread_id, turn.seq - 1) for turn in short]
-        rows = await self._store.neighbour_rows(scope.user_id, places)
+        behind = {turn.id: range(turn.seq - 1, max(turn.seq - 1 - LOOKED_BACK, 0), -1) for turn in short}
+        places = {(turn.thread_id, seq) for turn in short for seq in behind[turn.id]}
+        rows = await self._store.neighbour_rows(scope.user_id, list(places))
         turns = await self._store.list_turns(scope, ids=[row.turn_id for row in rows])
-        at = {
-            (turn.thread_id, turn.session_id, turn.seq): turn
-            for turn in turns
-            if until is None or turn.timestamp < until
-        }
-        before = {turn.id: at.get((turn.thread_id, turn.session_id, turn.seq - 1)) for turn in short}
-        return {
-            turn.id: other
+        at = {(turn.thread_id, turn.seq): turn for turn in turns if until is None or turn.timestamp < until}
+        found = {
+            turn.id: answered(
+                turn, [at[place] for seq in behind[turn.id] if (place := (turn.thread_id, seq)) in at]
+            )
             for turn in short
-            if (other := before[turn.id]) is not None
-            and (other.role, other.speaker) != (turn.role, turn.speaker)
         }
+        return {turn_id: other for turn_id, other in found.items() if other is not None}
 
     async def _standing(self, scope: Scope, until: datetime | None) -> ConversationState:
         through = before = None

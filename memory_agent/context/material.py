@@ -30,8 +30,8 @@ class Material:
 
     `persona` and `state`: lines; `preserved`: turns with their importance; `entities`: by first mention, `asked`:
     those that the question names; `window`: the last turns, oldest first, and `whole`: those of the whole thread;
-    `recollections`: best first; `answered`: by the id of a recollected turn that says little by itself, the turn before
-    it; `question` is in `language`, by which its search terms are made.
+    `recollections`: best first; `answered`: by the id of a recollected turn that says little by itself, the turn that
+    it answers; `question` is in `language`, by which its search terms are made.
     """
 
     persona: Sequence[str] = ()

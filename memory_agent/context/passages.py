@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,11 @@ _HEADING: Final = lazily(re.compile, r"\s*#{1,6}\s+\S.*")
 _TITLED: Final = lazily(re.compile, r"\s*(?P<mark>\d{1,2}[.)]\s+|[-*•]\s+)?\*\*[^*\n]{2,80}\*\*:?")
 _TITLE_CHARS: Final = 80
 """An item of a list of no more is shown whole: "**Date**: 12 May" is nothing without what follows."""
+# An item of a list without titles.
+_ITEM: Final = lazily(re.compile, r"\s*(?P<mark>\d{1,2}[.)]|[-*•])\s+\S.*")
+_ITEM_CHARS: Final = (50, 25)
+"""Of a longer one the first words, up to the first of these, or the second for want of room."""
+_GOES_ON: Final = " …"
 _BULLETS: Final = ("-", "*", "•")
 _FIRST_CHARS: Final = 240
 """Of a text's first line beside its outline."""
@@ -76,25 +82,32 @@ def best_passage(text: str, asked: Collection[str], language: str, fits: Callabl
 
 
 def outline(text: str, fits: Callable[[str], bool]) -> str:
-    """Beginning and titles of a text that has headings or titled lists, and its last line if that asks something.
+    """Beginning and titles of a text that has headings or lists, and its last line if that asks something.
 
-    What an assistant lays out is told by its titles; its beginning and end are politeness. With the titles of bullets if
-    those fit as well, or with as many of the others as fit. Empty if there are too few.
+    What an assistant lays out is told by its titles, or by the first words of a plain list's items; its beginning and end
+    are politeness. With the titles of bullets if those fit as well, or with as many of the others as fit. Empty if there
+    are too few.
     """
     lines = text.split("\n")
-    titles = list(islice(_titles(lines), _MOST_TITLES))
+    forms = [list(islice(_titles(lines, _titled), _MOST_TITLES))]
+    if len(forms[0]) < _LEAST_TITLES:
+        forms = [list(islice(_titles(lines, first_words), _MOST_TITLES)) for first_words in _FIRST_WORDS]
     last = lines[-1] if lines[-1].rstrip().endswith(("?", "？")) else ""
-    first = "" if titles and titles[0][0] == 0 else lines[0][:_FIRST_CHARS].rsplit(". ", 1)[0]
+    begins_laid_out = any(titles and titles[0][0] == 0 for titles in forms)
+    first = "" if begins_laid_out else lines[0][:_FIRST_CHARS].rsplit(". ", 1)[0]
 
     def shown(begins: str, chosen: Sequence[str]) -> str:
         kept = [part for part in (begins, *chosen) if part]
-        left_out = len(text) - sum(map(len, kept)) - len(last)
+        left_out = len(text) - sum(len(part.removesuffix(_GOES_ON)) for part in kept) - len(last)
         return "\n".join([*kept, _left_out(left_out), *filter(None, [last])])
 
-    main = [title for _, title, bullet in titles if not bullet]
-    for chosen in ([title for _, title, _ in titles], main):
-        if len(chosen) >= _LEAST_TITLES and fits(shown(first, chosen)):
-            return shown(first, chosen)
+    main: list[str] = []
+    for titles in forms:
+        every = [title for _, title, _ in titles]
+        main = [title for _, title, bullet in titles if not bullet] or every
+        for chosen in (every, main):
+            if len(chosen) >= _LEAST_TITLES and fits(shown(first, chosen)):
+                return shown(first, chosen)
     for begins in (first, ""):
         some = [shown(begins, main[:count]) for count in range(_LEAST_TITLES, len(main) + 1)]
         if fitting := list(filter(fits, some)):
@@ -120,14 +133,37 @@ def _left_out(chars: int) -> str:
     return f"[… {chars:,} characters left out …]"
 
 
-def _titles(lines: Sequence[str]) -> Iterator[tuple[int, str, bool]]:
+def _titles(
+    lines: Sequence[str], title: Callable[[str], tuple[str, bool] | None]
+) -> Iterator[tuple[int, str, bool]]:
     """The line, the text, and whether it is a bullet's or stands alone, of each title outside of code."""
     code = False
     for at, line in enumerate(lines):
         if line.lstrip().startswith(_FENCE):
             code = not code
-        elif not code and _HEADING.match(line):
-            yield at, line.rstrip(), False
-        elif not code and (found := _TITLED.match(line)):
-            told = line if len(line) <= _TITLE_CHARS else found[0]
-            yield at, told.rstrip(), not found["mark"] or found["mark"].startswith(_BULLETS)
+        elif not code and (found := title(line)):
+            yield at, *found
+
+
+def _titled(line: str) -> tuple[str, bool] | None:
+    """The title that the line is or begins with, and whether it is a bullet's or stands alone."""
+    if _HEADING.match(line):
+        return line.rstrip(), False
+    found = _TITLED.match(line)
+    if found is None:
+        return None
+    told = line if len(line) <= _TITLE_CHARS else found[0]
+    return told.rstrip(), not found["mark"] or found["mark"].startswith(_BULLETS)
+
+
+def _first_words(line: str, chars: int) -> tuple[str, bool] | None:
+    """The first words of a list's item, and whether it is a bullet."""
+    found = _ITEM.match(line)
+    if found is None:
+        return None
+    whole = line.rstrip()
+    words = whole if len(whole) <= chars + chars // 2 else whole[:chars].rsplit(" ", 1)[0] + _GOES_ON
+    return words, found["mark"] in _BULLETS
+
+
+_FIRST_WORDS: Final = tuple(partial(_first_words, chars=chars) for chars in _ITEM_CHARS)

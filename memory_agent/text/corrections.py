@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import regex
 
 from memory_agent.lazily import lazily
-from memory_agent.text.languages import any_of
+from memory_agent.text.languages import all_words, any_of
 from memory_agent.text.sentences import bounds
 from memory_agent.text.terms import count_terms
 from memory_agent.text.time_words import known
@@ -30,7 +30,7 @@ ALIKE: Final = 0.4
 """Cosine from which a turn that settles something answers one that left something open, whatever words they share."""
 _SHORT_CHARS: Final = 100
 """Up to so long a sentence is about one thing, with the one before it."""
-_BEFORE_CHARS, _BEHIND_CHARS = 60, 30
+_BEFORE_CHARS, _BEHIND_CHARS = 80, 30
 """In a longer one, how far around a value it is said what it is of."""
 _CUE_CHARS: Final = 25
 """How far behind its cue a new value begins at most; before one it ends at most half as far away."""
@@ -38,9 +38,9 @@ _MANY_DIGITS: Final = 3
 """From so many on two numbers without a unit can be of one thing, if they are of one size."""
 _LEAST_TERMS: Final = 3
 
-_DROPPED, _LEADS, _FOLLOWS, _CONTRAST, _OPEN, _SETTLED = (
+_DROPPED, _CHANGES, _CHANGED, _LEADS, _FOLLOWS, _CONTRAST, _OPEN, _SETTLED = (
     any_of("corrections", key, regex.IGNORECASE)
-    for key in ("dropped", "leads", "follows", "contrast", "open", "settled")
+    for key in ("dropped", "changes", "changed", "leads", "follows", "contrast", "open", "settled")
 )
 # A number with its unit: the sign before it, what is attached to it (%, 월, pm), or the word behind. Not in a formula.
 _NUMBER: Final = lazily(
@@ -48,15 +48,17 @@ _NUMBER: Final = lazily(
     r"(?<![\p{L}\p{Nd}.,:/(=+*^_{-])(?P<sign>\p{Sc}?)(?P<n>\p{Nd}+(?:[.,:]\p{Nd}+)*)(?![\p{Nd}/)=^]| ?[=+×*])"
     r"(?:[ -]?(?P<unit>[%\p{Sc}]|\p{Hangul}|\p{L}+))?",
 )
+_CLOCK: Final = lazily(regex.compile, r"(?P<hour>[01]?[0-9]|2[0-3])(?::(?P<minute>[0-5][0-9]))?")
 _YEAR: Final = lazily(regex.compile, r"(?:19|20)\p{Nd}\p{Nd}")
+_MONEY: Final = lazily(regex.compile, r"\p{Sc}")
 _WORD: Final = lazily(regex.compile, r"\p{L}[\p{L}\p{M}]{2,}")
 _ASKS: Final = lazily(regex.compile, r"[?？؟]\W*\Z")
 
 
 class Value(NamedTuple):
-    """A value that a turn names: `kind` (number, date, weekday), `unit` of a number ("" for none).
+    """A value that a turn names: `kind` (number, time, date, weekday), `unit` of a number ("" for none).
 
-    `beside`: the words that may say what it is of; `is_new`: a cue says so.
+    `beside`: the words that may say what it is of; `is_new`: a cue says so; `changed`: one that names a change ("raised to").
     """
 
     kind: str
@@ -64,6 +66,7 @@ class Value(NamedTuple):
     text: str
     beside: str
     is_new: bool
+    changed: bool
 
 
 class Claims:
@@ -108,8 +111,9 @@ class Claims:
         return _CONTRAST.search(self._head) is not None
 
     def terms_of(self, value: Value) -> frozenset[str]:
-        """The terms of what stands beside one of the values, without its unit."""
-        return _telling(value.beside, self._language) - {value.unit}
+        """The terms of what stands beside one of the values, without its unit and signs that are others'."""
+        signs = {other.unit for other in self.values if len(other.unit) == 1}
+        return _telling(value.beside, self._language) - {value.unit} - signs
 
 
 def corrects(text: str) -> bool:
@@ -121,16 +125,17 @@ def corrects(text: str) -> bool:
     head = _head(text)
     if _DROPPED.search(head) or _SETTLED.search(head):
         return True
-    if not _LEADS.search(head) and not _FOLLOWS.search(head):
+    if not any(cue.search(head) for cue in (_LEADS, _CHANGES, _FOLLOWS, _CHANGED)):
         return False
-    return any(is_new for sentence in _stated(head) for *_, is_new in _found(sentence))
+    return any(is_new for sentence in _stated(head) for *_, is_new, _ in _found(sentence))
 
 
 def replaces(later: Claims, earlier: Claims, weight: Weight, *, least: float, alike: float) -> float:
     """The weight of the terms by which `later` says what holds instead of something in `earlier`; 0 if it doesn't.
 
     `weight`: how telling terms are together, such as the sum of their idf; `least`: what those that both have must
-    weigh; `alike`: the cosine of the two turns, 0 where it is unknown.
+    weigh beside the values (half of it beside one that was changed, if the turns share as much); `alike`: the cosine of the
+    two turns, 0 where it is unknown.
     """
     told = [
         shared
@@ -147,7 +152,12 @@ def replaces(later: Claims, earlier: Claims, weight: Weight, *, least: float, al
         for old in earlier.values:
             if _instead(new, old) and (old.kind, old.text) not in restated:
                 shared = weight(later.terms_of(new) & earlier.terms_of(old))
-                told += [shared] if shared >= least else []
+                enough = least
+                # Of what else is measured, a chat has many: two response times in milliseconds are of two things.
+                dated = new.kind != "number" or _MONEY.fullmatch(new.unit)
+                if dated and new.changed and weight(later.terms & earlier.terms) >= least:
+                    enough = least / 2
+                told += [shared] if shared >= enough else []
     return max(told, default=0.0)
 
 
@@ -174,34 +184,46 @@ def _stated(text: str) -> list[str]:
 
 def _values(sentence: str, before: str, language: str) -> Iterator[Value]:
     """The values of a sentence; `before`: the sentence before it."""
-    for start, end, kind, unit, text, is_new in _found(sentence):
+    for start, end, kind, unit, text, is_new, changed in _found(sentence):
         if len(sentence) <= _SHORT_CHARS:
             beside = f"{before[-_SHORT_CHARS:]} {sentence}"
         else:
             beside = sentence[max(0, start - _BEFORE_CHARS) : end + _BEHIND_CHARS]
         term = next(iter(count_terms(unit, language)), "") if unit.isalpha() else unit
-        yield Value(kind, term, text, beside, is_new)
+        yield Value(kind, term, text, beside, is_new, changed)
 
 
-def _found(sentence: str) -> Iterator[tuple[int, int, str, str, str, bool]]:
-    """Start, end, kind, unit and text of each value, and whether it is new.
+def _found(sentence: str) -> Iterator[tuple[int, int, str, str, str, bool, bool]]:
+    """Start, end, kind, unit and text of each value, whether it is new, and whether a change is named.
 
     New is the first one behind a cue, one right before a cue, and one right behind a new one.
     """
-    leads = [match.end() for match in _LEADS.finditer(sentence)]
-    follows = [match.start() for match in _FOLLOWS.finditer(sentence)]
-    was_new, last = False, 0
+    leads, changes = ([match.end() for match in cue.finditer(sentence)] for cue in (_LEADS, _CHANGES))
+    follows, changed = ([match.start() for match in cue.finditer(sentence)] for cue in (_FOLLOWS, _CHANGED))
+    was_new, was_changed, last = False, False, 0
     for start, end, kind, unit, text in sorted([*_numbers(sentence), *_weekdays(sentence)]):
-        is_led = any(last <= cue <= start <= cue + _CUE_CHARS for cue in leads)
-        is_followed = any(end <= cue <= end + _CUE_CHARS // 2 for cue in follows)
-        was_new = is_led or is_followed or (was_new and start <= last + 2)
+
+        def beside(
+            before: list[int], behind: list[int], first: int = last, at: int = start, to: int = end
+        ) -> bool:
+            return any(first <= cue <= at <= cue + _CUE_CHARS for cue in before) or any(
+                to <= cue <= to + _CUE_CHARS // 2 for cue in behind
+            )
+
+        goes_on = start <= last + 2
+        was_changed = beside(changes, changed) or (was_changed and goes_on)
+        was_new = was_changed or beside(leads, follows) or (was_new and goes_on)
         last = end
-        yield start, end, kind, unit, text, was_new
+        yield start, end, kind, unit, text, was_new, was_changed
 
 
 def _telling(text: str, language: str) -> frozenset[str]:
     """The terms of a text without numbers, months, contractions ("I'm"), and the first word of each cue."""
-    without = _LEADS.sub(lambda match: match[0].partition(" ")[2], _FOLLOWS.sub(" ", text))
+    without = text
+    for cue in (_FOLLOWS, _CHANGED):
+        without = cue.sub(" ", without)
+    for cue in (_LEADS, _CHANGES):
+        without = cue.sub(lambda match: match[0].partition(" ")[2], without)
     months = known("months")
     return frozenset(
         term
@@ -216,6 +238,10 @@ def _numbers(sentence: str) -> Iterator[tuple[int, int, str, str, str]]:
         text, unit = match["n"].replace(",", ""), (match["sign"] or match["unit"] or "").casefold()
         if not match["sign"] and _YEAR.fullmatch(text):
             continue
+        if minutes := _minutes(text, unit):
+            yield match.start(), match.end("n"), "time", "", minutes
+            continue
+        unit = "" if unit in all_words("words", "stop", "fillers") else unit
         before = sentence[: match.start()].casefold().rsplit(maxsplit=1)[-1:]
         month = next((word for word in (unit, *before) if word in months), None)
         if month is None:
@@ -224,6 +250,16 @@ def _numbers(sentence: str) -> Iterator[tuple[int, int, str, str, str]]:
             yield match.start(), match.end(), "date", "", f"{text} {month}"
         else:
             yield match.start() - len(month) - 1, match.end("n"), "date", "", f"{text} {month}"
+
+
+def _minutes(text: str, unit: str) -> str:
+    """The minute of the day of a time by the clock, such as "14:00", or "2" before "pm"; "" of anything else."""
+    clock = _CLOCK.fullmatch(text)
+    halves = [unit in all_words("corrections", half) for half in ("forenoon", "afternoon")]
+    if clock is None or not (clock["minute"] or any(halves)):
+        return ""
+    hour, minute = int(clock["hour"]), int(clock["minute"] or 0)
+    return str((hour % 12 + 12 * halves[1] if any(halves) else hour) * 60 + minute)
 
 
 def _weekdays(sentence: str) -> Iterator[tuple[int, int, str, str, str]]:

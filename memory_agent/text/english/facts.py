@@ -84,6 +84,7 @@ def _plain(sentence: Sentence) -> Iterator[StatedFact]:
     for path, pattern, confidence in (
         ("birthday", _PERSON["birthday"], 0.95),
         ("education", _PERSON["education"], 0.85),
+        ("education", _PERSON["studies"], 0.8),
         ("diet", _LIFE["diet"], 0.9),
         ("languages", _LIFE["languages"], 0.9),
     ):

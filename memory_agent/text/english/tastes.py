@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _TABLE: Final = table("english", "facts")
 MAX_VALUE_WORDS: Final = 6
+_MOST_WORDS: Final = 5
+"""Of the second of two activities."""
 _TASTES: Final = _TABLE.patterns("tastes") | _TABLE.patterns(
     "tastes", "compared since any_more object_end contextual gerund no_subject", regex.IGNORECASE
 )
@@ -91,11 +93,22 @@ def _elements(said: str) -> list[str]:
     if all(items):
         return [item for item in items if item]
     value = _object(said)
-    if value is None:
+    halves = _halves(said)
+    return halves or ([value] if value else [])
+
+
+def _halves(said: str) -> list[str]:
+    """The parts of "hiking and watching old films", "old barns and painting them"; none if one says too little.
+
+    "mac and cheese" is one dish: one of two parts, at least, is an activity.
+    """
+    end = _TASTES["object_end"].search(said)
+    left, joined, right = (said[: end.start()] if end else said).partition(" and ")
+    first, second = _TASTES["gerund"].match(left.strip()), _TASTES["gerund"].match(right)
+    if not joined or not (second or (first and " " not in left.strip())):
         return []
-    # "mac and cheese" is one dish; two activities are two.
-    left, _, right = value.partition(" and ")
-    return [left, right] if _TASTES["gerund"].match(left) and _TASTES["gerund"].match(right) else [value]
+    found = [_object(left), _object(right) if len(right.split()) <= (_MOST_WORDS if second else 1) else None]
+    return [part for part in found if part] if all(found) else []
 
 
 def _object(text: str) -> str | None:
@@ -123,8 +136,10 @@ def _without_half_clause(value: str) -> str:
     left, joined, right = value.partition(" and ")
     if not joined or not left.split():
         return value
-    gerunds = [half.partition(" ")[0].endswith("ing") for half in (left.lstrip(), right.lstrip())]
-    return left if gerunds[0] != gerunds[1] or len(right.split()) > (3 if all(gerunds) else 2) else value
+    first, second = (_TASTES["gerund"].match(half.lstrip()) is not None for half in (left, right))
+    # Of "reading and jazz" the second is not read, of "trying new foods and drinks" it is tried.
+    apart = (second and not first) or (first and not second and " " not in left.strip())
+    return left if apart or len(right.split()) > (3 if first and second else 2) else value
 
 
 def _favorites(sentence: Sentence) -> Iterator[StatedFact]:
@@ -139,6 +154,13 @@ def _favorites(sentence: Sentence) -> Iterator[StatedFact]:
         over = regex.search(r"\bno longer\b|\bany ?more\b", sentence.plain)
         if over and not _TASTES["no_subject"].search(match["subject"]):
             yield stated(sentence, match, _favorite(match), None, 0.85, "retract")
+
+
+def _one_of_favorites(sentence: Sentence) -> Iterator[StatedFact]:
+    """ "Chess is one of my favourite games": a like."""
+    for match in statements(_TASTES["one_of"], sentence):
+        if _object(match["value"]) == match["value"]:
+            yield stated(sentence, match, _LIKES, match["value"], 0.8)
 
 
 def _favorite(match: regex.Match[str]) -> str:
@@ -156,4 +178,4 @@ def _times(sentence: Sentence) -> Iterator[StatedFact]:
         yield stated(sentence, match, f"preferences.{name}_time", time, 0.9)
 
 
-TASTES: Final = (_times, _tastes, _no_more, _favorites)
+TASTES: Final = (_times, _tastes, _no_more, _favorites, _one_of_favorites)

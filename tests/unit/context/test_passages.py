@@ -83,13 +83,38 @@ def test_a_laid_out_reply_is_told_by_its_titles_and_its_question() -> None:
     assert lines(100) == lines(1_000, "One.\n# A\n# B\nTwo?") == [""]
 
 
-@given(st.lists(st.sampled_from(REPLY.split("\n")), max_size=12), st.integers(0, 400))
+RECIPE = """Sure, here is how I would do it, step by step, with what I have learnt from my aunt.
+1. Soak the beans overnight in cold water with a spoon of salt, and pour the water off in the morning.
+2. Fry onions.
+3) Add the beans with tomatoes and two bay leaves, and let them simmer until they are as soft as butter inside.
+- A pinch of sugar helps if the tomatoes were picked too early, as they mostly are in the north of the country.
+I hope that helps!"""
+
+
+def test_a_plain_list_is_told_by_the_first_words_of_its_items() -> None:
+    """Each marked where it goes on; numbered ones before bullets."""
+    steps = [
+        "1. Soak the beans overnight in cold water with a …",
+        "2. Fry onions.",
+        "3) Add the beans with tomatoes and two bay …",
+    ]
+    kept = outline(RECIPE, lambda body: "sugar" not in body).split("\n")
+    assert kept[1:4] == steps
+    assert kept[4].startswith("[… ")
+    tight = outline(RECIPE, lambda body: len(body) < 170).split("\n")
+    assert tight[:3] == ["1. Soak the beans …", "2. Fry onions.", "3) Add the beans with …"]
+    assert "- A pinch of sugar helps if the tomatoes were …" in outline(RECIPE, lambda _: True)
+    bullets = RECIPE.replace("1.", "-").replace("2.", "-").replace("3)", "-")
+    assert "- Soak the beans" in outline(bullets, lambda body: len(body) < 260)
+
+
+@given(st.lists(st.sampled_from((REPLY + RECIPE).split("\n")), max_size=12), st.integers(0, 400))
 def test_an_outline_fits_and_says_how_much_is_left_out(lines: list[str], chars: int) -> None:
     """Whatever is laid out how; nothing is in it that is not in the text."""
     text = "\n".join(lines)
     found = outline(text, lambda body: len(body) <= chars)
     assert len(found) <= chars
-    parts = [line for line in found.split("\n") if line[:2] != "[…"]
+    parts = [line.removesuffix(" …") for line in found.split("\n") if line[:2] != "[…"]
     assert all(part in text for part in parts)
     if found:
         left_out = len(text) - sum(map(len, parts))

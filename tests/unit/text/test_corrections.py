@@ -43,3 +43,17 @@ def test_only_what_has_a_cue_replaces_something_and_nothing_replaces_itself(earl
     """So a row's sign loses no correction."""
     assert told(earlier, later) == 0 or corrects(later)
     assert told(later, later) == 0 or Claims(later, "english").contrasts or Claims(later, "english").dropped
+
+
+def test_beside_a_date_or_price_that_was_changed_half_the_words_are_enough() -> None:
+    """If the turns as a whole share as much; of other measures a chat has many, and less is shared by chance."""
+    grant = "My grant for old boats, you know: the deadline is 31 May."
+    rest = ", as everybody in the office of the foundation has been told by now, so my old boats can wait for the grant."
+
+    def weight(later: str) -> float:
+        return replaces(Claims(later, "english"), Claims(grant, "english"), len, least=2, alike=0)
+
+    assert weight(f"The deadline was extended to 10 June{rest}") == 1
+    assert weight("The deadline was extended to 10 June.") == 0
+    speed, other = "The start page answers in 150 ms.", "The page of reports improved to 250 ms"
+    assert replaces(Claims(f"{other}.", "english"), Claims(speed, "english"), len, least=2, alike=0) == 0

@@ -1,0 +1,60 @@
+"""The turn that a short one answers, for it says little without. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import regex
+
+from memory_agent.text.features import features_of
+from memory_agent.text.languages import any_of
+from memory_agent.text.subjects import content_words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent.domain import Turn
+
+LOOKED_BACK: Final = 5
+"""Turns before it: in a chat one says in several what another answers."""
+_POINTS_BACK: Final = any_of("words", "points_back", regex.IGNORECASE)
+
+
+def answered(turn: Turn, before: Sequence[Turn]) -> Turn | None:
+    """The turn that `turn` answers, of what was said before it, the last first; None if that isn't sure.
+
+    It is among what another said last, whatever reaction of one's own lies between: the turn with a word of the answer, or
+    else the last that asks, if `turn` asks nothing itself. A "Yes" or "That's why" answers what another said in one turn.
+    """
+    said = _said_last(turn, before)
+    asks = features_of(turn.content).asks
+    words = content_words(turn.content) - content_words(" ".join({turn.speaker or "", *_speakers(said)}))
+
+    def fits(position: int) -> tuple[bool, bool, int]:
+        other = said[position]
+        shares = not words.isdisjoint(content_words(other.content))
+        asked = features_of(other.content).asks and any(map(str.isalpha, other.content))
+        return shares, asked and not asks, -position
+
+    best = max(range(len(said)), key=fits, default=None)
+    if best is None or any(fits(best)[:2]):
+        return None if best is None else said[best]
+    return said[0] if len(said) == 1 and _POINTS_BACK.match(turn.content) else None
+
+
+def _said_last(turn: Turn, before: Sequence[Turn]) -> list[Turn]:
+    """The turns in a row that another said in the same session, the last first."""
+    said: list[Turn] = []
+    for other in before:
+        own = (other.role, other.speaker) == (turn.role, turn.speaker)
+        if other.session_id != turn.session_id or (said and _speakers([other]) != _speakers(said)):
+            break
+        if own and content_words(other.content):
+            break
+        if not own:
+            said.append(other)
+    return said
+
+
+def _speakers(turns: Sequence[Turn]) -> set[str]:
+    return {turn.speaker or turn.role for turn in turns}

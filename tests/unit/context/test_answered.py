@@ -1,0 +1,75 @@
+"""What a short turn answers: what another said last that has a word of it, or asks; nothing where that isn't sure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from memory_agent.context.answered import answered
+from tests.unit.search.builders import turn
+
+if TYPE_CHECKING:
+    from memory_agent.domain import Turn
+
+TALKS: dict[str, tuple[str | None, list[str]]] = {
+    "a run whose question stands further up": (
+        "Have you a boat?",
+        ["B: Morning!", "A: Have you a boat?", "A: The ferry is full again.", "B: Yes, since May"],
+    ),
+    "the turn with the same word, not a later question": (
+        "I'm glazing two vases.",
+        ["A: I'm glazing two vases.", "A: Is it raining there?", "B: Oh, vases are hard"],
+    ),
+    "a reaction of one's own lies between": (
+        "Which film was it?",
+        ["A: Which film was it?", "B: Haha", "B: Stalker"],
+    ),
+    "a new subject": (
+        None,
+        ["B: My car broke down.", "A: The olives were cheap.", "B: I'm at the harbour now"],
+    ),
+    "a question of another thing": (
+        None,
+        ["A: Do you save for a house?", "B: Look, have you seen this hat?"],
+    ),
+    "a question about what was said": (
+        "I'm off to the cinema.",
+        ["A: I'm off to the cinema.", "B: Which cinema?"],
+    ),
+    "what points back to the only turn": (
+        "Meat was dear.",
+        ["A: Meat was dear.", "B: That's how my gran ate"],
+    ),
+    "what points back to one of several": (
+        None,
+        ["A: Meat was dear.", "A: Fish wasn't.", "B: That's how my gran ate"],
+    ),
+    "one's own turn": (None, ["A: Have you a boat?", "B: I was in Lagos.", "B: Two in fact"]),
+    "an answer in Korean": ("고기는 비쌌어요.", ["A: 고기는 비쌌어요.", "B: 아니요"]),
+    "a mark alone asks nothing": (
+        "Are they people in costumes?",
+        ["A: Are they people in costumes?", "A: ?", "B: Yes, like wrestlers"],
+    ),
+    "a name that both say": (None, ["A: Ben called the plumber.", "A: B is late.", "B: B is B"]),
+}
+
+
+def said(lines: list[str]) -> list[Turn]:
+    return [turn(at, line[3:], speaker=line[0]) for at, line in enumerate(lines, start=1)]
+
+
+@pytest.mark.parametrize("case", TALKS)
+def test_the_turn_that_a_short_one_answers_is_told(case: str) -> None:
+    """Or none, for a wrong question makes another thing of an answer."""
+    expected, lines = TALKS[case]
+    *before, last = said(lines)
+    found = answered(last, before[::-1])
+    assert (found and found.content) == expected
+
+
+def test_nothing_of_another_session_is_answered() -> None:
+    """A new sitting begins with something new."""
+    before, last = said(["A: Have you a boat?", "B: Yes, since May"])
+    assert answered(last, [before]) == before
+    assert answered(last, [turn(1, before.content, speaker="A", session_id="another")]) is None
