@@ -32,7 +32,8 @@ from benchmarks.vectors import cache_option
 from memory_agent.search.confidence import Grounds, grounds, unrelated
 from memory_agent.search.fusion import DEFAULT_WEIGHTS, best_first, fuse, normalised
 from memory_agent.search.query_analysis import Questioner
-from memory_agent.search.user_index import ResidentIndex, RowFilter, behind_repeats
+from memory_agent.search.request import RowFilter
+from memory_agent.search.user_index import ResidentIndex, behind_repeats
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from benchmarks.recall_sets import Corpus, Question, Sets
     from memory_agent import MemoryService
     from memory_agent.domain import SearchRow
-    from memory_agent.search.user_index import AnalysedQuery
+    from memory_agent.search.request import AnalysedQuery
 
 Kind = Literal["own", "foreign", "small", "small_without"]
 

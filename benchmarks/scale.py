@@ -20,7 +20,8 @@ import numpy as np
 from benchmarks.measure import machine, percentiles
 from memory_agent.domain import SearchRow, TurnFeatures
 from memory_agent.search.fusion import DEFAULT_WEIGHTS, best_first, fuse, normalised
-from memory_agent.search.user_index import AnalysedQuery, ResidentIndex, RowFilter, behind_repeats
+from memory_agent.search.request import AnalysedQuery, RowFilter
+from memory_agent.search.user_index import ResidentIndex, behind_repeats
 from memory_agent.text.question import read_question
 from memory_agent.text.times import time_spans
 

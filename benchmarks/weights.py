@@ -28,7 +28,7 @@ from memory_agent.facts.people import called
 from memory_agent.search.fusion import DEFAULT_WEIGHTS, best_first, fuse, min_max, normalised
 from memory_agent.search.late_interaction import LateInteraction, Shortlist
 from memory_agent.search.query_analysis import Questioner
-from memory_agent.search.user_index import RowFilter
+from memory_agent.search.request import RowFilter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

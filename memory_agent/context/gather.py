@@ -14,8 +14,7 @@ from memory_agent.context.persona import remind
 from memory_agent.digest.fold import Digest
 from memory_agent.errors import BackendError
 from memory_agent.facts.people import called, shown
-from memory_agent.search.request import SearchAnswer, SearchRequest
-from memory_agent.search.user_index import RowFilter
+from memory_agent.search.request import RowFilter, SearchAnswer, SearchRequest
 from memory_agent.topics.merged import newest, unmerged
 
 if TYPE_CHECKING:

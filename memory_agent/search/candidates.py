@@ -10,14 +10,15 @@ import numpy as np
 from memory_agent.errors import BackendError
 from memory_agent.search.fusion import DEFAULT_WEIGHTS, best_first, fuse, normalised
 from memory_agent.search.postings import CollectionStatistics
-from memory_agent.search.user_index import RowFilter
+from memory_agent.search.request import RowFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memory_agent.domain import Scope
     from memory_agent.ports import RowStore, VectorIndex
-    from memory_agent.search.user_index import AnalysedQuery, ResidentIndex
+    from memory_agent.search.request import AnalysedQuery
+    from memory_agent.search.user_index import ResidentIndex
 
 BESIDE: Final = 200
 """Of so many of the best candidates the turns beside them are looked up, too: what they say counts for them."""

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import Turn
     from memory_agent.search.postings import CollectionStatistics
-    from memory_agent.search.user_index import Alike, ResidentIndex, RowFilter
+    from memory_agent.search.request import RowFilter
+    from memory_agent.search.user_index import Alike, ResidentIndex
 
 LOOKED_AT: Final = 20
 """So many of the best results are looked at for what replaces them."""

@@ -11,7 +11,7 @@ import numpy as np
 from memory_agent.errors import BackendError, EmbedderError, EmbedderUnavailable
 from memory_agent.search.confidence import EVERYDAY, Background
 from memory_agent.search.fusion import best_first, fuse, normalised
-from memory_agent.search.user_index import AnalysedQuery
+from memory_agent.search.request import AnalysedQuery
 from memory_agent.text.question import gist_of, read_question
 from memory_agent.text.terms import count_terms
 from memory_agent.text.times import TimeSpan, relative_event, time_spans
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from memory_agent.ports import Embedder
     from memory_agent.search.entities import EntitySpotter
-    from memory_agent.search.user_index import ResidentIndex, RowFilter
+    from memory_agent.search.request import RowFilter
+    from memory_agent.search.user_index import ResidentIndex
     from memory_agent.text.question import Question
     from memory_agent.text.times import EventOffset
 

@@ -1,17 +1,32 @@
-"""A search of long-term memory: the request and its answer."""
+"""A search of long-term memory: the request, its question as rows are scored for it, and the answer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.search.user_index import RowFilter
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Recollection, Scope
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from memory_agent.domain import Recollection, Role, Scope
+    from memory_agent.text.question import Question
+    from memory_agent.text.time_spans import TimeSpan
+
+    Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowFilter:
+    """The caller's own filters. `since` is included, `until` is not."""
+
+    thread_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    role: Role | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,6 +56,27 @@ class SearchRequest:
             or self.topic_ids is not None
             or self.where != RowFilter(thread_id=self.scope.thread_id)
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class AnalysedQuery:
+    """A question as rows are scored for it.
+
+    `terms`: its words and entities; `query`: its vector, and `gist`: that of it and of what is left of it without
+    question words and names, float32, shape (dimension,), unit length, None without an embedder; `background`: see
+    `Background` in `memory_agent.search.confidence`; `script`: that it is written in; `here`: the thread in which it is asked;
+    `spans`: the times it names; `with_assistant`: an assistant takes part in what is searched.
+    """
+
+    question: Question
+    terms: Sequence[str]
+    query: Floats | None = None
+    gist: Floats | None = None
+    background: float = 0.0
+    script: str = ""
+    here: str | None = None
+    spans: Sequence[TimeSpan] = ()
+    with_assistant: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

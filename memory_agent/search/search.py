@@ -31,8 +31,8 @@ from memory_agent.search.fusion import (
 )
 from memory_agent.search.late_interaction import SHORTLIST, Shortlist
 from memory_agent.search.query_analysis import Questioner
-from memory_agent.search.request import SearchAnswer
-from memory_agent.search.user_index import AnalysedQuery, ResidentIndex, behind_repeats
+from memory_agent.search.request import AnalysedQuery, SearchAnswer
+from memory_agent.search.user_index import ResidentIndex, behind_repeats
 from memory_agent.text.features import features_of
 from memory_agent.text.names import MAX_CHARS
 from memory_agent.text.question import read_question

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from memory_agent.domain import EntityCount, Role, SearchRow
     from memory_agent.search.fusion import Signal
     from memory_agent.search.postings import CollectionStatistics
+    from memory_agent.search.request import AnalysedQuery, RowFilter
     from memory_agent.text.question import Question
-    from memory_agent.text.time_spans import TimeSpan
 
     Floats = NDArray[np.float32]
     Alike = dict[str, dict[str, float]]
@@ -46,37 +46,6 @@ _SIDE_OF_MESSAGE: Final = 0.5
 _SHORT_TERMS: Final = 8.0
 """A turn of so many terms that asks is a question and little else."""
 _CORRECTS: Final = TurnFeatures(corrects=True).packed
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RowFilter:
-    """The caller's own filters. `since` is included, `until` is not."""
-
-    thread_id: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    role: Role | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class AnalysedQuery:
-    """A question as rows are scored for it.
-
-    `terms`: its words and entities; `query`: its vector, and `gist`: that of it and of what is left of it without
-    question words and names, float32, shape (dimension,), unit length, None without an embedder; `background`: see
-    `Background` in `memory_agent.search.confidence`; `script`: that it is written in; `here`: the thread in which it is asked; `spans`: the times it names;
-    `with_assistant`: an assistant takes part in what is searched.
-    """
-
-    question: Question
-    terms: Sequence[str]
-    query: Floats | None = None
-    gist: Floats | None = None
-    background: float = 0.0
-    script: str = ""
-    here: str | None = None
-    spans: Sequence[TimeSpan] = ()
-    with_assistant: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

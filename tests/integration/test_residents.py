@@ -11,7 +11,7 @@ import pytest
 
 from memory_agent.domain import Scope
 from memory_agent.search import user_index_cache
-from memory_agent.search.user_index import ResidentIndex, RowFilter
+from memory_agent.search.request import RowFilter
 from memory_agent.search.user_index_cache import ResidentCache
 from memory_agent.stores.sqlite import SqliteStore
 from tests.conformance.stores import a_row, a_scope, an_erasure, stored
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memory_agent.domain import SearchRow
+    from memory_agent.search.user_index import ResidentIndex
 
 PAGE = 500
 """Rows that the cache reads at a time; the tests go past it."""

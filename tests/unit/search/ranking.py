@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memory_agent.domain import SearchRow
 from memory_agent.search.fusion import K1, B
-from memory_agent.search.user_index import AnalysedQuery
+from memory_agent.search.request import AnalysedQuery
 from memory_agent.text.question import Question
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from memory_agent.search.fusion import normalised
-from memory_agent.search.user_index import ResidentIndex, RowFilter, behind_repeats
+from memory_agent.search.request import RowFilter
+from memory_agent.search.user_index import ResidentIndex, behind_repeats
 from tests.unit.search.ranking import a_vector, asked, make_row
 
 QUERY = a_vector(1_001)

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from memory_agent.domain import SearchRow, TurnFeatures
 from memory_agent.search.fusion import SIGNALS, normalised
 from memory_agent.search.postings import CollectionStatistics
-from memory_agent.search.user_index import ResidentIndex, RowFilter
+from memory_agent.search.request import RowFilter
+from memory_agent.search.user_index import ResidentIndex
 from memory_agent.text.time_spans import TimeSpan
 from tests.unit.search.ranking import START, a_vector, asked, make_row, reference, some_rows, some_terms
 
