@@ -17,7 +17,7 @@ from memory_agent.text.terms import count_terms
 from memory_agent.text.times import TimeSpan, relative_event, time_spans
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from numpy.typing import NDArray
@@ -59,8 +59,8 @@ class Questioner:
         degraded: list[str],
     ) -> AnalysedQuery:
         """The question as rows are scored for it. `known` and `called`: see `read_question`; `resident`: the user's rows, if in memory."""
-        terms = await self._terms(query, degraded)
         question = read_question(query, known=known, called=called)
+        terms = without_name(await self._terms(query, degraded), question.names, self._language)
         vector, gist = await self._embed(query, gist_of(query, question.names), degraded)
         times = resident.known_times() if resident is not None else None
         spans = time_spans(query, now=now, known=times)
@@ -130,3 +130,13 @@ class Questioner:
             return None, None
         mean = vectors.sum(axis=0)
         return vectors[0], (mean / max(float(np.linalg.norm(mean)), 1e-6)).astype(np.float32)
+
+
+def without_name(terms: Sequence[str], names: Collection[str], language: str) -> list[str]:
+    """`terms` without those of the only person named: the signal `person` stands for who spoke.
+
+    In a chat of two people each turn of the one, and each in which the other speaks to them, has the name. Of several people
+    what they say of each other counts.
+    """
+    named = count_terms(next(iter(names)), language) if len(names) == 1 else {}
+    return [term for term in terms if term not in named] or list(terms)

@@ -29,7 +29,7 @@ from memory_agent.search.fusion import (
     min_max,
     normalised,
 )
-from memory_agent.search.query_analysis import Questioner
+from memory_agent.search.query_analysis import Questioner, without_name
 from memory_agent.search.request import SearchAnswer
 from memory_agent.search.rerank import SHORTLIST, Shortlist, within_chars
 from memory_agent.search.user_index import AnalysedQuery, ResidentIndex, behind_repeats
@@ -227,7 +227,9 @@ class Searcher:
             speakers = {*current.index.speakers, *current.fresh.speakers}
             question = read_question(request.query, known=speakers, called=request.called)
             told = asked.with_assistant or current.index.with_assistant
-            current = replace(current, asked=replace(asked, question=question, with_assistant=told))
+            terms = without_name(asked.terms, question.names, self._settings.language)
+            asked_now = replace(asked, question=question, terms=terms, with_assistant=told)
+            current = replace(current, asked=asked_now)
             is_last = not request.is_filtered or limit >= statistics.rows
             # What is looked at again costs much, and does not change how many are found.
             found = await self._rank(current, look if is_last else None)
