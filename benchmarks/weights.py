@@ -1,10 +1,11 @@
-"""Where the weights of the search come from: `python -m benchmarks.weights FILE [FILE ...] [--detail]`.
+"""Where the weights of the search come from: `python -m benchmarks.weights FILE [FILE ...] [--cache FOLDER] [--detail]`.
 
 Remembers each conversation, takes the signals of every turn for every question from the product's own index, and fits the
 weights of `memory_agent.search.fusion`: a softmax over all turns of a conversation should give the evidence as much as it can
-(listwise cross-entropy, with a small L2 penalty). Prints the weights fitted on all, and recall@k by cross-validation: of each
-conversation (or fifth of the conversations, where there are more) with weights fitted on the others. `--detail` adds late
-interaction over the best 50. Evidence is used for fitting and scoring; nothing of it is stored.
+(listwise cross-entropy, with a small L2 penalty, every set counting equally). Prints recall@k with the weights as shipped, which
+is the product's, and the weights fitted on all sets. Then recall@k on each set with weights from others alone: of the other sets
+(`without its set`: as fitted, and half of that with half of those shipped), or of the other conversations (`without its
+conversation`, by fifths). `--detail` adds late interaction over the best 50. Evidence is used for fitting and scoring; nothing of it is stored.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import argparse
 import asyncio
 import json
 import sys
-from collections import defaultdict
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,20 +24,31 @@ import numpy as np
 
 from benchmarks.measure import machine, open_service
 from benchmarks.recall import remember
-from benchmarks.recall_sets import read_date, read_with_gold
+from benchmarks.recall_sets import BadRecallSet, files_in, read_date, read_with_gold, set_name
+from benchmarks.vectors import cache_option
 from memory_agent.facts.people import called
-from memory_agent.search.fusion import DEFAULT_WEIGHTS, best_first, fuse, min_max, normalised
+from memory_agent.search.fusion import (
+    DEFAULT_WEIGHTS,
+    DETAILED_WEIGHTS,
+    best_first,
+    for_sessions,
+    fuse,
+    min_max,
+    normalised,
+)
 from memory_agent.search.late_interaction import LateInteraction, Shortlist
 from memory_agent.search.query_analysis import Questioner
 from memory_agent.search.request import RowFilter
+from memory_agent.search.user_index import behind_repeats
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from benchmarks.recall_sets import Question
     from memory_agent import MemoryAgent, MemoryService
+    from memory_agent.search.user_index import ResidentIndex
 
     Floats = NDArray[np.float32]
 
@@ -48,23 +60,29 @@ SHORTLIST: Final = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Asked:
-    """One question: `signals`, shape (turns, signals), and the positions of its evidence. `fold`: when it is held out."""
+    """One question: `signals`, shape (turns, signals), of the turns `ids`, and the positions of its evidence.
+
+    `fold`: when its conversation is held out; `marked`: turns that the set marks as evidence, those of no text included.
+    """
 
     set: str
     fold: int
+    index: ResidentIndex
+    ids: Sequence[str]
     signals: Floats
     gold: tuple[int, ...]
+    marked: int
 
 
 async def signals_of(
-    service: MemoryService, memory: MemoryAgent, question: Question, *, detail: bool
+    service: MemoryService, memory: MemoryAgent, question: Question, index: ResidentIndex, *, detail: bool
 ) -> tuple[list[str], dict[str, Floats]]:
-    """The turns of a user and their normalised signals for a question, as `fetch_long_term` has them."""
+    """The turns of a user and their normalised signals for a question, as `fetch_long_term` has them in the only thread.
+
+    What a weight depends on (`for_sessions`) is multiplied in here.
+    """
     parts, language = service.core, service.cfg.search_language
     questioner = Questioner(parts.embedder, parts.spotter, language=language, weights=DEFAULT_WEIGHTS)
-    index = await parts.residents.get(memory.scope.user_id)
-    if index is None:
-        raise SystemExit("the user is too large to be kept in memory; raise resident_max_turns")
     where = RowFilter(thread_id=memory.scope.thread_id)
     asked = await questioner.asked(
         question.text,
@@ -75,10 +93,14 @@ async def signals_of(
         resident=index,
         degraded=[],
     )
-    scored = index.score(asked, where=where)
-    values: dict[str, Floats] = {str(name): given for name, given in normalised(scored.values).items()}
+    scored = index.score(replace(asked, with_assistant=index.with_assistant), where=where)
+    share = for_sessions(dict.fromkeys(DEFAULT_WEIGHTS, 1.0), index.sessions)
+    values: dict[str, Floats] = {
+        str(name): np.float32(share[name]) * given for name, given in normalised(scored.values).items()
+    }
+    del values["here"]
     if detail:
-        best = best_first(fuse(normalised(scored.values), DEFAULT_WEIGHTS))[:SHORTLIST]
+        best = best_first(fuse(values, DEFAULT_WEIGHTS))[:SHORTLIST]  # type: ignore[arg-type]
         ids = [scored.turn_ids[position] for position in best]
         before, after = index.beside(ids)
         shortlist = Shortlist(
@@ -99,11 +121,13 @@ async def signals_of(
 
 
 def fit(asked: Sequence[Asked]) -> Floats:
-    """Weights, shape (signals,), that give the evidence of these questions the most."""
+    """Weights, shape (signals,), that give the evidence of these questions the most, every set counting equally."""
     import torch
 
     width = max(len(one.signals) for one in asked)
     count = asked[0].signals.shape[1]
+    sizes = Counter(one.set for one in asked)
+    part = torch.tensor([1.0 / (len(sizes) * sizes[one.set]) for one in asked])
     signals = torch.zeros(len(asked), width, count)
     hidden = torch.full((len(asked), width), -1e9)
     gold = torch.zeros(len(asked), width)
@@ -117,7 +141,7 @@ def fit(asked: Sequence[Asked]) -> Floats:
     def loss() -> torch.Tensor:
         search.zero_grad()
         likely = torch.log_softmax(signals @ weights + hidden, dim=1)
-        value = -(gold * likely).sum(dim=1).mean() + PENALTY * (weights**2).sum()
+        value = -(part * (gold * likely).sum(dim=1)).sum() + PENALTY * (weights**2).sum()
         value.backward()  # type: ignore[no-untyped-call]
         return value
 
@@ -126,75 +150,106 @@ def fit(asked: Sequence[Asked]) -> Floats:
     return fitted
 
 
-def recall(asked: Sequence[Asked], weights: Floats) -> dict[str, list[float]]:
-    """Recall@k of each question."""
-    found: dict[str, list[float]] = defaultdict(list)
-    for one in asked:
-        order = best_first((one.signals @ weights).astype(np.float32))
-        for k in KS:
-            found[f"recall@{k}"].append(len(set(order[:k].tolist()) & set(one.gold)) / len(one.gold))
-    return found
+def halfway(shipped: Floats, fitted: Floats) -> Floats:
+    """The mean of both, `fitted` brought to the size of `shipped` before."""
+    scale = shipped.clip(0.0).sum() / max(float(fitted.clip(0.0).sum()), 1e-6)
+    mean: Floats = (0.5 * (shipped + fitted * scale)).astype(np.float32)
+    return mean
 
 
-def held_out(asked: Sequence[Asked]) -> dict[str, dict[str, float]]:
-    """Mean recall@k by set, each question with weights fitted on the other folds of all sets."""
+def recall(asked: Sequence[Asked], weights_of: Callable[[Asked], Floats]) -> dict[str, dict[str, float]]:
+    """Mean recall@k by set, each question with its weights, near-duplicates behind the others."""
     by_set: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for fold in range(FOLDS):
-        weights = fit([one for one in asked if one.fold != fold])
-        for name in {one.set for one in asked}:
-            theirs = [one for one in asked if one.fold == fold and one.set == name]
-            for figure, values in recall(theirs, weights).items():
-                by_set[name][figure] += values
+    for one in asked:
+        order = best_first((one.signals @ weights_of(one)).astype(np.float32))
+        order = behind_repeats(order, one.ids, one.index, most=2 * max(KS))
+        for k in KS:
+            found = len(set(order[:k].tolist()) & set(one.gold)) / one.marked
+            by_set[one.set][f"recall@{k}"].append(found)
     return {
         name: {figure: round(float(np.mean(values)), 4) for figure, values in figures.items()}
         for name, figures in by_set.items()
     }
 
 
-async def collect(files: Sequence[Path], *, detail: bool) -> tuple[list[str], list[Asked]]:
+def held_out(asked: Sequence[Asked], shipped: Floats) -> dict[str, Any]:
+    """Recall with weights fitted without the set of a question, and without its fold."""
+    report: dict[str, Any] = {}
+    sets = dict.fromkeys(one.set for one in asked)
+    if len(sets) > 1:
+        others = {name: fit([one for one in asked if one.set != name]) for name in sets}
+        report["without its set"] = recall(asked, lambda one: others[one.set])
+        halves = {name: halfway(shipped, weights) for name, weights in others.items()}
+        report["without its set, half of it shipped"] = recall(asked, lambda one: halves[one.set])
+    folds = dict.fromkeys(one.fold for one in asked)
+    if len(folds) > 1:
+        of_fold = {fold: fit([one for one in asked if one.fold != fold]) for fold in folds}
+        report["without its conversation"] = recall(asked, lambda one: of_fold[one.fold])
+    return report
+
+
+async def collect(files: Sequence[Path], cache: Path, *, detail: bool) -> tuple[list[str], list[Asked]]:
     """The signals' names, and every question of every set that has evidence."""
     asked: list[Asked] = []
     names: list[str] = []
-    quick: dict[str, Any] = {
-        "enable_topics": False,
-        "enable_fact_extraction": False,
-        "enable_compression": False,
-    }
-    async with open_service("sqlite", **quick) as service:
-        for file in files:
+    quick: dict[str, Any] = {"enable_topics": False, "enable_compression": False}
+    for file in files:
+        async with open_service("sqlite", cache=cache, **quick) as service:
             for number, (corpus, gold) in enumerate(read_with_gold(file)):
-                memory = service.agent(f"{file.name}-{corpus.name}", "history")
+                memory = service.agent(f"{set_name(file)}-{corpus.name}", "history")
                 origin = await remember(memory, corpus)
+                index = await service.core.residents.get(memory.scope.user_id)
+                if index is None:
+                    raise SystemExit("the user is too large to be kept in memory; raise resident_max_turns")
                 for question in corpus.questions:
-                    ids, values = await signals_of(service, memory, question, detail=detail)
+                    ids, values = await signals_of(service, memory, question, index, detail=detail)
                     names = list(values)
                     wanted = gold.by_question[question.id].turns
                     places = tuple(i for i, turn_id in enumerate(ids) if origin[turn_id] in wanted)
                     if places:
-                        signals = np.stack([values[name] for name in names], axis=1)
-                        asked.append(Asked(set=file.name, fold=number % FOLDS, signals=signals, gold=places))
+                        asked.append(
+                            Asked(
+                                set=set_name(file),
+                                fold=number % FOLDS,
+                                index=index,
+                                ids=ids,
+                                signals=np.stack([values[name] for name in names], axis=1),
+                                gold=places,
+                                marked=len(wanted),
+                            )
+                        )
                 print(f"{corpus.name}: {len(origin)} turns", file=sys.stderr)
     return names, asked
 
 
 async def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """The whole report."""
-    names, asked = await collect(arguments.files, detail=arguments.detail)
+    names, asked = await collect(arguments.files, arguments.cache, detail=arguments.detail)
     weights = fit(asked)
+    its = DETAILED_WEIGHTS if arguments.detail else DEFAULT_WEIGHTS
+    shipped = np.array([its[name] for name in names], dtype=np.float32)
     return {
         "machine": machine(),
         "questions": len(asked),
+        "shipped": recall(asked, lambda _: shipped),
         "fitted_on_all": {name: round(float(w), 2) for name, w in zip(names, weights, strict=True)},
-        "held_out": held_out(asked),
+        **held_out(asked, shipped),
     }
 
 
 def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="recall sets")
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="recall sets, or folders of them")
+    cache_option(parser)
     parser.add_argument("--detail", action="store_true", help="with late interaction over the best 50")
-    print(json.dumps(asyncio.run(run(parser.parse_args())), indent=2))
+    arguments = parser.parse_args()
+    try:
+        arguments.files = files_in(arguments.files)
+        report = asyncio.run(run(arguments))
+    except BadRecallSet as exc:
+        parser.error(str(exc))
+    print(json.dumps(report, indent=2))
 
 
 if __name__ == "__main__":

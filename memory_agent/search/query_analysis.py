@@ -18,7 +18,7 @@ from memory_agent.text.times import TimeSpan, relative_event, time_spans
 from memory_agent.text.writing import is_read, main_script
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from numpy.typing import NDArray
@@ -67,8 +67,8 @@ class Questioner:
         said: str = "",
     ) -> AnalysedQuery:
         """The question as rows are scored for it. `known` and `called`: see `read_question`; `resident`: the user's rows, if in memory; `said`: what its asker said before it."""
-        terms = await self._terms(query, degraded)
         question = read_question(query, known=known, called=called)
+        terms = without_name(await self._terms(query, degraded), question.names, self._language)
         share = _share_of_said(question, len(terms)) if said else 0.0
         vector, gist = await self._embed(query, gist_of(query, question.names), degraded, (said, share))
         times = resident.known_times() if resident is not None else None
@@ -161,3 +161,13 @@ def _share_of_said(question: Question, terms: int) -> float:
         return 0.0
     share = _MOST_OF_SAID * min(1.0, _FEW_TERMS / max(terms, 1))
     return share if share >= _LEAST_OF_SAID else 0.0
+
+
+def without_name(terms: Sequence[str], names: Collection[str], language: str) -> list[str]:
+    """`terms` without those of the only person named: the signal `person` stands for who spoke.
+
+    In a chat of two people each turn of the one, and each in which the other speaks to them, has the name. Of several people
+    what they say of each other counts.
+    """
+    named = count_terms(next(iter(names)), language) if len(names) == 1 else {}
+    return [term for term in terms if term not in named] or list(terms)

@@ -30,7 +30,7 @@ from memory_agent.search.fusion import (
     normalised,
 )
 from memory_agent.search.late_interaction import SHORTLIST, Shortlist
-from memory_agent.search.query_analysis import Questioner
+from memory_agent.search.query_analysis import Questioner, without_name
 from memory_agent.search.request import AnalysedQuery, SearchAnswer
 from memory_agent.search.user_index import ResidentIndex, behind_repeats
 from memory_agent.text.features import features_of
@@ -228,7 +228,9 @@ class Searcher:
             speakers = {*current.index.speakers, *current.fresh.speakers}
             question = read_question(request.query, known=speakers, called=request.called)
             told = asked.with_assistant or current.index.with_assistant
-            current = replace(current, asked=replace(asked, question=question, with_assistant=told))
+            terms = without_name(asked.terms, question.names, self._settings.language)
+            asked_now = replace(asked, question=question, terms=terms, with_assistant=told)
+            current = replace(current, asked=asked_now)
             found = await self._rank(current)
             if len(found) >= request.top_k or not request.is_filtered or limit >= statistics.rows:
                 return found

@@ -45,6 +45,8 @@ _SIDE_OF_MESSAGE: Final = 0.5
 """What a message goes on with was told by the user, but often worked out by the assistant."""
 _SHORT_TERMS: Final = 8.0
 """A turn of so many terms that asks is a question and little else."""
+_FULL_TERMS: Final = 16.0
+"""From so many terms on a turn says no less than a longer one: below are "Yes, let's!" and "I couldn't agree more"."""
 _CORRECTS: Final = TurnFeatures(corrects=True).packed
 
 
@@ -297,13 +299,14 @@ class ResidentIndex:
         return {"dates": span_match(times, asked.spans), "latest": latest.astype(np.float32)}
 
     def _by_signs(self, question: Question) -> dict[Signal, Floats]:
-        """Features that the question asks for: a time, a number, a name; and telling rather than asking."""
+        """Features that the question asks for: a time, a number, a name; and telling rather than asking, and more than a word."""
         signs = np.array(self._signs, dtype=np.uint8)
-        kinds = question.kinds
+        kinds, terms = question.kinds, self._postings.lengths
         nothing = np.zeros(len(self), dtype=np.float32)
         return {
             # What is told in passing stands in a long request, and the question in it says little about the rest.
-            "asks": _bit(signs, 0) * np.minimum(_SHORT_TERMS / np.maximum(self._postings.lengths, 1.0), 1.0),
+            "asks": _bit(signs, 0) * np.minimum(_SHORT_TERMS / np.maximum(terms, 1.0), 1.0),
+            "length": np.minimum(terms / np.float32(_FULL_TERMS), 1.0),
             "tells_when": _bit(signs, 1) if kinds & {"when", "how_long"} else nothing,
             "counts": _bit(signs, 2) if kinds & {"how_many", "how_long"} else nothing,
             "of_self": _bit(signs, 3),

@@ -1,14 +1,43 @@
-"""benchmarks.weights: weights follow what tells evidence from the rest, and are scored where they were not fitted."""
+"""benchmarks.weights: weights are scored as the product ranks, and fitted where they are not scored."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from benchmarks.weights import Asked, recall
+from benchmarks.weights import Asked, halfway, recall
+from memory_agent.search.user_index import ResidentIndex
+from tests.unit.search.ranking import make_row
+
+ROWS = [make_row(number) for number in range(10)]
+FALLING = np.arange(10, dtype=np.float32)[::-1, None].copy()
+ONE = np.array([1.0], dtype=np.float32)
+
+
+def a_question(*, index: ResidentIndex, gold: tuple[int, ...], marked: int, set_name: str = "a") -> Asked:
+    ids = [row.turn_id for row in ROWS]
+    return Asked(set=set_name, fold=0, index=index, ids=ids, signals=FALLING, gold=gold, marked=marked)
 
 
 def test_recall_is_the_share_of_the_evidence_among_the_first() -> None:
-    """By hand: two of ten turns, ranked first and seventh."""
-    signals = np.arange(10, dtype=np.float32)[::-1, None].copy()
-    found = recall([Asked(set="", fold=0, signals=signals, gold=(0, 6))], np.array([1.0], dtype=np.float32))
-    assert found == {"recall@5": [0.5], "recall@10": [1.0], "recall@20": [1.0], "recall@50": [1.0]}
+    """By hand, set by set: two of ten turns, ranked first and seventh; and one, where another that is marked has no text."""
+    index = ResidentIndex(ROWS, embedder="model")
+    both = a_question(index=index, gold=(0, 6), marked=2)
+    other = a_question(index=index, gold=(4,), marked=2, set_name="b")
+    assert recall([both, other], lambda _: ONE) == {
+        "a": {"recall@5": 0.5, "recall@10": 1.0, "recall@20": 1.0, "recall@50": 1.0},
+        "b": {"recall@5": 0.5, "recall@10": 0.5, "recall@20": 0.5, "recall@50": 0.5},
+    }
+
+
+def test_near_duplicates_stand_behind_as_in_the_product() -> None:
+    """A turn that says the same as the best one is last, so the sixth is the fifth."""
+    same = [make_row(0), make_row(1, vectors=make_row(0).vectors), *ROWS[2:]]
+    asked = a_question(index=ResidentIndex(same, embedder="model"), gold=(5,), marked=1)
+    assert recall([asked], lambda _: ONE)["a"]["recall@5"] == 1
+
+
+def test_halfway_is_between_both_at_the_size_of_the_shipped() -> None:
+    """Only the directions of the two count, for the size of a fit follows from its penalty."""
+    shipped, fitted = np.array([3.0, 1.0, -1.0]), np.array([0.5, 0.5, 0.0])
+    assert halfway(shipped, fitted) == pytest.approx([2.5, 1.5, -0.5])

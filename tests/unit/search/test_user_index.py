@@ -235,6 +235,7 @@ def test_signs_count_where_they_are_asked_for() -> None:
     rows = [make_row(at, terms={word: words[word]}, signs=shown) for at, word in enumerate(words)]
     asking = signal_of(ResidentIndex(rows, embedder="model"), "asks")
     assert list(asking.values()) == [1, 0.25], "a long request tells things, too"
+    assert list(signal_of(ResidentIndex(rows, embedder="model"), "length").values()) == [0.5, 1]
     one_name = ResidentIndex([make_row(0, signs=TurnFeatures(names=1))], embedder="model")
     assert signal_of(one_name, "names", kinds={"who"})["turn0"] == pytest.approx(1 / 3)
 
