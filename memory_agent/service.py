@@ -20,6 +20,7 @@ from memory_agent.config import MemoryConfig
 from memory_agent.conversations.people import check_user, checked_limit, list_threads, list_users
 from memory_agent.domain import DEFAULT_TENANT, Scope, WorkerStatus, checked_tenant, new_id
 from memory_agent.errors import NotFound, NotOpen, SettleTimeout, TurnsParked
+from memory_agent.ports import known_scripts
 from memory_agent.search.row_scripts import unread_scripts
 from memory_agent.search.user_index_cache import IDLE_SECONDS
 from memory_agent.wiring import Core, wire
@@ -48,8 +49,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_SETTLE_PATIENCE_SECONDS = 60.0
-"""Longer than a server takes to restart."""
+_SETTLE_PATIENCE_SECONDS = 60.0  # longer than a server takes to restart
 
 
 class MemoryService:
@@ -274,9 +274,9 @@ class MemoryService:
 
     async def status(self, scope: Scope | None = None) -> MemoryStatus:
         """Counts of the scope (None: everybody): turns, owed stages, parked turns with their last error, lag."""
-        counts, read = await self._counts(scope), self.core.embedder.scripts
+        read = known_scripts(self.core.embedder) if scope else None
         unread = await unread_scripts(self.core.store, scope, read) if scope and read else ()
-        return replace(counts, unread_scripts=unread)
+        return replace(await self._counts(scope), unread_scripts=unread)
 
     async def _counts(self, scope: Scope | None) -> MemoryStatus:
         return await self.core.store.status(scope, now=self.clock.now())

@@ -19,7 +19,7 @@ from memory_agent.facts.extractors import LLMFactExtractor, PatternFactExtractor
 from memory_agent.facts.keeper import FactKeeper, FactSettings
 from memory_agent.facts.replay import Replayer
 from memory_agent.llm.summaries import ExtractiveSummarizer, LLMSummarizer
-from memory_agent.ports import known_fingerprint
+from memory_agent.ports import known_fingerprint, known_scripts
 from memory_agent.search.entities import EntityCounter
 from memory_agent.search.fusion import DEFAULT_WEIGHTS, DETAILED_WEIGHTS
 from memory_agent.search.index_stage import Indexer
@@ -173,7 +173,7 @@ def _make_residents(on: Adapters) -> ResidentCache:
     return ResidentCache(
         on.store,
         embedder=functools.partial(known_fingerprint, on.embedder),
-        scripts=lambda: on.embedder.scripts,
+        scripts=lambda: known_scripts(on.embedder),
         max_turns=on.cfg.resident_max_turns,
         max_bytes=on.cfg.resident_memory_mb * 1_000_000,
     )

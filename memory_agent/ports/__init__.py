@@ -19,6 +19,8 @@ from memory_agent.ports.models import (
     Redactor,
     TokenCounter,
     known_fingerprint,
+    known_scripts,
+    tokens_by,
 )
 from memory_agent.ports.rows import RowStore
 from memory_agent.ports.sessions import SessionStore
@@ -47,4 +49,6 @@ __all__ = [
     "VectorIndex",
     "WorkStore",
     "known_fingerprint",
+    "known_scripts",
+    "tokens_by",
 ]

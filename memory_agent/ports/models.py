@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class Embedder(Protocol):
-    """Text to vectors. Nothing is loaded before the first call that needs it."""
+    """Text to vectors. Nothing is loaded before the first call that needs it.
+
+    An application's own may lack `scripts` (then it reads all of them) and `embed_tokens` (then it has no vectors of tokens).
+    """
 
     @property
     def fingerprint(self) -> str:
@@ -69,6 +72,21 @@ def known_fingerprint(embedder: Embedder) -> str:
     """
     known: str | None = getattr(embedder, "known_fingerprint", None)
     return embedder.fingerprint if known is None else known
+
+
+def known_scripts(embedder: Embedder) -> frozenset[str] | None:
+    """The scripts that the embedder reads, as `Embedder.scripts` says them; None from one that says nothing."""
+    scripts: frozenset[str] | None = getattr(embedder, "scripts", None)
+    return scripts
+
+
+async def tokens_by(
+    embedder: Embedder, texts: Sequence[str], *, purpose: Literal["query", "document"]
+) -> list[TokenVectors] | None:
+    """See `Embedder.embed_tokens`; None from an embedder without it."""
+    own = getattr(embedder, "embed_tokens", None)
+    found: list[TokenVectors] | None = None if own is None else await own(texts, purpose=purpose)
+    return found
 
 
 class LLM(Protocol):

@@ -59,7 +59,7 @@ _FITTED: Final[Mapping[Signal, tuple[float, float]]] = {
     "names": (2.4, 2.4),
     "of_self": (0.7, 0.6),
     "asks": (-0.7, -0.7),
-    "length": (0.8, 0.8),
+    "length": (0.8, 0.0),
     "latest": (0.5, 0.5),
     "here": (0.2, 0.2),
     "detail": (0.0, 2.6),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memory_agent.domain import PassageVector, Scope, SearchRow
+from memory_agent.ports import known_scripts, tokens_by
 from memory_agent.search.token_codes import packed
 from memory_agent.text.features import features_of
 from memory_agent.text.terms import count_terms, made_with
@@ -81,15 +82,14 @@ class Indexer:
         """Rows as they were put, by turn id: stores read them without their tokens. None that lacks tokens which it shall have."""
         if not rows:
             return {}
-        shall = self._keep_tokens and await self._embedder.embed_tokens([], purpose="document") is not None
-        codes = await self._store.token_codes(
-            user_id, [row.turn_id for row in rows], embedder=self._embedder.fingerprint
-        )
-        return {
-            row.turn_id: replace(row, tokens=codes.get(row.turn_id, b""))
-            for row in rows
-            if row.turn_id in codes or not shall
-        }
+        ids, fingerprint = [row.turn_id for row in rows], self._embedder.fingerprint
+        codes = await self._store.token_codes(user_id, ids, embedder=fingerprint)
+        whole = {row.turn_id: replace(row, tokens=codes.get(row.turn_id, b"")) for row in rows}
+        if not self._keep_tokens or len(codes) == len(rows):
+            return whole
+        if await tokens_by(self._embedder, [], purpose="document") is None:
+            return whole
+        return {turn_id: row for turn_id, row in whole.items() if row.tokens}
 
     async def _renamed(self, turns: Sequence[Turn], rows: Mapping[str, SearchRow]) -> dict[str, SearchRow]:
         """Rows whose turns name other entities by now, for the dictionary changed; not embedded again."""
@@ -160,10 +160,10 @@ class Indexer:
 
     async def _codes(self, texts: Sequence[str]) -> list[bytes]:
         """The packed token vectors of each text, which were made with its vector; none if they aren't wanted, or the model has none."""
-        tokens = await self._embedder.embed_tokens(texts, purpose="document") if self._keep_tokens else None
+        tokens = await tokens_by(self._embedder, texts, purpose="document") if self._keep_tokens else None
         if tokens is None:
             return [b""] * len(texts)
-        read = self._embedder.scripts
+        read = known_scripts(self._embedder)
         return [
             packed(of_text.vectors) if is_read(text, read) else b""
             for text, of_text in zip(texts, tokens, strict=True)

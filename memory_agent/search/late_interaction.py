@@ -16,6 +16,7 @@ import numpy as np
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.lazily import lazily
+from memory_agent.ports import known_scripts, tokens_by
 from memory_agent.search.fusion import inverse_document_frequency
 from memory_agent.search.token_codes import unpacked
 from memory_agent.text.terms import count_terms
@@ -72,10 +73,10 @@ class LateInteraction:
 
         None where that is so of all, where the embedder has no vectors of tokens, does not read the question, or is down.
         """
-        if not is_read(shortlist.query, self._embedder.scripts):
+        if not is_read(shortlist.query, known_scripts(self._embedder)):
             return None
         try:
-            asked = await self._embedder.embed_tokens([shortlist.query], purpose="query")
+            asked = await tokens_by(self._embedder, [shortlist.query], purpose="query")
         except (EmbedderUnavailable, EmbedderError):
             return None  # the question has no vector either, and the search has said so
         if asked is None:

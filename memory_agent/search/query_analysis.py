@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from memory_agent.errors import BackendError, EmbedderError, EmbedderUnavailable
+from memory_agent.ports import known_scripts
 from memory_agent.search.confidence import EVERYDAY, Background
 from memory_agent.search.fusion import best_first, fuse, normalised
 from memory_agent.search.request import AnalysedQuery
@@ -83,6 +84,7 @@ class Questioner:
             gist=gist,
             background=await self._background_of(gist),
             script=main_script(query),
+            leans=share > 0.0,
             spans=spans,
         )
 
@@ -143,7 +145,7 @@ class Questioner:
         except (EmbedderUnavailable, EmbedderError):
             degraded.append("embedder")
             return None, None
-        if not is_read(query, self._embedder.scripts):
+        if not is_read(query, known_scripts(self._embedder)):
             return None, None
         mean = _at_unit_length(vectors[: len(texts)].sum(axis=0))
         if share:

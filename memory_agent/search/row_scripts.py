@@ -64,14 +64,18 @@ class RowScripts:
         unread = np.array(self._is_unread, dtype=np.bool_)
         return tuple(np.where(unread, np.float32(np.nan), given) for given in cosines)
 
-    def of_words(self, words: WordScores, script: str) -> dict[Signal, Floats]:
-        """The signals of words, unknown where a row in another script than `script` has none of the question's."""
+    def of_words(self, words: WordScores, script: str, terms: Iterable[str]) -> dict[Signal, Floats]:
+        """The signals of words, unknown where a row in another script than `script` has none of the question's `terms`.
+
+        An entity has a name in each: if the question names one, a row without it lacks it in any script.
+        """
         values: dict[Signal, Floats] = {
             "words": words.turn,
             "words_around": words.around,
             "words_session": words.session,
         }
-        if not script or self._number.keys() <= {script, ""}:
+        named = any(term.startswith("@") for term in terms) and bool(words.turn.any())
+        if not script or named or self._number.keys() <= {script, ""}:
             return values
         own = [number for name, number in self._number.items() if name in (script, "")]
         foreign = ~np.isin(np.array(self._script), own) & (words.turn == 0.0)

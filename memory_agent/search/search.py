@@ -253,7 +253,8 @@ class Searcher:
         is_result = settings.min_similarity is None or scored.similarity >= settings.min_similarity
         ranking = best_first(np.where(is_result, scores, np.nan).astype(np.float32))
         late = settings.late_interaction
-        if late is not None and len(ranking):
+        # Of "the second one then" the words tell less than what it goes on with.
+        if late is not None and len(ranking) and not current.asked.leans:
             detail = await self._word_by_word(late, current, scored, ranking[:SHORTLIST], values["words"])
             if detail is not None:
                 values, weights = values | {"detail": detail}, for_sessions(late.weights, sessions)

@@ -161,7 +161,7 @@ class ResidentIndex:
         values: dict[Signal, Floats] = {
             "meaning": meaning,
             "meaning_around": around,
-            **self._scripts.of_words(words, asked.script),
+            **self._scripts.of_words(words, asked.script, asked.terms),
             "person": self._by_who_spoke(asked),
             **self._by_time(asked),
             **self._by_signs(asked.question),
