@@ -48,7 +48,7 @@ async def remembered(store: DocumentStore, scope: Scope, *contents: str, **call:
     turns = await stored(store, scope, *contents, **call)
     row: dict[str, Any] = {"session_id": "s", "speaker": "Zoë", "signs": TurnFeatures(counts=True)}
     terms = {"sea": 2, "@a:x": 1}
-    rows = [a_row(turn.id, scope=scope, seq=turn.seq, terms=terms, **row) for turn in turns]
+    rows = [a_row(turn.id, scope=scope, seq=turn.seq, terms=terms, tokens=b"tokens", **row) for turn in turns]
     await store.put_search_rows(scope.user_id, rows, now=NOW)
     for turn in turns:
         await store.append_fact_change(scope, a_change(turn.id, key=turn.id))
@@ -98,6 +98,8 @@ async def test_erases_named_turns_with_all_derived(store: DocumentStore) -> None
     assert (stub.turn_id, stub.thread_id, stub.erased) == (gone.id, "t1", True)
     assert (stub.terms, stub.length, stub.vectors.shape[0]) == ({}, 0, 0)
     assert (stub.session_id, stub.speaker, stub.signs) == (None, None, TurnFeatures())
+    tokens = await store.token_codes("ada", [gone.id, kept.id], embedder=a_row().embedder)
+    assert tokens == {kept.id: b"tokens"}
     places = [("t1", gone.seq), ("t1", kept.seq)]
     assert [row.turn_id for row in await store.neighbour_rows("ada", places)] == [kept.id]
     assert [change.turn_id for change in await store.fact_changes(SCOPE)] == [kept.id]
