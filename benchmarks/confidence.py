@@ -73,14 +73,15 @@ class Case:
 def case_of(index: ResidentIndex, asked: AnalysedQuery) -> tuple[list[str], Grounds]:
     """The first results of a search of `index` and their grounds, as `Searcher` has them."""
     scored = index.score(asked, where=RowFilter())
-    scores = fuse(normalised(scored.values), DEFAULT_WEIGHTS)
+    weight_of_words = index.statistics(asked.terms).weight(asked.terms)
+    scores = fuse(normalised(scored.values, weight_of_words=weight_of_words), DEFAULT_WEIGHTS)
     meaning = scored.values["meaning"]
     found = grounds(
         scores,
         meaning,
         scored.values["words"],
         scored.values["words_around"],
-        weight_of_words=index.statistics(asked.terms).weight(asked.terms),
+        weight_of_words=weight_of_words,
         unrelated_cosine=unrelated(meaning, background=asked.background, whole=True),
     )
     first = behind_repeats(best_first(scores), scored.turn_ids, index, most=2 * RESULTS)[:RESULTS]

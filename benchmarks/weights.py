@@ -95,8 +95,9 @@ async def signals_of(
     )
     scored = index.score(replace(asked, with_assistant=index.with_assistant), where=where)
     share = for_sessions(dict.fromkeys(DEFAULT_WEIGHTS, 1.0), index.sessions)
+    signals = normalised(scored.values, weight_of_words=index.statistics(asked.terms).weight(asked.terms))
     values: dict[str, Floats] = {
-        str(name): np.float32(share[name]) * given for name, given in normalised(scored.values).items()
+        str(name): np.float32(share[name]) * given for name, given in signals.items()
     }
     del values["here"]
     if detail:

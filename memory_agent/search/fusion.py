@@ -81,6 +81,9 @@ SCALED: Final[frozenset[Signal]] = frozenset(
 _BY_WORDS: Final = frozenset({"words", "words_around"})
 _SHARPENED: Final = 4
 """The power of a meaning that stands in for words. Lower, and turns in other scripts push those of the question's own aside."""
+_OF_WORDS: Final[tuple[Signal, ...]] = ("words", "words_around", "words_session")
+_FULL_SHARE: Final = 0.5
+"""A best turn with so much BM25 of what the question's words weigh counts whole. With less it shares a word by chance."""
 _STANDS_IN: Final[tuple[tuple[Signal, Signal], ...]] = (
     ("meaning", "words"),
     ("meaning_around", "words_around"),
@@ -131,11 +134,12 @@ def min_max(values: Floats) -> Floats:
     return scaled.astype(np.float32)
 
 
-def normalised(values: Mapping[Signal, Floats]) -> dict[Signal, Floats]:
+def normalised(values: Mapping[Signal, Floats], *, weight_of_words: float = 0.0) -> dict[Signal, Floats]:
     """Each signal of n candidates in [0, 1], unknown values (NaN) as 0.
 
     Where some have a vector and others not yet, their words stand in for the meaning of these: a turn that was just
-    said must not rank below its neighbours for that alone. So does meaning for words.
+    said must not rank below its neighbours for that alone. So does meaning for words. `weight_of_words`: the idf of the
+    question's terms; where the best turn holds little of it, words count as much less (0: not looked at).
     """
     scaled = {
         signal: min_max(given) if signal in SCALED else np.nan_to_num(given, nan=0.0)
@@ -149,6 +153,11 @@ def normalised(values: Mapping[Signal, Floats]) -> dict[Signal, Floats]:
                 # What words say of one turn in twenty, meaning says a little of all of them.
                 stand_in = scaled[instead] if instead in _BY_WORDS else scaled[instead] ** _SHARPENED
                 whole[signal] = np.where(unknown, stand_in, scaled[signal]).astype(np.float32)
+    for by_words in _OF_WORDS if weight_of_words else ():
+        if by_words in values:
+            given, best = values[by_words], float(np.nanmax(values[by_words], initial=0.0))
+            reach = np.float32(min(best / (_FULL_SHARE * weight_of_words), 1.0))
+            whole[by_words] = np.where(np.isnan(given), whole[by_words], reach * whole[by_words])
     return whole
 
 

@@ -108,6 +108,13 @@ class _Search:
             )
         )
 
+    @property
+    def weight_of_words(self) -> float:
+        """See `normalised`. 0 where the question names an entity that a row holds: that is no chance, whatever its other words."""
+        terms, frequency = self.asked.terms, self.statistics.frequency
+        named = any(term.startswith("@") and frequency.get(term) for term in terms)
+        return 0.0 if named else self.statistics.weight(terms)
+
     def shared(self, turn_ids: Sequence[str]) -> dict[str, list[str]]:
         """The question's terms that each of the turns holds."""
         terms = self.asked.terms
@@ -241,7 +248,8 @@ class Searcher:
         """The best turns of what is searched, read back from the truth."""
         settings, scored = self._settings, current.scored()
         sessions = current.index.sessions
-        values, weights = normalised(scored.values), for_sessions(settings.weights, sessions)
+        values = normalised(scored.values, weight_of_words=current.weight_of_words)
+        weights = for_sessions(settings.weights, sessions)
         here = values.pop("here")
         scores = fuse(values, weights)
         # By what a turn says; the thread that it is of makes it no surer.

@@ -137,7 +137,9 @@ async def test_scores_order_the_results_and_are_explained(settings: dict[str, An
     assert best.text == TULIPS[2][2]
     assert sum(best.why.values()) == pytest.approx(best.score, abs=1e-4)
     assert list(best.why.values()) == sorted(best.why.values(), key=lambda share: -abs(share))
-    assert re.search(r"shares the words? .*market \(\d+%\)", best.explanation)
+    assert re.search(
+        r"shares words with the question, together with the turns beside it \(\d+%\)", best.explanation
+    )
     assert re.search(r"was said by Ann, as the question suggests \(\d+%\)", best.explanation)
     assert best.similarity is not None
     assert -1 <= best.similarity <= 1

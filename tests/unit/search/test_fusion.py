@@ -136,3 +136,16 @@ def test_the_words_of_a_session_count_by_how_many_sessions_there_are(sessions: i
 def test_of_equal_scores_the_later_comes_first() -> None:
     """Ties go to what was said last; NaN is no result."""
     assert best_first(floats([0.5, np.nan, 0.5, 0.9])).tolist() == [3, 2, 0]
+
+
+def test_words_count_as_far_as_they_reach() -> None:
+    """Where the best turn holds little of what the question's words weigh, by chance, they count as much less; what stands in stays."""
+    nan = np.nan
+    words = np.array([1.0, 0.5, 0.0, nan], dtype=np.float32)
+    meaning = np.array([0.1, 0.2, 0.9, 0.9], dtype=np.float32)
+    for weight, reach in ((0.0, 1.0), (1.0, 1.0), (2.0, 1.0), (8.0, 0.25)):
+        got = normalised({"words": words, "words_session": words, "meaning": meaning}, weight_of_words=weight)
+        for signal in ("words", "words_session"):
+            assert got[signal].tolist()[:3] == pytest.approx([reach, reach / 2, 0.0])
+        assert got["words"][3] == pytest.approx(1.0)
+        assert got["meaning"].tolist() == pytest.approx([0.0, 0.125, 1.0, 1.0])
