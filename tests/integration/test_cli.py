@@ -101,7 +101,7 @@ def test_question_finds_the_turn_with_its_date_and_why(remembered: CommandLine, 
     assert set(best["why"]) >= {"meaning", "words"}
     assert sum(best["why"].values()) == pytest.approx(best["score"], abs=1e-4)
     assert best["similarity"] > 0.3
-    assert "shares the word" in best["explanation"]
+    assert "matches the question word by word" in best["explanation"]
     lines = remembered("ask", question, "-k", "1").stdout.splitlines()
     assert len(lines) == 2
     assert lines[0].endswith("  2026-03-01 09:00  user")
@@ -109,7 +109,7 @@ def test_question_finds_the_turn_with_its_date_and_why(remembered: CommandLine, 
     assert "\x1b" not in "".join(lines)
     why = look("ask", question, "-k", "1", "--why").stdout.splitlines()
     assert why[:2] == lines
-    assert "shares the word" in why[2]
+    assert "matches the question word by word" in why[2]
     assert best["turn"]["id"] in why[2]
     elsewhere = look("ask", question, "-k", "1", "-t", "names").stdout
     assert elsewhere.startswith(f"{lines[0]}  in main\n")

@@ -219,8 +219,9 @@ async def test_large_users_are_ranked_as_a_plain_reference_ranks_their_candidate
         for signal, weight in weights.items():
             values = {turn: getattr(one, fields.get(signal, signal)) for turn, one in scored.items()}
             low, high = min(values.values()), max(values.values())
+            reach = min(2 * high / statistics.weight(terms), 1.0) if signal.startswith("words") else 1.0
             for turn, value in values.items():
-                score[turn] += weight / sum(weights.values()) * (value - low) / (high - low)
+                score[turn] += weight / sum(weights.values()) * reach * (value - low) / (high - low)
         best = sorted(score.values(), reverse=True)[:8]
         assert [recollection.score for recollection in found] == pytest.approx(best, abs=1e-3)
         for recollection in found:
