@@ -78,7 +78,6 @@ SCALED: Final[frozenset[Signal]] = frozenset(
 """Signals without bounds of their own: they are scaled to [0, 1] among the candidates of one question."""
 
 
-_BY_WORDS: Final = frozenset({"words", "words_around"})
 _SHARPENED: Final = 4
 """The power of a meaning that stands in for words. Lower, and turns in other scripts push those of the question's own aside."""
 _OF_WORDS: Final[tuple[Signal, ...]] = ("words", "words_around", "words_session")
@@ -151,7 +150,7 @@ def normalised(values: Mapping[Signal, Floats], *, weight_of_words: float = 0.0)
             unknown = np.isnan(values[signal])
             if unknown.any() and not unknown.all():
                 # What words say of one turn in twenty, meaning says a little of all of them.
-                stand_in = scaled[instead] if instead in _BY_WORDS else scaled[instead] ** _SHARPENED
+                stand_in = scaled[instead] if instead in _OF_WORDS else scaled[instead] ** _SHARPENED
                 whole[signal] = np.where(unknown, stand_in, scaled[signal]).astype(np.float32)
     for by_words in _OF_WORDS if weight_of_words else ():
         if by_words in values:

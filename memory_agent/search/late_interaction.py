@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 SHORTLIST: Final = 50
 """Turns that are looked at again, at most; what the first stage put behind them stays behind."""
 _RUN: Final = lazily(re.compile, r"\S+")
+_REST_OF_WORD: Final = 50
+"""Characters behind the last token that the word it begins may have."""
 BESIDE: Final = 0.9
 """A token found in the turn before or after counts so much of one found in the turn itself."""
 
@@ -158,9 +160,12 @@ def _rows(matches: Floats, places: NDArray[np.intp]) -> Floats:
 
 def _words_around(text: str, spans: NDArray[np.int32]) -> list[str]:
     """The word of `text` that each token is part of: the run without white space around it, or the runs it covers."""
-    runs = [match.span() for match in _RUN.finditer(text)]
+    bounds = spans.tolist()
+    # A pasted page may be far longer than what the model reads of it.
+    read = text[: max((end for _, end in bounds), default=0) + _REST_OF_WORD]
+    runs = [match.span() for match in _RUN.finditer(read)]
     words = []
-    for start, end in spans.tolist():
+    for start, end in bounds:
         # A span may begin with the blank before its word.
         first = bisect_right(runs, start, key=lambda run: run[1])
         last = bisect_left(runs, end, key=lambda run: run[0])

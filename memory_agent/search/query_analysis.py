@@ -134,9 +134,9 @@ class Questioner:
     async def _embed(
         self, query: str, gist: str, degraded: list[str], said: tuple[str, float] = ("", 0.0)
     ) -> tuple[Floats, Floats] | tuple[None, None]:
-        """The question's vector, and the mean of it and of its gist's, at unit length; none in a script it doesn't read. `said`: what counts in the mean, and how much.
+        """The question's vector, and the mean of it and of its gist's, at unit length; none in a script it doesn't read.
 
-        In a conversation that was the question before this one, whose vector embedders keep.
+        `said`: what counts in the mean, and how much. In a conversation that was the question before this one, whose vector embedders keep.
         """
         before, share = said
         texts = [query, gist] if gist != query else [query]
