@@ -18,11 +18,12 @@ from memory_agent.server.dependencies import (
     WritableMemory,
     answer,
 )
+from memory_agent.server.openapi import operation_id
 from memory_agent.wire import requests
 from memory_agent.wire.facts import FactProposal, FactRecord, Facts, ReplayId
 from memory_agent.wire.pages import Page, page_of
 
-router = APIRouter(tags=["facts"])
+router = APIRouter(tags=["facts"], generate_unique_id_function=operation_id)
 FACTS = f"{THREAD}/facts"
 About = Annotated[str | None, Query(min_length=1, max_length=MAX_ID_CHARS)]
 

@@ -21,14 +21,14 @@ from memory_agent.server.dependencies import (
     Writer,
     answer,
 )
-from memory_agent.server.openapi import NOT_NEEDED
+from memory_agent.server.openapi import NOT_NEEDED, operation_id
 from memory_agent.server.routes_threads import IfNeeded, Through, compressed
 from memory_agent.wire.context import CompressedContext, SessionSummary
 from memory_agent.wire.pages import Page, page_of
 from memory_agent.wire.requests import NewSession, StartSession
 from memory_agent.wire.turns import HISTORY, Session, Turn
 
-router = APIRouter(tags=["sessions"])
+router = APIRouter(tags=["sessions"], generate_unique_id_function=operation_id)
 
 
 async def _found(api: Api, principal: Principal, session_id: str, user_id: str | None) -> values.Session:

@@ -27,7 +27,7 @@ from memory_agent.server.dependencies import (
     nothing,
     waited,
 )
-from memory_agent.server.openapi import NOT_NEEDED
+from memory_agent.server.openapi import NOT_NEEDED, operation_id
 from memory_agent.wire.base import Items
 from memory_agent.wire.context import CompressedContext, Compression, MemoryContext
 from memory_agent.wire.pages import Page, page_of
@@ -35,8 +35,8 @@ from memory_agent.wire.people import THREADS, USERS, ThreadSummary, UserSummary
 from memory_agent.wire.requests import Fetch, Forget, Settle
 from memory_agent.wire.work import EntityCount, ForgetReceipt, MemoryStatus
 
-router = APIRouter(tags=["threads"])
-people = APIRouter(tags=["people"])
+router = APIRouter(tags=["threads"], generate_unique_id_function=operation_id)
+people = APIRouter(tags=["people"], generate_unique_id_function=operation_id)
 
 Found = TypeVar("Found")
 Through = Annotated[

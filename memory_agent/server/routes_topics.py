@@ -8,11 +8,12 @@ from fastapi.responses import Response
 
 from memory_agent.checks import MAX_TAG_CHARS
 from memory_agent.server.dependencies import THREAD, Cursor, Limit, Memory, PathText, WritableMemory, answer
+from memory_agent.server.openapi import operation_id
 from memory_agent.wire.pages import Page, page_of
 from memory_agent.wire.requests import Feedback, Merge, SetImportance, Tags
 from memory_agent.wire.topics import TopicContext, TopicStats, TopicTurn
 
-router = APIRouter(tags=["topics"])
+router = APIRouter(tags=["topics"], generate_unique_id_function=operation_id)
 TOPICS = f"{THREAD}/topics"
 TOPIC = f"{TOPICS}/{{topic_id}}"
 

@@ -23,14 +23,15 @@ from memory_agent.server.dependencies import (
     WritableMemory,
     answer,
 )
+from memory_agent.server.openapi import operation_id
 from memory_agent.wire.base import Items
 from memory_agent.wire.pages import Page
 from memory_agent.wire.requests import AddTurn, AddTurns, Search, Update
 from memory_agent.wire.topics import TopicStats
 from memory_agent.wire.turns import HISTORY, Recollection, Turn, UpdateReceipt
 
-router = APIRouter(tags=["turns"])
-search = APIRouter(tags=["search"])
+router = APIRouter(tags=["turns"], generate_unique_id_function=operation_id)
+search = APIRouter(tags=["search"], generate_unique_id_function=operation_id)
 
 
 @router.post(f"{THREAD}/update", status_code=201, response_model=UpdateReceipt)

@@ -23,13 +23,14 @@ from memory_agent.server.dependencies import (
     nothing,
     waited,
 )
+from memory_agent.server.openapi import operation_id
 from memory_agent.server.problems import problem_text
 from memory_agent.topics.sweep_plan import SweepReport
 from memory_agent.wire import work as wire
 from memory_agent.wire.requests import Settle, Sweep
 from memory_agent.wire.work import MemoryStatus, TurnCount, WorkerStatus
 
-router = APIRouter(tags=["work"])
+router = APIRouter(tags=["work"], generate_unique_id_function=operation_id)
 
 USER: Final = "/api/users/{user_id}"
 HEARTBEAT_SECONDS: Final = 15.0
