@@ -105,10 +105,20 @@ async def _writer(request: Request) -> Principal:
 
 
 async def _memory(request: Request, user_id: PathText, thread_id: PathText) -> MemoryAgent:
-    return _api(request).agent(_principal(request), user_id, thread_id)
+    return memory_of(request, user_id, thread_id)
 
 
 async def _own_memory(request: Request, user_id: PathText, thread_id: PathText) -> MemoryAgent:
+    return writable_memory_of(request, user_id, thread_id)
+
+
+def memory_of(request: Request, user_id: str, thread_id: str) -> MemoryAgent:
+    """A thread's memory, to read. Called by the handlers that are asked most, in place of the dependency `Memory`."""
+    return _api(request).agent(_principal(request), user_id, thread_id)
+
+
+def writable_memory_of(request: Request, user_id: str, thread_id: str) -> MemoryAgent:
+    """The same for a key that may change it, in place of `WritableMemory`."""
     return _api(request).agent(_writing(request), user_id, thread_id)
 
 

@@ -124,7 +124,7 @@ def _ask_for_keys(document: dict[str, Any]) -> None:
     for path, operations in document["paths"].items():
         if path.startswith("/api/"):
             for operation in operations.values():
-                operation["security"] = [dict.fromkeys(_KEYS, [])]
+                operation["security"] = [{name: [] for name in _KEYS}]
 
 
 def _restore_examples(schemas: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from memory_agent.agent.agent import MemoryAgent
@@ -24,6 +24,7 @@ from memory_agent.server.dependencies import (
     WritableMemory,
     Writer,
     answer,
+    memory_of,
     nothing,
     waited,
 )
@@ -46,8 +47,9 @@ IfNeeded = Annotated[bool, Query(description="Only if the conversation has grown
 
 
 @router.post(f"{THREAD}/fetch", response_model=MemoryContext)
-async def fetch_memory(memory: Memory, body: Fetch) -> Response:
+async def fetch_memory(request: Request, user_id: PathText, thread_id: PathText, body: Fetch) -> Response:
     """The memory for answering the message: `text` is the prompt, `ledger` says what is in it and why."""
+    memory = memory_of(request, user_id, thread_id)
     preset: Any = body.preset
     context = await memory.fetch_memory(
         body.user_message, max_tokens=body.max_tokens, now=body.now, preset=preset, scope=body.scope

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from memory_agent.agent.agent import MANY_TURNS
@@ -22,6 +22,7 @@ from memory_agent.server.dependencies import (
     PathText,
     WritableMemory,
     answer,
+    writable_memory_of,
 )
 from memory_agent.server.openapi import operation_id
 from memory_agent.wire.base import Items
@@ -35,8 +36,11 @@ search = APIRouter(tags=["search"], generate_unique_id_function=operation_id)
 
 
 @router.post(f"{THREAD}/update", status_code=201, response_model=UpdateReceipt)
-async def update_memory(memory: WritableMemory, body: Update, key: IdempotencyKey = None) -> Response:
+async def update_memory(
+    request: Request, user_id: PathText, thread_id: PathText, body: Update, key: IdempotencyKey = None
+) -> Response:
     """Remember one exchange. Durable when this answers; search by meaning and facts follow in the background."""
+    memory = writable_memory_of(request, user_id, thread_id)
     _check_exchange(body)
     receipt = await memory.update_memory(
         body.user_msg,

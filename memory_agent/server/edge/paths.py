@@ -39,6 +39,8 @@ def routed_path(raw_path: bytes) -> str:
     >>> routed_path(b"/threads/a%2fb/%C3%A9")
     '/threads/a%2Fb/é'
     """
+    if raw_path.isascii() and b"%" not in raw_path and b"\n" not in raw_path:
+        return raw_path.decode("ascii")
     return "/".join(map(_routed_segment, raw_path.split(b"/")))
 
 
