@@ -147,9 +147,9 @@ WritableMemory = Annotated[MemoryAgent, Depends(_own_memory)]
 """The same for a key that may change it."""
 
 
-def answer(model: BaseModel | None, status: int = 200) -> Response:
-    """The model as JSON, written once; null for None."""
-    body = "null" if model is None else model.model_dump_json()
+def answer(told: BaseModel | bytes | None, status: int = 200) -> Response:
+    """The answer: JSON as it was written, or a model's; null for None."""
+    body = told.model_dump_json() if isinstance(told, BaseModel) else told or b"null"
     return Response(body, status, media_type="application/json")
 
 

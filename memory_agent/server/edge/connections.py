@@ -187,7 +187,9 @@ class EdgeProtocol(HttpToolsProtocol):
         self._has_begun = True
         self._unclaimed += len(data)
         super().data_received(data)
-        if begins and self._is_waiting and not self._is_deaf:  # most heads come in one piece, and need no timer
+        if (
+            begins and self._is_waiting and not self._is_deaf
+        ):  # most heads come in one piece, and need no timer
             self._expect(self.head_seconds)
         if self._unclaimed > MAX_HEAD_BYTES and self._is_in_head:
             self._refuse(431, f"A request's head may have {MAX_HEAD_BYTES:,} bytes.")
