@@ -14,6 +14,7 @@ import json
 import statistics
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,12 +63,12 @@ async def measured(
     process = deployment.apis[0].process
     assert process is not None
     server = psutil.Process(process.pid)
-    before = sum(server.cpu_times()[:2])
+    before, began = sum(server.cpu_times()[:2]), time.perf_counter()
     took = await ask(deployment.addresses[0], made, connections=connections, seconds=seconds)
     used = sum(server.cpu_times()[:2]) - before
     p50, p95 = np.percentile(took, [50, 95]) * 1_000
     return {
-        "per_second": len(took) / seconds,
+        "per_second": len(took) / (time.perf_counter() - began),  # the last answers come later
         "p50_ms": float(p50),
         "p95_ms": float(p95),
         "p95_to_p50": float(p95 / p50),
