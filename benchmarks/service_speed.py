@@ -1,7 +1,7 @@
 """Updates and fetches a second of one API process with one worker beside it: `python -m benchmarks.service_speed`.
 
 A MongoDB replica set of one, a Chroma server, `memory-agent serve` without worker, and `memory-agent worker`. Clients that
-ask again as soon as they are answered, of some users each, first write, then fetch. `--beside PYTHON` runs the service of
+ask again as soon as they are answered, of some users each, first fetch of threads that hold the same turns, then write. `--beside PYTHON` runs the service of
 another checkout, by that interpreter, in turns with this one: compare the ratios.
 """
 
@@ -16,8 +16,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import httpx
 import numpy as np
 import psutil
 
@@ -35,25 +36,51 @@ if TYPE_CHECKING:
     Made = Callable[[int, int], bytes]
 
 
+TURNS: Final = 20
+"""In each thread when the fetches begin."""
+
+
+def place_of(connection: int, users: int) -> str:
+    """The address of a connection's thread."""
+    return f"/api/threads/user%20{connection % users}/thread%20{connection}"
+
+
 def calls(token: str, users: int) -> dict[str, Made]:
     """What the clients send, by the name of the call: each its own exchanges, and questions of which some come again."""
-
-    def place(connection: int) -> str:
-        return f"/api/threads/user%20{connection % users}/thread%20{connection}"
 
     def update(connection: int, number: int) -> bytes:
         said = sentence(connection * 100_000 + number)
         body = {"user_msg": said, "assistant_msg": f"I see: {said}."}
         key = f"{connection}-{number}-{said}"
         return request_bytes(
-            "POST", f"{place(connection)}/update", body, Authorization=f"Bearer {token}", Idempotency_Key=key
+            "POST",
+            f"{place_of(connection, users)}/update",
+            body,
+            Authorization=f"Bearer {token}",
+            Idempotency_Key=key,
         )
 
     def fetch(connection: int, number: int) -> bytes:
         body = {"user_message": f"who recommended {WHAT[(connection + number) % len(WHAT)]}?"}
-        return request_bytes("POST", f"{place(connection)}/fetch", body, Authorization=f"Bearer {token}")
+        return request_bytes(
+            "POST", f"{place_of(connection, users)}/fetch", body, Authorization=f"Bearer {token}"
+        )
 
-    return {"update": update, "fetch": fetch}
+    return {"fetch": fetch, "update": update}
+
+
+def fill(deployment: Deployment, token: str, *, users: int, connections: int) -> None:
+    """The same turns in every thread, whoever answers faster; all of them indexed."""
+    with httpx.Client(base_url=deployment.addresses[0], timeout=120, trust_env=False) as http:
+        for connection in range(connections):
+            turns = [{"role": "user", "content": sentence(connection * 1_000 + n)} for n in range(TURNS)]
+            http.post(
+                f"{place_of(connection, users)}/turns/bulk",
+                json={"turns": turns},
+                headers={"Authorization": f"Bearer {token}"},
+            ).raise_for_status()
+        while any(http.get("/readyz").json()["pending"].values()):
+            time.sleep(0.5)
 
 
 async def measured(
@@ -100,8 +127,9 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
                 process.python = python
             stack.enter_context(deployment)
             token = deployment.key("default", requests_per_minute=MAX_LIMIT)[1]
+            fill(deployment, token, users=arguments.users, connections=arguments.connections)
             sent[which] = deployment, calls(token, arguments.users)
-        for call in ("update", "fetch"):
+        for call in ("fetch", "update"):
             rounds: dict[str, list[dict[str, float]]] = {which: [] for which in sent}
             for _ in range(arguments.rounds):
                 for which, (deployment, made) in sent.items():

@@ -137,7 +137,7 @@ async def test_a_request_asks_the_store_for_what_its_call_does_and_no_more(
         question = "What is my puppy called?"
         await rest.post("update", EXCHANGE, status=201)
         await rest.post("fetch", {"user_message": question})
-        updated = await noted.of(memory.update_memory(**EXCHANGE))
+        updated = await noted.of(memory.update_memory(EXCHANGE["user_msg"], EXCHANGE["assistant_msg"]))
         assert "append_turns" in updated
         fetched = await noted.of(memory.fetch_memory(question))
         for number in range(3):
