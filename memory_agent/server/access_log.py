@@ -10,8 +10,6 @@ import re
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.datastructures import MutableHeaders
-
 from memory_agent.domain import new_id
 from memory_agent.server.logs import origin, request_id
 from memory_agent.server.problems import problem_response
@@ -25,6 +23,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("memory_agent.server.access")
 
 REQUEST_ID: Final = "X-Request-Id"
+_REQUEST_ID: Final = REQUEST_ID.lower().encode("ascii")
+_EVENTS: Final = b"text/event-stream"
 _SANE_ID: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 
 
@@ -55,7 +55,10 @@ class Requests:
             self._metrics.in_flight.dec()
             seconds = request.answer_seconds()
             self._metrics.observe(method_of(scope), route_of(scope), request.status, seconds)
-            log.info("request", extra={"fields": request.fields()})
+            if log.isEnabledFor(logging.INFO):
+                # Not `log.info`, which looks through the stack for the line that called it.
+                told = {"fields": request.fields()}
+                log.handle(log.makeRecord(log.name, logging.INFO, "", 0, "request", (), None, extra=told))
             request_id.reset(token)
 
     async def _run(self, request: _Request) -> None:
@@ -77,7 +80,7 @@ class Requests:
 
 def _given_id(scope: Scope) -> str | None:
     for name, value in scope["headers"]:
-        if name == b"x-request-id" and _SANE_ID.fullmatch(value):
+        if name == _REQUEST_ID and _SANE_ID.fullmatch(value):
             return str(value, "ascii")
     return None
 
@@ -111,11 +114,10 @@ class _Request:
         kind = message["type"]
         if kind == "http.response.start":
             self.status = message["status"]
-            headers = MutableHeaders(raw=list(message.get("headers", [])))
-            headers[REQUEST_ID] = self._id
-            if headers.get("content-type", "").startswith("text/event-stream"):
+            headers = [pair for pair in message.get("headers", ()) if pair[0] != _REQUEST_ID]
+            if any(name == b"content-type" and value.startswith(_EVENTS) for name, value in headers):
                 self._stream_began = time.perf_counter()
-            message = {**message, "headers": headers.raw}
+            message = {**message, "headers": [*headers, (_REQUEST_ID, self._id.encode("ascii"))]}
         self._bytes_out += _size(message)
         await self._send(message)
         if kind == "http.response.body" and not message.get("more_body"):

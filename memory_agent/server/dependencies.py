@@ -8,9 +8,8 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from fastapi import Depends, Header, Path, Query, Request, Security
+from fastapi import Depends, Header, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
-from fastapi.security import HTTPBearer
 from pydantic import BaseModel, BeforeValidator
 
 from memory_agent import domain
@@ -30,9 +29,6 @@ from memory_agent.wire.requests import Settle
 
 THREAD: Final = "/api/threads/{user_id}/{thread_id}"
 MAX_PAGE: Final = 1_000
-_BEARER: Final = HTTPBearer(
-    auto_error=False, scheme_name="ApiKey", description="A key that `memory-agent keys create` made."
-)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -92,20 +88,52 @@ IdempotencyKey = Annotated[
 ]
 
 
-# Dependencies are coroutines, though none waits for anything: FastAPI runs each plain function in a thread.
+# Dependencies are coroutines, though none waits for anything: FastAPI runs each plain function in a thread. And none has
+# dependencies of its own, for solving one costs as much as reading the whole request.
 async def api_of(request: Request) -> Api:
     """The open API that the application serves."""
+    return _api(request)
+
+
+async def principal_of(request: Request) -> Principal:
+    """The caller, as the middleware authenticated it."""
+    return _principal(request)
+
+
+async def _writer(request: Request) -> Principal:
+    return _writing(request)
+
+
+async def _memory(request: Request, user_id: PathText, thread_id: PathText) -> MemoryAgent:
+    return memory_of(request, user_id, thread_id)
+
+
+async def _own_memory(request: Request, user_id: PathText, thread_id: PathText) -> MemoryAgent:
+    return writable_memory_of(request, user_id, thread_id)
+
+
+def memory_of(request: Request, user_id: str, thread_id: str) -> MemoryAgent:
+    """A thread's memory, to read. Called by the handlers that are asked most, in place of the dependency `Memory`."""
+    return _api(request).agent(_principal(request), user_id, thread_id)
+
+
+def writable_memory_of(request: Request, user_id: str, thread_id: str) -> MemoryAgent:
+    """The same for a key that may change it, in place of `WritableMemory`."""
+    return _api(request).agent(_writing(request), user_id, thread_id)
+
+
+def _api(request: Request) -> Api:
     api: Api = request.app.state.api
     return api
 
 
-async def principal_of(request: Request, _: Annotated[Any, Security(_BEARER)] = None) -> Principal:
-    """The caller, as the middleware authenticated it."""
+def _principal(request: Request) -> Principal:
     principal: Principal = request.scope["state"]["principal"]
     return principal
 
 
-async def _writer(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
+def _writing(request: Request) -> Principal:
+    principal = _principal(request)
     principal.check_may_write()
     return principal
 
@@ -113,25 +141,15 @@ async def _writer(principal: Annotated[Principal, Depends(principal_of)]) -> Pri
 OpenApi = Annotated[Api, Depends(api_of)]
 Caller = Annotated[Principal, Depends(principal_of)]
 Writer = Annotated[Principal, Depends(_writer)]
-
-
-async def _memory(api: OpenApi, principal: Caller, user_id: PathText, thread_id: PathText) -> MemoryAgent:
-    return api.agent(principal, user_id, thread_id)
-
-
-async def _own_memory(api: OpenApi, principal: Writer, user_id: PathText, thread_id: PathText) -> MemoryAgent:
-    return api.agent(principal, user_id, thread_id)
-
-
 Memory = Annotated[MemoryAgent, Depends(_memory)]
 """The memory of the thread in the path, to read."""
 WritableMemory = Annotated[MemoryAgent, Depends(_own_memory)]
 """The same for a key that may change it."""
 
 
-def answer(model: BaseModel | None, status: int = 200) -> Response:
-    """The model as JSON, written once; null for None."""
-    body = "null" if model is None else model.model_dump_json()
+def answer(told: BaseModel | bytes | None, status: int = 200) -> Response:
+    """The answer: JSON as it was written, or a model's; null for None."""
+    body = told.model_dump_json() if isinstance(told, BaseModel) else told or b"null"
     return Response(body, status, media_type="application/json")
 
 

@@ -65,6 +65,10 @@ def _safe(value: Any) -> Any:
     return safe_words(value) if isinstance(value, BaseException) else value
 
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=True, default=lambda value: type(value).__name__)
+"""Made once; `json.dumps` with options makes one each time."""
+
+
 class JsonFormatter(logging.Formatter):
     """One JSON object per line, in ASCII: time (UTC), level, logger, event, request_id, then the record's `fields`."""
 
@@ -72,7 +76,7 @@ class JsonFormatter(logging.Formatter):
         line = _told(record)
         if record.exc_info and (exc := record.exc_info[1]) is not None:
             line |= {"error": type(exc).__name__, "origin": origin(exc)}
-        return json.dumps(line, ensure_ascii=True, default=lambda value: type(value).__name__)
+        return _ENCODER.encode(line)
 
 
 class TextFormatter(logging.Formatter):

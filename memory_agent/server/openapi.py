@@ -10,11 +10,12 @@ from memory_agent.wire.base import Answer, Request
 from memory_agent.wire.problems import MEDIA_TYPE, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from fastapi import FastAPI
     from fastapi.routing import APIRoute
     from pydantic import BaseModel
+    from starlette.routing import BaseRoute
 
 NOT_NEEDED: Final[dict[int | str, dict[str, Any]]] = {204: {"description": "Not needed."}}
 
@@ -41,6 +42,13 @@ _HEADERS: Final = {
     "429": {"Retry-After": {"required": True, "schema": {"type": "integer", "minimum": 1}}},
     "503": {"Retry-After": {"required": True, "schema": {"type": "integer", "minimum": 1}}},
 }
+_KEYS: Final = {
+    "ApiKey": {
+        "type": "http",
+        "description": "A key that `memory-agent keys create` made.",
+        "scheme": "bearer",
+    }
+}
 _TAGS: Final = [
     {"name": "sessions", "description": "The sittings of a conversation."},
     {"name": "search", "description": "Find what was said."},
@@ -64,8 +72,8 @@ def operation_id(route: APIRoute) -> str:
     return route.name
 
 
-def describe(app: FastAPI) -> None:
-    """Complete the application's OpenAPI document."""
+def describe(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
+    """Complete the application's OpenAPI document, in the order of `routes`."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -74,10 +82,11 @@ def describe(app: FastAPI) -> None:
                 version=app.version,
                 summary=app.summary,
                 description=_INTRODUCTION,
-                routes=app.routes,
+                routes=routes,
                 tags=_TAGS,
             )
             _add_refusals(found)
+            _ask_for_keys(found)
             _restore_examples(found["components"]["schemas"])
             _name_optional_bodies(found)
             app.openapi_schema = found
@@ -107,6 +116,15 @@ def _add_refusals(document: dict[str, Any]) -> None:
                 if status in _HEADERS:
                     operation["responses"][status]["headers"] = _HEADERS[status]
             operation["responses"] = dict(sorted(operation["responses"].items()))
+
+
+def _ask_for_keys(document: dict[str, Any]) -> None:
+    # Said here and not by a dependency of every handler, which FastAPI would call with every request.
+    document["components"]["securitySchemes"] = _KEYS
+    for path, operations in document["paths"].items():
+        if path.startswith("/api/"):
+            for operation in operations.values():
+                operation["security"] = [{name: [] for name in _KEYS}]
 
 
 def _restore_examples(schemas: dict[str, Any]) -> None:

@@ -17,11 +17,12 @@ from memory_agent.errors import AccessDenied, BackendError, EventsLost, MemoryAg
 from memory_agent.server.auth import bearer_token
 from memory_agent.server.dependencies import THREAD, Api, Caller, Memory, OpenApi, event_source
 from memory_agent.server.events import ReaderDropped
-from memory_agent.server.openapi import NO_EVENTS
+from memory_agent.server.openapi import NO_EVENTS, operation_id
 from memory_agent.wire.base import public_text
+from memory_agent.wire.encoding import json_of
 from memory_agent.wire.work import MemoryEvent as WireEvent
 
-router = APIRouter(tags=["events"])
+router = APIRouter(tags=["events"], generate_unique_id_function=operation_id)
 
 MAX_EVENT_ID_CHARS: Final = 1_024
 HEARTBEAT_SECONDS = 15.0
@@ -76,7 +77,7 @@ async def _frames(told: Told) -> AsyncGenerator[str, None]:
                 data = json.dumps({"reason": event.reason, "resume": event.resume})
                 yield f"event: dropped\ndata: {data}\n\n"
             else:
-                data = WireEvent.of(event).model_dump_json()
+                data = json_of(WireEvent, event).decode()
                 yield f"id: {event.id}\nevent: {event.kind}\ndata: {data}\n\n"
 
 

@@ -18,11 +18,13 @@ from memory_agent.server.dependencies import (
     WritableMemory,
     answer,
 )
+from memory_agent.server.openapi import operation_id
 from memory_agent.wire import requests
+from memory_agent.wire.encoding import json_of
 from memory_agent.wire.facts import FactProposal, FactRecord, Facts, ReplayId
 from memory_agent.wire.pages import Page, page_of
 
-router = APIRouter(tags=["facts"])
+router = APIRouter(tags=["facts"], generate_unique_id_function=operation_id)
 FACTS = f"{THREAD}/facts"
 About = Annotated[str | None, Query(min_length=1, max_length=MAX_ID_CHARS)]
 
@@ -63,14 +65,14 @@ async def fact_history(
 async def set_fact(memory: WritableMemory, body: requests.SetFact, key: IdempotencyKey = None) -> Response:
     """Say what holds: the value stands at the path, whatever stood there."""
     record = await memory.set_fact(body.path, body.value, about=body.about, idempotency_key=key)
-    return answer(FactRecord.of(record))
+    return answer(json_of(FactRecord, record))
 
 
 @router.post(f"{FACTS}/add", response_model=FactRecord)
 async def add_fact(memory: WritableMemory, body: requests.AddFact, key: IdempotencyKey = None) -> Response:
     """Say that the value is one more element of the list at the path."""
     record = await memory.add_fact(body.path, body.value, about=body.about, idempotency_key=key)
-    return answer(FactRecord.of(record))
+    return answer(json_of(FactRecord, record))
 
 
 @router.post(f"{FACTS}/retract", response_model=FactRecord)
@@ -79,7 +81,7 @@ async def retract_fact(
 ) -> Response:
     """Say that what is known at the path holds no more; its history stays."""
     record = await memory.retract_fact(body.path, body.value, about=body.about, idempotency_key=key)
-    return answer(FactRecord.of(record))
+    return answer(json_of(FactRecord, record))
 
 
 @router.post(f"{FACTS}/revert", response_model=FactRecord)
@@ -88,7 +90,7 @@ async def revert_fact(
 ) -> Response:
     """Make the path what it was after an event or at a time; by default, before its last event."""
     record = await memory.revert_fact(body.path, body.moment(), about=body.about, idempotency_key=key)
-    return answer(FactRecord.of(record))
+    return answer(json_of(FactRecord, record))
 
 
 @router.post(f"{FACTS}/replay", response_model=FactProposal)

@@ -10,10 +10,11 @@ from memory_agent.errors import NotFound
 from memory_agent.keys import proof_of
 from memory_agent.server.dependencies import OpenApi, answer
 from memory_agent.server.metrics import CONTENT_TYPE
+from memory_agent.server.openapi import operation_id
 from memory_agent.server.readiness import Ready
 from memory_agent.wire.work import Proof
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], generate_unique_id_function=operation_id)
 
 
 class Alive(BaseModel):

@@ -21,14 +21,15 @@ from memory_agent.server.dependencies import (
     Writer,
     answer,
 )
-from memory_agent.server.openapi import NOT_NEEDED
+from memory_agent.server.openapi import NOT_NEEDED, operation_id
 from memory_agent.server.routes_threads import IfNeeded, Through, compressed
 from memory_agent.wire.context import CompressedContext, SessionSummary
+from memory_agent.wire.encoding import json_of
 from memory_agent.wire.pages import Page, page_of
 from memory_agent.wire.requests import NewSession, StartSession
 from memory_agent.wire.turns import HISTORY, Session, Turn
 
-router = APIRouter(tags=["sessions"])
+router = APIRouter(tags=["sessions"], generate_unique_id_function=operation_id)
 
 
 async def _found(api: Api, principal: Principal, session_id: str, user_id: str | None) -> values.Session:
@@ -71,7 +72,7 @@ async def _start(memory: MemoryAgent, body: NewSession, key: str | None) -> Resp
         metadata=body.metadata,
         idempotency_key=key,
     )
-    return answer(Session.of(session), 201)
+    return answer(json_of(Session, session), 201)
 
 
 @router.get(f"{THREAD}/sessions", response_model=Page[Session])
@@ -85,7 +86,7 @@ async def list_sessions(memory: Memory, limit: Limit = 100, cursor: Cursor = Non
 async def current_session(memory: Memory) -> Response:
     """The session that a turn said now would belong to; null if that would open one."""
     session = await memory.current_session()
-    return answer(None if session is None else Session.of(session))
+    return answer(None if session is None else json_of(Session, session))
 
 
 @router.get("/api/sessions/{session_id}", response_model=Session)
@@ -93,7 +94,7 @@ async def show_session(
     api: OpenApi, principal: Caller, session_id: PathText, user_id: UserQuery = None
 ) -> Response:
     """A session, with how many turns and compressions it has."""
-    return answer(Session.of(await _found(api, principal, session_id, user_id)))
+    return answer(json_of(Session, await _found(api, principal, session_id, user_id)))
 
 
 @router.get("/api/sessions/{session_id}/context", response_model=CompressedContext)
@@ -102,7 +103,7 @@ async def session_context(
 ) -> Response:
     """The compressed context of the session's conversation, now or as of a turn."""
     memory = await _memory(api, principal, session_id, user_id)
-    return answer(CompressedContext.of(await memory.session_context(through)))
+    return answer(json_of(CompressedContext, await memory.session_context(through)))
 
 
 @router.post("/api/sessions/{session_id}/compress", response_model=CompressedContext, responses=NOT_NEEDED)
@@ -130,7 +131,7 @@ async def session_history(
     """The session's turns, oldest first, word for word."""
     memory = await _memory(api, principal, session_id, user_id)
     page = await memory.history(session_id, after=HISTORY.after(cursor) or 0, limit=limit)
-    return answer(HISTORY.to_page(page))
+    return answer(HISTORY.json_of(page))
 
 
 @router.get("/api/sessions/{session_id}/summary", response_model=SessionSummary)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from memory_agent.agent.agent import MemoryAgent
@@ -24,19 +24,21 @@ from memory_agent.server.dependencies import (
     WritableMemory,
     Writer,
     answer,
+    memory_of,
     nothing,
     waited,
 )
-from memory_agent.server.openapi import NOT_NEEDED
+from memory_agent.server.openapi import NOT_NEEDED, operation_id
 from memory_agent.wire.base import Items
 from memory_agent.wire.context import CompressedContext, Compression, MemoryContext
+from memory_agent.wire.encoding import json_of, json_of_many
 from memory_agent.wire.pages import Page, page_of
 from memory_agent.wire.people import THREADS, USERS, ThreadSummary, UserSummary
 from memory_agent.wire.requests import Fetch, Forget, Settle
 from memory_agent.wire.work import EntityCount, ForgetReceipt, MemoryStatus
 
-router = APIRouter(tags=["threads"])
-people = APIRouter(tags=["people"])
+router = APIRouter(tags=["threads"], generate_unique_id_function=operation_id)
+people = APIRouter(tags=["people"], generate_unique_id_function=operation_id)
 
 Found = TypeVar("Found")
 Through = Annotated[
@@ -46,19 +48,20 @@ IfNeeded = Annotated[bool, Query(description="Only if the conversation has grown
 
 
 @router.post(f"{THREAD}/fetch", response_model=MemoryContext)
-async def fetch_memory(memory: Memory, body: Fetch) -> Response:
+async def fetch_memory(request: Request, user_id: PathText, thread_id: PathText, body: Fetch) -> Response:
     """The memory for answering the message: `text` is the prompt, `ledger` says what is in it and why."""
+    memory = memory_of(request, user_id, thread_id)
     preset: Any = body.preset
     context = await memory.fetch_memory(
         body.user_message, max_tokens=body.max_tokens, now=body.now, preset=preset, scope=body.scope
     )
-    return answer(MemoryContext.of(context))
+    return answer(json_of(MemoryContext, context))
 
 
 @router.get(f"{THREAD}/context", response_model=CompressedContext)
 async def thread_context(memory: Memory, through: Through = None) -> Response:
     """The compressed context of the whole conversation, now or as of a turn. Changes nothing."""
-    return answer(CompressedContext.of(await memory.session_context(through)))
+    return answer(json_of(CompressedContext, await memory.session_context(through)))
 
 
 @router.post(f"{THREAD}/compress", response_model=CompressedContext, responses=NOT_NEEDED)
@@ -70,7 +73,7 @@ async def compress_thread(memory: WritableMemory, if_needed: IfNeeded = False) -
 async def compressed(memory: MemoryAgent, *, if_needed: bool) -> Response:
     """The answer of a compression; 204 if none was needed."""
     context = await (memory.compress_if_needed() if if_needed else memory.compress())
-    return nothing() if context is None else answer(CompressedContext.of(context))
+    return nothing() if context is None else answer(json_of(CompressedContext, context))
 
 
 @router.get(f"{THREAD}/compressions", response_model=Page[Compression])
@@ -83,13 +86,13 @@ async def list_compressions(memory: Memory, limit: Limit = 100, cursor: Cursor =
 @router.get(f"{THREAD}/entities", response_model=Items[EntityCount])
 async def list_entities(memory: Memory, scope: Reach = None) -> Response:
     """The entities that the turns name, by first mention, each once."""
-    return answer(Items[EntityCount](items=tuple(map(EntityCount.of, await memory.entities(scope=scope)))))
+    return answer(json_of_many(EntityCount, await memory.entities(scope=scope)))
 
 
 @router.get(f"{THREAD}/stats", response_model=MemoryStatus)
 async def thread_status(memory: Memory) -> Response:
     """Counts: turns, owed work, parked turns with their last error, lag."""
-    return answer(MemoryStatus.of(await memory.status()))
+    return answer(json_of(MemoryStatus, await memory.status()))
 
 
 @router.post(f"{THREAD}/settle", status_code=204, response_class=Response)
@@ -105,20 +108,20 @@ async def settle_thread(memory: Memory, body: Settle | None = None) -> Response:
 @router.post(f"{THREAD}/forget", response_model=ForgetReceipt)
 async def forget_turns(memory: WritableMemory, body: Forget) -> Response:
     """Erase turns of the thread from every tier, index and cache."""
-    return answer(ForgetReceipt.of(await memory.forget(body.turn_ids, missing_ok=body.missing_ok)))
+    return answer(json_of(ForgetReceipt, await memory.forget(body.turn_ids, missing_ok=body.missing_ok)))
 
 
 @router.delete(THREAD, response_model=ForgetReceipt)
 async def clear_thread(memory: WritableMemory) -> Response:
     """Erase all turns of the thread, and what was derived from them."""
-    return answer(ForgetReceipt.of(await memory.clear()))
+    return answer(json_of(ForgetReceipt, await memory.clear()))
 
 
 @router.delete("/api/users/{user_id}", response_model=ForgetReceipt)
 async def forget_user(api: OpenApi, principal: Writer, user_id: PathText) -> Response:
     """Erase everything about a user."""
     principal.check_user(user_id)
-    return answer(ForgetReceipt.of(await api.service.forget_user(user_id, tenant=principal.tenant)))
+    return answer(json_of(ForgetReceipt, await api.service.forget_user(user_id, tenant=principal.tenant)))
 
 
 # --- who is remembered ------------------------------------------------------------------------------------------
@@ -138,7 +141,7 @@ async def list_users(
         after=USERS.after(cursor),
         limit=limit,
     )
-    return answer(USERS.to_page(page))
+    return answer(USERS.json_of(page))
 
 
 @people.get("/api/users/{user_id}/threads", response_model=Page[ThreadSummary])
@@ -148,13 +151,13 @@ async def list_threads(
     """The user's threads, by id, with counts and their last activity. 404 names the users whose ids are nearest."""
     principal.check_user(user_id)
     asked = api.service.threads(user_id, tenant=principal.tenant, after=THREADS.after(cursor), limit=limit)
-    return answer(THREADS.to_page(await _of_no_others(principal, asked)))
+    return answer(THREADS.json_of(await _of_no_others(principal, asked)))
 
 
 @people.get(THREAD, response_model=ThreadSummary)
 async def show_thread(memory: Memory, principal: Caller) -> Response:
     """The thread's number of turns and the time of the last one. 404 names threads with similar ids."""
-    return answer(ThreadSummary.of(await _of_no_others(principal, memory.thread_summary())))
+    return answer(json_of(ThreadSummary, await _of_no_others(principal, memory.thread_summary())))
 
 
 async def _of_no_others(principal: Principal, asked: Awaitable[Found]) -> Found:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from memory_agent.agent.agent import MANY_TURNS
@@ -22,20 +22,26 @@ from memory_agent.server.dependencies import (
     PathText,
     WritableMemory,
     answer,
+    writable_memory_of,
 )
+from memory_agent.server.openapi import operation_id
 from memory_agent.wire.base import Items
+from memory_agent.wire.encoding import json_of, json_of_many
 from memory_agent.wire.pages import Page
 from memory_agent.wire.requests import AddTurn, AddTurns, Search, Update
 from memory_agent.wire.topics import TopicStats
 from memory_agent.wire.turns import HISTORY, Recollection, Turn, UpdateReceipt
 
-router = APIRouter(tags=["turns"])
-search = APIRouter(tags=["search"])
+router = APIRouter(tags=["turns"], generate_unique_id_function=operation_id)
+search = APIRouter(tags=["search"], generate_unique_id_function=operation_id)
 
 
 @router.post(f"{THREAD}/update", status_code=201, response_model=UpdateReceipt)
-async def update_memory(memory: WritableMemory, body: Update, key: IdempotencyKey = None) -> Response:
+async def update_memory(
+    request: Request, user_id: PathText, thread_id: PathText, body: Update, key: IdempotencyKey = None
+) -> Response:
     """Remember one exchange. Durable when this answers; search by meaning and facts follow in the background."""
+    memory = writable_memory_of(request, user_id, thread_id)
     _check_exchange(body)
     receipt = await memory.update_memory(
         body.user_msg,
@@ -46,7 +52,7 @@ async def update_memory(memory: WritableMemory, body: Update, key: IdempotencyKe
         importance=body.importance,
         idempotency_key=key,
     )
-    return answer(UpdateReceipt.of(receipt), 201)
+    return answer(json_of(UpdateReceipt, receipt), 201)
 
 
 def _check_exchange(body: Update) -> None:
@@ -62,7 +68,7 @@ def _check_exchange(body: Update) -> None:
 @router.post(f"{THREAD}/turns", status_code=201, response_model=Turn)
 async def add_turn(memory: WritableMemory, body: AddTurn, key: IdempotencyKey = None) -> Response:
     """Remember one message."""
-    return answer(Turn.of((await memory.add_turns([body.domain()], idempotency_key=key))[0]), 201)
+    return answer(json_of(Turn, (await memory.add_turns([body.domain()], idempotency_key=key))[0]), 201)
 
 
 @router.post(f"{THREAD}/turns/bulk", status_code=201, response_model=Items[Turn])
@@ -71,7 +77,7 @@ async def add_turns(memory: WritableMemory, body: AddTurns, key: IdempotencyKey 
     stored = await memory.add_turns(body.domain(), idempotency_key=key)
 
     def written() -> Response:
-        return answer(Items[Turn](items=tuple(map(Turn.of, stored))), 201)
+        return answer(json_of_many(Turn, stored), 201)
 
     # In a thread, as others would wait for some tenths of a second for ten thousand turns.
     return await asyncio.to_thread(written) if len(stored) > MANY_TURNS else written()
@@ -86,7 +92,7 @@ async def list_turns(
 ) -> Response:
     """All turns of the thread (or of one session), oldest first, word for word, compressed ones included."""
     page = await memory.history(session_id, after=HISTORY.after(cursor) or 0, limit=limit)
-    return answer(HISTORY.to_page(page))
+    return answer(HISTORY.json_of(page))
 
 
 @router.get(f"{THREAD}/turns/recent", response_model=Items[Turn])
@@ -95,7 +101,7 @@ async def recent_turns(
     limit: Annotated[int | None, Query(ge=0, le=MAX_PAGE, description="Default: short_term_window.")] = None,
 ) -> Response:
     """The last turns, oldest first."""
-    return answer(Items[Turn](items=tuple(map(Turn.of, await memory.fetch_short_term(limit)))))
+    return answer(json_of_many(Turn, await memory.fetch_short_term(limit)))
 
 
 @router.get(f"{THREAD}/turns/{{turn_id}}/topic", response_model=TopicStats | None)
@@ -108,7 +114,7 @@ async def turn_topic(
 ) -> Response:
     """The topic of a turn, once it is known; null for a turn that belongs to none."""
     topic = await memory.turn_topic(turn_id, timeout)
-    return answer(None if topic is None else TopicStats.of(topic))
+    return answer(None if topic is None else json_of(TopicStats, topic))
 
 
 # --- search -------------------------------------------------------------------------------------------------------
@@ -132,4 +138,4 @@ async def search_memory(api: OpenApi, principal: Caller, body: Search) -> Respon
         found = await api.service.search(
             body.user_id, body.query, body.top_k, tenant=principal.tenant, **filters
         )
-    return answer(Items[Recollection](items=tuple(map(Recollection.of, found))))
+    return answer(json_of_many(Recollection, found))

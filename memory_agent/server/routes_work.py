@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends
@@ -23,13 +24,15 @@ from memory_agent.server.dependencies import (
     nothing,
     waited,
 )
+from memory_agent.server.openapi import operation_id
 from memory_agent.server.problems import problem_text
 from memory_agent.topics.sweep_plan import SweepReport
 from memory_agent.wire import work as wire
+from memory_agent.wire.encoding import json_of
 from memory_agent.wire.requests import Settle, Sweep
 from memory_agent.wire.work import MemoryStatus, TurnCount, WorkerStatus
 
-router = APIRouter(tags=["work"])
+router = APIRouter(tags=["work"], generate_unique_id_function=operation_id)
 
 USER: Final = "/api/users/{user_id}"
 HEARTBEAT_SECONDS: Final = 15.0
@@ -53,13 +56,13 @@ WritingOperator = Annotated[Principal, Depends(_writing_operator)]
 @router.get("/api/stats", response_model=MemoryStatus)
 async def memory_status(api: OpenApi, _: Operator) -> Response:
     """Counts of everybody: turns, owed work, parked turns with their last error, lag. For a key for all tenants."""
-    return answer(MemoryStatus.of(await api.service.status()))
+    return answer(json_of(MemoryStatus, await api.service.status()))
 
 
 @router.get(f"{USER}/stats", response_model=MemoryStatus)
 async def user_status(api: OpenApi, principal: Caller, user_id: PathText) -> Response:
     """Counts of all of the user's threads."""
-    return answer(MemoryStatus.of(await api.service.status(principal.scope(user_id))))
+    return answer(json_of(MemoryStatus, await api.service.status(principal.scope(user_id))))
 
 
 @router.post("/api/settle", status_code=204, response_class=Response)
@@ -109,20 +112,20 @@ async def rebuild_user(api: OpenApi, principal: Writer, user_id: PathText) -> Re
 @router.get("/api/worker", response_model=WorkerStatus)
 async def worker_status(api: OpenApi, principal: Caller) -> Response:
     """The status of the worker in the process that answers; behind one address each process has its own."""
-    found = WorkerStatus.of(await api.service.worker_status())
-    return answer(found if principal.all_tenants else found.model_copy(update={"usage": None}))
+    found = await api.service.worker_status()
+    return answer(json_of(WorkerStatus, found if principal.all_tenants else replace(found, usage=None)))
 
 
 @router.post("/api/worker/pause", response_model=WorkerStatus)
 async def pause_worker(api: OpenApi, _: WritingOperator) -> Response:
     """Let it finish what it has in hand, then leave everything owed until `resume`. For a key for all tenants."""
-    return answer(WorkerStatus.of(await api.service.pause_worker()))
+    return answer(json_of(WorkerStatus, await api.service.pause_worker()))
 
 
 @router.post("/api/worker/resume", response_model=WorkerStatus)
 async def resume_worker(api: OpenApi, _: WritingOperator) -> Response:
     """Let it go on with what is owed. For a key for all tenants."""
-    return answer(WorkerStatus.of(await api.service.resume_worker()))
+    return answer(json_of(WorkerStatus, await api.service.resume_worker()))
 
 
 # --- the sweep -----------------------------------------------------------------------------------------------

@@ -48,8 +48,12 @@ def server_span(scope: Scope, status: Callable[[], int | None]) -> Iterator[None
     carrier = {
         name.decode("ascii"): value.decode("latin-1") for name, value in scope["headers"] if name in _CARRIED
     }
+    provider = trace.get_tracer_provider()
+    if not carrier and isinstance(provider, trace.ProxyTracerProvider):
+        yield  # there is no trace to go on with, and nobody to tell of one
+        return
     method = method_of(scope)
-    with trace.get_tracer("memory_agent.server").start_as_current_span(
+    with trace.get_tracer("memory_agent.server", tracer_provider=provider).start_as_current_span(
         method,
         TraceContextTextMapPropagator().extract(carrier),
         kind=SpanKind.SERVER,

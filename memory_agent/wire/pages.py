@@ -18,6 +18,7 @@ from pydantic import JsonValue
 from memory_agent.checks import is_whole
 from memory_agent.errors import InvalidInput
 from memory_agent.wire.base import Listed
+from memory_agent.wire.encoding import json_of_many
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -83,12 +84,9 @@ class Places(Generic[Value, Place]):
     """Of an item."""
     is_place: Callable[[JsonValue], bool]
 
-    def to_page(self, value: Value) -> Page[Any]:
-        """The value as a page of the wire."""
-        shown = tuple(map(self.model.of, getattr(value, self.items)))
-        listed: Any = Page
-        page: Page[Any] = listed[self.model](items=shown, next_cursor=self.cursor(value.next))  # type: ignore[attr-defined]
-        return page
+    def json_of(self, value: Value) -> bytes:
+        """The value as a page of the wire, in JSON."""
+        return json_of_many(self.model, getattr(value, self.items), next_cursor=self.cursor(value.next))  # type: ignore[attr-defined]
 
     def from_page(self, page: Page[Any]) -> Value:
         """The value of a page."""

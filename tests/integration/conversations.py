@@ -44,7 +44,9 @@ async def opened(settings: Mapping[str, Any], **others: Any) -> AsyncIterator[Me
     """A service with these settings, others on top, and the parts that are among them."""
     parts: dict[str, Any] = {"embedder": HashEmbedder(), "vectors": BruteForceIndex()}
     parts |= {
-        name: others.pop(name) for name in ("clock", "embedder", "vectors", "entity_finder") if name in others
+        name: others.pop(name)
+        for name in ("clock", "embedder", "vectors", "entity_finder", "store")
+        if name in others
     }
     with settings_of({**settings, **others}) as known:
         async with MemoryService(MemoryConfig(**known), **parts) as service:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 from opentelemetry import trace
@@ -18,6 +18,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client.parser import text_string_to_metric_families
 
 from memory_agent import VectorIndexUnavailable
+from memory_agent.stores.sqlite import SqliteStore
+from memory_agent.stores.sqlite.keys import SqliteKeys
 from memory_agent.testing import BruteForceIndex
 from tests.integration.rest import ANN, Rest, document, problem_in, rest_on, shows
 from tests.integration.streams import listening
@@ -25,6 +27,7 @@ from tests.servers.mongod import Mongod
 from tests.servers.service import ServiceProcess
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
     from pathlib import Path
 
     import pytest
@@ -85,6 +88,65 @@ async def test_without_its_index_it_is_degraded(tmp_path: Path) -> None:
         assert (ready["status"], ready["parts"]["vector_index"]) == ("degraded", "down")
         found = await rest.post("/api/memory/search", {"user_id": "ann", "query": "puppy"})
         assert "Rufus" in found["items"][0]["turn"]["content"]
+
+
+# --- what a request costs --------------------------------------------------------------------------------------
+class NotedStore:
+    """A store and the names of the calls to it."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if not callable(found):
+            return found
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            self.calls.append(name)
+            return found(*arguments, **options)
+
+        return call
+
+    async def of(self, work: Awaitable[Any]) -> list[str]:
+        """The calls that some work makes."""
+        self.calls.clear()
+        await work
+        return sorted(self.calls)
+
+
+async def test_a_request_asks_the_store_for_what_its_call_does_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for its key either, which is looked up once in a while, and not for anything to be measured or counted by."""
+    looked_up: list[str] = []
+    find = SqliteKeys.find
+
+    async def noted_find(keys: SqliteKeys, key_id: str) -> Any:
+        looked_up.append(key_id)
+        return await find(keys, key_id)
+
+    monkeypatch.setattr(SqliteKeys, "find", noted_find)
+    monkeypatch.setattr("memory_agent.server.app.KEY_CACHE_SECONDS", 3_600.0)
+    store = SqliteStore(tmp_path / "noted.sqlite3")
+    await store.open()
+    noted = NotedStore(store)
+    async with rest_on({"data_dir": tmp_path, "run_worker": False}, store=noted) as rest:
+        memory = rest.service.agent("ann", "chat")
+        question = "What is my puppy called?"
+        await rest.post("update", EXCHANGE, status=201)
+        await rest.post("fetch", {"user_message": question})
+        updated = await noted.of(memory.update_memory(EXCHANGE["user_msg"], EXCHANGE["assistant_msg"]))
+        assert "append_turns" in updated
+        fetched = await noted.of(memory.fetch_memory(question))
+        for number in range(3):
+            key = {"Idempotency-Key": f"key {number}"}
+            assert await noted.of(rest.post("update", EXCHANGE, status=201, headers=key)) == updated
+        assert await noted.of(rest.post("fetch", {"user_message": question})) == fetched
+        assert await noted.of(rest.get("/healthz")) == []
+        assert len(looked_up) == 1
+    await store.close()
 
 
 # --- metrics -------------------------------------------------------------------------------------------------

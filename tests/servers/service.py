@@ -36,6 +36,8 @@ class Command:
 
     forked = False
     """From a process that has imported everything (see `tests.servers.forks`); benchmarks start theirs from nothing."""
+    python = sys.executable
+    """Where it is started from nothing; that of another checkout runs the other checkout's."""
 
     def __init__(self, folder: Path, *arguments: str, settings: Mapping[str, Any]) -> None:
         """`settings` go into its environment; whatever settings surround the tests don't."""
@@ -62,7 +64,7 @@ class Command:
                 streams = (nothing.fileno(), out.fileno(), log.fileno())
                 self.process = forks().fork(self.arguments, streams, **where)
             else:
-                command = [sys.executable, "-m", "memory_agent.cli", *self.arguments]
+                command = [self.python, "-m", "memory_agent.cli", *self.arguments]
                 self.process = subprocess.Popen(command, stdin=nothing, stdout=out, stderr=log, **where)
         self._stdout = os.fdopen(ours)
 

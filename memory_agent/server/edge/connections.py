@@ -133,7 +133,6 @@ class EdgeProtocol(HttpToolsProtocol):
         self._is_in_body = False
         self._unclaimed = 0
         """Bytes that came in and are nothing yet: of an incomplete head, of chunks' framing, of an unwanted body."""
-        self._head_bytes = 0
 
     # --- the connection --------------------------------------------------------------------------------------
     def connection_made(self, transport: BaseTransport) -> None:
@@ -184,11 +183,14 @@ class EdgeProtocol(HttpToolsProtocol):
         if self._is_deaf or self.transport.is_closing():
             cast("Transport", self.transport).let_pass()
             return
-        if self._is_waiting and not self._has_begun:
-            self._has_begun = True
-            self._expect(self.head_seconds)
+        begins = self._is_waiting and not self._has_begun
+        self._has_begun = True
         self._unclaimed += len(data)
         super().data_received(data)
+        if (
+            begins and self._is_waiting and not self._is_deaf
+        ):  # most heads come in one piece, and need no timer
+            self._expect(self.head_seconds)
         if self._unclaimed > MAX_HEAD_BYTES and self._is_in_head:
             self._refuse(431, f"A request's head may have {MAX_HEAD_BYTES:,} bytes.")
         elif self._unclaimed > MAX_HEAD_BYTES:
@@ -198,27 +200,18 @@ class EdgeProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._is_in_head = True
-        self._unclaimed = self._head_bytes = 0
-
-    def on_url(self, url: bytes) -> None:
-        super().on_url(url)
-        self._head_bytes += len(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        # Trailers come after the body, and must not pass for headers.
-        if self._is_in_head:
-            self._head_bytes += len(name) + len(value)
-            super().on_header(name, value)
+        self._unclaimed = 0
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
         if self._is_deaf:
             return
-        if self._head_bytes > MAX_HEAD_BYTES:
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD_BYTES:
             self._refuse(431, f"A request's head may have {MAX_HEAD_BYTES:,} bytes.")
             return
         self._unclaimed = 0
         super().on_headers_complete()
+        self.headers = []  # for trailers, which come after the body and must not pass for headers
         self._is_in_body = True
         self._settle()
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _MALFORMED: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _KEPT: Final = {"%2F": "/", "%25": "%", "%0A": "\n"}
+_ENCODED: Final = re.compile("|".join(_KEPT))
 
 
 class BadPath(ValueError):
@@ -30,7 +31,7 @@ def segment_text(param: str) -> str:
     >>> segment_text("a%2Fb%252F")
     'a/b%2F'
     """
-    return re.sub("|".join(_KEPT), lambda kept: _KEPT[kept.group()], param)
+    return _ENCODED.sub(lambda kept: _KEPT[kept.group()], param) if "%" in param else param
 
 
 def routed_path(raw_path: bytes) -> str:
@@ -39,6 +40,8 @@ def routed_path(raw_path: bytes) -> str:
     >>> routed_path(b"/threads/a%2fb/%C3%A9")
     '/threads/a%2Fb/é'
     """
+    if raw_path.isascii() and b"%" not in raw_path and b"\n" not in raw_path:
+        return raw_path.decode("ascii")
     return "/".join(map(_routed_segment, raw_path.split(b"/")))
 
 

@@ -48,6 +48,13 @@ class MongoTurns(MongoSegments):
 
     async def _insert_call(self, scope: Scope, documents: list[Document]) -> list[Document]:
         """Insert what the thread has not seen of this call; everything it then has of it, in order."""
+        try:
+            await self._insert_turns(scope, documents)
+        except BulkWriteError as exc:
+            if not violated_keys(exc):
+                raise
+        else:
+            return documents  # nearly always; whether a call is a repeat is asked only where something is there already
         async for _ in Tries():
             seen = await self._turns_of_call(scope, documents[0]["idempotency_key"])
             # The first call decides how many turns it has, whatever its repeat brings.

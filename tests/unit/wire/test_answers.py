@@ -86,7 +86,7 @@ def test_a_context_from_the_wire_renders_as_the_one_that_was_sent(value: Any) ->
 
 @given(history=drawn.values_of(values.HistoryPage))
 def test_a_page_of_history_comes_back_with_its_place(history: HistoryPage) -> None:
-    sent = turns.HISTORY.to_page(history).model_dump_json()
+    sent = turns.HISTORY.json_of(history)
     assert turns.HISTORY.from_page(Page[turns.Turn].model_validate_json(sent)) == history
 
 
@@ -94,9 +94,9 @@ def test_a_page_of_history_comes_back_with_its_place(history: HistoryPage) -> No
 def test_pages_of_users_and_threads_come_back_with_their_place(
     users: values.UsersPage, threads: values.ThreadsPage
 ) -> None:
-    sent = people.USERS.to_page(users).model_dump_json()
+    sent = people.USERS.json_of(users)
     assert people.USERS.from_page(Page[people.UserSummary].model_validate_json(sent)) == users
-    sent = people.THREADS.to_page(threads).model_dump_json()
+    sent = people.THREADS.json_of(threads)
     assert people.THREADS.from_page(Page[people.ThreadSummary].model_validate_json(sent)) == threads
 
 
