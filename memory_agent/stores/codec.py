@@ -327,7 +327,8 @@ def pack_derived(compression: Compression) -> bytes:
     }
     if compression.preserved:
         packed["preserved"] = compression.preserved
-    return brotli.compress(dump_json(packed).encode(), quality=_DERIVED_QUALITY)
+    data: bytes = brotli.compress(dump_json(packed).encode(), quality=_DERIVED_QUALITY)
+    return data
 
 
 def unpack_derived(data: bytes) -> dict[str, Any]:
