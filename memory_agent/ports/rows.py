@@ -41,7 +41,7 @@ class RowStore(Protocol):
         """The user's highest `index_seq`; 0 without rows. One small indexed read: every search makes it."""
 
     async def count_rows(self, user_id: str, *, limit: int) -> int:
-        """How many rows the user has, stubs included, or `limit` if they are more; no more than that are looked at."""
+        """The number of the user's rows, stubs included, but at most `limit`; no more than that are looked at."""
 
     async def index_terms(self, user_id: str, turn_ids: Sequence[str]) -> None:
         """Take the rows of these turns into the user's term index, begun by the first call. Rows that are in it stay so.
