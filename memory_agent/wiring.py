@@ -20,6 +20,7 @@ from memory_agent.facts.keeper import FactKeeper, FactSettings
 from memory_agent.facts.replay import Replayer
 from memory_agent.llm.summaries import ExtractiveSummarizer, LLMSummarizer
 from memory_agent.ports import known_fingerprint, known_scripts
+from memory_agent.search.candidates import CandidateKeeper
 from memory_agent.search.entities import EntityCounter
 from memory_agent.search.fusion import DEFAULT_WEIGHTS, DETAILED_WEIGHTS
 from memory_agent.search.index_stage import Indexer
@@ -182,7 +183,7 @@ def _make_residents(on: Adapters) -> ResidentCache:
 def _make_indexer(on: Adapters) -> Indexer:
     return Indexer(
         on.store,
-        on.vectors,
+        CandidateKeeper(on.store, on.vectors, max_turns=on.cfg.resident_max_turns),
         on.embedder,
         on.clock,
         on.spotter,

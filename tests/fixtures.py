@@ -12,6 +12,7 @@ import pytest
 from memory_agent import MemoryAgent, MemoryConfig, MemoryService
 from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
+from memory_agent.ports import ALL_ROWS
 from tests import profiles
 from tests.constants import settings_of
 from tests.servers.chroma import ChromaProcess
@@ -82,6 +83,12 @@ def torch_embedder() -> Iterator[LocalEmbedder]:
 
 
 # --- services
+async def outgrown(service: MemoryService, *user_ids: str) -> None:
+    """Have these users' turns in the vector index and in the term index from now on, as of users who were large once."""
+    for user_id in user_ids:
+        await service.core.store.set_candidates_through(user_id, ALL_ROWS)
+
+
 @pytest.fixture
 def embedded_settings(tmp_path: Path) -> dict[str, Any]:
     """SQLite and embedded Chroma in a fresh folder."""

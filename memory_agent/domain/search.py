@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -55,7 +55,7 @@ class TurnFeatures:
 class SearchRow:
     """The index entry of one turn, kept apart from its text.
 
-    `vectors`: float16, shape (passages, dimension), unit length; long turns have several passages.
+    `vectors`: shape (passages, dimension), unit length, to 1/254 of the largest number of each; long turns have several passages.
     `terms`: normalised term -> how often it occurs, and the entities that the turn names (`Entity.term` -> 1);
     `length`: how many words that are, without the entities.
     `session_id` and `speaker` are the turn's, `signs` what its text shows at a glance.
@@ -73,7 +73,7 @@ class SearchRow:
     seq: int
     role: Role
     timestamp: datetime
-    vectors: NDArray[np.float16]
+    vectors: NDArray[np.floating[Any]]
     terms: Mapping[str, int]
     length: int
     embedder: str
@@ -93,7 +93,7 @@ class SearchRow:
         entities: Iterable[Entity],
         features: TurnFeatures,
         *,
-        vectors: NDArray[np.float16],
+        vectors: NDArray[np.floating[Any]],
         embedder: str,
         language: str,
         tokens: bytes = b"",

@@ -22,7 +22,7 @@ from memory_agent.ports.models import (
     known_scripts,
     tokens_by,
 )
-from memory_agent.ports.rows import RowStore
+from memory_agent.ports.rows import ALL_ROWS, RowStore
 from memory_agent.ports.sessions import SessionStore
 from memory_agent.ports.topics import TopicStore
 from memory_agent.ports.turns import PeopleStore, TurnStore
@@ -30,6 +30,7 @@ from memory_agent.ports.vectors import VectorIndex
 from memory_agent.ports.work import WorkStore
 
 __all__ = [
+    "ALL_ROWS",
     "LLM",
     "Clock",
     "DocumentStore",

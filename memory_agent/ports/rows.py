@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from memory_agent.domain import EntityCount, Scope, SearchRow, TermCandidates
+
+
+ALL_ROWS: Final = 2**63 - 1
+"""`RowStore.candidates_through` where every row of the user is among the candidates."""
 
 
 class RowStore(Protocol):
@@ -36,10 +40,25 @@ class RowStore(Protocol):
     async def index_head(self, user_id: str) -> int:
         """The user's highest `index_seq`; 0 without rows. One small indexed read: every search makes it."""
 
+    async def count_rows(self, user_id: str, *, limit: int) -> int:
+        """The number of the user's rows, stubs included, but at most `limit`; no more than that are looked at."""
+
+    async def index_terms(self, user_id: str, turn_ids: Sequence[str]) -> None:
+        """Take the rows of these turns into the user's term index, begun by the first call. Rows that are in it stay so.
+
+        Rows that were put (again) are not in it until this is called for them; those that are erased leave it.
+        """
+
+    async def candidates_through(self, user_id: str) -> int | None:
+        """Up to which `index_seq` the user's rows are among the candidates; ALL_ROWS: all. None: the user has no term index."""
+
+    async def set_candidates_through(self, user_id: str, index_seq: int) -> None:
+        """Note that they are up to there at least; it never sinks. It goes with the user's last row."""
+
     async def term_candidates(self, scope: Scope, terms: Sequence[str], *, limit: int) -> TermCandidates:
         """For each term, the newest `limit` rows of the scope (by turn id) that hold it, with the user's statistics.
 
-        Each candidate once, in any order. Stubs of erased rows count for nothing.
+        Of rows in the term index (`index_terms`). Each candidate once, in any order. Stubs of erased rows count for nothing.
         """
 
     async def neighbour_rows(self, user_id: str, places: Sequence[tuple[str, int]]) -> list[SearchRow]:
@@ -49,7 +68,7 @@ class RowStore(Protocol):
         """
 
     async def entity_counts(self, scope: Scope) -> list[EntityCount]:
-        """The entities that the scope's rows name (terms that `Entity.from_term` knows), by first mention.
+        """The entities that the scope's rows in the term index name (terms that `Entity.from_term` knows), by first mention.
 
         That is by `timestamp` and turn id of the first turn that names it, and for equal ones in the order of the
         row's terms. Each turn counts once for an entity.

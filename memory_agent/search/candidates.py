@@ -1,4 +1,7 @@
-"""Candidates for users too large to keep in memory: by meaning from the vector index, by words from the store."""
+"""Candidates for users too large to keep in memory: by meaning from the vector index, by words from the store's term index.
+
+Both are made when a user outgrows the memory and not before: they would take more room than all else that is kept of a turn.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,89 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from memory_agent.domain import PassageVector
 from memory_agent.errors import BackendError
+from memory_agent.ports import ALL_ROWS
 from memory_agent.search.fusion import DEFAULT_WEIGHTS, best_first, fuse, normalised
 from memory_agent.search.postings import CollectionStatistics
 from memory_agent.search.request import RowFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from memory_agent.domain import Scope
+    from memory_agent.domain import Scope, SearchRow
     from memory_agent.ports import RowStore, VectorIndex
     from memory_agent.search.request import AnalysedQuery
     from memory_agent.search.user_index import ResidentIndex
 
 BESIDE: Final = 200
 """Of so many of the best candidates the turns beside them are looked up, too: what they say counts for them."""
+
+
+_PAGE: Final = 500
+"""Rows of a user that outgrows the memory which are taken in at a time; a crash costs one page."""
+
+
+_COUNTED_USERS: Final = 10_000
+
+
+class CandidateKeeper:
+    """Takes rows of users with more than `max_turns` into both indexes."""
+
+    def __init__(self, store: RowStore, vectors: VectorIndex, *, max_turns: int) -> None:
+        self._store = store
+        self._vectors = vectors
+        self._max_turns = max_turns
+        self._room: dict[str, int] = {}
+        """How many rows users may get before they have to be counted again."""
+
+    async def take(self, user_id: str, rows: Sequence[SearchRow]) -> None:
+        """Rows that were put just now, or are to be taken in anew. A user that outgrows the memory with them gets all into both.
+
+        Interrupted, it is gone on with at the user's next rows. Whoever puts a row and looks here afterwards either finds
+        that all are in, and adds it, or is early enough for the pages that are still to be read.
+        """
+        through = await self._store.candidates_through(user_id)
+        if through is None and not await self._outgrown(user_id, len(rows)):
+            return
+        if through == ALL_ROWS:
+            await self._add(user_id, rows)
+        else:
+            await self._fill(user_id, through or 0)
+
+    async def _outgrown(self, user_id: str, new: int) -> bool:
+        room = self._room.pop(user_id, 0) - new
+        if room < 0:
+            room = self._max_turns - await self._store.count_rows(user_id, limit=self._max_turns + 1)
+        if len(self._room) >= _COUNTED_USERS:
+            self._room.clear()
+        self._room[user_id] = room
+        return room < 0
+
+    async def _fill(self, user_id: str, through: int) -> None:
+        while rows := await self._store.search_rows(user_id, after=through, limit=_PAGE):
+            await self._add(user_id, [row for row in rows if not row.erased])
+            through = rows[-1].index_seq
+            await self._store.set_candidates_through(user_id, through)
+        await self._store.set_candidates_through(user_id, ALL_ROWS)
+
+    async def _add(self, user_id: str, rows: Sequence[SearchRow]) -> None:
+        await self._store.index_terms(user_id, [row.turn_id for row in rows])
+        await self._vectors.upsert(user_id, [passage for row in rows for passage in _passages(row)])
+
+
+def _passages(row: SearchRow) -> list[PassageVector]:
+    """A row's vectors as the vector index keeps them."""
+    return [
+        PassageVector(
+            turn_id=row.turn_id,
+            passage=number,
+            thread_id=row.thread_id,
+            timestamp=row.timestamp,
+            vector=vector.astype(np.float32),
+        )
+        for number, vector in enumerate(row.vectors)
+    ]
 
 
 class CandidateSource:

@@ -1,6 +1,6 @@
-"""The index stage: a search row in the document store and vectors in the vector index, for each turn.
+"""The index stage: a search row in the document store for each turn, and what large users' candidates come from.
 
-Idempotent: both are put by the turn's id. A turn that has a row already (its vectors failed to reach the vector
+Idempotent: all is put by the turn's id. A turn that has a row already (its vectors failed to reach the vector
 index, or that is being rebuilt) is not embedded again, unless another model made its vectors; the rest of the row is
 made anew if other rules made its terms.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memory_agent.domain import PassageVector, Scope, SearchRow
+from memory_agent.domain import Scope, SearchRow
 from memory_agent.ports import known_scripts, tokens_by
 from memory_agent.search.token_codes import packed
 from memory_agent.text.features import features_of
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memory_agent.domain import Turn
-    from memory_agent.ports import Clock, DocumentStore, Embedder, VectorIndex
+    from memory_agent.ports import Clock, DocumentStore, Embedder
+    from memory_agent.search.candidates import CandidateKeeper
     from memory_agent.search.entities import EntitySpotter
 
 
@@ -37,7 +38,7 @@ class Indexer:
     def __init__(
         self,
         store: DocumentStore,
-        vectors: VectorIndex,
+        candidates: CandidateKeeper,
         embedder: Embedder,
         clock: Clock,
         spotter: EntitySpotter,
@@ -48,7 +49,7 @@ class Indexer:
         self._spotter = spotter
         self._keep_tokens = keep_tokens
         self._store = store
-        self._vectors = vectors
+        self._candidates = candidates
         self._embedder = embedder
         self._clock = clock
         self._language = language
@@ -75,8 +76,7 @@ class Indexer:
                 await self._store.put_search_rows(user_id, fresh, now=self._clock.now())
         rows |= new
         for user_id, of_user in _by_user(turns).items():
-            passages = [passage for turn in of_user for passage in passages_of(rows[turn.id])]
-            await self._vectors.upsert(user_id, passages)
+            await self._candidates.take(user_id, [rows[turn.id] for turn in of_user])
 
     async def _with_tokens(self, user_id: str, rows: Sequence[SearchRow]) -> dict[str, SearchRow]:
         """Rows as they were put, by turn id: stores read them without their tokens. None that lacks tokens which it shall have."""
@@ -144,13 +144,13 @@ class Indexer:
             for turn, (words, features), entities in zip(turns, read, named, strict=True)
         }
 
-    async def _embed(self, turns: Sequence[Turn]) -> dict[str, tuple[NDArray[np.float16], bytes]]:
+    async def _embed(self, turns: Sequence[Turn]) -> dict[str, tuple[NDArray[np.float32], bytes]]:
         """The vectors of each turn's passages, shape (passages, dimension), and the codes of its first tokens, by turn id."""
         if not turns:
             return {}
         passages = [await self._embedder.split(turn.searchable_text) for turn in turns]
         flat = [passage for of_turn in passages for passage in of_turn]
-        vectors = (await self._embedder.embed(flat, purpose="document")).astype(np.float16)
+        vectors = await self._embedder.embed(flat, purpose="document")
         cuts = np.cumsum([len(of_turn) for of_turn in passages])[:-1]
         codes = await self._codes([of_turn[0] for of_turn in passages])
         return {
@@ -168,20 +168,6 @@ class Indexer:
             packed(of_text.vectors) if is_read(text, read) else b""
             for text, of_text in zip(texts, tokens, strict=True)
         ]
-
-
-def passages_of(row: SearchRow) -> list[PassageVector]:
-    """A row's vectors as the vector index keeps them."""
-    return [
-        PassageVector(
-            turn_id=row.turn_id,
-            passage=number,
-            thread_id=row.thread_id,
-            timestamp=row.timestamp,
-            vector=vector.astype(np.float32),
-        )
-        for number, vector in enumerate(row.vectors)
-    ]
 
 
 def _by_user(turns: Sequence[Turn]) -> dict[str, list[Turn]]:

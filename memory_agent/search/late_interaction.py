@@ -18,7 +18,7 @@ from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.lazily import lazily
 from memory_agent.ports import known_scripts, tokens_by
 from memory_agent.search.fusion import inverse_document_frequency
-from memory_agent.search.token_codes import unpacked
+from memory_agent.search.token_codes import token_bytes, unpacked
 from memory_agent.text.terms import count_terms
 from memory_agent.text.writing import is_read
 
@@ -109,7 +109,7 @@ def token_matches(question: TokenVectors, turns: Sequence[bytes]) -> Floats:
     if not spoken or not asked.size:
         return found
     directions = asked.shape[1]
-    begins = np.cumsum([0, *(len(turns[row]) // ((directions + 1) // 2) for row in spoken[:-1])])
+    begins = np.cumsum([0, *(len(turns[row]) // token_bytes(directions) for row in spoken[:-1])])
     cosines = unpacked(b"".join(turns[row] for row in spoken), directions) @ asked.T
     found[spoken] = np.maximum.reduceat(cosines, begins, axis=0).clip(0.0)
     return found

@@ -194,7 +194,7 @@ class Searcher:
                 count_terms(turn.searchable_text, language),
                 self._spotter.of_unindexed(turn),
                 features_of(turn.content),
-                vectors=np.empty((0, 0), dtype=np.float16),
+                vectors=np.empty((0, 0), dtype=np.float32),
                 embedder="",
                 language=language,
             )

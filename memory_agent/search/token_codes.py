@@ -1,11 +1,12 @@
-"""Token vectors in four bits a number: what is kept of a turn's tokens for late interaction. Pure functions.
+"""Token vectors in nine steps a number: what is kept of a turn's tokens for late interaction. Pure functions.
 
-A number of a unit vector of n directions is some 1/sqrt(n): 15 steps between -2.5 and 2.5 of that tell all that late interaction
-needs (docs/benchmarks.md), in a quarter of the room that float16 takes.
+A number of a unit vector of n directions is some 1/sqrt(n): nine steps between -2.1 and 2.1 of that tell all that late interaction
+needs (docs/benchmarks.md). Five of them are a number below 9**5, which fits in two bytes.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,28 +16,39 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
-_STEPS: Final = 7
+_STEPS: Final = 4
 """On either side of 0."""
-_REACH: Final = 2.5
+_LEVELS: Final = 2 * _STEPS + 1
+_REACH: Final = 2.1
 """Standard deviations that are told apart; what lies beyond counts as so many."""
+_TOGETHER: Final = 5
+_PLACES: Final = _LEVELS ** np.arange(_TOGETHER)
 
 
 def packed(vectors: NDArray[np.floating[Any]]) -> bytes:
-    """Unit vectors of tokens, shape (tokens, directions): half a byte for each number, whole bytes for each token."""
+    """Unit vectors of tokens, shape (tokens, directions): `token_bytes(directions)` for each token."""
     tokens, directions = vectors.shape
     scale = _STEPS * np.sqrt(max(directions, 1)) / _REACH
-    steps = np.clip(np.rint(vectors.astype(np.float32) * scale), -_STEPS, _STEPS).astype(np.int8) + 8
-    halves = np.pad(steps.astype(np.uint8), ((0, 0), (0, directions % 2))).reshape(
-        tokens, (directions + 1) // 2, 2
-    )
-    codes: NDArray[np.uint8] = halves[:, :, 0] << 4 | halves[:, :, 1]
-    return codes.tobytes()
+    steps = np.clip(np.rint(vectors.astype(np.float32) * scale), -_STEPS, _STEPS).astype(np.int64) + _STEPS
+    fives = np.pad(steps, ((0, 0), (0, -directions % _TOGETHER)), constant_values=_STEPS)
+    return (fives.reshape(tokens, -(-directions // _TOGETHER), _TOGETHER) @ _PLACES).astype("<u2").tobytes()
+
+
+def token_bytes(directions: int) -> int:
+    """Bytes of one token of so many directions."""
+    return 2 * -(-directions // _TOGETHER)
 
 
 def unpacked(codes: bytes, directions: int) -> Floats:
     """The inverse of `packed`, to the nearest step and at unit length: shape (tokens, directions)."""
-    both = np.frombuffer(codes, dtype=np.uint8).reshape(-1, (directions + 1) // 2)
-    halves = np.stack([both >> 4, both & 15], axis=2).reshape(len(both), 2 * both.shape[1])[:, :directions]
-    steps = halves.astype(np.float32) - 8.0
+    fives = np.frombuffer(codes, dtype="<u2").reshape(-1, max(token_bytes(directions) // 2, 1))
+    steps = _steps_of()[fives].reshape(len(fives), _TOGETHER * fives.shape[1])[:, :directions]
     vectors: Floats = steps / np.maximum(np.linalg.norm(steps, axis=1, keepdims=True), 1.0)
     return vectors
+
+
+@cache
+def _steps_of() -> Floats:
+    """The five numbers that each code stands for: a table of 1 MB."""
+    steps: Floats = (np.arange(_LEVELS**_TOGETHER)[:, None] // _PLACES % _LEVELS - _STEPS).astype(np.float32)
+    return steps

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from memory_agent.ports import ALL_ROWS
 from memory_agent.search.user_index import ResidentIndex
 from memory_agent.text.writing import MULTILINGUAL
 
@@ -125,9 +126,9 @@ class ResidentCache:
         entry.index = None
         index = self.index_of(())
         if not await self._fill(index, user_id):
-            if len(index) <= self._max_turns:
+            if not await self._is_left_out(user_id, len(index)):
                 index = await self._load_at_once(user_id)
-            if len(index) > self._max_turns:
+            if await self._is_left_out(user_id, len(index)):
                 entry.too_large = True
                 return
         entry.index = index
@@ -155,7 +156,7 @@ class ResidentCache:
         """
         while True:
             page = await self._store.search_rows(user_id, after=index.head, limit=_PAGE)
-            if not index.extend(page) or len(index) > self._max_turns:
+            if not index.extend(page) or await self._is_left_out(user_id, len(index)):
                 return False
             if len(page) < _PAGE:
                 return True
@@ -167,9 +168,14 @@ class ResidentCache:
         while True:
             page = await self._store.search_rows(user_id, after=after, limit=_PAGE)
             rows |= {row.turn_id: row for row in page}
-            if len(page) < _PAGE or sum(not row.erased for row in rows.values()) > self._max_turns:
+            turns = sum(not row.erased for row in rows.values())
+            if len(page) < _PAGE or await self._is_left_out(user_id, turns):
                 return await asyncio.to_thread(self.index_of, list(rows.values()))
             after = page[-1].index_seq
+
+    async def _is_left_out(self, user_id: str, turns: int) -> bool:
+        """True for more turns than are kept in memory, once candidates can be drawn from all of the user's rows."""
+        return turns > self._max_turns and await self._store.candidates_through(user_id) == ALL_ROWS
 
     def _shrink(self, *, keep: str) -> None:
         total = self.nbytes

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class Vectors:
         """Memory of the matrix, in bytes."""
         return self._matrix.nbytes
 
-    def add(self, vectors: NDArray[np.float16] | None, *, before: int) -> None:
+    def add(self, vectors: NDArray[np.floating[Any]] | None, *, before: int) -> None:
         """The next row. `vectors`: its passages, shape (passages, dimension), unit length; `before`: see `TurnOrder.add`."""
         count = 0 if vectors is None else len(vectors)
         self._first.append(self._passages)

@@ -39,10 +39,13 @@ from memory_agent.stores.codec import (
     from_milliseconds,
     milliseconds,
     pack_entities,
+    pack_id,
     unpack_derived,
     unpack_entities,
+    unpack_id,
     unpack_signs,
     unpack_stated,
+    unpack_terms,
     unpack_vectors,
 )
 
@@ -89,6 +92,7 @@ _WHOLE: Final = Kind(column="INTEGER")
 _REAL: Final = Kind(column="REAL")
 _BYTES: Final = Kind(column="BLOB")
 _TIME: Final = Kind(column="INTEGER", write=_or_null(milliseconds), read=_or_null(from_milliseconds))
+_ID: Final = Kind(column="ANY", write=_or_null(pack_id), read=_or_null(unpack_id))
 _FLAG: Final = Kind(column="INTEGER", write=int, read=bool)
 _LIST: Final = Kind(
     write=_or_null(dump_json),
@@ -166,9 +170,9 @@ def _parked(*, id: str, last_error: str | None, **values: Any) -> ParkedTurn:  #
     return ParkedTurn(turn_id=id, last_error=last_error or "", **values)
 
 
-def search_row_of(*, vectors: bytes, passages: int, **values: Any) -> SearchRow:
-    """The row of the fields of ROW, with its terms. Called 10,000 times at a user's first search: keep it tight."""
-    return SearchRow(vectors=unpack_vectors(vectors, passages), **values)
+def search_row_of(*, vectors: bytes, passages: int, terms: str, **values: Any) -> SearchRow:
+    """The row of the fields of ROW. Called 10,000 times at a user's first search: keep it tight."""
+    return SearchRow(vectors=unpack_vectors(vectors, passages), terms=unpack_terms(terms), **values)
 
 
 def _change(*, stated: str, **values: Any) -> FactChange:
@@ -176,7 +180,7 @@ def _change(*, stated: str, **values: Any) -> FactChange:
     return FactChange(**values, events=events, refused=refused)
 
 
-def _compression(*, derived: str, **values: Any) -> Compression:
+def _compression(*, derived: bytes, **values: Any) -> Compression:
     return Compression(**unpack_derived(derived), **values)
 
 
@@ -224,12 +228,12 @@ PARKED: Final = Fields(
 ROW: Final = Fields(
     search_row_of,
     {
-        "turn_id": _TEXT,
+        "turn_id": _ID,
         **_OF_THREAD,
         "seq": _WHOLE,
         "role": _TEXT,
         "timestamp": _TIME,
-        "session_id": _OPTIONAL,
+        "session_id": _ID.or_absent(),
         "speaker": _OPTIONAL,
         "signs": _SIGNS,
         "vectors": _BYTES,
@@ -323,7 +327,7 @@ COMPRESSION: Final = Fields(
         "reason": _TEXT,
         **dict.fromkeys(("after_seq", "through", "turns", "tokens_before", "tokens_after"), _WHOLE),
         "made_by": _TEXT,
-        "derived": _TEXT,
+        "derived": _BYTES,
         "covers": _LIST,
     },
 )

@@ -180,6 +180,12 @@ def a_row(
     )
 
 
+async def put_large(store: DocumentStore, user_id: str, rows: Sequence[SearchRow]) -> None:
+    """Put the rows of a large user: what they hold is in the term index as well."""
+    await store.put_search_rows(user_id, rows, now=NOW)
+    await store.index_terms(user_id, [row.turn_id for row in rows])
+
+
 def a_topic(topic_id: str | None = None, *, scope: Scope | None = None, **fields: Any) -> Topic:
     """A topic with a title and an embedding; `fields` are those of Topic."""
     scope = scope or a_scope()

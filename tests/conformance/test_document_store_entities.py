@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory_agent.domain import Entity, EntityCount, new_id
-from tests.conformance.stores import NOW, a_row, a_scope, on_every_server
+from tests.conformance.stores import NOW, a_row, a_scope, on_every_server, put_large
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,9 +66,9 @@ async def test_counts_entities_by_first_mention(store: DocumentStore) -> None:
     before_it = naming("z:zzz", hours=-1, turn_id="1")
     there, hers = naming("b:Ada", hours=3, scope=T2), naming("a:x", scope=EVE)
     was = naming("a:gone", hours=-2, turn_id=late.turn_id)
-    await store.put_search_rows("ada", [was, there], now=NOW)
-    await store.put_search_rows("eve", [hers], now=NOW)
-    await store.put_search_rows("ada", [late, early, same_time, before_it], now=NOW)
+    await put_large(store, "ada", [was, there])
+    await put_large(store, "eve", [hers])
+    await put_large(store, "ada", [late, early, same_time, before_it])
     mine = [
         counted("z:zzz", 1, before_it, before_it),
         counted("a:first of all", 1, same_time, same_time),
@@ -92,7 +92,7 @@ async def test_words_are_no_entities(store: DocumentStore) -> None:
     words = {"@": 1, "@home": 2, "@:x": 1, "@UPPER:x": 1, "a:b": 1, "?": 1, "A": 1, "Azur": 1, "[x": 1}
     row = naming("a:b", words=words)
     row = replace(row, terms={**row.terms, "@c:d": 7})
-    await store.put_search_rows("ada", [row, naming()], now=NOW)
+    await put_large(store, "ada", [row, naming()])
     assert await store.entity_counts(SCOPE) == [counted("a:b", 1, row, row), counted("c:d", 1, row, row)]
 
 
@@ -115,5 +115,5 @@ async def test_counts_what_the_rows_hold(
     """Whatever is named when, with whichever characters, the counts are those of the rows."""
     scope = a_scope(new_id())
     rows = [replace(naming(*some, scope=scope), timestamp=time) for time, some in turns]
-    await store.put_search_rows(scope.user_id, rows, now=NOW)
+    await put_large(store, scope.user_id, rows)
     assert await store.entity_counts(scope) == expected(rows)

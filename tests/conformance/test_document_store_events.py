@@ -364,7 +364,7 @@ async def _let_age(store: DocumentStore, event_id: str) -> str:
     def fill(db: Any) -> int:
         db.execute(
             "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
-            " INSERT INTO events (kind, user_id, thread_id) SELECT 'parked', 'ada', 't1' FROM n",
+            " INSERT INTO events (kind, user_id, thread_id) SELECT 0, 'ada', 't1' FROM n",
             [KEPT_EVENTS + 200],
         )
         count: int = db.execute("SELECT count(*) FROM events").fetchone()[0]

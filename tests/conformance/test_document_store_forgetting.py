@@ -30,6 +30,7 @@ from tests.conformance.stores import (
     an_erasure,
     bytes_of,
     on_every_server,
+    put_large,
     stored,
 )
 
@@ -49,7 +50,7 @@ async def remembered(store: DocumentStore, scope: Scope, *contents: str, **call:
     row: dict[str, Any] = {"session_id": "s", "speaker": "Zoë", "signs": TurnFeatures(counts=True)}
     terms = {"sea": 2, "@a:x": 1}
     rows = [a_row(turn.id, scope=scope, seq=turn.seq, terms=terms, tokens=b"tokens", **row) for turn in turns]
-    await store.put_search_rows(scope.user_id, rows, now=NOW)
+    await put_large(store, scope.user_id, rows)
     for turn in turns:
         await store.append_fact_change(scope, a_change(turn.id, key=turn.id))
     document = await store.load_facts(scope)

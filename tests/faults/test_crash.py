@@ -72,7 +72,7 @@ async def test_the_process_is_killed(
 ) -> None:
     """Killed at random moments during many updates and restarted each time, nothing is lost or doubled."""
     settings: dict[str, Any] = dict(request.getfixturevalue(f"{way}_settings"))
-    settings |= {"lease_seconds": 2}
+    settings |= {"lease_seconds": 2, "resident_max_turns": 0}
     job = {"settings": {name: str(value) for name, value in settings.items()}, "until": UPDATES}
     log = tmp_path / "acknowledged"
     chance = random.Random()  # the moments differ from run to run, on purpose
@@ -104,6 +104,7 @@ async def test_mongod_is_killed(server_settings: dict[str, Any], shared_embedder
             "mongo_uri": server.uri,
             "store_timeout_seconds": 2,
             "lease_seconds": 2,
+            "resident_max_turns": 0,
         }
         async with MemoryService(MemoryConfig(**settings), embedder=shared_embedder) as service:
             memory = service.agent("ann", "chat")

@@ -100,7 +100,8 @@ async def test_the_process_is_killed_while_it_forgets(
     shared_embedder: LocalEmbedder,
 ) -> None:
     """A clear() killed at random moments is finished by the next process, or never began; other threads stay."""
-    settings: dict[str, Any] = {**request.getfixturevalue(f"{way}_settings"), "lease_seconds": 1}
+    settings: dict[str, Any] = dict(request.getfixturevalue(f"{way}_settings"))
+    settings |= {"lease_seconds": 1, "resident_max_turns": 0}
     job = {
         "kind": "forget",
         "settings": {name: str(value) for name, value in settings.items()},

@@ -250,7 +250,7 @@ async def test_killed_while_sweeping(nursery: Nursery, database: Database) -> No
 
 async def test_killed_while_a_sweep_deletes(nursery: Nursery, database: Database) -> None:
     """Killed at any third write of a sweep that deletes, what had to go is gone everywhere in the end, and nothing else."""
-    database.settings |= {"decay_policy": "delete", "retention_days": 400}
+    database.settings |= {"decay_policy": "delete", "retention_days": 400, "resident_max_turns": 0}
     await fill(database)
 
     async def deleted(service: MemoryService) -> None:

@@ -13,7 +13,7 @@ from memory_agent.facts.fold import fold
 from memory_agent.facts.people import shown
 from memory_agent.testing import HashEmbedder
 from tests import profiles
-from tests.fixtures import on_both_by_day
+from tests.fixtures import on_both_by_day, outgrown
 from tests.servers.forks import forks
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ async def test_two_workers_on_three_threads(
         MemoryService(cfg, embedder=HashEmbedder()) as one,
         MemoryService(cfg, embedder=HashEmbedder()) as other,
     ):
+        await outgrown(one, "ann")
 
         async def write(service: MemoryService, numbers: range) -> None:
             for number in numbers:

@@ -71,16 +71,17 @@ async def until_down(service: MemoryService, part: str) -> None:
 async def test_chroma_stopped(
     server_settings: dict[str, Any], own_chroma: ChromaProcess, shared_embedder: LocalEmbedder
 ) -> None:
-    """Stopped at the start and again later: remembering and finding go on, and the vectors follow."""
+    """Stopped as a user outgrows the memory, and again later: remembering and finding go on, and the vectors follow."""
     own_chroma.stop()
-    cfg = MemoryConfig(**{**server_settings, "chroma_port": own_chroma.port, "store_timeout_seconds": 2})
+    chroma = {"chroma_port": own_chroma.port, "store_timeout_seconds": 2}
+    cfg = MemoryConfig(**{**server_settings, **chroma, "resident_max_turns": 1})
     async with MemoryService(cfg, embedder=shared_embedder) as service:
         memory = service.agent("ann", "chat")
         receipt = await memory.update_memory("My puppy is called Rufus.", "Cute!")
         await until_down(service, "vector_index")
         context = await memory.fetch_memory("Which pet do I have?")
         assert "Rufus" in str(context)
-        # One user's memory is searched in RAM, so nothing is missing for want of Chroma.
+        # Until the vectors are there it is searched in RAM, so nothing is missing for want of Chroma.
         assert context.degraded == ()
         assert ((await memory.fetch_long_term("Which pet do I have?"))[0].similarity or 0.0) > 0.2
         own_chroma.start()
@@ -93,6 +94,20 @@ async def test_chroma_stopped(
         own_chroma.start()
         await memory.settle(timeout=60)
         assert await service.core.vectors.turn_ids("ann") == {*receipt.turn_ids, *second.turn_ids}
+
+
+async def test_chroma_stopped_for_a_small_user(
+    server_settings: dict[str, Any], own_chroma: ChromaProcess, shared_embedder: LocalEmbedder
+) -> None:
+    """Whoever is searched in memory is settled and found without it."""
+    own_chroma.stop()
+    cfg = MemoryConfig(**{**server_settings, "chroma_port": own_chroma.port, "store_timeout_seconds": 2})
+    async with MemoryService(cfg, embedder=shared_embedder) as service:
+        memory = service.agent("ann", "chat")
+        await memory.update_memory("My puppy is called Rufus.", "Cute!")
+        await memory.settle(timeout=60)
+        assert service.core.worker.down == frozenset()
+        assert ((await memory.fetch_long_term("Which pet do I have?"))[0].similarity or 0.0) > 0.2
 
 
 async def test_chroma_stopped_for_a_large_user(

@@ -12,7 +12,7 @@ import pytest
 from memory_agent import MemoryService, NotFound, Scope, TurnForgotten, TurnsParked
 from memory_agent.domain import STAGES
 from memory_agent.testing import FixedClock
-from tests.fixtures import on_both_by_day
+from tests.fixtures import on_both_by_day, outgrown
 from tests.integration.conversations import STORES, lines, opened, remains, said, settings_on
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply
@@ -60,6 +60,7 @@ async def fill(memory: MemoryAgent) -> list[str]:
 @on_both_by_day
 async def test_single_turns_are_forgotten_everywhere(memory: MemoryAgent, service: MemoryService) -> None:
     """The turns, their rows, vectors and facts go; what others stated stays; the receipt counts it."""
+    await outgrown(service, "ann")
     turn_ids = await fill(memory)
     assert len(await traces(service, "ann", "zebulon")) > 3
     receipt = await memory.forget(turn_ids)
@@ -106,6 +107,7 @@ async def test_a_thread_or_a_user_is_forgotten_without_touching_another(service:
     memory, other, bob = (
         service.agent(*names) for names in (("ann", "chat"), ("ann", "other"), ("bob", "chat"))
     )
+    await outgrown(service, "ann", "bob")
     turn_ids, *_ = [await fill(one) for one in (memory, other, bob)]
     for stranger in (other, bob):
         assert (await stranger.forget(turn_ids)).turns == 0

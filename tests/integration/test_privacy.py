@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService
-from tests.fixtures import on_both_by_day
+from tests.fixtures import on_both_by_day, outgrown
 from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ async def test_no_text_is_stored_in_the_vector_index(
     """The files of embedded Chroma hold the exchange's vectors but none of its words, open or closed."""
     cfg = MemoryConfig(**embedded_settings)
     async with MemoryService(cfg, embedder=shared_embedder) as service:
+        await outgrown(service, "ann")
         memory = service.agent("ann", "chat")
         receipt = await memory.update_memory(SECRET, ANSWER, metadata={"place": "quokka"})
         await memory.settle(timeout=60)
@@ -144,7 +145,7 @@ async def test_a_question_is_embedded_once(settings: dict[str, Any], openai_serv
         await memory.fetch_memory(question)
         receipt = await memory.update_memory(question, answer)
         await memory.settle(timeout=60)
-        assert set(receipt.turn_ids) <= await service.core.vectors.turn_ids("ann")
+        assert set(receipt.turn_ids) <= {row.turn_id for row in await service.core.store.search_rows("ann")}
         found = await memory.fetch_long_term(question, top_k=1)
         assert found[0].text == question
         assert found[0].similarity == pytest.approx(1, abs=1e-2)

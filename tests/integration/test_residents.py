@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from memory_agent.domain import Scope
+from memory_agent.ports import ALL_ROWS
 from memory_agent.search import user_index_cache
 from memory_agent.search.request import RowFilter
 from memory_agent.search.user_index_cache import ResidentCache
@@ -161,6 +162,8 @@ async def test_a_large_user_has_no_index(store: WatchedStore) -> None:
     await put(store, rows_of("ann", 11))
     await put(store, rows_of("bob", 10))
     await put(store, rows_of("cat", PAGE + 1))
+    for user in ("ann", "bob", "cat"):
+        await store.set_candidates_through(user, ALL_ROWS)
     cache = a_cache(store, max_turns=10)
     assert await cache.get("ann") is None
     assert len(await held(cache, "bob")) == 10
@@ -170,11 +173,15 @@ async def test_a_large_user_has_no_index(store: WatchedStore) -> None:
 
 
 async def test_a_user_who_grows_large_loses_the_index(store: WatchedStore) -> None:
-    """Growing past max_turns while resident gives None from then on, without reading the rows each time."""
+    """Growing past max_turns while resident gives None once all rows are among the candidates, without reading the rows each time."""
     await put(store, rows_of("ann", 10))
     cache = a_cache(store, max_turns=10)
     assert len(await held(cache, "ann")) == 10
     await put(store, rows_of("ann", 1, first=10))
+    await store.set_candidates_through("ann", 5)
+    assert len(await held(cache, "ann")) == 11  # whom candidates cannot be drawn for yet
+    await store.set_candidates_through("ann", ALL_ROWS)
+    await put(store, rows_of("ann", 1, first=11))
     assert await cache.get("ann") is None
     assert cache.nbytes == 0
     reads = store.reads

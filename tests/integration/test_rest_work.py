@@ -19,6 +19,7 @@ from memory_agent.errors import (
     VectorIndexError,
 )
 from memory_agent.server.sharing import sharing
+from tests.fixtures import outgrown
 from tests.integration.conversations import opened
 from tests.integration.rest import ANN, Rest, shows
 from tests.servers.service import served
@@ -60,6 +61,7 @@ async def test_what_is_owed_is_told_of_everybody_and_of_a_user(rest: Rest) -> No
 async def test_parked_turns_are_tried_again(rest: Rest) -> None:
     """Of everybody, of a user or of a thread; how many is told."""
     everybody, vectors = await operator(rest), rest.service.core.vectors
+    await outgrown(rest.service, "ann")
     for path, headers in (("retry", {}), ("/api/users/ann/retry", {}), ("/api/retry", everybody)):
         vectors.fail = VectorIndexError("the index refuses it")  # type: ignore[attr-defined]
         await rest.post("update", EXCHANGE, status=201)

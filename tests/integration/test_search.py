@@ -228,6 +228,9 @@ async def test_a_large_user_gets_nearly_the_ranking_of_a_resident_one(
             memory = service.agent("ann", "chat")
             if most == 50_000:
                 await remember(memory, a_long_talk())
+            else:
+                await service.rebuild_index("ann")
+                await service.settle(60)
             assert (await service.core.residents.get("ann") is None) == (most == 20)
             answers.append([texts(await memory.fetch_long_term(q, top_k=10)) for q in QUESTIONS])
     for question, resident, large in zip(QUESTIONS, *answers, strict=True):
@@ -260,7 +263,7 @@ async def test_a_large_users_answer_is_found_beside_its_question(
 @pytest.mark.parametrize("most", [50_000, 20])
 async def test_turns_that_wait_to_be_indexed_are_found(settings: dict[str, Any], most: int) -> None:
     """By their words, their neighbours' words, their speaker and their time, next to indexed ones."""
-    async with opened(settings) as service:
+    async with opened(settings, resident_max_turns=most) as service:
         await remember(service.agent("ann", "chat"), a_long_talk())
     async with opened(settings, run_worker=False, resident_max_turns=most) as service:
         memory = service.agent("ann", "chat")

@@ -17,6 +17,7 @@ from memory_agent.domain import new_id
 from memory_agent.server.dependencies import Api
 from memory_agent.testing import BruteForceIndex
 from tests import profiles
+from tests.fixtures import outgrown
 from tests.integration.conversations import STORES, remains, settings_on
 from tests.integration.tenancy import (
     MCP_HEADERS,
@@ -135,6 +136,7 @@ async def populated(tenancy: Tenancy, tenants: tuple[str, ...]) -> dict[str, tup
         caller, place = await tenancy.caller(tenant), Place(tenant, "otto", "main")
         mark = tenancy.marks[place] = mark_of(0, number)
         asking: dict[str, Any] = {"about": place, "writes": True}
+        await outgrown(tenancy.service, place.scope.user_id)
         start = {"participants": [mark], "metadata": {"mark": mark}}
         await tenancy.rest(caller, "POST", f"{place.path}/sessions", start, **asking)
         for line in (f"My name is {mark.capitalize()}.", f"I live in {mark.capitalize()} Town."):

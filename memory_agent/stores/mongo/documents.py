@@ -13,13 +13,12 @@ hold, or reads as something else, are written otherwise, and read back as they w
 from __future__ import annotations
 
 import re
-import struct
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from memory_agent.domain import FactsDocument, SearchRow, Tombstone, Turn
-from memory_agent.stores.codec import pack_stated, pack_vectors, thread_of
-from memory_agent.stores.fields import CHANGE, DRAFT, ROW, TOMBSTONE, TURN, search_row_of
+from memory_agent.stores.codec import pack_stated, pack_terms, pack_vectors, thread_of
+from memory_agent.stores.fields import CHANGE, DRAFT, ROW, TOMBSTONE, TURN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,10 +76,9 @@ def turn_or_tombstone(document: Document) -> Turn | Tombstone:
 
 
 def row_document(row: SearchRow) -> Document:
-    """A search row as stored, but for its `index_seq`: arrays of distinct terms and of their counts in step."""
+    """A search row as stored, but for its `index_seq`."""
     vectors, passages = pack_vectors(row.vectors)
-    document = ROW.document(row, vectors=vectors, passages=passages, terms=list(row.terms))
-    document["counts"] = struct.pack(f"<{len(row.terms)}I", *row.terms.values())
+    document = ROW.document(row, vectors=vectors, passages=passages, terms=pack_terms(row.terms))
     return document | ({"tokens": row.tokens} if row.tokens else {})
 
 
@@ -90,8 +88,7 @@ def stub_document(user_id: str, row: Document, *, now: datetime) -> Document:
     empty = {
         "vectors": b"",
         "passages": 0,
-        "terms": [],
-        "counts": b"",
+        "terms": "",
         "length": 0,
         "embedder": "",
         "language": "",
@@ -109,10 +106,7 @@ def stub_document(user_id: str, row: Document, *, now: datetime) -> Document:
 
 def search_row(document: Document) -> SearchRow:
     """The row in a document of `search_rows`."""
-    values = ROW.of_document(document)
-    counts = struct.unpack(f"<{len(values['terms'])}I", document["counts"])
-    values["terms"] = dict(zip(values["terms"], counts, strict=True))
-    return search_row_of(**values, erased="erased" in document)
+    return ROW.of(**ROW.of_document(document), erased="erased" in document)
 
 
 def change_document(scope: Scope, change: FactChange) -> Document:

@@ -246,6 +246,8 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoFacts, MongoSe
         await self._spent_keys.delete_many({"user_id": user_id, "id": {"$lt": before_id}})
         await self._trim_all(user_id, await self._segments_of_user(user_id))
         await self._rows.delete_many({**scope_filter(user), "erased": True, "_id": {"$lt": before_id}})
+        if await self._rows.find_one(scope_filter(user), {"_id": 1}) is None:
+            await self._large_users.delete_one({"user_id": user_id})
         # Of leases the store knows only the names. One that ran out means nothing any more, whoever held it.
         await self._leases.delete_many({"until": {"$lt": datetime.now(UTC)}})
 

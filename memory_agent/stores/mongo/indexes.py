@@ -27,6 +27,7 @@ _PARKED: Final = {"parked": True}
 _GONE: Final = {"gone_at": {"$exists": True}}
 _ERASING: Final = {"erasing": True}
 _ERASED: Final = {"erased": True}
+_LARGE: Final = {"words": {"$exists": True}}
 _LIVE: Final = {"timestamp": {"$exists": True}}
 _ASSIGNED: Final = {"topic_id": {"$exists": True}}
 _SAID: Final = {"session_id": {"$exists": True}}
@@ -61,9 +62,10 @@ INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
     "search_rows": (
         _index(*INDEX_SEQ_KEYS, unique=True),
         _index(*SEQ_KEYS),
-        _index("user_id", "terms", "_id", "thread_id"),
+        _index("user_id", "words", "_id", "thread_id", only=_LARGE),
         _index("user_id", "erased_at", only=_ERASED),
     ),
+    "large_users": (_index("user_id", unique=True),),
     "facts": (_index("user_id", "thread_id", unique=True),),
     "fact_events": (
         _index(*CHANGE_KEYS, unique=True),

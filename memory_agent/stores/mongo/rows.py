@@ -1,18 +1,19 @@
 """Search rows in MongoDB: replaced by turn id under a rising `index_seq`, loaded whole at a user's first search.
 
-Entities named by them are a range of the index of terms.
+Of large users each row holds its terms a second time, as an array that is indexed; entities are a range of that.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pymongo import ReplaceOne
+from bson.int64 import Int64
+from pymongo import ReplaceOne, UpdateOne
 from pymongo.errors import BulkWriteError
 
 from memory_agent.domain import Entity, EntityCount, TermCandidates
 from memory_agent.optimistic import Tries, overtaken
-from memory_agent.stores.codec import by_thread, chunks, latest_rows, milliseconds
+from memory_agent.stores.codec import by_thread, chunks, latest_rows, milliseconds, unpack_terms
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all, together
 from memory_agent.stores.mongo.documents import one_of, row_document, scope_filter, search_row
 from memory_agent.stores.mongo.errors import violated_keys
@@ -30,7 +31,7 @@ _READ_AT_ONCE: Final = 1_000
 _SAMPLED_ROWS: Final = 200
 _ENTITIES: Final = {"$gte": "@", "$lt": "A"}
 """All terms that begin with "@", and no others."""
-_WITHOUT_TOKENS: Final = {"tokens": 0}
+_NOT_LOADED: Final = {"tokens": 0, "words": 0}
 _PLACES_AT_ONCE: Final = 200
 """Each may be of another thread, and planning takes time with the square of the threads: 3 ms for 100, 1.3 s for 1,000."""
 
@@ -86,7 +87,7 @@ class MongoRows(MongoConnection):
             query |= one_of(ids)
         rows: list[SearchRow] = []
         cursor = (
-            self._rows.find(query, _WITHOUT_TOKENS)
+            self._rows.find(query, _NOT_LOADED)
             .sort("index_seq", 1)
             .limit(limit or 0)
             .batch_size(_READ_AT_ONCE)
@@ -110,6 +111,40 @@ class MongoRows(MongoConnection):
             {"user_id": user_id}, {"index_seq": 1, "_id": 0}, sort=[("index_seq", -1)]
         )
         return newest["index_seq"] if newest else 0
+
+    @bounded
+    async def count_rows(self, user_id: str, *, limit: int) -> int:
+        return await self._rows.count_documents({"user_id": user_id}, limit=limit) if limit > 0 else 0
+
+    async def index_terms(self, user_id: str, turn_ids: Sequence[str]) -> None:
+        await self.set_candidates_through(user_id, 0)
+        for chunk in chunks(turn_ids, _WRITTEN_AT_ONCE):
+            await self._index_terms(user_id, chunk)
+
+    @bounded
+    async def _index_terms(self, user_id: str, turn_ids: Sequence[str]) -> None:
+        rows = self._rows.find({"user_id": user_id, **one_of(turn_ids)}, {"terms": 1, "index_seq": 1})
+        updates = [
+            # Unless it was replaced meanwhile; then whoever did so comes with its terms.
+            UpdateOne(
+                {"_id": row["_id"], "user_id": user_id, "index_seq": row["index_seq"]},
+                {"$set": {"words": list(unpack_terms(row["terms"]))}},
+            )
+            for row in await read_all(rows)
+            if row["terms"]
+        ]
+        if updates:
+            await self._rows.bulk_write(updates, ordered=False)
+
+    @bounded
+    async def candidates_through(self, user_id: str) -> int | None:
+        found = await self._large_users.find_one({"user_id": user_id}, {"through": 1})
+        return None if found is None else found["through"]
+
+    @bounded
+    async def set_candidates_through(self, user_id: str, index_seq: int) -> None:
+        raised = {"$max": {"through": Int64(index_seq)}}
+        await self._large_users.update_one({"user_id": user_id}, raised, upsert=True)
 
     @bounded
     async def term_candidates(self, scope: Scope, terms: Sequence[str], *, limit: int) -> TermCandidates:
@@ -155,7 +190,7 @@ class MongoRows(MongoConnection):
             {"thread_id": thread_id, "seq": {"$in": numbers}}
             for thread_id, numbers in by_thread(places).items()
         ]
-        found = self._rows.find({"user_id": user_id, "$or": threads, "erased": None}, _WITHOUT_TOKENS)
+        found = self._rows.find({"user_id": user_id, "$or": threads, "erased": None}, _NOT_LOADED)
         return list(map(search_row, await read_all(found)))
 
     async def _row_count(self, user_id: str) -> int:
@@ -169,10 +204,10 @@ class MongoRows(MongoConnection):
 
     async def _rows_with(self, scope: Scope, term: str, limit: int) -> tuple[int, list[str]]:
         """In how many rows of the user the term occurs, and the scope's newest turns among them."""
-        frequency = await self._rows.count_documents({"user_id": scope.user_id, "terms": term})
+        frequency = await self._rows.count_documents({"user_id": scope.user_id, "words": term})
         if not frequency or limit <= 0:
             return frequency, []
-        query = {**scope_filter(scope), "terms": term}
+        query = {**scope_filter(scope), "words": term}
         newest = await read_all(self._rows.find(query, {"_id": 1}).sort("_id", -1).limit(limit))
         return frequency, [row["_id"] for row in newest]
 
@@ -180,14 +215,15 @@ class MongoRows(MongoConnection):
 def _by_term(scope: Scope) -> list[dict[str, Any]]:
     """For each term of an entity: in how many rows it is, with the first and the last mention."""
     named = {"$and": [{"$gte": ["$$term", _ENTITIES["$gte"]]}, {"$lt": ["$$term", _ENTITIES["$lt"]]}]}
-    terms = {"$filter": {"input": "$terms", "as": "term", "cond": named}}
+    words = {"$filter": {"input": "$words", "as": "term", "cond": named}}
     # Compared field by field, in this order.
     mention = {"at": "$timestamp", "turn_id": "$_id", "place": "$place"}
     counted = {"count": {"$sum": 1}, "first": {"$min": mention}, "last": {"$max": mention}}
     return [
-        # One element has to be in the range, or the server could search by one of its ends only.
-        {"$match": {**scope_filter(scope), "terms": {"$elemMatch": _ENTITIES}}},
-        {"$project": {"timestamp": 1, "terms": terms}},
-        {"$unwind": {"path": "$terms", "includeArrayIndex": "place"}},
-        {"$group": {"_id": "$terms", **counted}},
+        # One element has to be in the range, or the server could search by one of its ends only; and it takes an index
+        # of those that have the field for a search of those that have it.
+        {"$match": {**scope_filter(scope), "words": {"$exists": True, "$elemMatch": _ENTITIES}}},
+        {"$project": {"timestamp": 1, "words": words}},
+        {"$unwind": {"path": "$words", "includeArrayIndex": "place"}},
+        {"$group": {"_id": "$words", **counted}},
     ]

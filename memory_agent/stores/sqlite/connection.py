@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memory_agent.errors import NotOpen, StoreUnavailable
+from memory_agent.stores.codec import pack_id, unpack_id
 from memory_agent.stores.sqlite.errors import PRIMARY_CODE, driver_errors
 from memory_agent.stores.sqlite.schema import create_schema
 
@@ -87,6 +88,8 @@ class SqliteConnection:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
             connection.execute("PRAGMA secure_delete = ON")
+            connection.create_function("pack_id", 1, pack_id, deterministic=True)
+            connection.create_function("unpack_id", 1, unpack_id, deterministic=True)
             if create:
                 with _transaction(connection, "IMMEDIATE"):
                     self._create_schema(connection)

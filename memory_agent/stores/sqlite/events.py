@@ -13,11 +13,11 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from memory_agent.domain import MemoryEvent
+from memory_agent.domain import EVENT_KINDS, MemoryEvent
 from memory_agent.errors import EventsLost, MemoryAgentError
 from memory_agent.stores.codec import from_milliseconds
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.records import in_scope, scalar
+from memory_agent.stores.sqlite.records import Where, scalar
 
 if TYPE_CHECKING:
     import sqlite3
@@ -31,7 +31,10 @@ _R = TypeVar("_R")
 _POLL_SECONDS: Final = 1.0
 _READ_AT_ONCE: Final = 500
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
-_COLUMNS: Final = "id, kind, user_id, thread_id, turn_id, seq, topic_id, change_id, at"
+_SELECT: Final = """\
+SELECT events.id, kind, coalesce(turns.user_id, events.user_id) AS user, coalesce(turns.thread_id, events.thread_id) AS thread,
+  turns.id, coalesce(turns.seq, events.seq), events.topic_id, change_id, at
+FROM events LEFT JOIN turns ON turns.number = events.turn"""
 
 
 class SqliteEvents(SqliteConnection):
@@ -145,18 +148,25 @@ def _check_kept(db: sqlite3.Connection, position: int) -> None:
 def _read_after(db: sqlite3.Connection, position: int, scope: Scope | None) -> _Read:
     """The scope's next events. Raises EventsLost if some of those that follow `position` were pruned."""
     _check_kept(db, position)
-    where = in_scope(scope).also("id > ?", position)
+    where = Where("events.id > ?", position)
+    if scope is not None:
+        where = where.equal(user=scope.user_id, thread=scope.thread_id)
     found = db.execute(
-        f"SELECT {_COLUMNS} FROM events WHERE {where} ORDER BY id LIMIT ?", [*where.values, _READ_AT_ONCE]
+        f"{_SELECT} WHERE {where} ORDER BY events.id LIMIT ?", [*where.values, _READ_AT_ONCE]
     ).fetchall()
     through = found[-1][0] if len(found) == _READ_AT_ONCE else _newest(db)
     return _Read(events=[_event(record) for record in found], through=through)
 
 
 def _event(record: Record) -> MemoryEvent:
-    """The event in a row of _COLUMNS."""
+    """The event in a row of _SELECT."""
     number, kind, user_id, thread_id, turn_id, seq, topic_id, change_id, at = record
     named: dict[str, Any] = {"turn_id": turn_id, "seq": seq, "topic_id": topic_id, "change_id": change_id}
     return MemoryEvent(
-        id=str(number), kind=kind, user_id=user_id, thread_id=thread_id, at=from_milliseconds(at), **named
+        id=str(number),
+        kind=EVENT_KINDS[kind],
+        user_id=user_id,
+        thread_id=thread_id,
+        at=from_milliseconds(at),
+        **named,
     )

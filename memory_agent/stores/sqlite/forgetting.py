@@ -180,16 +180,15 @@ def _forget_edits(db: sqlite3.Connection, erasure: Erasure) -> int:
 
 
 def _sweep(db: sqlite3.Connection, user_id: str, stubs_before: datetime, now: datetime) -> ErasedCounts:
-    gone = "NOT EXISTS (SELECT 1 FROM turns WHERE turns.id = turn_id AND turns.user_id = ?1)"
-
-    def lost(table: str) -> list[str]:
-        found = db.execute(f"SELECT DISTINCT turn_id FROM {table} WHERE user_id = ?1 AND {gone}", [user_id])
-        return [turn_id for (turn_id,) in found]
+    def lost(table: str, turn_id: str) -> list[str]:
+        gone = f"NOT EXISTS (SELECT 1 FROM turns WHERE turns.id = {turn_id} AND turns.user_id = ?1)"
+        found = db.execute(f"SELECT DISTINCT {turn_id} FROM {table} WHERE user_id = ?1 AND {gone}", [user_id])
+        return [lost_id for (lost_id,) in found]
 
     counts = ErasedCounts(
         # Of those that are stubs already, none is made anew.
-        search_rows=stub_rows(db, user_id, lost("search_rows"), now),
-        fact_changes=_forget_changes(db, user_id, lost("fact_change_turns"), None, now),
+        search_rows=stub_rows(db, user_id, lost("search_rows", "unpack_id(turn_id)"), now),
+        fact_changes=_forget_changes(db, user_id, lost("fact_change_turns", "turn_id"), None, now),
         # No packed texts: a turn and its text in a segment go in one transaction.
         topics=reset_forsaken_topics(db, user_id),
         compressions=sweep_compressions(db, user_id, now),
@@ -208,7 +207,7 @@ def _erase_remains(db: sqlite3.Connection, user_id: str, before_id: str) -> None
     for old in (
         "tombstones WHERE user_id = ? AND turn_id < ?",
         "spent_keys WHERE user_id = ? AND id < ?",
-        "search_rows WHERE user_id = ? AND erased_at IS NOT NULL AND turn_id < ?",
+        "search_rows WHERE user_id = ? AND erased_at IS NOT NULL AND unpack_id(turn_id) < ?",
     ):
         db.execute(f"DELETE FROM {old}", [user_id, before_id])
     for table in ("facts", "costs", "topics", "compressions", "sessions", "threads"):
@@ -224,5 +223,7 @@ def _erase_remains(db: sqlite3.Connection, user_id: str, before_id: str) -> None
             # And counts its turns from the thread's last number.
             where = where.also(without.format("sessions"))
         db.execute(f"DELETE FROM {table} WHERE {where}", where.values)
+    rowless = "NOT EXISTS (SELECT 1 FROM search_rows WHERE search_rows.user_id = large_users.user_id)"
+    db.execute(f"DELETE FROM large_users WHERE user_id = ? AND {rowless}", [user_id])
     # Of leases the store knows only the names. One that ran out means nothing any more, whoever held it.
     db.execute("DELETE FROM leases WHERE until < ?", [milliseconds(datetime.now(UTC))])

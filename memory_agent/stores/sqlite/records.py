@@ -40,12 +40,22 @@ class Where:
             found = found if value is None else found.also(f"{column} = ?", value)
         return found
 
-    def among(self, column: str, values: Sequence[str] | Sequence[int] | None, *, but: bool = False) -> Where:
-        """The same, and the column is one (`but`: none) of any number of values, as one parameter; None: whatever it is."""
+    def among(
+        self,
+        column: str,
+        values: Sequence[str] | Sequence[int] | None,
+        *,
+        but: bool = False,
+        each: str = "value",
+    ) -> Where:
+        """The same, and the column is one (`but`: none) of any number of values, as one parameter; None: whatever it is.
+
+        `each`: what the column holds of a `value`.
+        """
         if values is None:
             return self
         return self.also(
-            f"{'NOT ' * but}{column} IN (SELECT value FROM json_each(?))", dump_json(list(values))
+            f"{'NOT ' * but}{column} IN (SELECT {each} FROM json_each(?))", dump_json(list(values))
         )
 
 

@@ -1,8 +1,7 @@
-"""Search rows in SQLite, with a table of which rows hold which term; entities are a range of its terms."""
+"""Search rows in SQLite; of large users with a table of which rows hold which term, entities a range of its terms."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -11,13 +10,16 @@ from memory_agent.domain import Entity, EntityCount, TermCandidates
 from memory_agent.stores.codec import (
     by_thread,
     chunks,
-    dump_json,
     from_milliseconds,
     latest_rows,
     milliseconds,
+    pack_id,
+    pack_terms,
     pack_vectors,
+    unpack_id,
+    unpack_terms,
 )
-from memory_agent.stores.fields import ROW, search_row_of
+from memory_agent.stores.fields import ROW
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import Where, in_scope, scalar
 
@@ -32,11 +34,11 @@ if TYPE_CHECKING:
 _WRITTEN_AT_ONCE: Final = 100
 _READ_AT_ONCE: Final = 2_000
 _SAMPLED_ROWS: Final = 200
-_INSERT_ROW: Final = f"INSERT INTO search_rows ({ROW.columns}, tokens) VALUES ({ROW.marks}, ?)"
+_INSERT_ROW: Final = f"INSERT INTO search_rows ({ROW.columns}) VALUES ({ROW.marks})"
 _ROW_COLUMNS: Final = f"{ROW.columns}, erased_at"
 _FIRST_MILLISECOND: Final = -62_135_596_800_000  # of the year 1, the first that a datetime can hold
 _DIGITS: Final = 15
-_MENTION: Final = f"printf('%0{_DIGITS}d', rows.timestamp - {_FIRST_MILLISECOND}) || rows.turn_id"
+_MENTION: Final = f"printf('%0{_DIGITS}d', rows.timestamp - {_FIRST_MILLISECOND}) || terms.turn_id"
 """Text that sorts by the turn's timestamp and its id."""
 
 
@@ -51,19 +53,34 @@ class SqliteRows(SqliteConnection):
     async def search_rows(
         self, user_id: str, *, ids: Sequence[str] | None = None, after: int = 0, limit: int | None = None
     ) -> list[SearchRow]:
-        where = Where("user_id = ? AND index_seq > ?", user_id, after).among("turn_id", ids)
+        where = _rows_of(user_id, ids).also("index_seq > ?", after)
         sql = f"SELECT {_ROW_COLUMNS} FROM search_rows WHERE {where} ORDER BY index_seq LIMIT ?"
         parameters = [*where.values, -1 if limit is None else max(limit, 0)]
         return await self._read(lambda db: list(map(_search_row, db.execute(sql, parameters))))
 
     async def token_codes(self, user_id: str, ids: Sequence[str], *, embedder: str) -> dict[str, bytes]:
-        where = Where("user_id = ? AND embedder = ? AND tokens IS NOT NULL", user_id, embedder)
-        where = where.among("turn_id", ids)
-        sql = f"SELECT turn_id, tokens FROM search_rows WHERE {where}"
-        return await self._read(lambda db: dict(db.execute(sql, where.values)))
+        where = _rows_of(user_id, ids).also("embedder = ?", embedder)
+        sql = f"SELECT turn_id, tokens FROM search_rows JOIN row_tokens USING (number) WHERE {where}"
+        found = await self._fetch(sql, where.values)
+        return {unpack_id(turn_id): tokens for turn_id, tokens in found}
 
     async def index_head(self, user_id: str) -> int:
         return await self._read(lambda db: index_head(db, user_id))
+
+    async def count_rows(self, user_id: str, *, limit: int) -> int:
+        sql = "SELECT count(*) FROM (SELECT 1 FROM search_rows WHERE user_id = ? LIMIT ?)"
+        [(count,)] = await self._fetch(sql, [user_id, max(limit, 0)])
+        return int(count)
+
+    async def index_terms(self, user_id: str, turn_ids: Sequence[str]) -> None:
+        for chunk in chunks(turn_ids, _WRITTEN_AT_ONCE):
+            await self._write(partial(_index_terms, user_id=user_id, turn_ids=chunk))
+
+    async def candidates_through(self, user_id: str) -> int | None:
+        return await self._read(lambda db: _candidates_through(db, user_id))
+
+    async def set_candidates_through(self, user_id: str, index_seq: int) -> None:
+        await self._write(lambda db: _set_candidates_through(db, user_id, index_seq))
 
     async def term_candidates(self, scope: Scope, terms: Sequence[str], *, limit: int) -> TermCandidates:
         return await self._read(lambda db: _term_candidates(db, scope, terms, max(limit, 0)))
@@ -85,55 +102,97 @@ def index_head(db: sqlite3.Connection, user_id: str) -> int:
 
 def _put(db: sqlite3.Connection, user_id: str, rows: Sequence[SearchRow], now: datetime) -> None:
     first = max(index_head(db, user_id) + 1, milliseconds(now))
-    records = [_record(row, index_seq) for index_seq, row in enumerate(rows, start=first)]
     drop_rows(db, user_id, [row.turn_id for row in rows])
-    db.executemany(_INSERT_ROW, records)
-    # In the order of the table's key, which halves the cost of the many small insertions.
-    terms = sorted((user_id, term, row.turn_id, row.thread_id) for row in rows for term in row.terms)
-    db.executemany("INSERT INTO row_terms (user_id, term, turn_id, thread_id) VALUES (?, ?, ?, ?)", terms)
+    for index_seq, row in enumerate(rows, start=first):
+        number = db.execute(_INSERT_ROW, _record(row, index_seq)).lastrowid
+        if row.tokens:
+            db.execute("INSERT INTO row_tokens (number, tokens) VALUES (?, ?)", [number, row.tokens])
 
 
 def _record(row: SearchRow, index_seq: int) -> Record:
     vectors, passages = pack_vectors(row.vectors)
-    terms = dump_json(dict(row.terms))
-    record = ROW.record(row, vectors=vectors, passages=passages, terms=terms, index_seq=index_seq)
-    return (*record, row.tokens or None)
+    terms = pack_terms(row.terms)
+    return ROW.record(row, vectors=vectors, passages=passages, terms=terms, index_seq=index_seq)
 
 
 def _search_row(record: Record) -> SearchRow:
-    values = ROW.of_record(record)
-    values["terms"] = json.loads(values["terms"])
-    return search_row_of(**values, erased=record[-1] is not None)
+    return ROW.read(record, erased=record[-1] is not None)
+
+
+def _rows_of(user_id: str, turn_ids: Sequence[str] | None) -> Where:
+    """A condition for the user's rows of these turns (None: all of the user's)."""
+    where = Where("user_id = ?", user_id)
+    return where.among("turn_id", turn_ids, each="pack_id(value)")
+
+
+def _index_terms(db: sqlite3.Connection, user_id: str, turn_ids: Sequence[str]) -> None:
+    _set_candidates_through(db, user_id, 0)  # from now on, what erases a row looks for its terms here
+    where = _rows_of(user_id, turn_ids)
+    rows = db.execute(f"SELECT turn_id, thread_id, terms FROM search_rows WHERE {where}", where.values)
+    # In the order of the table's key, which halves the cost of the many small insertions.
+    terms = sorted(
+        (user_id, term, unpack_id(turn_id), thread_id)
+        for turn_id, thread_id, packed in rows
+        for term in unpack_terms(packed)
+    )
+    db.executemany(
+        "INSERT OR IGNORE INTO row_terms (user_id, term, turn_id, thread_id) VALUES (?, ?, ?, ?)", terms
+    )
+
+
+def _candidates_through(db: sqlite3.Connection, user_id: str) -> int | None:
+    through: int | None = scalar(db, "SELECT through FROM large_users WHERE user_id = ?", [user_id])
+    return through
+
+
+def _set_candidates_through(db: sqlite3.Connection, user_id: str, index_seq: int) -> None:
+    db.execute(
+        "INSERT INTO large_users (user_id, through) VALUES (?, ?)"
+        " ON CONFLICT (user_id) DO UPDATE SET through = max(through, excluded.through)",
+        [user_id, index_seq],
+    )
 
 
 def drop_rows(db: sqlite3.Connection, user_id: str, turn_ids: Sequence[str]) -> list[Record]:
     """Delete the user's rows of these turns with their terms; turn, thread and `seq` of those that weren't stubs."""
-    where = Where("user_id = ?", user_id).among("turn_id", turn_ids)
-    found = db.execute(
-        f"SELECT turn_id, thread_id, seq, terms, erased_at FROM search_rows WHERE {where} ORDER BY index_seq",
-        where.values,
-    ).fetchall()
-    db.executemany(
-        "DELETE FROM row_terms WHERE user_id = ? AND term = ? AND turn_id = ?",
-        ((user_id, term, turn_id) for turn_id, _, _, terms, _ in found for term in json.loads(terms)),
-    )
-    db.execute(f"DELETE FROM search_rows WHERE {where}", where.values)
-    return [(turn_id, thread_id, seq) for turn_id, thread_id, seq, _, erased_at in found if erased_at is None]
+    where = _rows_of(user_id, turn_ids)
+    found = [
+        (number, unpack_id(turn_id), *rest)
+        for number, turn_id, *rest in db.execute(
+            f"SELECT number, turn_id, thread_id, seq, terms, erased_at FROM search_rows WHERE {where} ORDER BY index_seq",
+            where.values,
+        )
+    ]
+    if found and _candidates_through(db, user_id) is not None:
+        db.executemany(
+            "DELETE FROM row_terms WHERE user_id = ? AND term = ? AND turn_id = ?",
+            (
+                (user_id, term, turn_id)
+                for _, turn_id, _, _, terms, _ in found
+                for term in unpack_terms(terms)
+            ),
+        )
+    numbers = [(number,) for number, *_ in found]
+    db.executemany("DELETE FROM row_tokens WHERE number = ?", numbers)
+    db.executemany("DELETE FROM search_rows WHERE number = ?", numbers)
+    return [
+        (turn_id, thread_id, seq) for _, turn_id, thread_id, seq, _, erased_at in found if erased_at is None
+    ]
 
 
 def stub_rows(db: sqlite3.Connection, user_id: str, turn_ids: Sequence[str], now: datetime) -> int:
     """Replace the user's rows of these turns by stubs under fresh numbers; how many."""
-    where = Where("user_id = ? AND erased_at IS NULL", user_id).among("turn_id", turn_ids)
+    where = _rows_of(user_id, turn_ids).also("erased_at IS NULL")
     found = db.execute(f"SELECT turn_id FROM search_rows WHERE {where}", where.values)
-    live = [turn_id for (turn_id,) in found]
+    live = [unpack_id(turn_id) for (turn_id,) in found]
     # Before any row goes: the highest number may be among those that do.
     first = max(index_head(db, user_id) + 1, milliseconds(now))
     stubs = drop_rows(db, user_id, live)
     db.executemany(
         f"INSERT INTO search_rows ({_ROW_COLUMNS})"
-        " VALUES (?, ?, ?, ?, 'user', ?, NULL, NULL, 0, x'', 0, '{}', 0, '', '', ?, ?)",
+        " VALUES (?, ?, ?, ?, 'user', ?, NULL, NULL, 0, x'', 0, '', 0, '', '', ?, ?)",
         [
-            (turn_id, user_id, thread_id, seq, milliseconds(now), index_seq, milliseconds(now))
+            (pack_id(turn_id), user_id, thread_id, seq, milliseconds(now), index_seq, milliseconds(now))
             for index_seq, (turn_id, thread_id, seq) in enumerate(stubs, start=first)
         ],
     )
@@ -188,7 +247,7 @@ def _entity_counts(db: sqlite3.Connection, scope: Scope) -> list[EntityCount]:
     found = db.execute(
         # Not the other way round, which would read all of the user's rows.
         f"SELECT term, count(*), min({_MENTION}), max({_MENTION}) FROM row_terms AS terms"
-        " CROSS JOIN search_rows AS rows ON rows.turn_id = terms.turn_id"
+        " CROSS JOIN search_rows AS rows ON rows.turn_id = pack_id(terms.turn_id)"
         f" WHERE {where} AND term >= '@' AND term < 'A' GROUP BY term",
         where.values,
     ).fetchall()
@@ -222,11 +281,11 @@ def _time(mention: str) -> datetime:
 def _places(db: sqlite3.Connection, turns: Mapping[str, str]) -> dict[str, int]:
     """For terms that begin with the same turn (term -> turn id), where in its row each one is."""
     together = [turn_id for turn_id, terms in Counter(turns.values()).items() if terms > 1]
-    where = Where().among("turn_id", together)
+    where = Where().among("turn_id", together, each="pack_id(value)")
     rows = db.execute(f"SELECT turn_id, terms FROM search_rows WHERE {where}", where.values)
     return {
         term: place
         for turn_id, terms in rows
-        for place, term in enumerate(json.loads(terms))
-        if turns.get(term) == turn_id
+        for place, term in enumerate(unpack_terms(terms))
+        if turns.get(term) == unpack_id(turn_id)
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, Any, Final
 
+from memory_agent.domain import EVENT_KINDS
 from memory_agent.errors import StoreError
 from memory_agent.stores.fields import (
     CHANGE,
@@ -27,12 +28,13 @@ from memory_agent.stores.fields import (
 if TYPE_CHECKING:
     from memory_agent.stores.codec import Fields, Kind
 
-VERSION: Final = 8
+VERSION: Final = 9
 KEPT_EVENTS: Final = 100_000
 """How many of the newest events are kept at least; what was erased with its turn counts."""
 _PRUNED_AT_ONCE: Final = 100
 _NOW: Final = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)"
 """Milliseconds since 1970. 2440587.5 is the Julian day of that; unixepoch('subsec') needs SQLite 3.42."""
+_of: Final = EVENT_KINDS.index
 _THREAD: Final = "user_id TEXT NOT NULL,\n  thread_id TEXT NOT NULL"
 
 
@@ -46,10 +48,11 @@ def declared(*values: Fields[Any]) -> str:
 
 _SCHEMA: Final = f"""
 CREATE TABLE turns (
+  number INTEGER PRIMARY KEY,
   {declared(DRAFT, TURN)},
-  segment_at INTEGER,               -- its place among the segment's texts, from 0; `content` is empty then
-  PRIMARY KEY (id)
+  segment_at INTEGER                -- its place among the segment's texts, from 0; `content` is empty then
 ) STRICT;
+CREATE UNIQUE INDEX turns_id ON turns (id);
 CREATE UNIQUE INDEX turns_seq ON turns (user_id, thread_id, seq);
 CREATE UNIQUE INDEX turns_call ON turns (user_id, thread_id, idempotency_key, call_index)
   WHERE idempotency_key IS NOT NULL;
@@ -122,16 +125,27 @@ CREATE TABLE leases (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE search_rows (
+  number INTEGER PRIMARY KEY,
   {declared(ROW)},
-  erased_at INTEGER,                -- a stub
-  tokens BLOB,                      -- last, so that whoever reads the rest reads past none of it
-  PRIMARY KEY (turn_id)
+  erased_at INTEGER                 -- a stub
 ) STRICT;
+CREATE UNIQUE INDEX search_rows_turn ON search_rows (turn_id);
 CREATE UNIQUE INDEX search_rows_index_seq ON search_rows (user_id, index_seq);
 CREATE INDEX search_rows_place ON search_rows (user_id, thread_id, seq) WHERE erased_at IS NULL;
 CREATE INDEX search_rows_erased ON search_rows (user_id, erased_at) WHERE erased_at IS NOT NULL;
 
-CREATE TABLE row_terms (            -- which rows hold a term
+CREATE TABLE row_tokens (           -- apart from the rows, of which more share a page without them
+  number INTEGER PRIMARY KEY,       -- the row's
+  tokens BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE large_users (          -- whose rows are in `row_terms`, up to this `index_seq` at least
+  user_id TEXT NOT NULL,
+  through INTEGER NOT NULL,
+  PRIMARY KEY (user_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE row_terms (            -- which rows of large users hold a term
   user_id TEXT NOT NULL,
   term TEXT NOT NULL,
   turn_id TEXT NOT NULL,
@@ -185,16 +199,16 @@ CREATE INDEX erasures_user ON erasures (user_id);
 _EVENTS: Final = f"""
 CREATE TABLE events (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
-  kind TEXT NOT NULL,
-  user_id TEXT NOT NULL,
-  thread_id TEXT NOT NULL,
-  turn_id TEXT,
+  kind INTEGER NOT NULL,            -- which of EVENT_KINDS, from 0
+  turn INTEGER,                     -- number of the turn, which says the rest; without one the next three do
+  user_id TEXT,
+  thread_id TEXT,
   seq INTEGER,
   topic_id TEXT,
   change_id TEXT,
   at INTEGER NOT NULL DEFAULT ({_NOW})
 ) STRICT;
-CREATE INDEX events_turn ON events (turn_id) WHERE turn_id IS NOT NULL;
+CREATE INDEX events_turn ON events (turn) WHERE turn IS NOT NULL;
 CREATE INDEX events_change ON events (change_id) WHERE change_id IS NOT NULL;
 
 CREATE TABLE events_pruned (        -- one row: all events up to this one are gone, whatever happened to their turns
@@ -212,33 +226,29 @@ CREATE TRIGGER events_prune AFTER INSERT ON events WHEN NEW.id % {_PRUNED_AT_ONC
 END;
 
 CREATE TRIGGER turn_stored AFTER INSERT ON turns BEGIN
-  INSERT INTO events (kind, user_id, thread_id, turn_id, seq)
-    VALUES ('turn_stored', NEW.user_id, NEW.thread_id, NEW.id, NEW.seq);
+  INSERT INTO events (kind, turn) VALUES ({_of("turn_stored")}, NEW.number);
 END;
 CREATE TRIGGER turn_indexed AFTER UPDATE OF pending ON turns
 WHEN OLD.pending & {STAGE_BITS["index"]} AND NOT NEW.pending & {STAGE_BITS["index"]} BEGIN
-  INSERT INTO events (kind, user_id, thread_id, turn_id, seq)
-    VALUES ('indexed', NEW.user_id, NEW.thread_id, NEW.id, NEW.seq);
+  INSERT INTO events (kind, turn) VALUES ({_of("indexed")}, NEW.number);
 END;
 CREATE TRIGGER turn_topic_assigned AFTER UPDATE OF topic_id ON turns
 WHEN NEW.topic_id IS NOT NULL AND NEW.topic_id IS NOT OLD.topic_id BEGIN
-  INSERT INTO events (kind, user_id, thread_id, turn_id, seq, topic_id)
-    VALUES ('topic_assigned', NEW.user_id, NEW.thread_id, NEW.id, NEW.seq, NEW.topic_id);
+  INSERT INTO events (kind, turn, topic_id) VALUES ({_of("topic_assigned")}, NEW.number, NEW.topic_id);
 END;
 CREATE TRIGGER turn_parked AFTER UPDATE OF parked ON turns WHEN NEW.parked AND NOT OLD.parked BEGIN
-  INSERT INTO events (kind, user_id, thread_id, turn_id, seq)
-    VALUES ('parked', NEW.user_id, NEW.thread_id, NEW.id, NEW.seq);
+  INSERT INTO events (kind, turn) VALUES ({_of("parked")}, NEW.number);
 END;
 CREATE TRIGGER turn_gone AFTER DELETE ON turns BEGIN
-  DELETE FROM events WHERE turn_id = OLD.id;
+  DELETE FROM events WHERE turn = OLD.number;
 END;
 
 CREATE TRIGGER facts_changed AFTER INSERT ON fact_events
 WHEN (NEW.kind <> 'extraction' OR NEW.generation = '' AND NEW.stated GLOB '{{"events":*')
 AND (NEW.turn_id IS NULL OR EXISTS (SELECT 1 FROM turns WHERE id = NEW.turn_id)) BEGIN
-  INSERT INTO events (kind, user_id, thread_id, turn_id, seq, change_id)
-    VALUES ('facts_changed', NEW.user_id, NEW.thread_id, NEW.turn_id,
-      (SELECT seq FROM turns WHERE id = NEW.turn_id), NEW.key);
+  INSERT INTO events (kind, turn, user_id, thread_id, change_id)
+    VALUES ({_of("facts_changed")}, (SELECT number FROM turns WHERE id = NEW.turn_id),
+      NEW.user_id, NEW.thread_id, NEW.key);
 END;
 CREATE TRIGGER facts_change_gone AFTER DELETE ON fact_events BEGIN
   DELETE FROM events WHERE change_id = OLD.key AND user_id = OLD.user_id AND thread_id = OLD.thread_id;
@@ -246,7 +256,7 @@ END;
 
 CREATE TRIGGER compressed AFTER INSERT ON compressions BEGIN
   INSERT INTO events (kind, user_id, thread_id, seq, change_id)
-    VALUES ('compressed', NEW.user_id, NEW.thread_id, NEW.through, NEW.id);
+    VALUES ({_of("compressed")}, NEW.user_id, NEW.thread_id, NEW.through, NEW.id);
 END;
 CREATE TRIGGER compression_gone AFTER DELETE ON compressions BEGIN
   DELETE FROM events WHERE change_id = OLD.id AND user_id = OLD.user_id AND thread_id = OLD.thread_id;

@@ -10,6 +10,7 @@ import pytest
 
 from memory_agent.domain import Entity
 from memory_agent.errors import EmbedderUnavailable
+from memory_agent.search.candidates import CandidateKeeper
 from memory_agent.search.entities import EntitySpotter
 from memory_agent.search.index_stage import Indexer
 from memory_agent.stores.sqlite import SqliteStore
@@ -48,7 +49,8 @@ class Stage:
     async def index(self, turns: list[Turn], language: str = "english") -> None:
         spotter = EntitySpotter(self.entities)
         clock = FixedClock(NOW)
-        indexer = Indexer(self.store, self.vectors, self.embedder, clock, spotter, language=language)
+        candidates = CandidateKeeper(self.store, self.vectors, max_turns=0)
+        indexer = Indexer(self.store, candidates, self.embedder, clock, spotter, language=language)
         await indexer.index(turns)
 
     async def rows(self) -> dict[str, SearchRow]:
@@ -104,7 +106,7 @@ async def test_a_row_has_what_search_needs_of_its_turn(stage: Stage) -> None:
             f"{turn.speaker}: {turn.content}" if turn.speaker else turn.content
         )
         expected = await stage.embedder.embed(passages, purpose="document")
-        np.testing.assert_array_equal(row.vectors, expected.astype(np.float16))
+        np.testing.assert_allclose(row.vectors, expected, atol=np.abs(expected).max() / 254)
     assert [len(rows[turn.id].vectors) for turn in turns] == [1, 1, 3]
 
 

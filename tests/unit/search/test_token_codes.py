@@ -1,4 +1,4 @@
-"""Token vectors in four bits a number."""
+"""Token vectors in nine steps a number, five of them in two bytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.search.token_codes import packed, unpacked
+from memory_agent.search.token_codes import packed, token_bytes, unpacked
 
 
 @given(tokens=st.integers(0, 20), directions=st.integers(1, 70), seed=st.integers(0, 2**32 - 1))
@@ -16,7 +16,7 @@ def test_what_is_unpacked_is_what_was_packed(tokens: int, directions: int, seed:
     vectors = np.random.default_rng(seed).normal(size=(tokens, directions)).astype(np.float32)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-6)
     codes = packed(vectors.astype(np.float16))
-    assert len(codes) == tokens * -(-directions // 2)
+    assert len(codes) == tokens * token_bytes(directions)
     found = unpacked(codes, directions)
     assert found.shape == vectors.shape
     assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(tokens), abs=1e-5)
@@ -33,4 +33,4 @@ def test_cosines_stay() -> None:
     vectors = np.random.default_rng(1).normal(size=(300, 64)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     found = unpacked(packed(vectors), 64)
-    assert np.abs(found @ vectors.T - vectors @ vectors.T).max() < 0.1
+    assert np.abs(found @ vectors.T - vectors @ vectors.T).max() < 0.15

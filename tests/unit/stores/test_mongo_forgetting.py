@@ -18,6 +18,7 @@ from tests.conformance.stores import (
     a_session,
     an_erasure,
     keys_of,
+    put_large,
     stored,
 )
 from tests.unit.stores.conftest import Crash
@@ -342,7 +343,7 @@ async def test_reads_of_sessions_and_compressions_stay_small(asked: Asked) -> No
     turns = await stored(store, SCOPE, *(f"{i}" for i in range(60)), session_id=session.id)
     await compressed(store, SCOPE, turns[:20])
     rows = [a_row(turn.id, terms={"sea": 1, **({"@a:x": 1} if turn.seq < 4 else {})}) for turn in turns]
-    await store.put_search_rows("ada", rows, now=NOW)
+    await put_large(store, "ada", rows)
     async with asked.noting(op={"$in": ["query", "command"]}, docsExamined={"$exists": True}) as reads:
         await store.compressions(SCOPE, newest=1)
         await store.compressions(SCOPE, through=7, newest=1)

@@ -27,6 +27,7 @@ from tests.conformance.stores import (
     a_scope,
     a_session,
     an_erasure,
+    put_large,
     stored,
 )
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 SCOPE = a_scope()
 TABLES = {
-    "turns", "sessions", "compressions", "search_rows", "row_terms", "rows", "terms", "facts", "fact_events",
+    "turns", "sessions", "compressions", "search_rows", "row_terms", "row_tokens", "rows", "terms", "facts", "fact_events",
     "fact_change_turns", "costs",
 }  # fmt: skip
 ERRORS = {
@@ -141,7 +142,7 @@ async def test_what_was_forgotten_is_not_left_in_the_file(sqlite: SqliteStore, t
     quoted = (SummaryItem(kind="fact", text="the code is 4711", first_seq=1, last_seq=1),)
     assert await sqlite.append_compression(a_compression([first, second], summary=quoted))
     rows = [a_row(turn.id, speaker="4711", terms={"@codes:4711": 1}) for turn in (first, second)]
-    await sqlite.put_search_rows("ada", rows, now=NOW)
+    await put_large(sqlite, "ada", rows)
     assert len(await sqlite.entity_counts(SCOPE)) == 1
     await sqlite.append_fact_change(SCOPE, a_change(second.id, seen=[first.id], value="4711"))
     await sqlite.append_fact_change(SCOPE, a_change(second.id, generation="4711"))
@@ -328,7 +329,7 @@ async def test_reads_go_by_an_index(sqlite: SqliteStore) -> None:
     await sqlite.put_sessions([session])
     turns = await stored(sqlite, SCOPE, *"abc", session_id=session.id)
     ids = [turn.id for turn in turns]
-    await sqlite.put_search_rows("ada", [a_row(ids[0], terms={"@a:x": 1, "@a:y": 1})], now=NOW)
+    await put_large(sqlite, "ada", [a_row(ids[0], terms={"@a:x": 1, "@a:y": 1}, tokens=b"t")])
     statements = await traced(sqlite)
     await sqlite.append_compression(a_compression(turns[:1], session_id=session.id))
     for i, turn_id in enumerate(ids):

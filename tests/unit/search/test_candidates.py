@@ -1,0 +1,163 @@
+"""Who outgrows the memory: when a user's rows are taken into the indexes that candidates come from, and that none is missed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from memory_agent.errors import VectorIndexUnavailable
+from memory_agent.ports import ALL_ROWS
+from memory_agent.search import candidates
+from memory_agent.search.candidates import CandidateKeeper
+from memory_agent.search.user_index_cache import ResidentCache
+from memory_agent.stores.sqlite import SqliteStore
+from memory_agent.testing import BruteForceIndex
+from tests.conformance.stores import NOW, a_row, a_scope
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+    from memory_agent.domain import PassageVector, SearchRow
+
+SCOPE = a_scope()
+MOST = 10
+PAGE = 4
+
+
+class CountingStore(SqliteStore):
+    """A SQLite store that counts how often rows were counted."""
+
+    counted = 0
+
+    async def count_rows(self, user_id: str, *, limit: int) -> int:
+        self.counted += 1
+        return await super().count_rows(user_id, limit=limit)
+
+
+class FailingIndex(BruteForceIndex):
+    """A vector index that goes away before a given upsert, and counts how often each turn came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fails_after = 1_000
+        self.came: Counter[str] = Counter()
+
+    async def upsert(self, user_id: str, passages: Sequence[PassageVector]) -> None:
+        self.fails_after -= 1
+        if self.fails_after < 0:
+            raise VectorIndexUnavailable("gone")
+        self.came.update(passage.turn_id for passage in passages)
+        await super().upsert(user_id, passages)
+
+
+class Kept:
+    """A user's rows, put and taken as the index stage does."""
+
+    def __init__(self, store: CountingStore) -> None:
+        self.store = store
+        self.vectors = FailingIndex()
+        self.keeper = CandidateKeeper(store, self.vectors, max_turns=MOST)
+        self.rows: list[SearchRow] = []
+
+    async def put(self, count: int) -> None:
+        first = len(self.rows) + 1
+        rows = [a_row(seq=seq, terms={"sea": 1}) for seq in range(first, first + count)]
+        self.rows += rows
+        await self.store.put_search_rows("ada", rows, now=NOW)
+        await self.keeper.take("ada", rows)
+
+    async def held(self) -> int:
+        return (await self.store.term_candidates(SCOPE, ["sea"], limit=1)).frequency["sea"]
+
+    async def assert_all_in(self) -> None:
+        ids = {row.turn_id for row in self.rows}
+        assert await self.vectors.turn_ids("ada") == ids
+        assert await self.held() == len(ids)
+        assert await self.store.candidates_through("ada") == ALL_ROWS
+
+    async def is_in_memory(self) -> bool:
+        cache = ResidentCache(self.store, embedder=lambda: "ab12cd34ef56", max_turns=MOST, max_bytes=10**8)
+        return await cache.get("ada") is not None
+
+
+@pytest.fixture
+async def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Kept]:
+    """Nobody's rows yet, in a store of their own."""
+    monkeypatch.setattr(candidates, "_PAGE", PAGE)
+    store = CountingStore(tmp_path / "memory.db")
+    await store.open()
+    yield Kept(store)
+    await store.close()
+
+
+async def test_only_who_outgrows_the_memory_is_in_the_indexes(kept: Kept) -> None:
+    """Up to the limit nothing is written to either; one turn more, and everything is in both, each turn once."""
+    for _ in range(5):
+        await kept.put(2)
+    assert (await kept.vectors.turn_ids("ada"), await kept.held()) == (set(), 0)
+    assert await kept.store.candidates_through("ada") is None
+    assert await kept.is_in_memory()
+    await kept.put(1)
+    await kept.assert_all_in()
+    assert set(kept.vectors.came.values()) == {1}
+    assert not await kept.is_in_memory()
+    await kept.put(3)
+    await kept.assert_all_in()
+    assert set(kept.vectors.came.values()) == {1}
+
+
+async def test_who_is_small_is_counted_once(kept: Kept) -> None:
+    """Rows are counted again only when there may be too many."""
+    for _ in range(MOST):
+        await kept.put(1)
+    assert kept.store.counted == 1
+    await kept.put(1)
+    assert kept.store.counted == 2
+
+
+async def test_outgrowing_is_gone_on_with_where_it_stopped(kept: Kept) -> None:
+    """While the vector index is away the user stays in memory; what was taken in before is not taken in again."""
+    await kept.put(MOST)
+    kept.vectors.fails_after = 2
+    with pytest.raises(VectorIndexUnavailable):
+        await kept.put(1)
+    assert len(kept.vectors.came) == 2 * PAGE
+    assert await kept.is_in_memory()
+    kept.vectors.fails_after = 1_000
+    await kept.put(1)
+    await kept.assert_all_in()
+    assert set(kept.vectors.came.values()) == {1}
+
+
+async def test_what_was_erased_is_not_taken_in(kept: Kept) -> None:
+    """A stub has nothing that could be found."""
+    await kept.put(MOST)
+    await kept.store.sweep_orphans(SCOPE.user, stubs_before=NOW, now=NOW)  # none of them has a turn
+    assert {row.erased for row in await kept.store.search_rows("ada")} == {True}
+    kept.rows.clear()
+    await kept.put(1)
+    await kept.assert_all_in()
+
+
+async def test_a_row_put_while_pages_are_read_is_taken_in(kept: Kept) -> None:
+    """Two who put rows of a user at once miss none between them: whoever is late finds that the index is there."""
+    await kept.put(MOST)
+    other = CandidateKeeper(kept.store, kept.vectors, max_turns=MOST)
+    late = a_row(seq=99, terms={"sea": 1})
+    reads = kept.store.search_rows
+
+    async def and_put(user_id: str, **asked: object) -> list[SearchRow]:
+        rows = await reads(user_id, **asked)  # type: ignore[arg-type]
+        if not rows and late not in kept.rows:
+            # After the last page was read, and before that is noted.
+            kept.rows.append(late)
+            await kept.store.put_search_rows("ada", [late], now=NOW)
+            await other.take("ada", [late])
+        return rows
+
+    kept.store.search_rows = and_put  # type: ignore[method-assign]
+    await kept.put(1)
+    await kept.assert_all_in()
