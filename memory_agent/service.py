@@ -299,6 +299,7 @@ class MemoryService:
         owed: Mapping[Stage, int] | None = None
         moved_at = time.monotonic()
         while True:
+            moved = self.core.worker.moved
             status = await self._counts(scope)
             if progress is not None:
                 progress(status)
@@ -315,7 +316,7 @@ class MemoryService:
                 raise SettleTimeout(
                     f"after {waited:g} s still owed: {dict(status.pending)}; parts that are down: {down}{paused}"
                 )
-            await looks.pause()
+            await looks.pause(moved)
         if status.parked_count:
             raise TurnsParked(status.parked)
 

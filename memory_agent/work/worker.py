@@ -21,15 +21,16 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import STAGES, new_id
 from memory_agent.errors import StoreUnavailable, Unavailable
-from memory_agent.work.claims import Claims
+from memory_agent.work.claims import Claims, lease_name
 from memory_agent.work.outages import Outages, origin_of, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from memory_agent.domain import Scope, Stage, Turn
     from memory_agent.ports import Clock, DocumentStore
+    from memory_agent.work.claims import Claimed
     from memory_agent.work.forget import Forgetter
     from memory_agent.work.stages import OrderedStage, Stages
 
@@ -45,6 +46,10 @@ _BATCH_TURNS: Final = 256
 FACTS_BATCH_TURNS: Final = 8
 """Turns of a thread in one request for facts. More is cheaper, for instructions and context are sent once; but a long
 reply is cut off sooner, and small models lose track."""
+_LIVE_TURNS: Final = 16
+"""Owed by a thread: up to so many go through all stages together; a backlog's stages run side by side, in larger batches."""
+_LEASED_AT_ONCE: Final = 32
+"""Threads of one batch of indexing."""
 _BATCH_CHARS: Final = 1_000_000
 """Text embedded in one batch, so that a few huge turns don't become one huge call."""
 _REMEMBERED_FAILURES: Final = 50_000
@@ -85,6 +90,8 @@ class Worker:
             store, clock, self._holder, lease_seconds=settings.lease_seconds, batch_turns=_BATCH_TURNS
         )
         self._in_order = stages.in_order(_BATCH_TURNS, FACTS_BATCH_TURNS)
+        self.moved = asyncio.Event()
+        """Set, and replaced by another, whenever turns got their topic or owe nothing more."""
         self._woken: dict[Stage, asyncio.Event] = {stage: asyncio.Event() for stage in STAGES}
         self.paused = self._stopping = False
         longest = settings.retry_max_seconds
@@ -110,10 +117,10 @@ class Worker:
         self.paused = False
         self.wake()
 
-    def wake(self) -> None:
-        """There is work: don't wait for the next poll."""
-        for event in self._woken.values():
-            event.set()
+    def wake(self, *stages: Stage) -> None:
+        """There is work for these stages (none named: for any): don't wait for the next poll."""
+        for stage in stages or STAGES:
+            self._woken[stage].set()
 
     def resume(self) -> None:
         """Let the next `run` work, after a `stop`."""
@@ -158,13 +165,77 @@ class Worker:
             return erased
         async with self._claims.leases("index") as claimed:
             turns: list[Turn] = []
-            async for owed in self._claims.claim("index", claimed):
+            async for _, owed in self._claims.claim("index", claimed, at_once=_LEASED_AT_ONCE):
                 for turn in filter(self._is_due, owed):
                     if not self._is_full(turns):
                         turns.append(turn)
                 if self._is_full(turns):
                     break
-            return await self._run_index(turns) or erased
+            worked = await self._run_index(turns)
+            by_thread = _by_thread(turns)
+            live = [scope for scope, of_thread in by_thread.items() if len(of_thread) <= _LIVE_TURNS]
+            if worked:
+                for scope, left in (await self._follow(live, claimed)).items():
+                    by_thread[scope] = left
+            self._wake_behind(itertools.chain.from_iterable(by_thread.values()), "index")
+            return worked or erased
+
+    async def _follow(self, scopes: Sequence[Scope], claimed: Claimed) -> dict[Scope, list[Turn]]:
+        """Run the stages behind `index` at once for threads that owe few turns, as far as no model is asked.
+
+        So a live exchange is done with in one round. Whatever goes wrong is left to the stage's own loop. What each
+        thread owes then.
+        """
+        inline = list(itertools.takewhile(lambda kind: kind.inline, self._in_order))
+        if not scopes or not inline:
+            return {}
+        taken = await self._claims.claim_more(claimed, scopes, [kind.stage for kind in inline])
+        left = {}
+        for scope in scopes:
+            kinds = itertools.takewhile(lambda kind: lease_name(kind.stage, scope) in taken, inline)  # noqa: B023 - used here
+            left[scope] = await self._follow_thread(scope, list(kinds))
+        return left
+
+    async def _follow_thread(self, scope: Scope, kinds: Sequence[OrderedStage]) -> list[Turn]:
+        turns = owed = await self._store.owed_turns(scope, None, limit=_LIVE_TURNS + 1, parked=False)
+        if len(owed) > _LIVE_TURNS:
+            return owed
+        done: list[OrderedStage] = []
+        for kind in kinds:
+            waiting = [turn for turn in turns if kind.stage in turn.pending]
+            if waiting and not await self._done_inline(kind, waiting):
+                break
+            done += [kind] if waiting else []
+            turns = [
+                dataclasses.replace(turn, pending=tuple(each for each in turn.pending if each != kind.stage))
+                for turn in turns
+            ]
+        if done:
+            stages = [kind.stage for kind in done]
+            struck = [turn for turn in owed if not set(stages).isdisjoint(turn.pending)]
+            await self._strike_off(struck, *stages)
+            for kind in done:
+                if kind.after is not None:
+                    await kind.after([turn for turn in struck if kind.stage in turn.pending])
+        return turns
+
+    async def _done_inline(self, kind: OrderedStage, waiting: Sequence[Turn]) -> bool:
+        """Whether the stage is done for these turns of one thread, which are all that owe it; False: its loop will see to it."""
+        if self._stopping or self.paused or self._outages.held(kind.stage):
+            return False
+        if not all(self._is_ready(turn, kind.stage) and not turn.attempts for turn in waiting):
+            return False
+        try:
+            if kind.narrow is not None:
+                return not await kind.narrow(waiting)
+            await kind.work(waiting)
+        except StoreUnavailable:
+            raise
+        except Exception as exc:
+            log.info("the stage %s is left to its own loop: %s", kind.stage, type(exc).__name__)
+            return False
+        await self._outages.ended(kind.stage)
+        return True
 
     def _is_full(self, batch: Sequence[Turn]) -> bool:
         chars = sum(len(turn.content) for turn in batch)
@@ -176,10 +247,11 @@ class Worker:
             return await self._step_meanwhile(kind)
         async with self._claims.leases(kind.stage) as claimed:
             threads: list[list[Turn]] = []
-            async for owed in self._claims.claim(kind.stage, claimed):
+            most = self._settings.llm_concurrency
+            async for _, owed in self._claims.claim(kind.stage, claimed, at_once=most):
                 if self._is_ready(owed[0], kind.stage):
                     threads.append(owed[: kind.per_claim])
-                if len(threads) >= self._settings.llm_concurrency:
+                if len(threads) >= most:
                     break
             return any(await _gather_all([self._run_in_order(kind, owed) for owed in threads]))
 
@@ -190,8 +262,7 @@ class Worker:
             return False
         worked = False
         async with self._claims.leases(stage) as claimed:
-            async for _ in self._claims.claim(stage, claimed):
-                scope = claimed[-1]
+            async for scope, _ in self._claims.claim(stage, claimed, at_once=1):
                 owed = await self._store.owed_turns(scope, stage, limit=_MEANWHILE_TURNS, parked=False)
                 ready = [turn for turn in owed if self._is_ready(turn, stage)]
                 if not ready:
@@ -237,7 +308,8 @@ class Worker:
             half = len(turns) // 2
             first = await self._run_index(turns[:half])
             return await self._run_index(turns[half:]) or first
-        await self._done("index", turns)
+        await self._outages.ended("index")
+        await self._strike_off(turns, "index")
         return True
 
     async def _run_in_order(self, kind: OrderedStage, owed: Sequence[Turn]) -> bool:
@@ -248,7 +320,7 @@ class Worker:
         if kind.narrow is not None and ready:
             needed = {turn.id for turn in await kind.narrow(ready)}
             # Not `_done`: that nothing was needed of a part does not say that it is up again.
-            await self._strike_off(kind.stage, [turn for turn in ready if turn.id not in needed])
+            await self._pass_on([turn for turn in ready if turn.id not in needed], kind.stage)
             worked = len(needed) < len(ready)
             ready = [turn for turn in ready if turn.id in needed]
         for batch in _batches(ready, kind.at_once):
@@ -269,24 +341,32 @@ class Worker:
                     return await self._run_in_order(halved, batch) or worked
                 await self._failed(batch[0], exc)
                 return True
-            await self._done(kind.stage, batch)
+            await self._outages.ended(kind.stage)
+            await self._pass_on(batch, kind.stage)
             if kind.after is not None:
                 await kind.after(batch)
             worked = True
         return worked
 
-    async def _done(self, stage: Stage, turns: Sequence[Turn]) -> None:
-        await self._outages.ended(stage)
-        await self._strike_off(stage, turns)
+    async def _pass_on(self, turns: Sequence[Turn], stage: Stage) -> None:
+        """Strike the stage off, and let those go on that come behind it."""
+        await self._strike_off(turns, stage)
+        self._wake_behind(turns, stage)
 
-    async def _strike_off(self, stage: Stage, turns: Sequence[Turn]) -> None:
+    def _wake_behind(self, turns: Iterable[Turn], stage: Stage) -> None:
+        owed = {each for turn in turns for each in turn.pending}
+        for later in STAGES[STAGES.index(stage) + 1 :]:
+            if later in owed:
+                self._woken[later].set()
+
+    async def _strike_off(self, turns: Sequence[Turn], *stages: Stage) -> None:
         for turn in turns:
             self._unavailable_since.pop(turn.id, None)
         for scope, of_thread in _by_thread(turns).items():
-            await self._store.strike_off(scope, [turn.id for turn in of_thread], stage)
-        for later in STAGES[STAGES.index(stage) + 1 :]:
-            if any(later in turn.pending for turn in turns):
-                self._woken[later].set()
+            await self._store.strike_off(scope, [turn.id for turn in of_thread], *stages)
+        if "topics" in stages or any(set(turn.pending) <= set(stages) for turn in turns):
+            self.moved.set()
+            self.moved = asyncio.Event()
 
     # --- failures --------------------------------------------------------------------------------------------
     async def _failed(self, turn: Turn, exc: Exception) -> None:
