@@ -28,6 +28,7 @@ from memory_agent.search.search import Searcher, SearchSettings
 from memory_agent.search.user_index_cache import IDLE_SECONDS, ResidentCache
 from memory_agent.text.terms import clear_stems
 from memory_agent.topics.curate import Curator
+from memory_agent.topics.index import TopicIndexCache
 from memory_agent.topics.matching import MatchSettings
 from memory_agent.topics.packing import Compactor, CompactSettings
 from memory_agent.topics.projection import TopicFolder
@@ -64,6 +65,7 @@ class Core(Adapters):
     searcher: Searcher
     entity_counter: EntityCounter
 
+    topic_indexes: TopicIndexCache
     folder: TopicFolder
     topics: TopicKeeper
     compactor: Compactor
@@ -103,6 +105,7 @@ class Core(Adapters):
     def housekeep(self) -> None:
         """Empty the caches of texts, so that those leave memory that another process forgot."""
         self.residents.drop_idle()
+        self.topic_indexes.drop_idle()
         self.live.clear()
         _clear_shared_caches(self.searcher, self.embedder)
 
@@ -124,8 +127,11 @@ def wire(on: Adapters) -> Core:
     indexer = _make_indexer(on)
 
     # topics
-    folder = _make_folder(on)
-    topics = TopicKeeper(store, folder, _section(cfg, MatchSettings))
+    topic_indexes = TopicIndexCache(
+        store, functools.partial(known_fingerprint, embedder), idle_seconds=IDLE_SECONDS
+    )
+    folder = TopicFolder(store, clock, embedder, topic_indexes, owe_compact="compact" in cfg.stages)
+    topics = TopicKeeper(store, folder, topic_indexes, _section(cfg, MatchSettings))
     compactor = _make_compactor(on, folder)
 
     # facts
@@ -151,6 +157,7 @@ def wire(on: Adapters) -> Core:
         residents=residents,
         searcher=searcher,
         entity_counter=entity_counter,
+        topic_indexes=topic_indexes,
         folder=folder,
         topics=topics,
         compactor=compactor,
@@ -206,15 +213,6 @@ def _late_interaction(on: Adapters) -> LateInteraction:
     return LateInteraction(on.store, on.embedder, language=on.cfg.search_language, weights=weights)
 
 
-def _make_folder(on: Adapters) -> TopicFolder:
-    return TopicFolder(
-        on.store,
-        on.clock,
-        on.embedder,
-        owe_compact="compact" in on.cfg.stages,
-    )
-
-
 def _make_compactor(on: Adapters, folder: TopicFolder) -> Compactor:
     summarizer, extract = _make_summarizer(on.summary_llm, on), _make_summarizer(None, on)
     return Compactor(on.store, summarizer, extract, folder, on.clock, _section(on.cfg, CompactSettings))
@@ -247,6 +245,7 @@ def _make_forgetter(
     def drop_caches(user_id: str) -> None:
         live.drop(user_id)
         residents.drop(user_id)
+        folder.indexes.drop(user_id)
         facts.drop(user_id)
         _clear_shared_caches(searcher, on.embedder)
 

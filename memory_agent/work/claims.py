@@ -26,8 +26,12 @@ _DUE_THREADS_LOOKED_AT: Final = 20_000
 
 @dataclass(slots=True)
 class Claimed:
-    """The threads that a worker has claimed for a stage, and the names of all its leases on them."""
+    """The threads that a worker has claimed for a stage, and the names of all its leases on them.
 
+    `holder`: whose these are, which no other stage's loop of the worker is: it would be given the same leases.
+    """
+
+    holder: str
     threads: int = 0
     names: set[str] = field(default_factory=set)
 
@@ -62,8 +66,7 @@ class Claims:
             seen.update(new)
             for start in range(0, len(new), at_once):
                 names = {lease_name(stage, scope): scope for scope in new[start : start + at_once]}
-                taken = await self._take(names)
-                claimed.names |= taken
+                taken = await self._take(claimed, names)
                 claimed.threads += len(taken)
                 for scope in [scope for name, scope in names.items() if name in taken]:
                     if owed := await self._store.owed_turns(
@@ -78,19 +81,19 @@ class Claims:
         self, claimed: Claimed, scopes: Iterable[Scope], stages: Sequence[Stage]
     ) -> set[str]:
         """Lease these stages of threads that are claimed already; the names of those that were to be had."""
-        taken = await self._take([lease_name(stage, scope) for scope in scopes for stage in stages])
-        claimed.names |= taken
-        return taken
+        return await self._take(claimed, [lease_name(stage, scope) for scope in scopes for stage in stages])
 
-    async def _take(self, names: Iterable[str]) -> set[str]:
+    async def _take(self, claimed: Claimed, names: Iterable[str]) -> set[str]:
         now = self._clock.now()
         until = now + timedelta(seconds=self._lease_seconds)
-        return await self._store.acquire_leases(list(names), self._holder, now=now, until=until)
+        taken = await self._store.acquire_leases(list(names), claimed.holder, now=now, until=until)
+        claimed.names |= taken
+        return taken
 
     @contextlib.asynccontextmanager
     async def leases(self, stage: Stage) -> AsyncIterator[Claimed]:
         """What is claimed: its leases are renewed while the block runs and given back at its end."""
-        claimed = self._held[stage] = Claimed()
+        claimed = self._held[stage] = Claimed(holder=f"{self._holder}/{stage}")
         ended = False
 
         async def renew() -> None:
@@ -98,7 +101,7 @@ class Claims:
                 await asyncio.sleep(self._lease_seconds / 3)
                 names = set(claimed.names)
                 try:
-                    lost = names - await self._take(names) if names else set()
+                    lost = names - await self._take(claimed, names) if names else set()
                 except BackendError as exc:
                     log.warning("leases could not be renewed: %s", exc)
                     continue
@@ -116,7 +119,7 @@ class Claims:
             await asyncio.wait({renewing})
             if claimed.names:
                 with contextlib.suppress(BackendError):  # they run out by themselves
-                    await self._store.release_leases(sorted(claimed.names), self._holder)
+                    await self._store.release_leases(sorted(claimed.names), claimed.holder)
             self._held.pop(stage, None)
 
 

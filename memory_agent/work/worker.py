@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import STAGES, new_id
 from memory_agent.errors import StoreUnavailable, Unavailable
-from memory_agent.work.claims import Claims, lease_name
+from memory_agent.work.claims import Claims
+from memory_agent.work.live import LIVE_TURNS, LiveRounds
 from memory_agent.work.outages import Outages, origin_of, words_of
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import Scope, Stage, Turn
     from memory_agent.ports import Clock, DocumentStore
-    from memory_agent.work.claims import Claimed
     from memory_agent.work.forget import Forgetter
     from memory_agent.work.stages import OrderedStage, Stages
 
@@ -46,8 +46,6 @@ _BATCH_TURNS: Final = 256
 FACTS_BATCH_TURNS: Final = 8
 """Turns of a thread in one request for facts. More is cheaper, for instructions and context are sent once; but a long
 reply is cut off sooner, and small models lose track."""
-_LIVE_TURNS: Final = 16
-"""Owed by a thread: up to so many go through all stages together; a backlog's stages run side by side, in larger batches."""
 _LEASED_AT_ONCE: Final = 32
 """Threads of one batch of indexing."""
 _BATCH_CHARS: Final = 1_000_000
@@ -90,6 +88,14 @@ class Worker:
             store, clock, self._holder, lease_seconds=settings.lease_seconds, batch_turns=_BATCH_TURNS
         )
         self._in_order = stages.in_order(_BATCH_TURNS, FACTS_BATCH_TURNS)
+        self._live = LiveRounds(
+            store,
+            self._claims,
+            self._in_order,
+            clock,
+            may_work=lambda stage: not (self._stopping or self.paused or self._outages.held(stage)),
+            strike_off=self._strike_off,
+        )
         self.moved = asyncio.Event()
         """Set, and replaced by another, whenever turns got their topic or owe nothing more."""
         self._woken: dict[Stage, asyncio.Event] = {stage: asyncio.Event() for stage in STAGES}
@@ -165,81 +171,21 @@ class Worker:
             return erased
         async with self._claims.leases("index") as claimed:
             turns: list[Turn] = []
+            chars = 0
             async for _, owed in self._claims.claim("index", claimed, at_once=_LEASED_AT_ONCE):
                 for turn in filter(self._is_due, owed):
-                    if not self._is_full(turns):
+                    if len(turns) < _BATCH_TURNS and chars < _BATCH_CHARS:
                         turns.append(turn)
-                if self._is_full(turns):
+                        chars += len(turn.content)
+                if len(turns) >= _BATCH_TURNS or chars >= _BATCH_CHARS:
                     break
             worked = await self._run_index(turns)
-            by_thread = _by_thread(turns)
-            live = [scope for scope, of_thread in by_thread.items() if len(of_thread) <= _LIVE_TURNS]
+            by_thread: dict[Scope, Sequence[Turn]] = {**_by_thread(turns)}
+            live = [scope for scope, of_thread in by_thread.items() if len(of_thread) <= LIVE_TURNS]
             if worked:
-                for scope, left in (await self._follow(live, claimed)).items():
-                    by_thread[scope] = left
+                by_thread |= await self._live.follow(live, claimed)
             self._wake_behind(itertools.chain.from_iterable(by_thread.values()), "index")
             return worked or erased
-
-    async def _follow(self, scopes: Sequence[Scope], claimed: Claimed) -> dict[Scope, list[Turn]]:
-        """Run the stages behind `index` at once for threads that owe few turns, as far as no model is asked.
-
-        So a live exchange is done with in one round. Whatever goes wrong is left to the stage's own loop. What each
-        thread owes then.
-        """
-        inline = list(itertools.takewhile(lambda kind: kind.inline, self._in_order))
-        if not scopes or not inline:
-            return {}
-        taken = await self._claims.claim_more(claimed, scopes, [kind.stage for kind in inline])
-        left = {}
-        for scope in scopes:
-            kinds = itertools.takewhile(lambda kind: lease_name(kind.stage, scope) in taken, inline)  # noqa: B023 - used here
-            left[scope] = await self._follow_thread(scope, list(kinds))
-        return left
-
-    async def _follow_thread(self, scope: Scope, kinds: Sequence[OrderedStage]) -> list[Turn]:
-        turns = owed = await self._store.owed_turns(scope, None, limit=_LIVE_TURNS + 1, parked=False)
-        if len(owed) > _LIVE_TURNS:
-            return owed
-        done: list[OrderedStage] = []
-        for kind in kinds:
-            waiting = [turn for turn in turns if kind.stage in turn.pending]
-            if waiting and not await self._done_inline(kind, waiting):
-                break
-            done += [kind] if waiting else []
-            turns = [
-                dataclasses.replace(turn, pending=tuple(each for each in turn.pending if each != kind.stage))
-                for turn in turns
-            ]
-        if done:
-            stages = [kind.stage for kind in done]
-            struck = [turn for turn in owed if not set(stages).isdisjoint(turn.pending)]
-            await self._strike_off(struck, *stages)
-            for kind in done:
-                if kind.after is not None:
-                    await kind.after([turn for turn in struck if kind.stage in turn.pending])
-        return turns
-
-    async def _done_inline(self, kind: OrderedStage, waiting: Sequence[Turn]) -> bool:
-        """Whether the stage is done for these turns of one thread, which are all that owe it; False: its loop will see to it."""
-        if self._stopping or self.paused or self._outages.held(kind.stage):
-            return False
-        if not all(self._is_ready(turn, kind.stage) and not turn.attempts for turn in waiting):
-            return False
-        try:
-            if kind.narrow is not None:
-                return not await kind.narrow(waiting)
-            await kind.work(waiting)
-        except StoreUnavailable:
-            raise
-        except Exception as exc:
-            log.info("the stage %s is left to its own loop: %s", kind.stage, type(exc).__name__)
-            return False
-        await self._outages.ended(kind.stage)
-        return True
-
-    def _is_full(self, batch: Sequence[Turn]) -> bool:
-        chars = sum(len(turn.content) for turn in batch)
-        return len(batch) >= _BATCH_TURNS or chars >= _BATCH_CHARS
 
     async def _step(self, kind: OrderedStage) -> bool:
         """A few threads at a time, in order within each; whether there was anything to do."""
@@ -308,7 +254,6 @@ class Worker:
             half = len(turns) // 2
             first = await self._run_index(turns[:half])
             return await self._run_index(turns[half:]) or first
-        await self._outages.ended("index")
         await self._strike_off(turns, "index")
         return True
 
@@ -319,8 +264,8 @@ class Worker:
         worked = False
         if kind.narrow is not None and ready:
             needed = {turn.id for turn in await kind.narrow(ready)}
-            # Not `_done`: that nothing was needed of a part does not say that it is up again.
-            await self._pass_on([turn for turn in ready if turn.id not in needed], kind.stage)
+            # That nothing was needed of a part does not say that it is up again.
+            await self._pass_on([turn for turn in ready if turn.id not in needed], kind.stage, worked=False)
             worked = len(needed) < len(ready)
             ready = [turn for turn in ready if turn.id in needed]
         for batch in _batches(ready, kind.at_once):
@@ -341,16 +286,15 @@ class Worker:
                     return await self._run_in_order(halved, batch) or worked
                 await self._failed(batch[0], exc)
                 return True
-            await self._outages.ended(kind.stage)
             await self._pass_on(batch, kind.stage)
             if kind.after is not None:
                 await kind.after(batch)
             worked = True
         return worked
 
-    async def _pass_on(self, turns: Sequence[Turn], stage: Stage) -> None:
-        """Strike the stage off, and let those go on that come behind it."""
-        await self._strike_off(turns, stage)
+    async def _pass_on(self, turns: Sequence[Turn], stage: Stage, *, worked: bool = True) -> None:
+        """Strike the stage off, and let those go on that come behind it. `worked`: so its parts are there."""
+        await self._strike_off(turns, *([stage] if worked else []), needless=() if worked else (stage,))
         self._wake_behind(turns, stage)
 
     def _wake_behind(self, turns: Iterable[Turn], stage: Stage) -> None:
@@ -359,7 +303,11 @@ class Worker:
             if later in owed:
                 self._woken[later].set()
 
-    async def _strike_off(self, turns: Sequence[Turn], *stages: Stage) -> None:
+    async def _strike_off(self, turns: Sequence[Turn], *done: Stage, needless: Sequence[Stage] = ()) -> None:
+        """Strike off stages that did their work for these turns, and those that had none."""
+        stages = (*done, *needless)
+        for stage in done:
+            await self._outages.ended(stage)
         for turn in turns:
             self._unavailable_since.pop(turn.id, None)
         for scope, of_thread in _by_thread(turns).items():
