@@ -299,8 +299,7 @@ class MemoryService:
         owed: Mapping[Stage, int] | None = None
         moved_at = time.monotonic()
         while True:
-            moved = self.core.worker.moved
-            status = await self._counts(scope)
+            moved, status = self.core.worker.moved, await self._counts(scope)
             if progress is not None:
                 progress(status)
             if status.owed_count == status.parked_count:

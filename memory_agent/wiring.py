@@ -127,9 +127,7 @@ def wire(on: Adapters) -> Core:
     indexer = _make_indexer(on)
 
     # topics
-    topic_indexes = TopicIndexCache(
-        store, functools.partial(known_fingerprint, embedder), idle_seconds=IDLE_SECONDS
-    )
+    topic_indexes = _make_topic_indexes(on)
     folder = TopicFolder(store, clock, embedder, topic_indexes, owe_compact="compact" in cfg.stages)
     topics = TopicKeeper(store, folder, topic_indexes, _section(cfg, MatchSettings))
     compactor = _make_compactor(on, folder)
@@ -184,6 +182,11 @@ def _make_residents(on: Adapters) -> ResidentCache:
         max_turns=on.cfg.resident_max_turns,
         max_bytes=on.cfg.resident_memory_mb * 1_000_000,
     )
+
+
+def _make_topic_indexes(on: Adapters) -> TopicIndexCache:
+    embedder = functools.partial(known_fingerprint, on.embedder)
+    return TopicIndexCache(on.store, embedder, idle_seconds=IDLE_SECONDS)
 
 
 def _make_indexer(on: Adapters) -> Indexer:

@@ -173,7 +173,7 @@ class TopicIndex:
         return self._sizes[True] > 0
 
     def beside(self, topic_id: str, *, archived: bool) -> WordCounts:
-        """How many of the other topics have a word: of the active ones, and with `archived` of those as well."""
+        """Counts of the other topics that have a word: of the active ones, and with `archived` of those as well."""
         self._settle_merges()
         kinds = (False, True) if archived else (False,)
         own = self._topics.get(topic_id) if topic_id in self._listed else None

@@ -92,7 +92,7 @@ class Claims:
 
     @contextlib.asynccontextmanager
     async def leases(self, stage: Stage) -> AsyncIterator[Claimed]:
-        """What is claimed: its leases are renewed while the block runs and given back at its end."""
+        """Claims of a stage: their leases are renewed while the block runs and given back at its end."""
         claimed = self._held[stage] = Claimed(holder=f"{self._holder}/{stage}")
         ended = False
 
