@@ -65,7 +65,6 @@ class Core(Adapters):
     searcher: Searcher
     entity_counter: EntityCounter
 
-    topic_indexes: TopicIndexCache
     folder: TopicFolder
     topics: TopicKeeper
     compactor: Compactor
@@ -105,7 +104,7 @@ class Core(Adapters):
     def housekeep(self) -> None:
         """Empty the caches of texts, so that those leave memory that another process forgot."""
         self.residents.drop_idle()
-        self.topic_indexes.drop_idle()
+        self.folder.indexes.drop_idle()
         self.live.clear()
         _clear_shared_caches(self.searcher, self.embedder)
 
@@ -127,9 +126,8 @@ def wire(on: Adapters) -> Core:
     indexer = _make_indexer(on)
 
     # topics
-    topic_indexes = _make_topic_indexes(on)
-    folder = TopicFolder(store, clock, embedder, topic_indexes, owe_compact="compact" in cfg.stages)
-    topics = TopicKeeper(store, folder, topic_indexes, _section(cfg, MatchSettings))
+    folder = TopicFolder(store, clock, embedder, _make_topic_indexes(on), owe_compact="compact" in cfg.stages)
+    topics = TopicKeeper(store, folder, _section(cfg, MatchSettings))
     compactor = _make_compactor(on, folder)
 
     # facts
@@ -155,7 +153,6 @@ def wire(on: Adapters) -> Core:
         residents=residents,
         searcher=searcher,
         entity_counter=entity_counter,
-        topic_indexes=topic_indexes,
         folder=folder,
         topics=topics,
         compactor=compactor,

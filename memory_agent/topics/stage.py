@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import Scope, Topic, Turn
     from memory_agent.ports import DocumentStore
-    from memory_agent.topics.index import TopicIndex, TopicIndexCache
+    from memory_agent.topics.index import TopicIndex
     from memory_agent.topics.matching import MatchSettings
     from memory_agent.topics.projection import Subjects, TopicFolder
 
@@ -32,12 +32,10 @@ _INLINE_COMPARISONS: Final = 20_000
 class TopicKeeper:
     """Runs the topics stage."""
 
-    def __init__(
-        self, store: DocumentStore, folder: TopicFolder, indexes: TopicIndexCache, settings: MatchSettings
-    ) -> None:
+    def __init__(self, store: DocumentStore, folder: TopicFolder, settings: MatchSettings) -> None:
         self._store = store
         self._folder = folder
-        self._indexes = indexes
+        self._indexes = folder.indexes
         self._settings = settings
 
     async def assign(self, turns: Sequence[Turn]) -> None:
