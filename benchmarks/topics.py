@@ -38,6 +38,7 @@ from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.text.subjects import Subject, everyday_sentences, languages_of, subject_of
 from memory_agent.text.terms import count_terms
+from memory_agent.topics.index import TopicIndex
 from memory_agent.topics.matching import (
     MatchSettings,
     TurnSubject,
@@ -47,7 +48,7 @@ from memory_agent.topics.matching import (
 )
 from memory_agent.topics.projection import folded, opened_by
 from memory_agent.topics.stage import chosen_topics
-from memory_agent.topics.titles import title_of
+from memory_agent.topics.titles import WordCounts, title_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -185,6 +186,7 @@ def matched(
 ) -> tuple[list[str | None], dict[str, Topic], set[int]]:
     """The topic of each turn, the topics, and the blocks that came back to something archived."""
     topics: dict[str, Topic] = {}
+    index = TopicIndex(MODEL)
     chosen: list[str | None] = []
     current, asked = None, 0
     joined_at: dict[str, int] = {}
@@ -192,7 +194,7 @@ def matched(
     for place, said in enumerate(mixture):
         turn = _turn(place, said.turn)
         subjects = {turn.id: subject(said.turn, vectors)}
-        found = chosen_topics([turn], list(topics.values()), subjects, current, settings, MODEL).get(turn.id)
+        found = chosen_topics([turn], index, subjects, current, settings, archived=True).get(turn.id)
         chosen.append(found)
         if found is None:
             continue
@@ -200,11 +202,13 @@ def matched(
         if before is not None and before.archived:
             from_rest.add(said.block)
         topics[found] = folded(before or opened_by(turn, found), [turn], subjects, embedder=MODEL)
+        index.put(topics[found])
         current, asked = found, asked + (turn.role == "user")
         joined_at[found] = asked
         for topic_id, last in joined_at.items():
             if asked - last == ARCHIVED_AFTER:
                 topics[topic_id] = dataclasses.replace(topics[topic_id], archived=True)
+                index.put(topics[topic_id])
     return chosen, topics, from_rest
 
 
@@ -291,7 +295,8 @@ def main() -> None:
             chosen, topics, from_rest = matched(mixture, vectors, MatchSettings())
             each.append(figures(mixture, chosen, from_rest))
             for topic in list(topics.values())[: arguments.titles]:
-                print(f"  {title_of(topic, topics.values())}   <- {topic.opener}", file=sys.stderr)
+                beside = WordCounts.of(other for other in topics.values() if other is not topic)
+                print(f"  {title_of(topic, beside)}   <- {topic.opener}", file=sys.stderr)
         report[name] = {key: round(float(np.mean([one[key] for one in each])), 3) for key in each[0]}
         print(f"{name:20} {report[name]}", file=sys.stderr)
     print(json.dumps(report, indent=2))

@@ -299,7 +299,7 @@ class MemoryService:
         owed: Mapping[Stage, int] | None = None
         moved_at = time.monotonic()
         while True:
-            status = await self._counts(scope)
+            moved, status = self.core.worker.moved, await self._counts(scope)
             if progress is not None:
                 progress(status)
             if status.owed_count == status.parked_count:
@@ -315,7 +315,7 @@ class MemoryService:
                 raise SettleTimeout(
                     f"after {waited:g} s still owed: {dict(status.pending)}; parts that are down: {down}{paused}"
                 )
-            await looks.pause()
+            await looks.pause(moved)
         if status.parked_count:
             raise TurnsParked(status.parked)
 

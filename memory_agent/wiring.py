@@ -29,6 +29,7 @@ from memory_agent.search.search import Searcher, SearchSettings
 from memory_agent.search.user_index_cache import IDLE_SECONDS, ResidentCache
 from memory_agent.text.terms import clear_stems
 from memory_agent.topics.curate import Curator
+from memory_agent.topics.index import TopicIndexCache
 from memory_agent.topics.matching import MatchSettings
 from memory_agent.topics.packing import Compactor, CompactSettings
 from memory_agent.topics.projection import TopicFolder
@@ -104,6 +105,7 @@ class Core(Adapters):
     def housekeep(self) -> None:
         """Empty the caches of texts, so that those leave memory that another process forgot."""
         self.residents.drop_idle()
+        self.folder.indexes.drop_idle()
         self.live.clear()
         _clear_shared_caches(self.searcher, self.embedder)
 
@@ -125,7 +127,7 @@ def wire(on: Adapters) -> Core:
     indexer = _make_indexer(on)
 
     # topics
-    folder = _make_folder(on)
+    folder = TopicFolder(store, clock, embedder, _make_topic_indexes(on), owe_compact="compact" in cfg.stages)
     topics = TopicKeeper(store, folder, _section(cfg, MatchSettings))
     compactor = _make_compactor(on, folder)
 
@@ -180,6 +182,11 @@ def _make_residents(on: Adapters) -> ResidentCache:
     )
 
 
+def _make_topic_indexes(on: Adapters) -> TopicIndexCache:
+    embedder = functools.partial(known_fingerprint, on.embedder)
+    return TopicIndexCache(on.store, embedder, idle_seconds=IDLE_SECONDS)
+
+
 def _make_indexer(on: Adapters) -> Indexer:
     return Indexer(
         on.store,
@@ -205,15 +212,6 @@ def _search_settings(on: Adapters) -> SearchSettings:
 def _late_interaction(on: Adapters) -> LateInteraction:
     weights = {**DETAILED_WEIGHTS, **on.cfg.search_weights}
     return LateInteraction(on.store, on.embedder, language=on.cfg.search_language, weights=weights)
-
-
-def _make_folder(on: Adapters) -> TopicFolder:
-    return TopicFolder(
-        on.store,
-        on.clock,
-        on.embedder,
-        owe_compact="compact" in on.cfg.stages,
-    )
 
 
 def _make_compactor(on: Adapters, folder: TopicFolder) -> Compactor:
@@ -248,6 +246,7 @@ def _make_forgetter(
     def drop_caches(user_id: str) -> None:
         live.drop(user_id)
         residents.drop(user_id)
+        folder.indexes.drop(user_id)
         facts.drop(user_id)
         _clear_shared_caches(searcher, on.embedder)
 

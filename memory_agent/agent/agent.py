@@ -188,7 +188,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
             await core.sessions.discard(self.scope, placement.opened)
             raise
         await core.sessions.confirm(self.scope, placement, stored)
-        core.worker.wake()
+        core.worker.wake(*drafts[0].pending[:1])
         return stored
 
     # --- recall ----------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ class TopicCalls(ThreadCalls):
         looks = Looks(timeout)
         self._core.worker.wake()
         while True:
+            moved = self._core.worker.moved
             turn = await self._turn(turn_id)
             if "topics" not in turn.pending:
                 return None if turn.topic_id is None else await self.topic_stats(turn.topic_id)
@@ -41,7 +42,7 @@ class TopicCalls(ThreadCalls):
                 raise SettleTimeout(
                     f"after {looks.seconds:g} s turn {turn_id} has no topic; parts that are down: {down}"
                 )
-            await looks.pause()
+            await looks.pause(moved)
 
     async def _turn(self, turn_id: str) -> Turn:
         found = await self._core.store.list_turns(self.scope, ids=[turn_id])

@@ -93,7 +93,9 @@ from memory_agent.domain.threads import (
 from memory_agent.domain.topics import (
     PackedSize,
     Topic,
+    TopicChanges,
     TopicDecayState,
+    TopicMark,
     TopicSummary,
     TopicTurns,
 )
@@ -200,7 +202,9 @@ __all__ = [
     "TokenVectors",
     "Tombstone",
     "Topic",
+    "TopicChanges",
     "TopicDecayState",
+    "TopicMark",
     "TopicRanges",
     "TopicSummary",
     "TopicTurns",

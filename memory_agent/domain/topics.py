@@ -105,6 +105,19 @@ class TopicDecayState(OfThread):
     stale: bool
 
 
+TopicMark = tuple[int, int]
+"""How far a thread's topics were read: the highest number of a change, and how many changes have no number."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopicChanges:
+    """The topics that changed since a mark, or (`whole`) all of the thread's; `mark`: for the next time."""
+
+    topics: tuple[Topic, ...]
+    mark: TopicMark
+    whole: bool
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopicTurns(Counts):
     """Counts of the turns that carry a topic's id, and of those that are compressed.

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from memory_agent.domain import PackedSize, Scope, Topic, TopicDecayState, TopicTurns
+    from memory_agent.domain import (
+        PackedSize,
+        Scope,
+        Topic,
+        TopicChanges,
+        TopicDecayState,
+        TopicMark,
+        TopicTurns,
+        Turn,
+    )
 
 
 class TopicStore(Protocol):
@@ -28,6 +37,22 @@ class TopicStore(Protocol):
         stale: bool | None = None,
     ) -> list[Topic]:
         """The scope's topics by rising id. `ids`: only these. `archived`, `stale`: only those that are, or aren't."""
+
+    async def changed_topics(self, scope: Scope, *, after: TopicMark | None = None) -> TopicChanges:
+        """The thread's topics that were saved or reset since `after`; all of them without one, or if some may be gone.
+
+        Whoever read up to a mark never misses a change by asking from there, whichever process makes it. Costs what
+        changed, however many topics there are.
+        """
+
+    async def turns_behind(self, scope: Scope, after: Mapping[str, int]) -> list[Turn]:
+        """The thread's turns that carry one of these topic ids, with a `seq` above the one given for it, by rising `seq`."""
+
+    async def save_topics(self, topics: Sequence[Topic]) -> set[str]:
+        """Store each of these topics of one thread whose stored revision is its own (None: not stored yet); their ids.
+
+        Each gets a fresh random revision. Not one write: after a crash some are stored.
+        """
 
     async def save_topic(self, topic: Topic, *, expected: str | None) -> bool:
         """Store the topic if its stored revision is `expected` (None: there is no such topic yet); else False.

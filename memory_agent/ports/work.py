@@ -21,17 +21,17 @@ class WorkStore(Protocol):
         """
 
     async def owed_turns(
-        self, scope: Scope, stage: Stage, *, limit: int, parked: bool = True, newest: bool = False
+        self, scope: Scope, stage: Stage | None, *, limit: int, parked: bool = True, newest: bool = False
     ) -> list[Turn]:
-        """The scope's turns that owe `stage`, not yet due ones included, parked ones unless `parked` is False.
+        """The scope's turns that owe `stage` (None: any), not yet due ones included, parked ones unless `parked` is False.
 
         With a thread by `seq`, of a user by id: the lowest first, or with `newest` the highest first.
         """
 
-    async def strike_off(self, scope: Scope, turn_ids: Sequence[str], stage: Stage) -> None:
-        """`stage` is no longer owed to these turns, and their attempts and last error are forgotten.
+    async def strike_off(self, scope: Scope, turn_ids: Sequence[str], *stages: Stage) -> None:
+        """These stages are no longer owed to these turns, and their attempts and last error are forgotten.
 
-        Idempotent: turns that don't owe it, and unknown (forgotten) ones, are passed over. Those that owe other stages
+        Idempotent: turns that owe none of them, and unknown (forgotten) ones, are passed over. Those that owe other stages
         stay due, or parked, as they are; those that owe nothing more are neither.
         """
 
@@ -74,8 +74,16 @@ class WorkStore(Protocol):
         the same holder after it ran out) and stays when it is renewed; its `note` is replaced.
         """
 
+    async def acquire_leases(
+        self, names: Sequence[str], holder: str, *, now: datetime, until: datetime
+    ) -> set[str]:
+        """As `acquire_lease` without a note, for many at once: those of `names` that `holder` has now."""
+
     async def load_lease(self, name: str) -> Lease | None:
         """The lease as last taken, also if it has run out; None if it was given back or never taken."""
 
     async def release_lease(self, name: str, holder: str) -> None:
         """Give the lease back if `holder` has it; otherwise nothing happens."""
+
+    async def release_leases(self, names: Sequence[str], holder: str) -> None:
+        """The same for many at once."""

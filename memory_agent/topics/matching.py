@@ -25,17 +25,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import Topic
+    from memory_agent.topics.index import Directed, TopicIndex
 
 RECENT_VECTORS: Final = 5
 """A vector that joins a topic weighs at least one part in so many of its embedding."""
 
-# What is shorter has no direction to speak of; float16 keeps nothing smaller than 6e-8 either.
-_LEAST_NORM: Final = 1e-6
+_LEAST_NORM: Final = 1e-6  # as for topics, in `index`
 _HALF_SHARE: Final = 0.1
 """A word that one in ten of a topic's turns has counts half as much as one that all have."""
 _PRIOR_WORDS: Final = 2.0
@@ -71,65 +70,75 @@ class TurnSubject:
 
 
 def match_topic(
-    turn: TurnSubject, topics: Mapping[str, Topic], current: str | None, settings: MatchSettings
+    turn: TurnSubject,
+    among: TopicIndex,
+    current: str | None,
+    settings: MatchSettings,
+    *,
+    archived: bool = True,
 ) -> str | None:
     """The id of the topic that a turn joins; None: it opens one.
 
-    `current`: the topic of the turn before; one that is not among `topics` (none yet) counts as none: even a short turn then
-    joins the best topic above the threshold or opens one, because every turn has a topic. A turn without a direction
-    (no vector, or zeros) stays in the current topic. Of equal topics the current one wins, then the lesser id, whatever the
-    order of `topics`.
+    `among`: the thread's topics, those that rest only with `archived`. `current`: the topic of the turn before; one that is not
+    among them (none yet) counts as none: even a short turn then joins the best topic above the threshold or opens one,
+    because every turn has a topic. A turn without a direction (no vector, or zeros) stays in the current topic. Of equal
+    topics the current one wins, then the lesser id, in whatever order they came.
     """
-    staying = current if current is not None and current in topics else None
+    staying = current if current is not None and among.offers(current, archived=archived) else None
     unit = None if turn.vector is None else _unit(turn.vector)
     if unit is None:
         return staying
-    scores = topic_scores(unit, turn, topics)
-    for topic_id in scores:
-        if topic_id == staying:
-            scores[topic_id] += settings.continuation_bonus
-        elif topics[topic_id].archived:
-            scores[topic_id] -= settings.continuation_bonus
-    best = max(scores, key=lambda topic_id: (scores[topic_id], topic_id == staying), default=None)
-    if best is not None and scores[best] >= settings.similarity_threshold:
-        return best
+    best: list[tuple[float, bool, str]] = []
+    for topics, scores in topic_scores(unit, turn, among, archived=archived):
+        if among.is_archived(topics.ids[0]):
+            scores -= settings.continuation_bonus
+        if staying in topics.places:
+            scores[topics.places[staying]] += settings.continuation_bonus * (
+                2 if among.is_archived(staying) else 1
+            )
+        best += [
+            (-float(scores[place]), topics.ids[place] != staying, topics.ids[place])
+            for place in np.flatnonzero(scores == scores.max())
+        ]
+    if best and -min(best)[0] >= settings.similarity_threshold:
+        return min(best)[2]
     return staying if turn.size < settings.short_turn_terms else None
 
 
 def topic_scores(
-    unit: NDArray[np.float32], turn: TurnSubject, topics: Mapping[str, Topic]
-) -> dict[str, float]:
-    """The score of the turn, of unit vector `unit`, with each topic that has an embedding, by id in the order of ids."""
-    # By id: a product's last bits depend on the row, and the order of a mapping must not decide a topic.
-    ids = sorted(topic_id for topic_id, topic in topics.items() if has_direction(topic, unit.shape))
-    if not ids:
-        return {}
-    cosines = np.stack([topics[topic_id].embedding for topic_id in ids]).astype(np.float32) @ unit
-    overlaps = word_scores(turn.words, [topics[topic_id] for topic_id in ids])
-    scores = (cosines - turn.chance).tolist()
-    return {topic_id: scores[i] + overlaps[i] for i, topic_id in enumerate(ids)}
+    unit: NDArray[np.float32], turn: TurnSubject, among: TopicIndex, *, archived: bool
+) -> list[tuple[Directed, NDArray[np.float64]]]:
+    """Topics that have an embedding, with the score of the turn, of unit vector `unit`, with each of them.
+
+    Active ones, and with `archived` behind them those that rest.
+    """
+    looked = among.directed(unit.shape, archived=archived)
+    overlaps = word_scores(turn.words, among, looked)
+    return [
+        (topics, (topics.embeddings @ unit - turn.chance).astype(np.float64) + overlap)
+        for topics, overlap in zip(looked, overlaps, strict=True)
+    ]
 
 
-def word_scores(words: Iterable[str], topics: list[Topic]) -> list[float]:
-    """Shares of the words that each topic has, in [0, 1): the second part of the formula above."""
-    sums, all_of_it = [0.0] * len(topics), _PRIOR_WORDS
+def word_scores(
+    words: Iterable[str], among: TopicIndex, looked: Sequence[Directed]
+) -> list[NDArray[np.float64]]:
+    """Shares of the words that each of the topics has that are looked at, in [0, 1): the second part of the formula above."""
+    sums, all_of_it = [np.zeros(len(topics.ids)) for topics in looked], _PRIOR_WORDS
+    count = sum(len(topics.ids) for topics in looked)
     for word in words:
-        having = [(i, topic.words[word][0]) for i, topic in enumerate(topics) if word in topic.words]
-        idf = math.log((len(topics) + 1) / max(len(having), 1))
+        having = [
+            (found, place, turns / (among.accesses(topic_id) + 1))
+            for topic_id, turns in among.having(word).items()
+            for found, topics in zip(sums, looked, strict=True)
+            if (place := topics.places.get(topic_id)) is not None
+        ]
+        idf = math.log((count + 1) / max(len(having), 1))
         all_of_it += idf
-        for i, turns in having:
-            share = min(turns / (topics[i].access_count + 1), 1.0)
-            sums[i] += idf * share / (share + _HALF_SHARE)
+        for found, place, share in having:
+            share = min(share, 1.0)
+            found[place] += idf * share / (share + _HALF_SHARE)
     return [found / all_of_it for found in sums]
-
-
-def has_direction(topic: Topic, shape: tuple[int, ...]) -> bool:
-    """True for a topic whose embedding has this shape and is not zero."""
-    embedding = topic.embedding
-    if embedding.shape != shape:
-        return False
-    norm = float(np.linalg.norm(embedding.astype(np.float32)))
-    return math.isfinite(norm) and norm >= _LEAST_NORM
 
 
 def joined_embedding(

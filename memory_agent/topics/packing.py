@@ -16,7 +16,7 @@ from memory_agent.domain import TopicSummary, TopicTurns
 from memory_agent.errors import MalformedReply, ModelRefused
 from memory_agent.llm.summaries import MAX_PROMPT_CHARS
 from memory_agent.optimistic import COSTLY_TRIES, Tries, overtaken
-from memory_agent.topics.merged import count_turns, load_topic, unmerged
+from memory_agent.topics.merged import count_turns, load_topic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -79,14 +79,10 @@ class Compactor:
         return sorted(members, key=lambda turn: turn.seq)
 
     async def _families(self, scope: Scope, topic_ids: Collection[str]) -> list[Topic]:
-        """The topics that turns with these ids belong to; archived ones are looked for only if they are meant."""
-        topics = unmerged(await self.store.list_topics(scope, archived=False))
-        found = [topic for topic in topics if not set(topic_ids).isdisjoint(topic.turns_of)]
-        missing = set(topic_ids) - {i for topic in found for i in topic.turns_of}
-        if missing:
-            everything = unmerged(await self.store.list_topics(scope))
-            found += [topic for topic in everything if not missing.isdisjoint(topic.turns_of)]
-        return found
+        """The topics that turns with these ids belong to, as the index has them: without summaries' texts."""
+        async with self.folder.indexes.of(scope) as index:
+            found = {topic.id: topic for i in topic_ids if (topic := index.root(i)) is not None}
+        return list(found.values())
 
     def _too_long(self, counts: TopicTurns) -> bool:
         return counts.turns - counts.compressed > self.settings.max_messages_per_topic

@@ -5,8 +5,10 @@ A topic says up to which `seq` it holds its turns, and is saved under a revision
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -24,7 +26,7 @@ from memory_agent.topics.matching import (
     turn_vector,
     without_direction,
 )
-from memory_agent.topics.merged import load_topic, unmerged
+from memory_agent.topics.merged import load_topic
 from memory_agent.topics.titles import opener_of, title_of, with_words
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import Scope, Stage, Turn
     from memory_agent.ports import Clock, DocumentStore, Embedder
+    from memory_agent.topics.index import TopicIndex, TopicIndexCache
 
     Subjects = Mapping[str, TurnSubject]
     """By turn id."""
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _FOLD_TURNS: Final = 500
+_READ_INLINE: Final = 8
+"""Users' turns whose words are looked through on the event loop, at up to half a millisecond each."""
 
 
 def folded(topic: Topic, turns: Sequence[Turn], subjects: Subjects, *, embedder: str) -> Topic:
@@ -109,6 +114,7 @@ class TopicFolder:
     clock: Clock
     embedder: Embedder
     """Whose vectors the search rows hold; it is asked for speakers' names and everyday sentences only."""
+    indexes: TopicIndexCache
     owe_compact: bool
     """Topics that were made anew are to be compacted, if they need it."""
 
@@ -121,22 +127,66 @@ class TopicFolder:
         return known
 
     async def take_in(
-        self, topic_id: str, members: Sequence[Turn], fresh: Collection[str], beside: Sequence[Topic]
+        self,
+        scope: Scope,
+        joined: Mapping[str, Sequence[Turn]],
+        fresh: Collection[str],
+        index: TopicIndex,
+        *,
+        subjects: Subjects | None = None,
+        archived: bool = True,
     ) -> None:
-        """Bring the topic up to its turns, of which `members` are some; `fresh` turns have just got its id.
+        """Bring topics of a thread up to their turns, of which `joined` has some by topic; `fresh` ones have just got their id.
 
-        `beside`: the thread's topics, of which its title sets it apart.
+        `index`: the thread's topics, of which titles set these apart, those that rest only with `archived`. `subjects`: of
+        turns where they are known.
         """
+        left = dict(joined)
         async for _ in Tries():
-            topic = await load_topic(self.store, members[0].scope, topic_id)
-            topic = topic or opened_by(members[0], topic_id)
-            if topic.stale or any(turn.id in fresh and turn.seq <= topic.through for turn in members):
-                # A turn that comes late (it was parked) does not fit behind the last one.
-                await self.renew(topic)
+            stored = {topic.id: topic for topic in await self.store.list_topics(scope, ids=list(left))}
+            topics = [stored.get(topic_id) or opened_by(left[topic_id][0], topic_id) for topic_id in left]
+            for topic in topics:
+                members = left[topic.id]
+                if topic.stale or any(turn.id in fresh and turn.seq <= topic.through for turn in members):
+                    # A turn that comes late (it was parked) does not fit behind the last one.
+                    await self.renew(topic)
+                    del left[topic.id]
+            behind = [topic for topic in topics if topic.id in left]
+            for topic_id in await self._taken_in(scope, behind, index, subjects or {}, archived=archived):
+                del left[topic_id]
+            if not left:
                 return
-            if await self._fold(topic, beside):
-                return
-        raise overtaken(f"the topic {topic_id}")
+        raise overtaken("topics of this thread")
+
+    async def _taken_in(
+        self,
+        scope: Scope,
+        topics: Sequence[Topic],
+        index: TopicIndex,
+        known: Subjects,
+        *,
+        archived: bool,
+    ) -> set[str]:
+        """Save each with the turns it does not hold yet; the ids of those that hold them all then."""
+        after = {topic_id: topic.through for topic in topics for topic_id in topic.turns_of}
+        turns = await self.store.turns_behind(scope, after) if topics else []
+        owners = {topic_id: topic for topic in topics for topic_id in topic.turns_of}
+        behind: dict[str, list[Turn]] = defaultdict(list)
+        for turn in turns:
+            behind[owners[str(turn.topic_id)].id].append(turn)
+        subjects = {**known, **await self.subjects(scope.user_id, [t for t in turns if t.id not in known])}
+        made = []
+        for topic in topics:
+            if topic.id in behind:
+                joined = folded(topic, behind[topic.id], subjects, embedder=self.fingerprint)
+                title = title_of(joined, index.beside(topic.id, archived=archived))
+                made.append(dataclasses.replace(joined, title=title))
+        saved = await self.store.save_topics(made) if made else set()
+        opened = {
+            topic.id: behind[topic.id] for topic in made if topic.revision is None and topic.id in saved
+        }
+        await self._undo_if_forgotten(scope, opened)
+        return saved | {topic.id for topic in topics if topic.id not in behind}
 
     async def renew_stale(self, scope: Scope) -> None:
         """Make anew the topics of the scope whose turns have changed, and delete those without any."""
@@ -171,8 +221,7 @@ class TopicFolder:
             else:
                 begun = topic.stale and topic.through > 0
                 empty = dataclasses.replace(emptied(topic), summary=topic.summary if keep_summary else None)
-                beside = unmerged(await self.store.list_topics(scope))
-                if await self._fold(topic if begun else empty, beside):
+                if await self._fold(topic if begun else empty):
                     if self.owe_compact and topic.summary is None:
                         await self._owe(topic, "compact")
                     return await load_topic(self.store, scope, topic.id)
@@ -182,19 +231,21 @@ class TopicFolder:
             topic = again
         raise overtaken(f"the topic {topic.id}")
 
-    async def anew(self, topic: Topic, beside: Sequence[Topic]) -> Topic | None:
+    async def anew(self, topic: Topic) -> Topic | None:
         """The topic as `renew` would make it; nothing is stored."""
         made = emptied(topic)
         while turns := await self.store.list_turns(
             topic.scope, topic_ids=topic.turns_of, after_seq=made.through, limit=_FOLD_TURNS
         ):
-            made = await self._with(made, turns, beside)
+            made = await self._with(made, turns)
         return dataclasses.replace(made, stale=False) if made.through else None
 
-    async def _with(self, topic: Topic, turns: Sequence[Turn], beside: Sequence[Topic]) -> Topic:
+    async def _with(self, topic: Topic, turns: Sequence[Turn]) -> Topic:
         subjects = await self.subjects(topic.user_id, turns)
         with_them = folded(topic, turns, subjects, embedder=self.fingerprint)
-        return dataclasses.replace(with_them, title=title_of(with_them, beside))
+        async with self.indexes.of(topic.scope) as index:
+            beside = index.beside(topic.id, archived=True)
+            return dataclasses.replace(with_them, title=title_of(with_them, beside))
 
     async def are_current(self, topics: Sequence[Topic]) -> list[Topic]:
         """Those of another model's topics whose turns have this model's vectors by now."""
@@ -209,32 +260,44 @@ class TopicFolder:
         if not turns:
             return {}
         rows = {row.turn_id: row for row in await self.store.search_rows(user_id, ids=[t.id for t in turns])}
-        names = await self._names(turns)
+        names, fingerprint = await self._names(turns), self.fingerprint
+        told = await self._told([turn for turn in turns if turn.role == "user"])
+        everyday: dict[tuple[str, ...], list[NDArray[np.float32]]] = {}
         subjects = {}
         for turn in turns:
             row = rows.get(turn.id)
-            ours = row is not None and row.embedder == self.fingerprint
+            ours = row is not None and row.embedder == fingerprint
             vector = turn_vector(row.vectors) if row is not None and ours else None
             # Of a reply the vector alone counts: it joins the topic that it follows.
             said, chance = Subject(size=0 if row is None else row.length), 0.0
             if turn.role == "user":
-                said = subject_of(turn.content)
-            if vector is not None and turn.role == "user":
-                chance = chance_cosine(vector, await self._everyday(turn.content))
+                said, languages = told[turn.id]
+                if languages not in everyday:
+                    everyday[languages] = await self._everyday(languages)
+                if vector is not None:
+                    chance = chance_cosine(vector, everyday[languages])
             if vector is not None and turn.speaker in names:
                 vector = without_direction(vector, names[turn.speaker])
             subjects[turn.id] = TurnSubject(vector=vector, chance=chance, words=said.words, size=said.size)
         return subjects
 
-    async def _everyday(self, text: str) -> list[NDArray[np.float32]]:
-        """Vectors of unrelated sentences in the languages that `text` may be in. The embedder remembers them."""
+    async def _told(self, turns: Sequence[Turn]) -> dict[str, tuple[Subject, tuple[str, ...]]]:
+        """By turn id: what it is about, and the languages that it may be in. Many are read beside the event loop."""
+
+        def read() -> dict[str, tuple[Subject, tuple[str, ...]]]:
+            return {turn.id: (subject_of(turn.content), languages_of(turn.content)) for turn in turns}
+
+        return await asyncio.to_thread(read) if len(turns) > _READ_INLINE else read()
+
+    async def _everyday(self, languages: Sequence[str]) -> list[NDArray[np.float32]]:
+        """Vectors of unrelated sentences in these languages. The embedder remembers them."""
         sentences = everyday_sentences()
         return [
             np.asarray(await self.embedder.embed(sentences[language], purpose="document"))
-            for language in languages_of(text)
+            for language in languages
         ]
 
-    async def _fold(self, topic: Topic, beside: Sequence[Topic]) -> bool:
+    async def _fold(self, topic: Topic) -> bool:
         """Save `topic` with the turns it does not hold yet; False if another was first."""
         while True:
             turns = await self.store.list_turns(
@@ -243,12 +306,12 @@ class TopicFolder:
             if not turns and not topic.stale:
                 return True
             done = len(turns) < _FOLD_TURNS
-            made = await self._with(topic, turns, beside)
+            made = await self._with(topic, turns)
             updated = dataclasses.replace(made, stale=topic.stale and not done)
             if not await self.store.save_topic(updated, expected=topic.revision):
                 return False
             if topic.revision is None:
-                await self._undo_if_forgotten(updated, turns)
+                await self._undo_if_forgotten(topic.scope, {topic.id: turns})
             if done:
                 return True
             found = await load_topic(self.store, topic.scope, topic.id)
@@ -256,11 +319,14 @@ class TopicFolder:
                 return False
             topic = found
 
-    async def _undo_if_forgotten(self, topic: Topic, turns: Sequence[Turn]) -> None:
-        """Forgetting bars a topic from being saved by its revision; one that is only made now has none to bar."""
-        alive = await self.store.list_turns(topic.scope, ids=[turn.id for turn in turns])
-        if len(alive) < len(turns) and (saved := await load_topic(self.store, topic.scope, topic.id)):
-            await self.renew(saved)
+    async def _undo_if_forgotten(self, scope: Scope, opened: Mapping[str, Sequence[Turn]]) -> None:
+        """Forgetting bars a topic from being saved by its revision; those only made now, by id, have none to bar."""
+        ids = [turn.id for turns in opened.values() for turn in turns]
+        alive = {turn.id for turn in await self.store.list_turns(scope, ids=ids)} if ids else set()
+        for topic_id, turns in opened.items():
+            gone = not alive.issuperset(turn.id for turn in turns)
+            if gone and (saved := await load_topic(self.store, scope, topic_id)):
+                await self.renew(saved)
 
     async def _owe(self, topic: Topic, stage: Stage) -> None:
         for turn in await self._newest_turn(topic):

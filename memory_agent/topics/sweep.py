@@ -234,7 +234,7 @@ class _Run:
             if not self._dry_run:
                 await folder.renew_stale(scope)
             found = await self._store.list_topics(scope)
-            made = [await folder.anew(topic, found) if topic.stale else topic for topic in found]
+            made = [await folder.anew(topic) if topic.stale else topic for topic in found]
         except StoreUnavailable:
             raise
         except BackendError as exc:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Final
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memory_agent.lazily import lazily
 from memory_agent.text.subjects import keys_of, shared_phrase, subject_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from memory_agent.domain import Topic
 
@@ -50,18 +51,31 @@ def _better(before: str, phrase: str, words: Mapping[str, tuple[int, str]]) -> s
     return max(before, phrase, key=lambda each: sum(words.get(part, (0, ""))[0] for part in keys_of(each)))
 
 
-def title_of(topic: Topic, beside: Iterable[Topic]) -> str:
+class WordCounts(NamedTuple):
+    """The words of some topics: how many topics there are, and how many of them have a word."""
+
+    topics: int
+    having: Callable[[str], int]
+
+    @classmethod
+    def of(cls, topics: Iterable[Topic]) -> WordCounts:
+        """Counted anew."""
+        given = list(topics)
+        counts = Counter(word for topic in given for word in topic.words)
+        return cls(topics=len(given), having=counts.__getitem__)
+
+
+def title_of(topic: Topic, beside: WordCounts) -> str:
     """The most telling noun phrase of the users' turns, as "marathon training plan", and another where there is room; else the opener's first clause.
 
-    A word tells by its turns times log(1 + topics / topics that have the word), over the topic and those `beside` it; a
-    phrase by the words of its own.
+    A word tells by its turns times log(1 + topics / topics that have the word), over the topic and those `beside` it,
+    which are other ones; a phrase by the words of its own.
     """
-    others = [each for each in beside if each.id != topic.id]
     opening = set(subject_of(topic.opener).words)
     told = {
         word: (_OPENING if word in opening else 1.0)
         * turns
-        * math.log(1 + (len(others) + 1) / (1 + sum(word in each.words for each in others)))
+        * math.log(1 + (beside.topics + 1) / (1 + beside.having(word)))
         for word, (turns, _) in topic.words.items()
     }
     weights = {

@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import json
 import logging
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.errors import BackendError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
     from memory_agent.domain import Scope, Stage, Turn
     from memory_agent.ports import Clock, WorkStore
@@ -23,6 +24,18 @@ _DUE_THREADS: Final = 200
 _DUE_THREADS_LOOKED_AT: Final = 20_000
 
 
+@dataclass(slots=True)
+class Claimed:
+    """The threads that a worker has claimed for a stage, and the names of all its leases on them.
+
+    `holder`: whose these are, which no other stage's loop of the worker is: it would be given the same leases.
+    """
+
+    holder: str
+    threads: int = 0
+    names: set[str] = field(default_factory=set)
+
+
 class Claims:
     """The claims of one worker, `holder`."""
 
@@ -31,15 +44,17 @@ class Claims:
     ) -> None:
         self._store, self._clock, self._holder = store, clock, holder
         self._lease_seconds, self._batch_turns = lease_seconds, batch_turns
-        self._held: dict[Stage, list[Scope]] = {}
+        self._held: dict[Stage, Claimed] = {}
 
     @property
     def counts(self) -> dict[Stage, int]:
         """The number of threads under a lease for each stage just now."""
-        return {stage: len(claimed) for stage, claimed in self._held.items() if claimed}
+        return {stage: claimed.threads for stage, claimed in self._held.items() if claimed.threads}
 
-    async def claim(self, stage: Stage, claimed: list[Scope]) -> AsyncIterator[list[Turn]]:
-        """Lease due threads, longest due first (added to `claimed`), and give what each owes of the stage.
+    async def claim(
+        self, stage: Stage, claimed: Claimed, *, at_once: int
+    ) -> AsyncIterator[tuple[Scope, list[Turn]]]:
+        """Lease due threads, longest due first, `at_once` together, and give what each owes of the stage.
 
         Looks further where all that it found are leased by others or wait for their first turn.
         """
@@ -47,42 +62,52 @@ class Claims:
         limit = _DUE_THREADS
         while limit <= _DUE_THREADS_LOOKED_AT:
             due = await self._store.due_threads(self._clock.now(), stage, limit=limit)
-            for scope in [scope for scope in due if scope not in seen]:
-                seen.add(scope)
-                if await self._lease(stage, scope):
-                    claimed.append(scope)
+            new = [scope for scope in due if scope not in seen]
+            seen.update(new)
+            for start in range(0, len(new), at_once):
+                names = {lease_name(stage, scope): scope for scope in new[start : start + at_once]}
+                taken = await self._take(claimed, names)
+                claimed.threads += len(taken)
+                for scope in [scope for name, scope in names.items() if name in taken]:
                     if owed := await self._store.owed_turns(
                         scope, stage, limit=self._batch_turns, parked=False
                     ):
-                        yield owed
+                        yield scope, owed
             if len(due) < limit:
                 return
             limit *= 10
 
-    async def _lease(self, stage: Stage, scope: Scope) -> bool:
+    async def claim_more(
+        self, claimed: Claimed, scopes: Iterable[Scope], stages: Sequence[Stage]
+    ) -> set[str]:
+        """Lease these stages of threads that are claimed already; the names of those that were to be had."""
+        return await self._take(claimed, [lease_name(stage, scope) for scope in scopes for stage in stages])
+
+    async def _take(self, claimed: Claimed, names: Iterable[str]) -> set[str]:
         now = self._clock.now()
         until = now + timedelta(seconds=self._lease_seconds)
-        return await self._store.acquire_lease(lease_name(stage, scope), self._holder, now=now, until=until)
+        taken = await self._store.acquire_leases(list(names), claimed.holder, now=now, until=until)
+        claimed.names |= taken
+        return taken
 
     @contextlib.asynccontextmanager
-    async def leases(self, stage: Stage) -> AsyncIterator[list[Scope]]:
-        """A list of claimed threads: their leases are renewed while the block runs and given back at its end."""
-        claimed: list[Scope] = []
-        self._held[stage] = claimed
+    async def leases(self, stage: Stage) -> AsyncIterator[Claimed]:
+        """Claims of a stage: their leases are renewed while the block runs and given back at its end."""
+        claimed = self._held[stage] = Claimed(holder=f"{self._holder}/{stage}")
         ended = False
 
         async def renew() -> None:
             while not ended:
                 await asyncio.sleep(self._lease_seconds / 3)
-                for scope in claimed:
-                    try:
-                        kept = await self._lease(stage, scope)
-                    except BackendError as exc:
-                        log.warning("a lease could not be renewed: %s", exc)
-                        continue
-                    if not kept:
-                        # All stages are idempotent, so going on is safe; it is only done twice.
-                        log.warning("lost the lease on a thread; another worker goes on with it")
+                names = set(claimed.names)
+                try:
+                    lost = names - await self._take(claimed, names) if names else set()
+                except BackendError as exc:
+                    log.warning("leases could not be renewed: %s", exc)
+                    continue
+                if lost:
+                    # All stages are idempotent, so going on is safe; it is only done twice.
+                    log.warning("lost the lease on a thread; another worker goes on with it")
 
         renewing = asyncio.create_task(renew())
         try:
@@ -92,9 +117,9 @@ class Claims:
             ended = True
             renewing.cancel()
             await asyncio.wait({renewing})
-            for scope in claimed:
-                with contextlib.suppress(BackendError):  # it runs out by itself
-                    await self._store.release_lease(lease_name(stage, scope), self._holder)
+            if claimed.names:
+                with contextlib.suppress(BackendError):  # they run out by themselves
+                    await self._store.release_leases(sorted(claimed.names), claimed.holder)
             self._held.pop(stage, None)
 
 

@@ -34,6 +34,10 @@ class OrderedStage:
     """How many turns `work` is given at most."""
     per_claim: int
     """How many turns of a thread before another thread has its turn."""
+    inline: bool = True
+    """Whether it asks no model: done right behind the stages before it where few turns of a thread are owed."""
+    assigns: bool = False
+    """Whether it gives turns their topics, which stages behind it look at."""
     narrow: Callable[[Sequence[Turn]], Awaitable[Sequence[Turn]]] | None = None
     """Which of the turns there is something to do for; the others are done with."""
     after: Callable[[Sequence[Turn]], Awaitable[None]] | None = None
@@ -58,9 +62,12 @@ class Stages:
         together = fact_batch if self.facts.extractor.sees_conversation else batch
         one_by_one = functools.partial(OrderedStage, at_once=1, per_claim=batch)
         return (
-            OrderedStage(stage="topics", work=self.topics.assign, at_once=batch, per_claim=batch),
+            OrderedStage(
+                stage="topics", work=self.topics.assign, at_once=batch, per_claim=batch, assigns=True
+            ),
             OrderedStage(
                 stage="facts",
+                inline=not self.facts.extractor.sees_conversation,
                 work=self.facts.extract,
                 at_once=together,
                 per_claim=min(_FACT_BATCHES * together, batch),

@@ -1,4 +1,4 @@
-"""Waiting for owed work: looking again and again, ever less often, until there is no time left."""
+"""Waiting for owed work: looking when this process's worker did some, and ever less often for what others do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from memory_agent.checks import checked_timeout
 
-_POLL_SECONDS: Final = 0.01
+_POLL_SECONDS: Final = 0.05
 _POLL_LONGEST_SECONDS: Final = 0.25
 
 
@@ -30,8 +30,10 @@ class Looks:
         """True if the time has run out."""
         return self._deadline is not None and time.monotonic() >= self._deadline
 
-    async def pause(self) -> None:
-        """Wait until the next look is due, or the time has run out."""
+    async def pause(self, moved: asyncio.Event) -> None:
+        """Wait until `moved` is set, the next look is due, or the time has run out."""
         left = self._pause if self._deadline is None else self._deadline - time.monotonic()
-        await asyncio.sleep(max(min(self._pause, left), 0))
+        waiting = asyncio.ensure_future(moved.wait())
+        await asyncio.wait({waiting}, timeout=max(min(self._pause, left), 0))
+        waiting.cancel()
         self._pause = min(self._pause * 1.5, _POLL_LONGEST_SECONDS)

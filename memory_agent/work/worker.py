@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.domain import STAGES, new_id
 from memory_agent.errors import StoreUnavailable, Unavailable
 from memory_agent.work.claims import Claims
+from memory_agent.work.live import LIVE_TURNS, LiveRounds
 from memory_agent.work.outages import Outages, origin_of, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from memory_agent.domain import Scope, Stage, Turn
@@ -45,6 +46,8 @@ _BATCH_TURNS: Final = 256
 FACTS_BATCH_TURNS: Final = 8
 """Turns of a thread in one request for facts. More is cheaper, for instructions and context are sent once; but a long
 reply is cut off sooner, and small models lose track."""
+_LEASED_AT_ONCE: Final = 32
+"""Threads of one batch of indexing."""
 _BATCH_CHARS: Final = 1_000_000
 """Text embedded in one batch, so that a few huge turns don't become one huge call."""
 _REMEMBERED_FAILURES: Final = 50_000
@@ -85,6 +88,16 @@ class Worker:
             store, clock, self._holder, lease_seconds=settings.lease_seconds, batch_turns=_BATCH_TURNS
         )
         self._in_order = stages.in_order(_BATCH_TURNS, FACTS_BATCH_TURNS)
+        self._live = LiveRounds(
+            store,
+            self._claims,
+            self._in_order,
+            clock,
+            may_work=lambda stage: not (self._stopping or self.paused or self._outages.held(stage)),
+            strike_off=self._strike_off,
+        )
+        self.moved = asyncio.Event()
+        """Set, and replaced by another, whenever turns got their topic or owe nothing more."""
         self._woken: dict[Stage, asyncio.Event] = {stage: asyncio.Event() for stage in STAGES}
         self.paused = self._stopping = False
         longest = settings.retry_max_seconds
@@ -110,10 +123,10 @@ class Worker:
         self.paused = False
         self.wake()
 
-    def wake(self) -> None:
-        """There is work: don't wait for the next poll."""
-        for event in self._woken.values():
-            event.set()
+    def wake(self, *stages: Stage) -> None:
+        """There is work for these stages (none named: for any): don't wait for the next poll."""
+        for stage in stages or STAGES:
+            self._woken[stage].set()
 
     def resume(self) -> None:
         """Let the next `run` work, after a `stop`."""
@@ -158,17 +171,21 @@ class Worker:
             return erased
         async with self._claims.leases("index") as claimed:
             turns: list[Turn] = []
-            async for owed in self._claims.claim("index", claimed):
+            chars = 0
+            async for _, owed in self._claims.claim("index", claimed, at_once=_LEASED_AT_ONCE):
                 for turn in filter(self._is_due, owed):
-                    if not self._is_full(turns):
+                    if len(turns) < _BATCH_TURNS and chars < _BATCH_CHARS:
                         turns.append(turn)
-                if self._is_full(turns):
+                        chars += len(turn.content)
+                if len(turns) >= _BATCH_TURNS or chars >= _BATCH_CHARS:
                     break
-            return await self._run_index(turns) or erased
-
-    def _is_full(self, batch: Sequence[Turn]) -> bool:
-        chars = sum(len(turn.content) for turn in batch)
-        return len(batch) >= _BATCH_TURNS or chars >= _BATCH_CHARS
+            worked = await self._run_index(turns)
+            by_thread: dict[Scope, Sequence[Turn]] = {**_by_thread(turns)}
+            live = [scope for scope, of_thread in by_thread.items() if len(of_thread) <= LIVE_TURNS]
+            if worked:
+                by_thread |= await self._live.follow(live, claimed)
+            self._wake_behind(itertools.chain.from_iterable(by_thread.values()), "index")
+            return worked or erased
 
     async def _step(self, kind: OrderedStage) -> bool:
         """A few threads at a time, in order within each; whether there was anything to do."""
@@ -176,10 +193,11 @@ class Worker:
             return await self._step_meanwhile(kind)
         async with self._claims.leases(kind.stage) as claimed:
             threads: list[list[Turn]] = []
-            async for owed in self._claims.claim(kind.stage, claimed):
+            most = self._settings.llm_concurrency
+            async for _, owed in self._claims.claim(kind.stage, claimed, at_once=most):
                 if self._is_ready(owed[0], kind.stage):
                     threads.append(owed[: kind.per_claim])
-                if len(threads) >= self._settings.llm_concurrency:
+                if len(threads) >= most:
                     break
             return any(await _gather_all([self._run_in_order(kind, owed) for owed in threads]))
 
@@ -190,8 +208,7 @@ class Worker:
             return False
         worked = False
         async with self._claims.leases(stage) as claimed:
-            async for _ in self._claims.claim(stage, claimed):
-                scope = claimed[-1]
+            async for scope, _ in self._claims.claim(stage, claimed, at_once=1):
                 owed = await self._store.owed_turns(scope, stage, limit=_MEANWHILE_TURNS, parked=False)
                 ready = [turn for turn in owed if self._is_ready(turn, stage)]
                 if not ready:
@@ -237,7 +254,7 @@ class Worker:
             half = len(turns) // 2
             first = await self._run_index(turns[:half])
             return await self._run_index(turns[half:]) or first
-        await self._done("index", turns)
+        await self._strike_off(turns, "index")
         return True
 
     async def _run_in_order(self, kind: OrderedStage, owed: Sequence[Turn]) -> bool:
@@ -247,8 +264,8 @@ class Worker:
         worked = False
         if kind.narrow is not None and ready:
             needed = {turn.id for turn in await kind.narrow(ready)}
-            # Not `_done`: that nothing was needed of a part does not say that it is up again.
-            await self._strike_off(kind.stage, [turn for turn in ready if turn.id not in needed])
+            # That nothing was needed of a part does not say that it is up again.
+            await self._pass_on([turn for turn in ready if turn.id not in needed], kind.stage, worked=False)
             worked = len(needed) < len(ready)
             ready = [turn for turn in ready if turn.id in needed]
         for batch in _batches(ready, kind.at_once):
@@ -269,24 +286,35 @@ class Worker:
                     return await self._run_in_order(halved, batch) or worked
                 await self._failed(batch[0], exc)
                 return True
-            await self._done(kind.stage, batch)
+            await self._pass_on(batch, kind.stage)
             if kind.after is not None:
                 await kind.after(batch)
             worked = True
         return worked
 
-    async def _done(self, stage: Stage, turns: Sequence[Turn]) -> None:
-        await self._outages.ended(stage)
-        await self._strike_off(stage, turns)
+    async def _pass_on(self, turns: Sequence[Turn], stage: Stage, *, worked: bool = True) -> None:
+        """Strike the stage off, and let those go on that come behind it. `worked`: so its parts are there."""
+        await self._strike_off(turns, *([stage] if worked else []), needless=() if worked else (stage,))
+        self._wake_behind(turns, stage)
 
-    async def _strike_off(self, stage: Stage, turns: Sequence[Turn]) -> None:
+    def _wake_behind(self, turns: Iterable[Turn], stage: Stage) -> None:
+        owed = {each for turn in turns for each in turn.pending}
+        for later in STAGES[STAGES.index(stage) + 1 :]:
+            if later in owed:
+                self._woken[later].set()
+
+    async def _strike_off(self, turns: Sequence[Turn], *done: Stage, needless: Sequence[Stage] = ()) -> None:
+        """Strike off stages that did their work for these turns, and those that had none."""
+        stages = (*done, *needless)
+        for stage in done:
+            await self._outages.ended(stage)
         for turn in turns:
             self._unavailable_since.pop(turn.id, None)
         for scope, of_thread in _by_thread(turns).items():
-            await self._store.strike_off(scope, [turn.id for turn in of_thread], stage)
-        for later in STAGES[STAGES.index(stage) + 1 :]:
-            if any(later in turn.pending for turn in turns):
-                self._woken[later].set()
+            await self._store.strike_off(scope, [turn.id for turn in of_thread], *stages)
+        if "topics" in stages or any(set(turn.pending) <= set(stages) for turn in turns):
+            self.moved.set()
+            self.moved = asyncio.Event()
 
     # --- failures --------------------------------------------------------------------------------------------
     async def _failed(self, turn: Turn, exc: Exception) -> None:

@@ -242,6 +242,33 @@ async def test_a_lease_has_one_holder(open_store: OpenStore) -> None:
 
 
 @on_every_server
+async def test_many_leases_are_taken_and_given_back_together(open_store: OpenStore) -> None:
+    """Those that another holder has are left to it, and the rest taken; a repeat renews them."""
+    one, other = await open_store(), await open_store()
+    until = NOW + DAY
+    assert await other.acquire_lease("b", "other", now=NOW, until=until)
+    for _ in range(2):
+        assert await one.acquire_leases(["a", "b", "c"], "me", now=NOW, until=until) == {"a", "c"}
+    assert await one.acquire_leases([], "me", now=NOW, until=until) == set()
+    assert await other.acquire_leases(["a", "b"], "other", now=NOW, until=until) == {"b"}
+    await one.release_leases(["a", "b", "c", "d"], "me")
+    assert await other.acquire_leases(["a", "b", "c"], "other", now=NOW, until=until) == {"a", "b", "c"}
+
+
+async def test_several_stages_are_struck_off_together(store: DocumentStore) -> None:
+    """Of each turn those that it owes; one that owes nothing more is due no longer. Turns are listed by any stage too."""
+    turns = await stored(store, SCOPE, "a", "b", pending=("topics", "facts", "compact"))
+    await store.strike_off(SCOPE, [turns[0].id], "facts")
+    await store.strike_off(SCOPE, [turn.id for turn in turns], "topics", "facts")
+    owed = await store.owed_turns(SCOPE, None, limit=9)
+    assert [turn.pending for turn in owed] == [("compact",)] * 2
+    await store.strike_off(SCOPE, [turns[0].id], "compact", "compress")
+    assert [turn.id for turn in await store.owed_turns(SCOPE, None, limit=9)] == [turns[1].id]
+    assert await store.due_threads(NOW, "compact", limit=9) == [SCOPE]
+    assert (await store.status(SCOPE, now=NOW)).owed_count == 1
+
+
+@on_every_server
 async def test_a_lease_tells_who_has_it_since_when(store: DocumentStore) -> None:
     """`since` stays while it is renewed, `note` is replaced each time, and both are given back as stored."""
     until = NOW + DAY

@@ -143,6 +143,7 @@ class MongoConnection:
     _fact_events = _Named("fact_events")
     _costs = _Named("costs")
     _topics = _Named("topics")
+    _topic_marks = _Named("topic_marks")
     _spent_keys = _Named("spent_keys")
     _sessions = _Named("sessions")
     _compressions = _Named("compressions")

@@ -20,7 +20,6 @@ from memory_agent.stores.mongo.connection import bounded, read_all
 from memory_agent.stores.mongo.documents import one_of, scope_filter, stub_document
 from memory_agent.stores.mongo.facts import MongoFacts
 from memory_agent.stores.mongo.rows import MongoRows
-from memory_agent.stores.mongo.segments import MongoSegments
 from memory_agent.stores.mongo.sessions import MongoSessions
 from memory_agent.stores.mongo.topics import MongoTopics
 from memory_agent.stores.mongo.work import owing
@@ -37,7 +36,7 @@ _LEFT_OF_A_TURN: Final = (
 )
 
 
-class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoFacts, MongoSessions):
+class MongoForgetting(MongoRows, MongoTopics, MongoFacts, MongoSessions):
     """The forgetting of a MongoStore."""
 
     @bounded
@@ -237,7 +236,7 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoFacts, MongoSe
         user = Scope(user_id=user_id)
         live = await self._turns.distinct("thread_id", {**scope_filter(user), "gone_at": None})
         ended = {**scope_filter(user), "thread_id": {"$nin": live}}
-        for derived in (self._facts, self._costs, self._topics, self._compressions):
+        for derived in (self._facts, self._costs, self._topics, self._topic_marks, self._compressions):
             await derived.delete_many(ended)
         # One that was started since the call has yet to see its first turn.
         await self._sessions.delete_many({**ended, "session_id": {"$lt": before_id}})

@@ -14,6 +14,7 @@ CALL_KEYS: Final = ("user_id", "thread_id", "idempotency_key", "call_index")
 INDEX_SEQ_KEYS: Final = ("user_id", "index_seq")
 CHANGE_KEYS: Final = ("user_id", "thread_id", "key")
 TOPIC_KEYS: Final = ("user_id", "thread_id", "topic_id")
+CHANGED_KEYS: Final = ("user_id", "thread_id", "changed")
 ONCE_KEYS: Final = ("user_id", "thread_id", "idempotency_key")
 NUMBER_KEYS: Final = ("user_id", "thread_id", "number")
 STANDING_KEYS: Final = (*SEQ_KEYS, "timestamp")
@@ -31,6 +32,7 @@ _LARGE: Final = {"words": {"$exists": True}}
 _LIVE: Final = {"timestamp": {"$exists": True}}
 _ASSIGNED: Final = {"topic_id": {"$exists": True}}
 _SAID: Final = {"session_id": {"$exists": True}}
+_NUMBERED: Final = {"changed": {"$exists": True}}
 _STALE: Final = {"stale": True}
 _ABSORBING: Final = {"absorbed": {"$exists": True}}
 
@@ -78,9 +80,11 @@ INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
     "costs": (_index("user_id", "thread_id", unique=True),),
     "topics": (
         _index(*TOPIC_KEYS, unique=True),
+        _index(*CHANGED_KEYS, unique=True, only=_NUMBERED),
         _index("user_id", "stale", only=_STALE),
         _index("user_id", "absorbed", only=_ABSORBING),
     ),
+    "topic_marks": (_index("user_id", "thread_id", unique=True),),
     "sessions": (
         _index(*NUMBER_KEYS, unique=True),
         _index(*ONCE_KEYS, unique=True, only=_KEYED),

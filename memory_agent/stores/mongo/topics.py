@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from pymongo import UpdateMany, UpdateOne
-from pymongo.errors import DuplicateKeyError
+from pymongo import InsertOne, ReplaceOne, UpdateMany, UpdateOne
+from pymongo.errors import BulkWriteError
 
-from memory_agent.domain import TopicTurns
-from memory_agent.stores.codec import thread_of
-from memory_agent.stores.fields import STANDING, TOPIC
-from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
+from memory_agent.domain import Scope, TopicChanges, TopicTurns
+from memory_agent.optimistic import Tries, overtaken
+from memory_agent.stores.codec import chunks, thread_of
+from memory_agent.stores.fields import STANDING, TOPIC, TURN
+from memory_agent.stores.mongo.connection import bounded, read_all
 from memory_agent.stores.mongo.documents import BLANK_TOPIC, scope_filter
+from memory_agent.stores.mongo.errors import first_write_error, violated_keys
+from memory_agent.stores.mongo.indexes import CHANGED_KEYS, TOPIC_KEYS
+from memory_agent.stores.mongo.segments import MongoSegments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Scope, Topic, TopicDecayState
+    from memory_agent.domain import Topic, TopicDecayState, TopicMark, Turn
     from memory_agent.stores.mongo.connection import Document
 
+_BRANCHES: Final = 50
+"""Topics asked for in one query: planning takes time with the square of them."""
 
-class MongoTopics(MongoConnection):
+
+class MongoTopics(MongoSegments):
     """The topics of a MongoStore."""
 
     @bounded
@@ -57,21 +65,86 @@ class MongoTopics(MongoConnection):
         return list(map(TOPIC.get, found))
 
     @bounded
+    async def changed_topics(self, scope: Scope, *, after: TopicMark | None = None) -> TopicChanges:
+        thread_of(scope)
+        # The mark before the topics: what is deleted in between shows in the next one.
+        where = scope_filter(scope)
+        found = await self._topic_marks.find_one(where)
+        deleted = found["unnumbered"] if found else 0
+        whole = after is None or after[1] != deleted
+        above = {} if after is None or whole else {"changed": {"$gt": after[0]}}
+        changed = await read_all(self._topics.find({**where, **above}))
+        highest = max((each.get("changed", 0) for each in changed), default=0)
+        mark = (highest if after is None or whole else max(highest, after[0]), deleted)
+        return TopicChanges(topics=tuple(map(TOPIC.get, changed)), mark=mark, whole=whole)
+
+    @bounded
+    async def turns_behind(self, scope: Scope, after: Mapping[str, int]) -> list[Turn]:
+        thread_of(scope)
+        found: list[Document] = []
+        for some in chunks(list(after.items()), _BRANCHES):
+            either = [{"topic_id": topic_id, "seq": {"$gt": seq}} for topic_id, seq in some]
+            found += await read_all(self._turns.find({**scope_filter(scope), "gone_at": None, "$or": either}))
+        texts = await self._with_texts(sorted(found, key=lambda turn: turn["seq"]))
+        return [TURN.get(document) for document in texts if "gone_at" not in document]
+
     async def save_topic(self, topic: Topic, *, expected: str | None) -> bool:
-        document = TOPIC.document(topic, revision=uuid4().hex)
-        if expected is None:
+        return bool(await self.save_topics([replace(topic, revision=expected)]))
+
+    async def save_topics(self, topics: Sequence[Topic]) -> set[str]:
+        if not topics:
+            return set()
+        async with self._sequences.lock(("topics", topics[0].scope)):
+            return await self._save(topics)
+
+    @bounded
+    async def _save(self, topics: Sequence[Topic]) -> set[str]:
+        """Under the next numbers, which a unique index settles: none becomes visible below one that was seen."""
+        scope = topics[0].scope
+        revisions = {uuid4().hex: topic for topic in topics}
+        left, saved = list(revisions), 0
+        done: Mapping[str, Any]
+        async for _ in Tries():
+            newest = await self._topics.find_one(
+                {**scope_filter(scope), "changed": {"$exists": True}},
+                {"changed": 1, "_id": 0},
+                sort=[("changed", -1)],
+            )
+            first = (newest["changed"] if newest else 0) + 1
+            operations = [
+                _saving(revisions[revision], {"revision": revision, "changed": number})
+                for number, revision in enumerate(left, start=first)
+            ]
             try:
-                await self._topics.insert_one({"_id": str(uuid4()), **document})
-            except DuplicateKeyError:
-                return False
-            return True
-        stored = {**scope_filter(topic.scope), "topic_id": topic.id, "revision": expected}
-        return bool((await self._topics.replace_one(stored, document)).matched_count)
+                done = (await self._topics.bulk_write(operations, ordered=True)).bulk_api_result
+                left = []
+            except BulkWriteError as exc:
+                error, keys = first_write_error(exc), violated_keys(exc)
+                if error is None or keys not in (TOPIC_KEYS, CHANGED_KEYS):
+                    raise
+                done, left = exc.details, left[error["index"] + (keys == TOPIC_KEYS) :]
+            saved += done["nInserted"] + done["nMatched"]
+            if not left:
+                break
+        else:
+            raise overtaken("the topics of this thread")
+        if saved == len(topics):
+            return {topic.id for topic in topics}
+        where = {**scope_filter(scope), "revision": {"$in": list(revisions)}}
+        return {found["topic_id"] for found in await read_all(self._topics.find(where, {"topic_id": 1}))}
 
     @bounded
     async def delete_topic(self, scope: Scope, topic_id: str, *, expected: str) -> bool:
         stored = {**scope_filter(scope), "topic_id": topic_id, "revision": expected}
-        return bool((await self._topics.delete_one(stored)).deleted_count)
+        deleted = bool((await self._topics.delete_one(stored)).deleted_count)
+        if deleted:
+            await self._changed_unnumbered(scope)
+        return deleted
+
+    async def _changed_unnumbered(self, scope: Scope) -> None:
+        """Tell those who keep the thread's topics to read them all: some were reset or deleted, which is rare."""
+        where, more = scope_filter(scope), {"$inc": {"unnumbered": 1}, "$setOnInsert": {"_id": str(uuid4())}}
+        await self._topic_marks.update_one(where, more, upsert=True)
 
     @bounded
     async def count_topic_turns(self, scope: Scope, topic_ids: Sequence[str]) -> dict[str, TopicTurns]:
@@ -122,6 +195,7 @@ class MongoTopics(MongoConnection):
         if not operations:
             return 0
         result = await self._topics.bulk_write(operations, ordered=False)
+        await self._changed_unnumbered(Scope(user_id=user_id, thread_id=thread_id))
         return int(result.matched_count + result.upserted_count)
 
     @bounded
@@ -145,7 +219,18 @@ class MongoTopics(MongoConnection):
             if live.isdisjoint((topic["thread_id"], topic_id) for topic_id in _turns_of(topic))
         ]
         result = await self._topics.update_many({"_id": {"$in": forsaken}, "user_id": user_id}, _reset())
+        for thread_id in {topic["thread_id"] for topic in topics if topic["_id"] in set(forsaken)}:
+            await self._changed_unnumbered(Scope(user_id=user_id, thread_id=thread_id))
         return int(result.matched_count)
+
+
+def _saving(topic: Topic, more: Document) -> InsertOne[Document] | ReplaceOne[Document]:
+    document = {**TOPIC.document(topic), **more}
+    if topic.revision is None:
+        return InsertOne({"_id": str(uuid4()), **document})
+    return ReplaceOne(
+        {**scope_filter(topic.scope), "topic_id": topic.id, "revision": topic.revision}, document
+    )
 
 
 def _reset() -> Document:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pymongo.errors import DuplicateKeyError
+from pymongo import UpdateOne
+from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from memory_agent.domain import (
     OUTAGE_NAMES,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _DUE_TURNS_READ: Final = 2_000
 _PARKED_LISTED: Final = 100
+_DUPLICATE_KEY: Final = 11_000
 
 
 class MongoWork(MongoSegments):
@@ -55,14 +57,14 @@ class MongoWork(MongoSegments):
 
     @bounded
     async def owed_turns(
-        self, scope: Scope, stage: Stage, *, limit: int, parked: bool = True, newest: bool = False
+        self, scope: Scope, stage: Stage | None, *, limit: int, parked: bool = True, newest: bool = False
     ) -> list[Turn]:
         if limit <= 0:
             return []
         query = {
             **scope_filter(scope),
             "owes": True,
-            "pending": stage,
+            "pending": stage or {"$in": list(STAGES)},
             **({} if parked else {"parked": None}),
         }
         order = [("_id" if scope.thread_id is None else "seq", -1 if newest else 1)]
@@ -70,14 +72,16 @@ class MongoWork(MongoSegments):
         return [TURN.get(document) for document in found if "gone_at" not in document]
 
     @bounded
-    async def strike_off(self, scope: Scope, turn_ids: Sequence[str], stage: Stage) -> None:
-        query = {**scope_filter(scope, turn_ids), "pending": stage}
-        left = _stages_where("$pending", {"$ne": ["$$this", stage]})
+    async def strike_off(self, scope: Scope, turn_ids: Sequence[str], *stages: Stage) -> None:
+        query = {**scope_filter(scope, turn_ids), "pending": {"$in": list(stages)}}
+        left = _stages_where("$pending", {"$not": {"$in": ["$$this", list(stages)]}})
         nothing_left = {"$eq": ["$pending", []]}
         kept = {
             name: {"$cond": [nothing_left, "$$REMOVE", f"${name}"]} for name in ("owes", "due_at", "parked")
         }
-        struck = {"pending": left, **({"indexed": True} if stage == "index" else {})}
+        struck: Document = {"pending": left}
+        if "index" in stages:
+            struck["indexed"] = {"$cond": [{"$in": ["index", "$pending"]}, True, "$indexed"]}
         await self._turns.update_many(
             query, [{"$set": struck}, {"$set": kept}, {"$unset": ["attempts", "last_error"]}]
         )
@@ -143,13 +147,32 @@ class MongoWork(MongoSegments):
     async def acquire_lease(
         self, name: str, holder: str, *, now: datetime, until: datetime, note: str | None = None
     ) -> bool:
-        free = {"_id": name, "$or": [{"holder": holder}, {"until": {"$lte": now}}]}
         try:
-            await self._leases.update_one(free, _taken(holder, now=now, until=until, note=note), upsert=True)
+            await self._leases.update_one(
+                _free(name, holder, now), _taken(holder, now=now, until=until, note=note), upsert=True
+            )
         except DuplicateKeyError:
             # Another's lease is live, so the filter missed it and the upsert ran into its id.
             return False
         return True
+
+    @bounded
+    async def acquire_leases(
+        self, names: Sequence[str], holder: str, *, now: datetime, until: datetime
+    ) -> set[str]:
+        taken = _taken(holder, now=now, until=until, note=None)
+        asked = list(dict.fromkeys(names))
+        if not asked:
+            return set()
+        operations = [UpdateOne(_free(name, holder, now), taken, upsert=True) for name in asked]
+        try:
+            await self._leases.bulk_write(operations, ordered=False)
+        except BulkWriteError as exc:
+            refused = exc.details["writeErrors"]
+            if any(error["code"] != _DUPLICATE_KEY for error in refused):
+                raise
+            return set(asked) - {asked[error["index"]] for error in refused}
+        return set(asked)
 
     @bounded
     async def load_lease(self, name: str) -> Lease | None:
@@ -159,6 +182,10 @@ class MongoWork(MongoSegments):
     @bounded
     async def release_lease(self, name: str, holder: str) -> None:
         await self._leases.delete_one({"_id": name, "holder": holder})
+
+    @bounded
+    async def release_leases(self, names: Sequence[str], holder: str) -> None:
+        await self._leases.delete_many({**one_of(names), "holder": holder})
 
 
 def owing(stage: Stage, now: datetime) -> list[dict[str, Any]]:
@@ -184,6 +211,11 @@ def _due_threads_pipeline(now: datetime, stage: Stage, read: int) -> list[dict[s
         {"$group": {"_id": thread, "due_at": {"$min": "$due_at"}, "turns": {"$sum": 1}}},
         {"$sort": {"due_at": 1, "_id": 1}},
     ]
+
+
+def _free(name: str, holder: str, now: datetime) -> Document:
+    """Matches the lease if it is `holder`'s, or nobody's any more."""
+    return {"_id": name, "$or": [{"holder": holder}, {"until": {"$lte": now}}]}
 
 
 def _taken(holder: str, *, now: datetime, until: datetime, note: str | None) -> list[dict[str, Any]]:

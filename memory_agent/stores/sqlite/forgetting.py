@@ -210,7 +210,7 @@ def _erase_remains(db: sqlite3.Connection, user_id: str, before_id: str) -> None
         "search_rows WHERE user_id = ? AND erased_at IS NOT NULL AND unpack_id(turn_id) < ?",
     ):
         db.execute(f"DELETE FROM {old}", [user_id, before_id])
-    for table in ("facts", "costs", "topics", "compressions", "sessions", "threads"):
+    for table in ("facts", "costs", "topics", "topic_marks", "compressions", "sessions", "threads"):
         without = (
             f"NOT EXISTS (SELECT 1 FROM {{0}} WHERE {{0}}.user_id = {table}.user_id"
             f" AND {{0}}.thread_id = {table}.thread_id)"

@@ -78,8 +78,16 @@ CREATE INDEX segments_topic ON segments (user_id, thread_id, topic_id);
 
 CREATE TABLE topics (               -- with a rowid: without one, rows of this size would get pages of their own
   {declared(TOPIC)},
+  changed INTEGER NOT NULL DEFAULT 0, -- its last change's number in the thread
   PRIMARY KEY (user_id, thread_id, id)
 ) STRICT;
+CREATE INDEX topics_changed ON topics (user_id, thread_id, changed);
+CREATE TABLE topic_marks (          -- the number of the thread's last change of a topic, and how many were deleted
+  {_THREAD},
+  changed INTEGER NOT NULL,
+  deleted INTEGER NOT NULL,
+  PRIMARY KEY (user_id, thread_id)
+) STRICT, WITHOUT ROWID;
 CREATE INDEX topics_absorbing ON topics (user_id, thread_id) WHERE absorbed <> '[]';
 
 CREATE TABLE sessions (             -- with rowids, as topics: what is in `metadata` may be large
@@ -196,6 +204,24 @@ CREATE INDEX erasures_user ON erasures (user_id);
 """
 
 
+_OF_TOPIC: Final = "user_id = {0}.user_id AND thread_id = {0}.thread_id"
+_NUMBERED: Final = f"""
+  INSERT INTO topic_marks SELECT NEW.user_id, NEW.thread_id, 0, 0
+    WHERE NOT EXISTS (SELECT 1 FROM topic_marks WHERE {_OF_TOPIC.format("NEW")});
+  UPDATE topic_marks SET changed = changed + 1 WHERE {_OF_TOPIC.format("NEW")};
+  UPDATE topics SET changed = (SELECT changed FROM topic_marks WHERE {_OF_TOPIC.format("NEW")})
+    WHERE rowid = NEW.rowid;
+END;
+"""
+_TOPIC_MARKS: Final = f"""
+CREATE TRIGGER topic_stored AFTER INSERT ON topics BEGIN {_NUMBERED}
+CREATE TRIGGER topic_changed AFTER UPDATE OF revision ON topics BEGIN {_NUMBERED}
+CREATE TRIGGER topic_deleted AFTER DELETE ON topics BEGIN
+  UPDATE topic_marks SET deleted = deleted + 1 WHERE {_OF_TOPIC.format("OLD")};
+END;
+"""
+
+
 _EVENTS: Final = f"""
 CREATE TABLE events (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -280,14 +306,14 @@ def create_schema(connection: sqlite3.Connection, path: str) -> None:
             "1.0 there are no migrations; name another data_dir, or export the turns with the memory_agent that "
             "wrote them and ingest them anew"
         )
-    for statement in _statements():
+    for statement in _statements(_SCHEMA + _TOPIC_MARKS + _EVENTS):
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def _statements() -> list[str]:
+def _statements(script: str) -> list[str]:
     # Not executescript: it would commit the caller's transaction first.
-    lines = (line.partition("--")[0] for line in (_SCHEMA + _EVENTS).splitlines())
+    lines = (line.partition("--")[0] for line in script.splitlines())
     statements = [""]
     for part in "\n".join(lines).split(";")[:-1]:
         # A trigger's own statements end in semicolons too; the trigger does at the one after its END.

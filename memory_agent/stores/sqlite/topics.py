@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from memory_agent.domain import PackedSize, Topic, TopicTurns
-from memory_agent.stores.codec import from_milliseconds, milliseconds, thread_of
+from memory_agent.domain import PackedSize, Topic, TopicChanges, TopicTurns
+from memory_agent.stores.codec import dump_json, from_milliseconds, milliseconds, thread_of
 from memory_agent.stores.fields import STANDING, TOPIC
 from memory_agent.stores.segments import pack_texts, segments_of
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import Where, in_scope
-from memory_agent.stores.sqlite.segments import plain_sizes, plain_texts, put_segment
+from memory_agent.stores.sqlite.segments import (
+    TURN_COLUMNS,
+    plain_sizes,
+    plain_texts,
+    put_segment,
+    read_turns,
+)
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Scope, TopicDecayState
+    from memory_agent.domain import Scope, TopicDecayState, TopicMark, Turn
+    from memory_agent.stores.codec import Record
 
 _INSERT_TOPIC: Final = f"INSERT INTO topics ({TOPIC.columns}) VALUES ({TOPIC.marks})"
 _ASSIGNED: Final = ", ".join(f"{column} = ?" for column in TOPIC.columns.split(", ")[3:])
@@ -67,13 +75,28 @@ class SqliteTopics(SqliteConnection):
         where = in_scope(scope).among("id", ids).equal(archived=archived, stale=stale)
         return await self._select(TOPIC, f"FROM topics WHERE {where} ORDER BY id, thread_id", where.values)
 
+    async def changed_topics(self, scope: Scope, *, after: TopicMark | None = None) -> TopicChanges:
+        thread_of(scope)
+        mark, whole, records = await self._read(lambda db: _changed(db, scope, after))
+        return TopicChanges(topics=tuple(map(TOPIC.read, records)), mark=mark, whole=whole)
+
+    async def turns_behind(self, scope: Scope, after: Mapping[str, int]) -> list[Turn]:
+        sql = (
+            "WITH asked (topic, above) AS (SELECT key, value FROM json_each(?))"
+            f" SELECT {TURN_COLUMNS} FROM asked CROSS JOIN turns INDEXED BY turns_topic"
+            " WHERE user_id = ? AND topic_id = topic AND thread_id = ? AND seq > above ORDER BY seq"
+        )
+        values = [dump_json(dict(after)), scope.user_id, thread_of(scope)]
+        return await self._read(lambda db: read_turns(db, sql, values))
+
+    async def save_topics(self, topics: Sequence[Topic]) -> set[str]:
+        records = [(topic, TOPIC.record(topic, revision=uuid4().hex)) for topic in topics]
+        return await self._write(
+            lambda db: {topic.id for topic, record in records if _save(db, record, topic.revision)}
+        )
+
     async def save_topic(self, topic: Topic, *, expected: str | None) -> bool:
-        record = TOPIC.record(topic, revision=uuid4().hex)
-        if expected is None:
-            sql = f"{_INSERT_TOPIC} ON CONFLICT (user_id, thread_id, id) DO NOTHING"
-            return await self._execute(sql, record) > 0
-        sql = f"UPDATE topics SET {_ASSIGNED} WHERE user_id = ? AND thread_id = ? AND id = ? AND revision = ?"
-        return await self._execute(sql, [*record[3:], *record[:3], expected]) > 0
+        return bool(await self.save_topics([replace(topic, revision=expected)]))
 
     async def delete_topic(self, scope: Scope, topic_id: str, *, expected: str) -> bool:
         sql = "DELETE FROM topics WHERE user_id = ? AND thread_id = ? AND id = ? AND revision = ?"
@@ -104,6 +127,31 @@ class SqliteTopics(SqliteConnection):
         where = Where() if key is None else Where("(user_id, thread_id, id) > (?, ?, ?)", *key)
         rest = f"FROM topics WHERE {where} ORDER BY user_id, thread_id, id LIMIT ?"
         return await self._select(STANDING, rest, [*where.values, max(limit, 0)])
+
+
+def _save(db: sqlite3.Connection, record: Record, expected: str | None) -> bool:
+    if expected is None:
+        sql = f"{_INSERT_TOPIC} ON CONFLICT (user_id, thread_id, id) DO NOTHING"
+        return db.execute(sql, record).rowcount > 0
+    sql = f"UPDATE topics SET {_ASSIGNED} WHERE user_id = ? AND thread_id = ? AND id = ? AND revision = ?"
+    return db.execute(sql, [*record[3:], *record[:3], expected]).rowcount > 0
+
+
+def _changed(
+    db: sqlite3.Connection, scope: Scope, after: TopicMark | None
+) -> tuple[TopicMark, bool, list[Record]]:
+    """The thread's mark, whether all of its topics are given, and their records."""
+    where = in_scope(scope)
+    found = db.execute(f"SELECT changed, deleted FROM topic_marks WHERE {where}", where.values).fetchone()
+    mark: TopicMark = found or (0, 0)
+    whole = after is None or after[1] != mark[1] or after[0] > mark[0]
+    if after is not None and not whole:
+        where = where.also("changed > ?", after[0])
+    return (
+        mark,
+        whole,
+        db.execute(f"SELECT {TOPIC.columns} FROM topics WHERE {where}", where.values).fetchall(),
+    )
 
 
 def _count(db: sqlite3.Connection, scope: Scope, topic_ids: Sequence[str]) -> dict[str, TopicTurns]:

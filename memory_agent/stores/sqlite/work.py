@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from memory_agent.domain import Lease, Stage, Turn
 
 _PARKED_LISTED: Final = 100
+_TAKE_LEASE: Final = (
+    "INSERT INTO leases (name, holder, since, until, note) VALUES (?, ?, ?3, ?, ?)"
+    " ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until, note = excluded.note,"
+    " since = CASE WHEN leases.until > ?3 THEN leases.since ELSE excluded.since END"
+    " WHERE leases.holder = excluded.holder OR leases.until <= ?3"
+)
 
 
 class SqliteWork(SqliteConnection):
@@ -38,22 +44,24 @@ class SqliteWork(SqliteConnection):
         return [Scope(user_id=user_id, thread_id=thread_id) for user_id, thread_id, _ in found]
 
     async def owed_turns(
-        self, scope: Scope, stage: Stage, *, limit: int, parked: bool = True, newest: bool = False
+        self, scope: Scope, stage: Stage | None, *, limit: int, parked: bool = True, newest: bool = False
     ) -> list[Turn]:
-        where = in_scope(scope).also("pending <> 0 AND pending & ?", STAGE_BITS[stage])
+        where = in_scope(scope).also("pending <> 0")
+        if stage is not None:
+            where = where.also("pending & ?", STAGE_BITS[stage])
         where = where.equal(parked=None if parked else 0)
         order = f"{'id' if scope.thread_id is None else 'seq'} {'DESC' if newest else 'ASC'}"
         sql = f"SELECT {TURN_COLUMNS} FROM turns WHERE {where} ORDER BY {order} LIMIT ?"
         return await self._read(lambda db: read_turns(db, sql, [*where.values, max(limit, 0)]))
 
-    async def strike_off(self, scope: Scope, turn_ids: Sequence[str], stage: Stage) -> None:
-        bit = STAGE_BITS[stage]
-        where = these_turns(scope, turn_ids).also("pending & ?", bit)
+    async def strike_off(self, scope: Scope, turn_ids: Sequence[str], *stages: Stage) -> None:
+        bits = sum(STAGE_BITS[stage] for stage in set(stages))
+        where = these_turns(scope, turn_ids).also("pending & ?", bits)
         await self._execute(
             "UPDATE turns SET pending = pending & ~?, attempts = 0, last_error = NULL,"
-            " due_at = CASE WHEN pending = ? THEN NULL ELSE due_at END,"
-            f" parked = CASE WHEN pending = ? THEN 0 ELSE parked END WHERE {where}",
-            [bit, bit, bit, *where.values],
+            " due_at = CASE WHEN pending & ~? = 0 THEN NULL ELSE due_at END,"
+            f" parked = CASE WHEN pending & ~? = 0 THEN 0 ELSE parked END WHERE {where}",
+            [bits, bits, bits, *where.values],
         )
 
     async def postpone(
@@ -82,20 +90,27 @@ class SqliteWork(SqliteConnection):
     async def acquire_lease(
         self, name: str, holder: str, *, now: datetime, until: datetime, note: str | None = None
     ) -> bool:
-        taken = await self._execute(
-            "INSERT INTO leases (name, holder, since, until, note) VALUES (?, ?, ?3, ?, ?)"
-            " ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until, note = excluded.note,"
-            " since = CASE WHEN leases.until > ?3 THEN leases.since ELSE excluded.since END"
-            " WHERE leases.holder = excluded.holder OR leases.until <= ?3",
-            [name, holder, milliseconds(now), milliseconds(until), note],
+        return (
+            await self._execute(_TAKE_LEASE, [name, holder, milliseconds(now), milliseconds(until), note]) > 0
         )
-        return taken > 0
+
+    async def acquire_leases(
+        self, names: Sequence[str], holder: str, *, now: datetime, until: datetime
+    ) -> set[str]:
+        rest = [holder, milliseconds(now), milliseconds(until), None]
+        return await self._write(
+            lambda db: {name for name in names if db.execute(_TAKE_LEASE, [name, *rest]).rowcount > 0}
+        )
 
     async def load_lease(self, name: str) -> Lease | None:
         return next(iter(await self._select(LEASE, "FROM leases WHERE name = ?", [name])), None)
 
     async def release_lease(self, name: str, holder: str) -> None:
-        await self._execute("DELETE FROM leases WHERE name = ? AND holder = ?", [name, holder])
+        await self.release_leases([name], holder)
+
+    async def release_leases(self, names: Sequence[str], holder: str) -> None:
+        where = Where("holder = ?", holder).among("name", names)
+        await self._execute(f"DELETE FROM leases WHERE {where}", where.values)
 
 
 def owe_stage(

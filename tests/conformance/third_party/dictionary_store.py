@@ -146,17 +146,19 @@ class DictionaryWork(Noun):
         return sorted(since, key=lambda scope: (since[scope], scope.user_id, scope.thread_id))[:limit]
 
     async def owed_turns(
-        self, scope: Scope, stage: Stage, *, limit: int, parked: bool = True, newest: bool = False
+        self, scope: Scope, stage: Stage | None, *, limit: int, parked: bool = True, newest: bool = False
     ) -> list[Turn]:
         owed = [
-            turn for turn in self._turns_of(scope) if stage in turn.pending and (parked or not turn.parked)
+            turn
+            for turn in self._turns_of(scope)
+            if (stage in turn.pending if stage else turn.pending) and (parked or not turn.parked)
         ]
         return sorted(owed, key=_order_of(scope), reverse=newest)[:limit]
 
-    async def strike_off(self, scope: Scope, turn_ids: Sequence[str], stage: Stage) -> None:
+    async def strike_off(self, scope: Scope, turn_ids: Sequence[str], *stages: Stage) -> None:
         for turn in self._turns_of(scope, turn_ids):
-            if stage in turn.pending:
-                left = tuple(owed for owed in turn.pending if owed != stage)
+            if not set(stages).isdisjoint(turn.pending):
+                left = tuple(owed for owed in turn.pending if owed not in stages)
                 done: dict[str, Any] = {} if left else {"due_at": None, "parked": False}
                 self._change(turn, pending=left, attempts=0, last_error=None, **done)
 
@@ -212,6 +214,11 @@ class DictionaryWork(Noun):
         self._database.leases[name] = Lease(name=name, holder=holder, since=since, until=until, note=note)
         return True
 
+    async def acquire_leases(
+        self, names: Sequence[str], holder: str, *, now: datetime, until: datetime
+    ) -> set[str]:
+        return {name for name in names if await self.acquire_lease(name, holder, now=now, until=until)}
+
     async def load_lease(self, name: str) -> Lease | None:
         return self._database.leases.get(name)
 
@@ -219,6 +226,10 @@ class DictionaryWork(Noun):
         held = self._database.leases.get(name)
         if held is not None and held.holder == holder:
             del self._database.leases[name]
+
+    async def release_leases(self, names: Sequence[str], holder: str) -> None:
+        for name in names:
+            await self.release_lease(name, holder)
 
     def _turns_of(self, scope: Scope | None, turn_ids: Sequence[str] | None = None) -> list[Turn]:
         asked = _any_of(turn_ids)

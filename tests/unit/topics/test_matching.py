@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import Topic
+from memory_agent.topics.index import TopicIndex
 from memory_agent.topics.matching import (
     MatchSettings,
     TurnSubject,
@@ -24,7 +25,7 @@ from memory_agent.topics.matching import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -72,7 +73,29 @@ def match(
     said: TurnSubject, embeddings: dict[str, Any], current: str | None, settings: MatchSettings = SETTINGS
 ) -> str | None:
     """The topic, where all that there is of them is an embedding."""
-    return match_topic(said, {name: topic(each) for name, each in embeddings.items()}, current, settings)
+    return match_topic(
+        said, among({name: topic(each) for name, each in embeddings.items()}), current, settings
+    )
+
+
+def among(topics: Mapping[str, Topic]) -> TopicIndex:
+    """An index of these, in the order given."""
+    return TopicIndex("", [replace(each, id=name) for name, each in topics.items()])
+
+
+def scored(said: Iterable[str], topics: Sequence[Topic]) -> list[float]:
+    """The word scores of topics with a direction, in their order."""
+    ids = [str(place) for place in range(len(topics))]
+    directed = [replace(each, embedding=AHEAD.astype(np.float16)) for each in topics]
+    index = among(dict(zip(ids, directed, strict=True)))
+    looked = index.directed((DIMENSION,), archived=True)
+    scores = word_scores(said, index, looked)
+    by_id = {
+        i: score
+        for each, found in zip(looked, scores, strict=True)
+        for i, score in zip(each.ids, found, strict=True)
+    }
+    return [float(by_id[i]) for i in ids]
 
 
 components = st.floats(-1, 1, width=16)
@@ -135,15 +158,15 @@ def test_an_archived_topic_has_to_be_surer() -> None:
     """By as much as the current one may be less sure; one that rests and is the current one goes on."""
     for cosine, expected in ((0.95, "old"), (0.85, None)):
         resting = {"old": topic(at(cosine), archived=True)}
-        assert match_topic(turn(AHEAD), resting, None, SETTINGS) == expected
-    assert match_topic(turn(AHEAD), {"old": topic(at(0.4), archived=True)}, "old", SETTINGS) == "old"
+        assert match_topic(turn(AHEAD), among(resting), None, SETTINGS) == expected
+    assert match_topic(turn(AHEAD), among({"old": topic(at(0.4), archived=True)}), "old", SETTINGS) == "old"
 
 
 def test_what_a_language_gives_any_two_texts_does_not_count() -> None:
     """A model that hardly knows a language finds all of it alike."""
     topics = {"any": topic(at(0.7))}
-    assert match_topic(turn(AHEAD, chance=0.1), topics, None, SETTINGS) == "any"
-    assert match_topic(turn(AHEAD, chance=0.6), topics, None, SETTINGS) is None
+    assert match_topic(turn(AHEAD, chance=0.1), among(topics), None, SETTINGS) == "any"
+    assert match_topic(turn(AHEAD, chance=0.6), among(topics), None, SETTINGS) is None
 
 
 def test_words_carry_where_vectors_say_nothing() -> None:
@@ -153,10 +176,10 @@ def test_words_carry_where_vectors_say_nothing() -> None:
         "tax": topic(at(0.1), {"refund": 2, "like": 2}, turns=3),
     }
     said = {"rye": "rye", "oven": "oven", "like": ""}
-    assert match_topic(turn(AHEAD, words=said), topics, None, SETTINGS) == "bread"
-    assert match_topic(turn(AHEAD, words={"like": ""}), topics, None, SETTINGS) is None
+    assert match_topic(turn(AHEAD, words=said), among(topics), None, SETTINGS) == "bread"
+    assert match_topic(turn(AHEAD, words={"like": ""}), among(topics), None, SETTINGS) is None
     rare, common, everywhere = (
-        word_scores(
+        scored(
             [word], [topic(AHEAD, {"rye": 10, "pan": 1, "like": 10}, turns=10), topic(AHEAD, {"like": 1})]
         )[0]
         for word in ("rye", "pan", "like")
@@ -203,14 +226,14 @@ def test_what_is_joined_does_not_depend_on_the_order_of_topics(
 ) -> None:
     """Two stores may list topics differently. And a higher threshold never makes a turn join where it did not before."""
     subject = turn(vector, size, words=dict.fromkeys(said, ""), chance=chance)
-    joined = match_topic(subject, candidates, current, chosen)
+    joined = match_topic(subject, among(candidates), current, chosen)
     shuffled = list(candidates.items())
     order.shuffle(shuffled)
-    assert match_topic(subject, dict(shuffled), current, chosen) == joined
+    assert match_topic(subject, among(dict(shuffled)), current, chosen) == joined
     assert joined is None or joined in candidates
     higher = replace(chosen, similarity_threshold=chosen.similarity_threshold + 0.1)
     if joined is None:
-        assert match_topic(subject, candidates, current, higher) is None
+        assert match_topic(subject, among(candidates), current, higher) is None
 
 
 @given(st.none() | vectors, topics.filter(bool), settings, st.data())
@@ -220,13 +243,13 @@ def test_a_short_turn_never_opens_a_topic_while_there_is_one(
     """Whatever its vector, or without one."""
     current = data.draw(st.sampled_from(sorted(candidates)))
     short = turn(vector, chosen.short_turn_terms - 1)
-    assert match_topic(short, candidates, current, chosen) in candidates
+    assert match_topic(short, among(candidates), current, chosen) in candidates
 
 
 @given(words, st.lists(st.builds(topic, embeddings, words, turns=st.integers(1, 9)), min_size=1))
-def test_word_scores_lie_between_nothing_and_everything(said: dict[str, int], among: list[Topic]) -> None:
+def test_word_scores_lie_between_nothing_and_everything(said: dict[str, int], topics: list[Topic]) -> None:
     """And are nothing for a topic that has none of the words."""
-    for each, score in zip(among, word_scores(said, among), strict=True):
+    for each, score in zip(topics, scored(said, topics), strict=True):
         assert 0 <= score < 1
         assert (score > 0) == bool(said.keys() & each.words.keys())
 

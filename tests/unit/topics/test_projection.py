@@ -15,7 +15,7 @@ from memory_agent.domain import Role, Topic, Turn
 from memory_agent.text.subjects import subject_of
 from memory_agent.topics.matching import TurnSubject
 from memory_agent.topics.projection import emptied, folded
-from memory_agent.topics.titles import opener_of, title_of, with_words
+from memory_agent.topics.titles import WordCounts, opener_of, title_of, with_words
 from tests.unit.search.builders import turn as stored_turn
 
 if TYPE_CHECKING:
@@ -154,15 +154,18 @@ def test_a_title_is_made_of_phrases_that_the_topic_has_and_others_have_not() -> 
         "Is the deposit for a flat in Porto usual?",
         id="2",
     )
-    assert title_of(code, [code, house]) == "nightly backup job, exclude file"
-    assert title_of(house, [code, house]) == "flat, Porto"
+    assert title_of(code, WordCounts.of([house])) == "nightly backup job, exclude file"
+    assert title_of(house, WordCounts.of([code])) == "flat, Porto"
     # What another topic has as well tells less.
     other = with_turns("A flat and a garden in Porto.", id="3")
-    assert title_of(house, [code, other]) == "flat, deposit"
+    assert title_of(house, WordCounts.of([code, other])) == "flat, deposit"
     korean = with_turns("제주도에서 렌터카를 빌리려고 해요.", "제주도의 숙소를 예약했어요.")
-    assert title_of(korean, []) == "제주도, 렌터카"
-    assert title_of(with_turns("Hi! How are you?"), []) == "Hi! How are you?"
-    assert title_of(with_turns("Wow, it keeps you going! How are you?"), []) == "it keeps you going"
+    assert title_of(korean, WordCounts.of([])) == "제주도, 렌터카"
+    assert title_of(with_turns("Hi! How are you?"), WordCounts.of([])) == "Hi! How are you?"
+    assert (
+        title_of(with_turns("Wow, it keeps you going! How are you?"), WordCounts.of([]))
+        == "it keeps you going"
+    )
 
 
 @given(st.lists(st.dictionaries(st.text(min_size=1, max_size=3), st.text(max_size=9)), max_size=30))

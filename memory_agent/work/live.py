@@ -1,0 +1,124 @@
+"""Live rounds: threads that owe few turns go through the stages behind `index` at once, as far as no model is asked.
+
+So an exchange is done with in one round, of few writes. Whatever goes wrong is left to the stage's own loop.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import logging
+from typing import TYPE_CHECKING, Final, Protocol
+
+from memory_agent.errors import StoreUnavailable
+from memory_agent.work.claims import lease_name
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from memory_agent.domain import Scope, Stage, Turn
+    from memory_agent.ports import Clock, DocumentStore
+    from memory_agent.work.claims import Claimed, Claims
+    from memory_agent.work.stages import OrderedStage
+
+log = logging.getLogger(__name__)
+
+LIVE_TURNS: Final = 16
+"""Owed by a thread: up to so many go through all stages together; a backlog's stages run side by side, in larger batches."""
+
+
+class StrikeOff(Protocol):
+    """Strikes stages off: those that did their work for these turns, and those that had none."""
+
+    def __call__(
+        self, turns: Sequence[Turn], *done: Stage, needless: Sequence[Stage] = ()
+    ) -> Awaitable[None]: ...
+
+
+class LiveRounds:
+    """The live rounds of one worker."""
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        claims: Claims,
+        stages: Sequence[OrderedStage],
+        clock: Clock,
+        *,
+        may_work: Callable[[Stage], bool],
+        strike_off: StrikeOff,
+    ) -> None:
+        """`stages`: all behind `index`, in order; `may_work`: False while one has to wait."""
+        self._store, self._claims, self._clock = store, claims, clock
+        self._stages = list(itertools.takewhile(lambda kind: kind.inline, stages))
+        self._may_work, self._strike_off = may_work, strike_off
+
+    async def follow(self, scopes: Sequence[Scope], claimed: Claimed) -> dict[Scope, Sequence[Turn]]:
+        """Run the stages for threads that were claimed and indexed just now. The turns of each, with what they owe then."""
+        left: dict[Scope, Sequence[Turn]] = {}
+        if not scopes or not self._stages:
+            return left
+        taken = await self._claims.claim_more(claimed, scopes, [kind.stage for kind in self._stages])
+        for scope in scopes:
+            ours = [lease_name(kind.stage, scope) in taken for kind in self._stages]
+            kinds = [
+                kind
+                for kind, _ in itertools.takewhile(lambda pair: pair[1], zip(self._stages, ours, strict=True))
+            ]
+            left[scope] = await self._run(scope, kinds)
+        return left
+
+    async def _run(self, scope: Scope, kinds: Sequence[OrderedStage]) -> Sequence[Turn]:
+        owed = await self._store.owed_turns(scope, None, limit=LIVE_TURNS + 1, parked=False)
+        if len(owed) > LIVE_TURNS:
+            return owed
+        # What came in since waits for its own round; nothing overtakes a turn that is to be tried again.
+        turns = live = list(itertools.takewhile(self._is_live, owed))
+        done: list[OrderedStage] = []
+        for kind in kinds:
+            waiting = [turn for turn in turns if kind.stage in turn.pending]
+            if waiting and not await self._did(kind, waiting):
+                break
+            done += [kind] if waiting else []
+            turns = [_without(turn, kind.stage) for turn in turns]
+            if waiting and kind.assigns:
+                ids = [turn.id for turn in turns]
+                assigned = {turn.id: turn.topic_id for turn in await self._store.list_turns(scope, ids=ids)}
+                turns = [dataclasses.replace(turn, topic_id=assigned.get(turn.id)) for turn in turns]
+        await self._end(live, done)
+        return [*turns, *owed[len(live) :]]
+
+    def _is_live(self, turn: Turn) -> bool:
+        is_due = turn.due_at is not None and turn.due_at <= self._clock.now()
+        return is_due and "index" not in turn.pending and not turn.attempts
+
+    async def _did(self, kind: OrderedStage, waiting: Sequence[Turn]) -> bool:
+        """Whether the stage is done for these turns of one thread, which are all that owe it; False: its loop will see to it."""
+        if not self._may_work(kind.stage) or any(turn.pending[:1] != (kind.stage,) for turn in waiting):
+            return False
+        try:
+            if kind.narrow is not None:
+                return not await kind.narrow(waiting)
+            await kind.work(waiting)
+        except StoreUnavailable:
+            raise
+        except Exception as exc:
+            log.info("the stage %s is left to its own loop: %s", kind.stage, type(exc).__name__)
+            return False
+        return True
+
+    async def _end(self, live: Sequence[Turn], done: Sequence[OrderedStage]) -> None:
+        """Strike off what was done, all of it in one write."""
+        stages = {kind.stage for kind in done}
+        struck = [turn for turn in live if not stages.isdisjoint(turn.pending)]
+        if not struck:
+            return
+        worked = [kind.stage for kind in done if kind.narrow is None]
+        await self._strike_off(struck, *worked, needless=[kind.stage for kind in done if kind.narrow])
+        for kind in done:
+            if kind.after is not None:
+                await kind.after([turn for turn in struck if kind.stage in turn.pending])
+
+
+def _without(turn: Turn, stage: Stage) -> Turn:
+    return dataclasses.replace(turn, pending=tuple(each for each in turn.pending if each != stage))

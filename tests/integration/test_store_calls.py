@@ -1,0 +1,109 @@
+"""How many calls of the document store the worker makes: as many for a batch of many topics as for one of a single one."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from tests.integration.conversations import opened, settings_on
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from memory_agent import MemoryService
+
+WORDS = [
+    "abbey",
+    "acorn",
+    "anvil",
+    "apron",
+    "badge",
+    "banjo",
+    "basil",
+    "beach",
+    "birch",
+    "bison",
+    "cabin",
+    "camel",
+    "cedar",
+    "chalk",
+    "clove",
+    "coral",
+    "daisy",
+    "dingo",
+    "eagle",
+    "ember",
+]
+
+
+def counted(service: MemoryService, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """The calls of the service's document store from now on, by name."""
+    calls: Counter[str] = Counter()
+    store = service.core.store
+
+    def counting(name: str, call: Any) -> Any:
+        def count(*given: Any, **named: Any) -> Any:
+            calls[name] += 1
+            return call(*given, **named)
+
+        return count
+
+    for name, call in inspect.getmembers(store, inspect.iscoroutinefunction):
+        if not name.startswith("_"):
+            monkeypatch.setattr(store, name, counting(name, call))
+    return calls
+
+
+async def test_a_batch_costs_the_same_calls_whatever_number_of_topics_it_touches(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For topics that are opened, and for topics that are there."""
+    settings = settings_on("sqlite", request, tmp_path)
+    async with opened(settings, enable_topics=True, run_worker=False) as service:
+        calls = counted(service, monkeypatch)
+        topics = service.core.topics
+        spent = []
+        for touched in (1, 5, 20):
+            memory = service.agent("ann", f"chat {touched}")
+            for _ in ("opened", "there"):
+                turns = await memory.add_turns(
+                    [{"role": "user", "content": " ".join([WORDS[n % touched]] * 3)} for n in range(20)]
+                )
+                await service.core.worker._stages.indexer.index(turns)
+                calls.clear()
+                await topics.assign(turns)
+                spent.append(dict(calls))
+            assert len(await service.core.store.list_topics(memory.scope)) == touched
+        assert spent[0::2] == [spent[0]] * 3
+        assert spent[1::2] == [spent[1]] * 3
+        assert sum(spent[1].values()) <= sum(spent[0].values()) <= 10
+
+
+async def test_a_live_exchange_is_settled_in_one_round(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One batch of each stage, and no more writes than the stages have something to write, whatever came before."""
+    settings = settings_on("sqlite", request, tmp_path)
+    async with opened(settings, enable_topics=True, enable_fact_extraction=True) as service:
+        memory = service.agent("ann", "chat")
+        calls = counted(service, monkeypatch)
+        spent = []
+        for said in ("abbey acorn anvil", "banjo basil beach", "cabin camel cedar"):
+            calls.clear()
+            await memory.update_memory(said, "I see.")
+            await memory.settle(timeout=60)
+            spent.append(Counter(calls))
+        writes = (
+            "acquire_leases",
+            "release_leases",
+            "strike_off",
+            "put_search_rows",
+            "assign_topics",
+            "save_topics",
+        )
+        assert [{name: each[name] for name in writes} for each in spent[1:]] == [
+            {**dict.fromkeys(writes, 1), "acquire_leases": 2, "strike_off": 2}
+        ] * 2
