@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     import contextlib
 
     from memory_agent.config import MemoryConfig
+    from memory_agent.context.counts import KeptCounts
     from memory_agent.context.gather import ContextReader
     from memory_agent.conversations.compress import Compressor
     from memory_agent.conversations.summary import ConversationSummarizer
@@ -63,6 +64,8 @@ class Core(Adapters):
     residents: ResidentCache
     searcher: Searcher
     entity_counter: EntityCounter
+    counts: KeptCounts
+    """Of the tokens of prompts' lines."""
 
     folder: TopicFolder
     topics: TopicKeeper
@@ -104,12 +107,13 @@ class Core(Adapters):
         """Empty the caches of texts, so that those leave memory that another process forgot."""
         self.residents.drop_idle()
         self.live.clear()
-        _clear_shared_caches(self.searcher, self.embedder)
+        _clear_shared_caches(self.searcher, self.embedder, self.counts)
 
 
 def wire(on: Adapters) -> Core:
     """The core over its adapters."""
     # A tenth of a second, which only an open service has to pay.
+    from memory_agent.context.counts import KeptCounts
     from memory_agent.context.gather import ContextReader, ContextSettings
     from memory_agent.context.state import ConversationReader
     from memory_agent.conversations.compress import Compressor, CompressSettings
@@ -133,24 +137,24 @@ def wire(on: Adapters) -> Core:
     fact_editor = FactEditor(store, facts, clock)
 
     # conversations, and what is read of them
-    code = CodeRules(patterns=cfg.code_patterns, priorities=cfg.code_language_priorities)
-    live = AnalysisCache(code)
-    limits = _section(cfg, CompressSettings)
+    live = AnalysisCache(CodeRules(patterns=cfg.code_patterns, priorities=cfg.code_language_priorities))
+    counts = KeptCounts(on.counter)
+    limits, prompt = _section(cfg, CompressSettings), _section(cfg, ContextSettings)
     states = ConversationReader(
-        store, live, facts, on.counter, recent_turns=cfg.recent_messages_count, most_tokens=limits.most_tokens
+        store, live, facts, counts, recent_turns=cfg.recent_messages_count, most_tokens=limits.most_tokens
     )
-    compressor = Compressor(store, _make_conversation_summarizer(on), states, clock, on.counter, limits)
-    prompt = _section(cfg, ContextSettings)
-    contexts = ContextReader(store, searcher, on.spotter, entity_counter, states, facts, on.counter, prompt)
+    compressor = Compressor(store, _make_conversation_summarizer(on), states, clock, counts, limits)
+    contexts = ContextReader(store, searcher, on.spotter, entity_counter, states, facts, counts, prompt)
     # work
     curator = Curator(store, folder, compactor, clock)
-    forgetter = _make_forgetter(on, residents, searcher, live, folder, facts)
+    forgetter = _make_forgetter(on, residents, searcher, live, folder, facts, counts)
     stages = Stages(indexer=indexer, topics=topics, facts=facts, compactor=compactor, compressor=compressor)
     return Core(
         **vars(on),
         residents=residents,
         searcher=searcher,
         entity_counter=entity_counter,
+        counts=counts,
         folder=folder,
         topics=topics,
         compactor=compactor,
@@ -243,12 +247,13 @@ def _make_forgetter(
     live: AnalysisCache,
     folder: TopicFolder,
     facts: FactKeeper,
+    counts: KeptCounts,
 ) -> Forgetter:
     def drop_caches(user_id: str) -> None:
         live.drop(user_id)
         residents.drop(user_id)
         facts.drop(user_id)
-        _clear_shared_caches(searcher, on.embedder)
+        _clear_shared_caches(searcher, on.embedder, counts)
 
     return Forgetter(
         store=on.store,
@@ -264,8 +269,9 @@ def _make_forgetter(
     )
 
 
-def _clear_shared_caches(searcher: Searcher, embedder: Embedder) -> None:
+def _clear_shared_caches(searcher: Searcher, embedder: Embedder, counts: KeptCounts) -> None:
     """Empty the caches of texts that are kept without their user."""
+    counts.clear()
     searcher.clear_cache()
     embedder.clear_cache()
     clear_stems()

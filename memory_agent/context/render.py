@@ -100,10 +100,11 @@ def recalled_line(turn: Turn, answers: Turn | None = None, replaced: Turn | None
     quoted = "" if answers is None else f" (to “{_end_of(answers.content)}”)"
     holds = "" if replaced is None else f" (replaced on {day_of(replaced.timestamp.date())})"
     said = as_data(turn.content)
+    if "\n" in said:  # no empty lines
+        said = "\n".join(line for line in said.split("\n") if line.strip(" \t>")) or said.strip()
     return ContextLine(
         head=f"{who}{quoted}{holds}: ",
-        body="\n".join(line for line in said.split("\n") if line.strip(" \t>"))
-        or said.strip(),  # no empty lines
+        body=said if said.strip(" \t>") else said.strip(),
         role=turn.role,
         speaker=name or None,
     )

@@ -94,6 +94,7 @@ from memory_agent.domain.topics import (
     PackedSize,
     Topic,
     TopicDecayState,
+    TopicHead,
     TopicSummary,
     TopicTurns,
 )
@@ -201,6 +202,7 @@ __all__ = [
     "Tombstone",
     "Topic",
     "TopicDecayState",
+    "TopicHead",
     "TopicRanges",
     "TopicSummary",
     "TopicTurns",

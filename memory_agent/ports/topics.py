@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from memory_agent.domain import PackedSize, Scope, Topic, TopicDecayState, TopicTurns
+    from memory_agent.domain import PackedSize, Scope, Topic, TopicDecayState, TopicHead, TopicTurns
 
 
 class TopicStore(Protocol):
@@ -28,6 +28,13 @@ class TopicStore(Protocol):
         stale: bool | None = None,
     ) -> list[Topic]:
         """The scope's topics by rising id. `ids`: only these. `archived`, `stale`: only those that are, or aren't."""
+
+    async def topic_heads(self, scope: Scope, *, ids: Sequence[str] | None = None) -> list[TopicHead]:
+        """The scope's topics by rising id, without what matching reads.
+
+        `ids`: only these and those that absorbed one of them. By an index: it costs what it finds, however many topics
+        there are that absorbed none.
+        """
 
     async def save_topic(self, topic: Topic, *, expected: str | None) -> bool:
         """Store the topic if its stored revision is `expected` (None: there is no such topic yet); else False.

@@ -10,7 +10,7 @@ from pymongo.errors import DuplicateKeyError
 
 from memory_agent.domain import TopicTurns
 from memory_agent.stores.codec import thread_of
-from memory_agent.stores.fields import STANDING, TOPIC
+from memory_agent.stores.fields import HEAD, STANDING, TOPIC
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
 from memory_agent.stores.mongo.documents import BLANK_TOPIC, scope_filter
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Scope, Topic, TopicDecayState
+    from memory_agent.domain import Scope, Topic, TopicDecayState, TopicHead
     from memory_agent.stores.mongo.connection import Document
 
 
@@ -55,6 +55,15 @@ class MongoTopics(MongoConnection):
         query |= {name: wanted for name, wanted in flags.items() if wanted is not None}
         found = await read_all(self._topics.find(query).sort("topic_id", 1))
         return list(map(TOPIC.get, found))
+
+    @bounded
+    async def topic_heads(self, scope: Scope, *, ids: Sequence[str] | None = None) -> list[TopicHead]:
+        query = scope_filter(scope)
+        if ids is not None:
+            named = {"$in": list(ids)}
+            query = {"$or": [{**query, "topic_id": named}, {**query, "absorbed": named}]}
+        found = await read_all(self._topics.find(query, {"words": 0, "embedding": 0}).sort("topic_id", 1))
+        return list(map(HEAD.get, found))
 
     @bounded
     async def save_topic(self, topic: Topic, *, expected: str | None) -> bool:
