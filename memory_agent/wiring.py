@@ -125,7 +125,6 @@ def wire(on: Adapters) -> Core:
     residents = _make_residents(on)
     searcher = Searcher(store, on.vectors, embedder, residents, on.spotter, _search_settings(on))
     entity_counter = EntityCounter(store, residents, on.spotter)
-    indexer = _make_indexer(on)
 
     # topics
     folder = _make_folder(on)
@@ -148,7 +147,9 @@ def wire(on: Adapters) -> Core:
     # work
     curator = Curator(store, folder, compactor, clock)
     forgetter = _make_forgetter(on, residents, searcher, live, folder, facts, counts)
-    stages = Stages(indexer=indexer, topics=topics, facts=facts, compactor=compactor, compressor=compressor)
+    stages = Stages(
+        indexer=_make_indexer(on), topics=topics, facts=facts, compactor=compactor, compressor=compressor
+    )
     return Core(
         **vars(on),
         residents=residents,

@@ -61,7 +61,11 @@ async def families_of(store: TopicStore, scope: Scope, topic_ids: Collection[str
     while wanted := {*topic_ids, *found} - asked:
         asked |= wanted
         found |= {topic.id: topic for topic in await store.topic_heads(scope, ids=sorted(wanted))}
-    return [topic for topic in unmerged(found.values()) if not set(topic_ids).isdisjoint(topic.turns_of)]
+    return [
+        topic
+        for topic in unmerged(found[topic_id] for topic_id in sorted(found))
+        if not set(topic_ids).isdisjoint(topic.turns_of)
+    ]
 
 
 async def load_topic(store: TopicStore, scope: Scope, topic_id: str) -> Topic | None:
