@@ -272,6 +272,9 @@ def _make_forgetter(
 
 def _clear_shared_caches(searcher: Searcher, embedder: Embedder, counts: KeptCounts) -> None:
     """Empty the caches of texts that are kept without their user."""
+    from memory_agent.context.render import forget_names
+
+    forget_names()
     counts.clear()
     searcher.clear_cache()
     embedder.clear_cache()
