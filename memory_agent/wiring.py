@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     import contextlib
 
     from memory_agent.config import MemoryConfig
+    from memory_agent.context.counts import KeptCounts
     from memory_agent.context.gather import ContextReader
     from memory_agent.conversations.compress import Compressor
     from memory_agent.conversations.summary import ConversationSummarizer
@@ -65,6 +66,8 @@ class Core(Adapters):
     residents: ResidentCache
     searcher: Searcher
     entity_counter: EntityCounter
+    counts: KeptCounts
+    """Of the tokens of prompts' lines."""
 
     folder: TopicFolder
     topics: TopicKeeper
@@ -107,12 +110,13 @@ class Core(Adapters):
         self.residents.drop_idle()
         self.folder.indexes.drop_idle()
         self.live.clear()
-        _clear_shared_caches(self.searcher, self.embedder)
+        _clear_shared_caches(self.searcher, self.embedder, self.counts)
 
 
 def wire(on: Adapters) -> Core:
     """The core over its adapters."""
     # A tenth of a second, which only an open service has to pay.
+    from memory_agent.context.counts import KeptCounts
     from memory_agent.context.gather import ContextReader, ContextSettings
     from memory_agent.context.state import ConversationReader
     from memory_agent.conversations.compress import Compressor, CompressSettings
@@ -124,7 +128,6 @@ def wire(on: Adapters) -> Core:
     residents = _make_residents(on)
     searcher = Searcher(store, on.vectors, embedder, residents, on.spotter, _search_settings(on))
     entity_counter = EntityCounter(store, residents, on.spotter)
-    indexer = _make_indexer(on)
 
     # topics
     folder = TopicFolder(store, clock, embedder, _make_topic_indexes(on), owe_compact="compact" in cfg.stages)
@@ -136,24 +139,26 @@ def wire(on: Adapters) -> Core:
     fact_editor = FactEditor(store, facts, clock)
 
     # conversations, and what is read of them
-    code = CodeRules(patterns=cfg.code_patterns, priorities=cfg.code_language_priorities)
-    live = AnalysisCache(code)
-    limits = _section(cfg, CompressSettings)
+    live = AnalysisCache(CodeRules(patterns=cfg.code_patterns, priorities=cfg.code_language_priorities))
+    counts = KeptCounts(on.counter)
+    limits, prompt = _section(cfg, CompressSettings), _section(cfg, ContextSettings)
     states = ConversationReader(
-        store, live, facts, on.counter, recent_turns=cfg.recent_messages_count, most_tokens=limits.most_tokens
+        store, live, facts, counts, recent_turns=cfg.recent_messages_count, most_tokens=limits.most_tokens
     )
-    compressor = Compressor(store, _make_conversation_summarizer(on), states, clock, on.counter, limits)
-    prompt = _section(cfg, ContextSettings)
-    contexts = ContextReader(store, searcher, on.spotter, entity_counter, states, facts, on.counter, prompt)
+    compressor = Compressor(store, _make_conversation_summarizer(on), states, clock, counts, limits)
+    contexts = ContextReader(store, searcher, on.spotter, entity_counter, states, facts, counts, prompt)
     # work
     curator = Curator(store, folder, compactor, clock)
-    forgetter = _make_forgetter(on, residents, searcher, live, folder, facts)
-    stages = Stages(indexer=indexer, topics=topics, facts=facts, compactor=compactor, compressor=compressor)
+    forgetter = _make_forgetter(on, residents, searcher, live, folder, facts, counts)
+    stages = Stages(
+        indexer=_make_indexer(on), topics=topics, facts=facts, compactor=compactor, compressor=compressor
+    )
     return Core(
         **vars(on),
         residents=residents,
         searcher=searcher,
         entity_counter=entity_counter,
+        counts=counts,
         folder=folder,
         topics=topics,
         compactor=compactor,
@@ -242,13 +247,14 @@ def _make_forgetter(
     live: AnalysisCache,
     folder: TopicFolder,
     facts: FactKeeper,
+    counts: KeptCounts,
 ) -> Forgetter:
     def drop_caches(user_id: str) -> None:
         live.drop(user_id)
         residents.drop(user_id)
         folder.indexes.drop(user_id)
         facts.drop(user_id)
-        _clear_shared_caches(searcher, on.embedder)
+        _clear_shared_caches(searcher, on.embedder, counts)
 
     return Forgetter(
         store=on.store,
@@ -264,8 +270,12 @@ def _make_forgetter(
     )
 
 
-def _clear_shared_caches(searcher: Searcher, embedder: Embedder) -> None:
+def _clear_shared_caches(searcher: Searcher, embedder: Embedder, counts: KeptCounts) -> None:
     """Empty the caches of texts that are kept without their user."""
+    from memory_agent.context.render import forget_names
+
+    forget_names()
+    counts.clear()
     searcher.clear_cache()
     embedder.clear_cache()
     clear_stems()

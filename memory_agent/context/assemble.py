@@ -18,8 +18,8 @@ from memory_agent.context.items import (
     summary_items,
     turn_items,
 )
-from memory_agent.context.ledger import Item, Packing
-from memory_agent.context.recollections import PASSAGE_SHARE, recalled_items, take_recollections, telling
+from memory_agent.context.ledger import Packing
+from memory_agent.context.recollections import passage_tokens, recalled_items, take_recollections, telling
 from memory_agent.context.render import as_data, one_line
 from memory_agent.domain import ContextLine, MemoryContext
 from memory_agent.text.terms import count_terms
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from memory_agent.context.budget import Shares
     from memory_agent.context.ledger import Packed
     from memory_agent.context.material import Material, TopicLine
+    from memory_agent.context.placing import Item
     from memory_agent.domain import Tier, Turn
     from memory_agent.ports import TokenCounter
 
@@ -103,7 +104,7 @@ def pack_context(
             left += _take_share(packing, items[tier], share, min(limit(share), most), preset)
     recalled = telling(packing, items["long_term"], material)
     # Crumbs between recollections go to nothing else: single lines of a tier, others for each question.
-    if take_recollections(packing, recalled, asked, material.language, limit(PASSAGE_SHARE)):
+    if take_recollections(packing, recalled, asked, material.language, passage_tokens(budget)):
         packing.take_unbroken(waiting)
         for item in left:
             packing.take(item, limit=PRESERVED_TOKENS if item.tier == "preserved" else None)

@@ -26,8 +26,9 @@ from memory_agent.domain import CompressedContext, CompressionMetadata, ContextL
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from memory_agent.context.ledger import Item, Packed
+    from memory_agent.context.ledger import Packed
     from memory_agent.context.persona import Reminder
+    from memory_agent.context.placing import Item
     from memory_agent.domain import Compression, KeyMoment, SummaryItem, Tier, Turn
     from memory_agent.ports import TokenCounter
 

@@ -1,9 +1,9 @@
-"""Gathering: the six reads that one question's prompt is made of, side by side."""
+"""Gathering: what one question's prompt is made of, read side by side, and no more than it can hold."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memory_agent.context.answered import LOOKED_BACK, answered
@@ -11,11 +11,12 @@ from memory_agent.context.assemble import pack_context
 from memory_agent.context.budget import PERSONA_TOKENS, PRESETS
 from memory_agent.context.material import Material, TopicLine
 from memory_agent.context.persona import remind
+from memory_agent.context.recollections import passage_tokens
 from memory_agent.digest.fold import Digest
 from memory_agent.errors import BackendError
 from memory_agent.facts.people import called, shown
 from memory_agent.search.request import RowFilter, SearchAnswer, SearchRequest
-from memory_agent.topics.merged import newest, unmerged
+from memory_agent.topics.merged import families_of, newest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
@@ -26,12 +27,13 @@ if TYPE_CHECKING:
     from memory_agent.domain import (
         Character,
         Compression,
+        EntityCount,
         KeyMoment,
         MemoryContext,
         Preset,
         Recollection,
         Scope,
-        Topic,
+        TopicHead,
         Turn,
     )
     from memory_agent.facts.documents import FactDocuments
@@ -63,11 +65,16 @@ class ContextSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConversationState:
-    """State of a conversation: the newest session's character, the last compression, and the digest of all turns."""
+    """State of a conversation: the newest session's character, the last compression, and the digest of all turns.
+
+    `since`: the turns since the compression; `topics`: those that the latest turns are about.
+    """
 
     character: Character | None = None
     last: Compression | None = None
     digest: Digest = field(default_factory=Digest)
+    since: Sequence[Turn] = ()
+    topics: Sequence[TopicHead] = ()
 
 
 class ContextReader:
@@ -109,15 +116,16 @@ class ContextReader:
 
         `reach` (None: `scope`): the thread, or all of its user's, whose facts and turns are recalled; `now`: what "last week" in the question is told from; `missing`: parts that are known to be down.
         """
-        material = await self._material(scope, reach or scope, question, budget, now, until, missing)
+        material, answer = await self._material(scope, reach or scope, question, budget, now, until, missing)
         name = preset or self._settings.context_preset
-        return pack_context(
+        packed = pack_context(
             material,
             shares=PRESETS[name],
             preset=name,
             budget=budget,
             counter=self._counter,
         )
+        return replace(packed, long_term=answer.explained(packed.long_term))
 
     async def _material(
         self,
@@ -128,36 +136,34 @@ class ContextReader:
         now: datetime,
         until: datetime | None,
         missing: Sequence[str],
-    ) -> Material:
-        """All that the context may be made of, read side by side."""
+    ) -> tuple[Material, SearchAnswer]:
+        """All that the context may be made of, read side by side, and what was found."""
         down: list[str] = []
-        # First, for they tell who is meant by a name in the question.
-        facts = await _or_degraded(self._facts.people(reach, as_of=until), dict[str, Any](), "facts", down)
-        window, answer, stand, topics, counts = await asyncio.gather(
-            _or_degraded(self.window(scope, until), [], "short_term", down),
-            _or_degraded(
-                self._recollections(scope, reach, question, called(facts), budget, now, until),
-                SearchAnswer(recollections=(), degraded=()),
-                "long_term",
-                down,
-            ),
-            _or_degraded(self._standing(scope, until), ConversationState(), "compression", down),
-            _or_degraded(self._store.list_topics(scope), [], "topic", down),
-            _or_degraded(self._entities.count(scope), [], "entities", down),
+        # First, for they tell who is meant by a name in the question, and what one of few words goes on with.
+        shown_turns = self._settings.short_term_window
+        newest_turns = self.last_turns(scope, max(shown_turns, _LAST_EXCHANGE), until)
+        facts, last_turns = await asyncio.gather(
+            _or_degraded(self._facts.people(reach, as_of=until), dict[str, Any](), "facts", down),
+            _or_degraded(newest_turns, [], "short_term", down),
         )
-        window = await _or_degraded(
-            self._widened(scope, window, stand.digest, budget), window, "short_term", down
+        window = last_turns[max(len(last_turns) - shown_turns, 0) :]
+        said = _said_before(question, last_turns)
+        request = _request(scope, reach, question, called(facts), said, budget, now, until)
+        answer, stand = await asyncio.gather(
+            _or_degraded(self._searcher.search(request), _NOTHING_FOUND, "long_term", down),
+            self._standing(scope, last_turns, until, down),
         )
-        nothing: tuple[list[tuple[Turn, float]], list[KeyMoment]] = ([], [])
+        window = await _or_degraded(self._widened(scope, window, stand, budget), window, "short_term", down)
         kept = self._states.preserved(scope, stand.last, stand.digest, window)
         named, spelled = self._spotter.of_question(question), self._spotter.by_dictionary(question)
-        (preserved, passed_over), asked, answered = await asyncio.gather(
-            _or_degraded(kept, nothing, "compression", down),
+        (preserved, passed_over), counts, asked, answered = await asyncio.gather(
+            _or_degraded(kept, _NOTHING_KEPT, "compression", down),
+            _or_degraded(self._entities_beside(scope, answer, budget, until), [], "entities", down),
             _or_degraded(named, spelled, "entities", down),
             _or_degraded(self._answered(reach, answer.recollections, until), {}, "long_term", down),
         )
-        reminder = self._reminder(stand, topics)
-        return Material(
+        reminder = self._reminder(stand)
+        material = Material(
             persona=reminder.identity,
             state=reminder.state,
             reminder_left=reminder.left,
@@ -167,9 +173,9 @@ class ContextReader:
             preserved=preserved,
             facts=shown(facts),
             people=tuple(facts),
-            entities=[count for count in counts if until is None or count.first_at < until],
+            entities=counts,
             asked=asked,
-            topic=_active(topics, stand.digest, whole=until is None),
+            topic=_active(stand, whole=until is None),
             window=window,
             whole=0 < len(window) == stand.digest.turns,
             recollections=answer.recollections,
@@ -179,21 +185,22 @@ class ContextReader:
             degraded=sorted({*missing, *down, *answer.degraded}),
             thread_id=scope.thread_id,
         )
+        return material, answer
 
-    def _reminder(self, stand: ConversationState, topics: Sequence[Topic]) -> Reminder:
-        titles = _titles(topics, stand.digest)
-        return remind(stand.character, titles, counter=self._counter, max_tokens=PERSONA_TOKENS)
+    def _reminder(self, stand: ConversationState) -> Reminder:
+        return remind(stand.character, _titles(stand), counter=self._counter, max_tokens=PERSONA_TOKENS)
 
     # --- sources ---------------------------------------------------------------------------------------------
-    async def window(self, scope: Scope, until: datetime | None) -> list[Turn]:
-        """The last `short_term_window` turns, oldest first."""
-        return await self.last_turns(scope, self._settings.short_term_window, until)
-
-    async def _widened(self, scope: Scope, window: list[Turn], digest: Digest, budget: int) -> list[Turn]:
+    async def _widened(
+        self, scope: Scope, window: list[Turn], stand: ConversationState, budget: int
+    ) -> list[Turn]:
         """The turns of the whole thread up to the window's end where they may fit in the budget, else the window."""
-        if not window or digest.tokens > budget or digest.turns <= len(window):
+        if not window or stand.digest.tokens > budget or stand.digest.turns <= len(window):
             return window
-        return await self._store.list_turns(scope, through=window[-1].seq)
+        end = window[-1].seq
+        if len(stand.since) == stand.digest.turns and stand.since[-1].seq >= end:
+            return [turn for turn in stand.since if turn.seq <= end]
+        return await self._store.list_turns(scope, through=end)
 
     async def last_turns(self, scope: Scope, limit: int, until: datetime | None = None) -> list[Turn]:
         """The last `limit` turns said before `until` (None: all), oldest first."""
@@ -209,34 +216,15 @@ class ContextReader:
                 return before[-limit:]
             read *= 4
 
-    async def _recollections(
-        self,
-        scope: Scope,
-        reach: Scope,
-        question: str,
-        names: Mapping[str, str],
-        budget: int,
-        now: datetime,
-        until: datetime | None,
-    ) -> SearchAnswer:
-        return await self._searcher.search(
-            SearchRequest(
-                scope=reach,
-                here=scope.thread_id,
-                query=question,
-                called=names,
-                top_k=min(_FEWEST_FOUND + budget // _TOKENS_EACH, _MOST_FOUND),
-                where=RowFilter(thread_id=reach.thread_id, until=until),
-                now=now,
-                said=await self._said(scope, question, until),
-            )
-        )
-
-    async def _said(self, scope: Scope, question: str, until: datetime | None) -> str:
-        """What the user said last in the thread before `question`; "" if nothing, or if the store is down."""
-        turns = await _or_degraded(self.last_turns(scope, _LAST_EXCHANGE, until), [], "short_term", [])
-        said = (turn.content for turn in reversed(turns) if turn.role == "user" and turn.content != question)
-        return next(said, "")
+    async def _entities_beside(
+        self, scope: Scope, answer: SearchAnswer, budget: int, until: datetime | None
+    ) -> list[EntityCount]:
+        """The entities that the thread names; none where what was found leaves no room for them."""
+        most = passage_tokens(budget)
+        if sum(min(found.turn.tokens, most) for found in answer.recollections) > budget:
+            return []
+        counts = await self._entities.count(scope)
+        return [count for count in counts if until is None or count.first_at < until]
 
     async def _answered(
         self, scope: Scope, recollections: Sequence[Recollection], until: datetime | None
@@ -254,8 +242,7 @@ class ContextReader:
             return {}
         behind = {turn.id: range(turn.seq - 1, max(turn.seq - 1 - LOOKED_BACK, 0), -1) for turn in short}
         places = {(turn.thread_id, seq) for turn in short for seq in behind[turn.id]}
-        rows = await self._store.neighbour_rows(scope.user_id, list(places))
-        turns = await self._store.list_turns(scope, ids=[row.turn_id for row in rows])
+        turns = await self._store.turns_at(scope, sorted(places))
         at = {(turn.thread_id, turn.seq): turn for turn in turns if until is None or turn.timestamp < until}
         found = {
             turn.id: answered(
@@ -265,29 +252,68 @@ class ContextReader:
         }
         return {turn_id: other for turn_id, other in found.items() if other is not None}
 
-    async def _standing(self, scope: Scope, until: datetime | None) -> ConversationState:
-        through = before = None
-        if until is not None:
-            before = await self.last_turns(scope, 1, until)
-            through = before[-1].seq if before else 0
-        character = await self._states.character_at(scope, before)
-        last, digest = await self._states.digest(scope, through=through)
-        return ConversationState(character=character, last=last, digest=digest)
+    async def _standing(
+        self, scope: Scope, last_turns: Sequence[Turn], until: datetime | None, down: list[str]
+    ) -> ConversationState:
+        before = None if until is None else last_turns
+        through = None if before is None else before[-1].seq if before else 0
+        nothing: tuple[Compression | None, Digest, list[Turn]] = (None, Digest(), [])
+        character, (last, digest, since) = await asyncio.gather(
+            _or_degraded(self._states.character_at(scope, before), None, "compression", down),
+            _or_degraded(self._states.digest(scope, through=through), nothing, "compression", down),
+        )
+        topic_ids = [topic.topic_id for topic in digest.topics]
+        topics = await _or_degraded(families_of(self._store, scope, topic_ids), [], "topic", down)
+        return ConversationState(character=character, last=last, digest=digest, since=since, topics=topics)
 
 
-def _titles(topics: Sequence[Topic], digest: Digest) -> list[str]:
+_NOTHING_FOUND: Final = SearchAnswer(recollections=(), degraded=())
+_NOTHING_KEPT: Final[tuple[list[tuple[Turn, float]], list[KeyMoment]]] = ([], [])
+
+
+def _request(
+    scope: Scope,
+    reach: Scope,
+    question: str,
+    names: Mapping[str, str],
+    said: str,
+    budget: int,
+    now: datetime,
+    until: datetime | None,
+) -> SearchRequest:
+    """The search of a prompt in `budget` tokens. What it says of its results is asked for when it is known which are shown."""
+    return SearchRequest(
+        scope=reach,
+        here=scope.thread_id,
+        query=question,
+        called=names,
+        top_k=min(_FEWEST_FOUND + budget // _TOKENS_EACH, _MOST_FOUND),
+        where=RowFilter(thread_id=reach.thread_id, until=until),
+        now=now,
+        said=said,
+        explained=False,
+    )
+
+
+def _said_before(question: str, last_turns: Sequence[Turn]) -> str:
+    """What the user said last in the thread before `question`; "" if nothing."""
+    turns = reversed(last_turns[-_LAST_EXCHANGE:])
+    return next((turn.content for turn in turns if turn.role == "user" and turn.content != question), "")
+
+
+def _titles(stand: ConversationState) -> list[str]:
     """Titles of the topics that turns were about, the newest first, each once."""
-    title_of = {topic_id: topic.title for topic in unmerged(topics) for topic_id in topic.turns_of}
-    found = (title_of.get(topic.topic_id, "") for topic in reversed(digest.topics))
+    title_of = {topic_id: topic.title for topic in stand.topics for topic_id in topic.turns_of}
+    found = (title_of.get(topic.topic_id, "") for topic in reversed(stand.digest.topics))
     return [title for title in dict.fromkeys(found) if title]
 
 
-def _active(topics: Sequence[Topic], digest: Digest, *, whole: bool) -> TopicLine | None:
+def _active(stand: ConversationState, *, whole: bool) -> TopicLine | None:
     """The topic that the latest turns are about. `whole`: with its summary, which goes up to now."""
-    current = newest(topic for topic in unmerged(topics) if not topic.archived)
+    current = newest(topic for topic in stand.topics if not topic.archived)
     if not whole:
-        last = digest.topics[-1].topic_id if digest.topics else ""
-        current = next((topic for topic in unmerged(topics) if last in topic.turns_of), None)
+        last = stand.digest.topics[-1].topic_id if stand.digest.topics else ""
+        current = next((topic for topic in stand.topics if last in topic.turns_of), None)
     if current is None or not current.title:
         return None
     summary = current.summary.text if whole and current.summary is not None else None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.context.ledger import LEFT_TO_RECENT, Item, Packing
+from memory_agent.context.ledger import LEFT_TO_RECENT, Packing
+from memory_agent.context.placing import Item
 from memory_agent.context.render import (
     Heading,
     as_data,

@@ -7,13 +7,13 @@ so the sum is the size of the text.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.context.budget import largest, usable
 from memory_agent.context.passages import outline, without_middle
+from memory_agent.context.placing import Item, Placed
 from memory_agent.context.render import Heading, continued, fact_leaves
 from memory_agent.domain import (
     TAG_OF,
@@ -35,31 +35,11 @@ _LEAST_SHOWN_CHARS: Final = 40
 _TEXT_CHARS: Final = 120
 """Of an item in the ledger: enough to know it by."""
 NO_ROOM: Final = "no room in the budget"
-_FIXED: Final = ("_order", "_counter", "_budget", "_envelope")
+_FIXED: Final = ("_order", "_counter", "_budget", "_envelope", "_continuing", "_overheads")
+"""What no item changes, or what is only counted."""
 LEFT_TO_RECENT: Final = "it is among the last turns"
 MESSAGE_OVERHEAD: Final = 4
 """Tokens that a chat API adds to each message for its role and delimiters (OpenAI's cookbook counts 3 to 4)."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Item:
-    """One thing that a prompt may hold. `place`: where in its tier it is read; `reason`: why, if it is taken.
-
-    `seq`: of the turn that it shows, whole, or (`part`) in an excerpt, which is of no use beside the whole turn or
-    another excerpt. `under`: the heading that it stands under, once for all items of it.
-    """
-
-    tier: Tier
-    name: str
-    line: ContextLine
-    tokens: int
-    place: float
-    reason: str
-    score: float | None = None
-    confidence: float | None = None
-    seq: int | None = None
-    part: bool = False
-    under: Heading | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,8 +91,9 @@ class Packing:
         self._shown: dict[int, Tier] = {}
         self._excerpts: dict[int, Tier] = {}
         self._headings: set[tuple[Tier, Heading]] = set()
-        self._placed: dict[Tier, list[Item]] = {}
-        self._continuing: dict[tuple[ContextLine, bool], int] = {}
+        self._placed: dict[Tier, Placed] = {}
+        self._continuing: dict[tuple[str, bool], int] = {}
+        self._overheads: dict[Tier, int] = {}
         self._left: dict[tuple[Tier, str], tuple[Item, str]] = {}
         whole = prompt_text([ContextBlock(tier="facts", lines=(ContextLine(body=""),))])
         self._envelope = counter.count(whole) - counter.count(
@@ -160,7 +141,7 @@ class Packing:
         """The item with only `body` of its text."""
         line = replace(item.line, body=body)
         reason = f"{item.reason}, {why}" if why else item.reason
-        return replace(item, line=line, tokens=self._size(line), reason=reason)
+        return item._replace(line=line, tokens=self._size(line), reason=reason)
 
     def cut(self, item: Item, room: int) -> Item | None:
         """The item's outline in at most `room` tokens, or its beginning and end if it has none; None if that shows too little."""
@@ -187,15 +168,17 @@ class Packing:
         if limit is not None and self.used_by(item.tier) + item.tokens > limit:
             self.leave(item, "no room in its share of the budget")
             return False
-        added = self._added_by(item)
+        placed = self._placed.get(item.tier) or Placed()
+        at = placed.place_for(item)
+        added = self._added_by(item, *placed.beside(at))
         lines, messages = self._lines + added[0], self._messages + added[1]
         if max(lines, messages) > self._budget:
             self.leave(item, NO_ROOM)
             return False
         self._lines, self._messages = lines, messages
         self._taken.append(item)
-        before, behind = self._neighbours(item)
-        self._placed[item.tier] = [*before, item, *behind]
+        placed.insert(at, item)
+        self._placed[item.tier] = placed
         if item.under:
             self._headings.add((item.tier, item.under))
         self._of_tier[item.tier] = self.used_by(item.tier) + item.tokens
@@ -206,9 +189,9 @@ class Packing:
                 self._drop_excerpts(item.seq, item.tier)
         return True
 
-    def _added_by(self, item: Item) -> tuple[int, int]:
-        """What the item adds to the text and to the messages: itself, its heading, its tier's delimiters, the envelope."""
-        lines = self._between(item, *self._neighbours(item)) + self._heading(item)
+    def _added_by(self, item: Item, above: Item | None, behind: Item | None) -> tuple[int, int]:
+        """What the item adds between these to the text and to the messages: itself, its heading, its tier's delimiters, the envelope."""
+        lines = self._between(item, above, behind) + self._heading(item)
         if item.tier not in self._of_tier:
             lines += self._delimiters(item.tier)
         if item.tier == "short_term":  # messages of their own
@@ -218,26 +201,20 @@ class Packing:
         messages = lines + (self._envelope + MESSAGE_OVERHEAD) * first
         return lines + self._envelope * (not self._taken), messages
 
-    def _neighbours(self, item: Item) -> tuple[list[Item], list[Item]]:
-        """The items of its tier that are read before it, and behind it."""
-        placed = self._placed.get(item.tier, [])
-        at = bisect_left(placed, item.place, key=lambda other: other.place)
-        return placed[:at], placed[at:]
-
-    def _between(self, item: Item, before: Sequence[Item], behind: Sequence[Item]) -> int:
+    def _between(self, item: Item, above: Item | None, behind: Item | None) -> int:
         """Tokens that the item adds between these: a line below it may need its own head for it, or do without."""
-        above = before[-1] if before else None
         added = self._below(above, item)
-        return added if not behind else added + self._below(item, behind[0]) - self._below(above, behind[0])
+        return added if behind is None else added + self._below(item, behind) - self._below(above, behind)
 
     def _below(self, above: Item | None, item: Item) -> int:
         """Tokens of the item's line below that one."""
         if above is None or not _is_continued(above, item):
             return item.tokens
-        key = item.line, _follows(above, item)
-        if key not in self._continuing:
-            self._continuing[key] = self._size(continued(item.line, follows=key[1]))
-        return self._continuing[key]
+        key = item.line.body, _follows(above, item)
+        found = self._continuing.get(key)
+        if found is None:
+            found = self._continuing[key] = self._size(continued(item.line, follows=key[1]))
+        return found
 
     def _heading(self, item: Item) -> int:
         """Tokens of the heading that the item brings along."""
@@ -253,8 +230,8 @@ class Packing:
             self._taken.remove(excerpt)
             placed = self._placed[excerpt.tier]
             at = placed.index(excerpt)
-            added = self._between(excerpt, placed[:at], placed[at + 1 :])
-            self._placed[excerpt.tier] = [*placed[:at], *placed[at + 1 :]]
+            placed.remove(at)
+            added = self._between(excerpt, *placed.beside(at))
             self._lines -= added
             self._messages -= added
             self._of_tier[excerpt.tier] -= excerpt.tokens
@@ -282,6 +259,7 @@ class Packing:
     def take_together(self, items: Sequence[Item]) -> bool:
         """Take all of them, or none if they don't fit."""
         before = {name: copy(value) for name, value in vars(self).items() if name not in _FIXED}
+        before["_placed"] = {tier: placed.copy() for tier, placed in self._placed.items()}
         if all(self.take(item) for item in items):
             return True
         vars(self).update(before)
@@ -330,8 +308,10 @@ class Packing:
 
     def _delimiters(self, tier: Tier) -> int:
         """Tokens of a tier's delimiters."""
-        tag = TAG_OF[tier]
-        return self._counter.count(f"<{tag}>\n") + self._counter.count(f"</{tag}>\n")
+        if tier not in self._overheads:
+            tag = TAG_OF[tier]
+            self._overheads[tier] = self._counter.count(f"<{tag}>\n") + self._counter.count(f"</{tag}>\n")
+        return self._overheads[tier]
 
     def _size(self, line: ContextLine) -> int:
         return self._counter.count(f"{line.shown()}\n")

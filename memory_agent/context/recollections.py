@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.context.passages import best_passage
 from memory_agent.context.render import heading_of, recalled_line
 from memory_agent.text.features import features_of
-from memory_agent.text.subjects import content_words
+from memory_agent.text.subjects import content_words, says_more_than
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from memory_agent.context.ledger import Item, Packing
+    from memory_agent.context.ledger import Packing
     from memory_agent.context.material import Material
+    from memory_agent.context.placing import Item
     from memory_agent.domain import Turn
 
-PASSAGE_SHARE: Final = 1 / 25
+_PASSAGE_SHARE: Final = 1 / 25
 """Of the budget, for one recollection: of a longer turn the passage is shown that has most of the question's words."""
 _LEAST_PASSAGE_TOKENS: Final = 60
+
+
+def passage_tokens(budget: int) -> int:
+    """The most tokens that one recollection takes of a budget."""
+    return max(int(budget * _PASSAGE_SHARE), _LEAST_PASSAGE_TOKENS)
+
+
 _EQUAL_RANKS: Final = 12
 """Ranks that are worth about the same: what is found tenth is evidence half as often as what is found first."""
 _EQUAL_TOKENS: Final = 45
@@ -62,7 +69,7 @@ def recalled_items(packing: Packing, material: Material) -> list[Item]:
             under=heading_of(turn, elsewhere=away),
         )
         # Other threads' turns have the numbers of this one's, and are not what those show.
-        items.append(replace(item, seq=None) if away else item)
+        items.append(item._replace(seq=None) if away else item)
     return items
 
 
@@ -78,7 +85,7 @@ def telling(packing: Packing, items: Sequence[Item], material: Material) -> list
     names = content_words(" ".join([*sorted(speakers), *given]))
 
     def tells(turn: Turn | None) -> bool:
-        return turn is not None and not content_words(turn.content) <= names
+        return turn is not None and says_more_than(turn.content, names)
 
     def answers(turn: Turn) -> bool:
         question = material.answered.get(turn.id)
@@ -110,7 +117,6 @@ def take_recollections(
     packing: Packing, items: Sequence[Item], asked: Collection[str], language: str, most: int
 ) -> bool:
     """Take recollections by their worth; of one longer than `most` tokens the passage that answers best. True if all fit."""
-    most = max(most, _LEAST_PASSAGE_TOKENS)
     all_fit = True
     for item in by_worth(items, most):
         whole = item.tokens <= most or packing.where_shown(item) or packing.room < most

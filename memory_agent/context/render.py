@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import regex
@@ -41,6 +42,7 @@ def one_line(text: str) -> str:
     return inert_line(text, _OURS)
 
 
+@lru_cache(maxsize=256)
 def name_of(speaker: str | None) -> str:
     """A speaker's name as data that cannot pass for a line's head or begin a line; empty for none.
 
@@ -87,6 +89,17 @@ def quote_line(who: str, text: str) -> ContextLine:
     return ContextLine(body=f"{name_of(who)}: {one_line(text)}")
 
 
+@lru_cache(maxsize=256)
+def _passes_for_a_name(name: str) -> bool:
+    return bool(name) and not _LIKE_A_ROLE.match(look_of(name))
+
+
+def forget_names() -> None:
+    """Forget the names that were shown last: something was forgotten."""
+    name_of.cache_clear()
+    _passes_for_a_name.cache_clear()
+
+
 def recalled_line(turn: Turn, answers: Turn | None = None, replaced: Turn | None = None) -> ContextLine:
     """A turn below its `heading_of`: `Ann: …`, or `user: …` of a turn without a speaker.
 
@@ -95,15 +108,16 @@ def recalled_line(turn: Turn, answers: Turn | None = None, replaced: Turn | None
     `Ann (replaced on 12 May 2026): It's on Monday.`
     """
     name = name_of(turn.speaker)
-    by_name = name and turn.role == "user" and not _LIKE_A_ROLE.match(look_of(name))
+    by_name = turn.role == "user" and _passes_for_a_name(name)
     who = name if by_name else f"{turn.role} {name}".rstrip()
     quoted = "" if answers is None else f" (to “{_end_of(answers.content)}”)"
     holds = "" if replaced is None else f" (replaced on {day_of(replaced.timestamp.date())})"
     said = as_data(turn.content)
+    if "\n" in said:  # no empty lines
+        said = "\n".join(line for line in said.split("\n") if line.strip(" \t>")) or said.strip()
     return ContextLine(
         head=f"{who}{quoted}{holds}: ",
-        body="\n".join(line for line in said.split("\n") if line.strip(" \t>"))
-        or said.strip(),  # no empty lines
+        body=said if said.strip(" \t>") else said.strip(),
         role=turn.role,
         speaker=name or None,
     )

@@ -82,14 +82,16 @@ class ConversationReader:
         found = await self._store.compressions(scope, through=through, newest=1)
         return found[0] if found else None
 
-    async def digest(self, scope: Scope, *, through: int | None = None) -> tuple[Compression | None, Digest]:
-        """The last compression and the digest of all turns, now or as of turn `through`.
+    async def digest(
+        self, scope: Scope, *, through: int | None = None
+    ) -> tuple[Compression | None, Digest, list[Turn]]:
+        """The last compression, the digest of all turns, now or as of turn `through`, and the turns since the compression.
 
         For prompts: where compression is off or keeps failing, no more than the last few hundred turns are looked at.
         """
         last = await self.last(scope, through)
-        digest, _ = await self.digest_since(scope, last, through=through, most=MAX_KEPT_TURNS)
-        return last, digest
+        digest, since = await self.digest_since(scope, last, through=through, most=MAX_KEPT_TURNS)
+        return last, digest, since
 
     async def digest_since(
         self, scope: Scope, last: Compression | None, *, through: int | None, most: int | None = None

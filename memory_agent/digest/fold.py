@@ -15,6 +15,7 @@ from memory_agent.domain import KeyMoment, TopicRanges
 from memory_agent.text.code.detect import code_priority
 from memory_agent.text.quotes import LEAST_TELLING, quotes_of
 from memory_agent.text.sentences import sentences_of
+from memory_agent.text.subjects import content_words, says_more_than
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -62,8 +63,8 @@ class Digest:
 
 
 def clear_text_caches() -> None:
-    """Forget the last few texts that the rules keep to read them once: something was forgotten."""
-    for cached in (sentences_of, quotes_of):
+    """Forget the texts that the rules keep to read them once: something was forgotten."""
+    for cached in (sentences_of, quotes_of, content_words, says_more_than):
         cached.cache_clear()
 
 

@@ -37,12 +37,12 @@ class TopicSummary:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Topic(OfThread):
-    """A subject of a thread: derived from the turns that carry its id, but for what people set.
+class TopicHead(OfThread):
+    """Subject of a thread as it is shown: all of a `Topic` but for what matching reads.
 
     `id` is that of the turn that opened it. `through` is the highest `seq` of its turns that is in the derived
     fields. `stale`: the derived fields were emptied (a turn was forgotten, topics were merged) and must be made
-    anew from the turns. `revision` is a random token that every save replaces; None: not stored yet.
+    anew from the turns.
     """
 
     id: str
@@ -58,14 +58,6 @@ class Topic(OfThread):
     """How often users' turns came back to it, the opening one not counted."""
     given_importance: float | None = None
     """In [0, 1]: the highest that came with its turns; None if none of them came with one."""
-    embedding: NDArray[np.float16] = field(default_factory=_no_embedding)
-    """Shape (dimension,), of norm <= 1; (0,) without one."""
-    embedded: int = 0
-    """How many vectors are in `embedding`."""
-    embedder: str = ""
-    """The fingerprint of what made them."""
-    words: Mapping[str, tuple[int, str]] = field(default_factory=dict)
-    """What its users' turns are about: word -> how many of them have it, and the noun phrase it stands in ("": none)."""
     summary: TopicSummary | None = None
     through: int = 0
     stale: bool = False
@@ -76,15 +68,32 @@ class Topic(OfThread):
     tags: tuple[str, ...] = ()
     absorbed: tuple[str, ...] = ()
     """Topics that were merged into this one; their turns are its own until they are split off again."""
-    parted: tuple[str, ...] = ()
-    """Topics that were split off it, or it off them: no sweep merges them again."""
     archived: bool = False
-    revision: str | None = None
 
     @property
     def turns_of(self) -> tuple[str, ...]:
         """The topic ids that its turns carry."""
         return (self.id, *self.absorbed)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Topic(TopicHead):
+    """A subject of a thread: derived from the turns that carry its id, but for what people set.
+
+    `revision` is a random token that every save replaces; None: not stored yet.
+    """
+
+    embedding: NDArray[np.float16] = field(default_factory=_no_embedding)
+    """Shape (dimension,), of norm <= 1; (0,) without one."""
+    embedded: int = 0
+    """How many vectors are in `embedding`."""
+    embedder: str = ""
+    """The fingerprint of what made them."""
+    words: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    """What its users' turns are about: word -> how many of them have it, and the noun phrase it stands in ("": none)."""
+    parted: tuple[str, ...] = ()
+    """Topics that were split off it, or it off them: no sweep merges them again."""
+    revision: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         Topic,
         TopicChanges,
         TopicDecayState,
+        TopicHead,
         TopicMark,
         TopicTurns,
         Turn,
@@ -37,6 +38,13 @@ class TopicStore(Protocol):
         stale: bool | None = None,
     ) -> list[Topic]:
         """The scope's topics by rising id. `ids`: only these. `archived`, `stale`: only those that are, or aren't."""
+
+    async def topic_heads(self, scope: Scope, *, ids: Sequence[str] | None = None) -> list[TopicHead]:
+        """The scope's topics by rising id, without what matching reads.
+
+        `ids`: only these and those that absorbed one of them. By an index: it costs what it finds, however many topics
+        there are that absorbed none.
+        """
 
     async def changed_topics(self, scope: Scope, *, after: TopicMark | None = None) -> TopicChanges:
         """The thread's topics that were saved or reset since `after`; all of them without one, or if some may be gone.

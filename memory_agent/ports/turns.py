@@ -52,6 +52,12 @@ class TurnStore(Protocol):
         turn that a method of this port returns.
         """
 
+    async def turns_at(self, scope: Scope, places: Sequence[tuple[str, int]]) -> list[Turn]:
+        """The turns of the scope at these places (thread, `seq`), each once and in any order.
+
+        Places without a turn are passed over. By an index: it costs what it finds, however many turns there are.
+        """
+
     async def turns_before(
         self, time: datetime, *, after: OldTurn | None = None, limit: int
     ) -> list[OldTurn]:

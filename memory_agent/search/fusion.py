@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -185,19 +185,23 @@ def heard_weights(values: Mapping[Signal, Floats], weights: Mapping[str, float])
 
 
 def contributions(
-    values: Mapping[Signal, Floats], heard: Mapping[Signal, float], position: int
-) -> dict[str, float]:
-    """The share of each signal in the score of the candidate at `position`; their sum is its score.
+    values: Mapping[Signal, Floats], heard: Mapping[Signal, float], positions: Sequence[int]
+) -> list[dict[str, float]]:
+    """The share of each signal in the scores of the candidates at `positions`, the greatest first; their sum is the score.
 
     `heard`: see `heard_weights`.
     """
     most = sum(weight for weight in heard.values() if weight > 0.0) or 1.0
-    shares = {
-        signal: weight * float(values[signal][position]) / most
-        for signal, weight in heard.items()
-        if values[signal][position]
-    }
-    return dict(sorted(shares.items(), key=lambda item: -abs(item[1])))
+    columns = [
+        values[signal][positions].astype(np.float64) * weight / most for signal, weight in heard.items()
+    ]
+    rows = np.stack(columns, axis=1).tolist() if columns else [()] * len(positions)
+    return [
+        dict(
+            sorted((pair for pair in zip(heard, row, strict=True) if pair[1]), key=lambda pair: -abs(pair[1]))
+        )
+        for row in rows
+    ]
 
 
 def best_first(scores: Floats) -> NDArray[np.intp]:

@@ -66,6 +66,11 @@ class TurnOrder:
         """Number of sessions that the rows are of."""
         return len(self._sessions)
 
+    @property
+    def in_order(self) -> bool:
+        """False after a row that belongs between others, until the next `layout`."""
+        return self._in_order
+
     def layout(self) -> Layout:
         """The current position of every row."""
         if not self._in_order:
@@ -84,11 +89,21 @@ class TurnOrder:
         mask: NDArray[np.bool_] = np.array(self._thread, dtype=np.int32) == self._threads.get(thread_id, -1)
         return mask
 
-    def before(self, position: int, times: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Boolean mask of the rows said before the one at `position`, shape (n,): of other threads by their `times`."""
+    def before(
+        self,
+        positions: NDArray[np.intp],
+        times: NDArray[np.float64],
+        others: NDArray[np.intp] | slice = slice(None),
+    ) -> NDArray[np.bool_]:
+        """Boolean mask, shape (len(positions), len(others)), of the `others` (default: all rows) said before those at `positions`.
+
+        Of other threads by their `times`, shape (n,).
+        """
         thread, seq = np.array(self._thread), np.array(self._seq)
         mask: NDArray[np.bool_] = np.where(
-            thread == thread[position], seq < seq[position], times < times[position]
+            thread[others] == thread[positions, None],
+            seq[others] < seq[positions, None],
+            times[others] < times[positions, None],
         )
         return mask
 

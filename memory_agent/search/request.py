@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     import numpy as np
@@ -47,6 +47,8 @@ class SearchRequest:
     topic_ids: frozenset[str] | None = None
     """Only turns that carry one of these."""
     metadata: Mapping[str, Any] | None = None
+    explained: bool = True
+    """Whether each result comes with its signals and their explanation; else `SearchAnswer.explained` gives some theirs."""
 
     @property
     def is_filtered(self) -> bool:
@@ -81,9 +83,15 @@ class AnalysedQuery:
     leans: bool = False
 
 
+def _as_they_are(recollections: Sequence[Recollection]) -> tuple[Recollection, ...]:
+    return tuple(recollections)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchAnswer:
     """Recollections, best first, and the parts that were down (`embedder`, `vector_index`, `entities`)."""
 
     recollections: tuple[Recollection, ...]
     degraded: tuple[str, ...]
+    explained: Callable[[Sequence[Recollection]], tuple[Recollection, ...]] = _as_they_are
+    """These of the recollections with their signals and explanations, for a request that goes without."""

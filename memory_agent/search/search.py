@@ -39,7 +39,7 @@ from memory_agent.text.question import read_question
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from memory_agent.search.user_index_cache import ResidentCache
 
     Floats = NDArray[np.float32]
+    _Found = tuple[tuple[Recollection, ...], Callable[[Sequence[Recollection]], tuple[Recollection, ...]]]
+    """The best turns, and what explains some of them."""
 
 CANDIDATES: Final = 500
 """From Chroma, and for each word of the question, of users that aren't resident; more find more and cost more."""
@@ -178,7 +180,9 @@ class Searcher:
             found = await self._rank(current)
         else:
             found = await self._search_candidates(request, asked, unindexed, degraded)
-        return SearchAnswer(recollections=found, degraded=tuple(dict.fromkeys(degraded)))
+        recollections, explained = found
+        down = tuple(dict.fromkeys(degraded))
+        return SearchAnswer(recollections=recollections, degraded=down, explained=explained)
 
     def clear_cache(self) -> None:
         """Forget the words kept of unindexed turns."""
@@ -226,7 +230,7 @@ class Searcher:
 
     async def _search_candidates(
         self, request: SearchRequest, asked: AnalysedQuery, unindexed: Sequence[Turn], degraded: list[str]
-    ) -> tuple[Recollection, ...]:
+    ) -> _Found:
         """Search a user too large to keep, with more candidates as long as the filters leave too few of them."""
         limit = CANDIDATES
         while True:
@@ -239,12 +243,12 @@ class Searcher:
             asked_now = replace(asked, question=question, terms=terms, with_assistant=told)
             current = replace(current, asked=asked_now)
             found = await self._rank(current)
-            if len(found) >= request.top_k or not request.is_filtered or limit >= statistics.rows:
+            if len(found[0]) >= request.top_k or not request.is_filtered or limit >= statistics.rows:
                 return found
             limit *= _WIDER
 
     # --- ranking ---------------------------------------------------------------------------------------------
-    async def _rank(self, current: _Search) -> tuple[Recollection, ...]:
+    async def _rank(self, current: _Search) -> _Found:
         """The best turns of what is searched, read back from the truth."""
         settings, scored = self._settings, current.scored()
         sessions = current.index.sessions
@@ -272,7 +276,7 @@ class Searcher:
         ranking = behind_repeats(best_first(scores), scored.turn_ids, current.index, most=most)
         turns = await self._read_back(current.request, scored, ranking)
         ranked = _Ranked(scored=scored, values=values, weights=weights, scores=scores, confidence=confident)
-        return self._recollections(current, *await self._corrected(current, turns, ranked), ranked)
+        return self._answer(current, *await self._corrected(current, turns, ranked), ranked)
 
     async def _corrected(
         self, current: _Search, turns: Sequence[tuple[int, Turn]], ranked: _Ranked
@@ -292,7 +296,10 @@ class Searcher:
             language=self._settings.language,
         )
         by_id |= {turn.id: turn for turn in read if _is_wanted(turn, request)}
-        at = {turn_id: place for place, turn_id in enumerate(ranked.scored.turn_ids) if turn_id in by_id}
+        at = {turn.id: position for position, turn in turns}
+        for new in replaced.values():
+            if new in by_id and new not in at:
+                at[new] = ranked.scored.turn_ids.index(new)
         # What is less like the question than the caller allows is no result.
         replaced = {
             old: new
@@ -347,32 +354,40 @@ class Searcher:
                     found.append((int(position), turn))
         return found[: request.top_k]
 
-    def _recollections(
+    def _answer(
         self,
         current: _Search,
         turns: Sequence[tuple[int, Turn]],
         replaced: Mapping[str, str],
         ranked: _Ranked,
-    ) -> tuple[Recollection, ...]:
-        shared = current.shared([turn.id for _, turn in turns])
-        as_asked = words_of(current.request.query[:MAX_CHARS], self._settings.language)
-        heard = heard_weights(ranked.values, ranked.weights)
-        recollections = []
-        for position, turn in turns:
-            why = contributions(ranked.values, heard, position)
-            similarity = float(ranked.scored.similarity[position])
-            recollections.append(
-                Recollection(
-                    turn=turn,
-                    score=float(ranked.scores[position]),
-                    confidence=float(ranked.confidence[position]),
-                    why=why,
-                    explanation=explain(why, turn, [as_asked.get(t, t) for t in shared.get(turn.id, ())]),
-                    similarity=None if np.isnan(similarity) else similarity,
-                    replaced_by=replaced.get(turn.id),
-                )
+    ) -> _Found:
+        position_of = {turn.id: position for position, turn in turns}
+        scores, confident, similarity = ranked.scores, ranked.confidence, ranked.scored.similarity
+        found = tuple(
+            Recollection(
+                turn=turn,
+                score=float(scores[position]),
+                confidence=float(confident[position]),
+                why={},
+                explanation="",
+                similarity=None if np.isnan(cosine := float(similarity[position])) else cosine,
+                replaced_by=replaced.get(turn.id),
             )
-        return tuple(recollections)
+            for position, turn in turns
+        )
+
+        def explained(recollections: Sequence[Recollection]) -> tuple[Recollection, ...]:
+            shared = current.shared([each.turn.id for each in recollections])
+            as_asked = words_of(current.request.query[:MAX_CHARS], self._settings.language)
+            heard = heard_weights(ranked.values, ranked.weights)
+            whys = contributions(ranked.values, heard, [position_of[each.turn.id] for each in recollections])
+            return tuple(
+                replace(each, why=why, explanation=explain(why, each.turn, words))
+                for each, why in zip(recollections, whys, strict=True)
+                for words in [[as_asked.get(t, t) for t in shared.get(each.turn.id, ())]]
+            )
+
+        return explained(found) if current.request.explained else found, explained
 
 
 def _is_wanted(turn: Turn, request: SearchRequest) -> bool:

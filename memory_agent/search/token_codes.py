@@ -43,7 +43,8 @@ def unpacked(codes: bytes, directions: int) -> Floats:
     """The inverse of `packed`, to the nearest step and at unit length: shape (tokens, directions)."""
     fives = np.frombuffer(codes, dtype="<u2").reshape(-1, max(token_bytes(directions) // 2, 1))
     steps = _steps_of()[fives].reshape(len(fives), _TOGETHER * fives.shape[1])[:, :directions]
-    vectors: Floats = steps / np.maximum(np.linalg.norm(steps, axis=1, keepdims=True), 1.0)
+    lengths = np.sqrt(np.einsum("ij,ij->i", steps, steps))
+    vectors: Floats = steps / np.maximum(lengths, 1.0)[:, None]
     return vectors
 
 

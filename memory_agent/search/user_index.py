@@ -6,6 +6,7 @@ statistics of the whole collection passed in.
 
 from __future__ import annotations
 
+import math
 from array import array
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -93,11 +94,13 @@ class ResidentIndex:
         """How many rows hold vectors of another embedder."""
         self._turn_ids: list[str] = []
         self._position: dict[str, int] = {}
-        self._role: list[Role] = []
-        self._roles: set[Role] = set()
+        self._roles: dict[Role, int] = {}
+        self._role = array("b")
         self._speakers: dict[str, int] = {}
         self._speaker = array("i")
         self._time = array("d")
+        self._first_at, self._last_at = math.inf, -math.inf
+        self._rivals: dict[tuple[int, int], dict[str, float]] = {}
         self._signs = array("B")
         self._scripts = RowScripts(scripts)
         self._places = TurnOrder(whole=whole)
@@ -133,7 +136,7 @@ class ResidentIndex:
         """Timestamps of the first and the last row; None without rows."""
         if not self._turn_ids:
             return None
-        return _moment(min(self._time)), _moment(max(self._time))
+        return _moment(self._first_at), _moment(self._last_at)
 
     def extend(self, rows: Sequence[SearchRow]) -> bool:
         """Take in rows of rising `index_seq`; False, with nothing changed, if they replace or erase rows here.
@@ -242,37 +245,40 @@ class ResidentIndex:
 
         That is what its speaker said before. With cosines, NaN where a vector is missing.
         """
-        people = self._has_role("user")
+        people, times = self._has_role("user"), np.array(self._time)
         can = (np.array(self._signs, dtype=np.uint8) & _CORRECTS > 0) & people
         passes = self._mask(where)
-        found = dict[str, dict[str, float]]()
-        for row in np.flatnonzero(can if passes is None else can & passes):
-            earlier = self._said_before(int(row)) & people
-            ids = [
-                i for i in turn_ids if (position := self._position.get(i)) is not None and earlier[position]
-            ]
-            if ids:
-                cosines = self.vectors_of(ids) @ self.vectors_of([self._turn_ids[row]])[0]
-                alike = [float(cosine) or np.nan for cosine in cosines]
-                found[self._turn_ids[row]] = dict(zip(ids, alike, strict=True))
-        return found
+        rows = np.flatnonzero(can if passes is None else can & passes)
+        ids = [turn_id for turn_id in turn_ids if self.has(turn_id) and people[self._position[turn_id]]]
+        if not len(rows) or not ids:
+            return {}
+        olds = np.array([self._position[turn_id] for turn_id in ids], dtype=np.intp)
+        speaker = np.array(self._speaker)
+        may = (speaker[olds] == speaker[rows, None]) & self._places.before(rows, times, olds)
+        rows, may = rows[may.any(axis=1)], may[may.any(axis=1)]
+        cosines = self._vectors.of(rows.tolist()) @ self._vectors.of(olds.tolist()).T
+        return {
+            self._turn_ids[row]: {ids[i]: float(alike[i]) or np.nan for i in np.flatnonzero(its)}
+            for row, its, alike in zip(rows.tolist(), may, cosines, strict=True)
+        }
 
     def rivals_of(self, turn_ids: Iterable[str], *, most: int) -> Alike:
         """Of each row of a person the `most` like it among all that its speaker said before."""
-        before, people = self._places.layout().before, self._has_role("user")
-        found = dict[str, dict[str, float]]()
-        for turn_id in turn_ids:
-            similarity, _, _ = self._vectors.cosines(self.vectors_of([turn_id])[0], None, before)
-            earlier = self._said_before(self._position[turn_id]) & people
-            best = best_first(np.where(earlier, similarity, np.nan).astype(np.float32))[:most]
-            found[turn_id] = {self._turn_ids[other]: float(similarity[other]) for other in best}
-        return found
+        return {turn_id: self._rivals_of(self._position[turn_id], most) for turn_id in turn_ids}
 
-    def _said_before(self, row: int) -> NDArray[np.bool_]:
-        """Boolean mask of what the speaker of a row said before it, shape (n,)."""
-        is_its: NDArray[np.bool_] = np.array(self._speaker) == self._speaker[row]
-        before = self._places.before(row, np.array(self._time))
-        return np.logical_and(is_its, before)
+    def _rivals_of(self, row: int, most: int) -> dict[str, float]:
+        # They stay the same whatever is said later, and finding them takes a look at all rows.
+        found = self._rivals.get((row, most))
+        if found is None:
+            similarity, _, _ = self._vectors.cosines(
+                self._vectors.of([row])[0], None, self._places.layout().before
+            )
+            earlier = self._places.before(np.array([row]), np.array(self._time))[0] & self._has_role("user")
+            earlier &= np.array(self._speaker) == self._speaker[row]
+            best = best_first(np.where(earlier, similarity, np.nan).astype(np.float32))[:most]
+            found = {self._turn_ids[other]: float(similarity[other]) for other in best}
+            self._rivals[row, most] = found
+        return found
 
     # --- signals ---------------------------------------------------------------------------------------------
     def _by_who_spoke(self, asked: AnalysedQuery) -> Floats:
@@ -322,7 +328,8 @@ class ResidentIndex:
         return np.ones(len(self), np.float32) if mask is None else mask.astype(np.float32)
 
     def _has_role(self, role: str | None) -> NDArray[np.bool_]:
-        return np.fromiter((role == own for own in self._role), dtype=np.bool_, count=len(self))
+        has: NDArray[np.bool_] = np.array(self._role) == self._roles.get(role, -1)  # type: ignore[call-overload]
+        return has
 
     def _mask(self, where: RowFilter) -> NDArray[np.bool_] | None:
         masks: list[NDArray[np.bool_]] = []
@@ -340,19 +347,24 @@ class ResidentIndex:
         return np.logical_and.reduce(masks) if masks else None
 
     # --- growing ---------------------------------------------------------------------------------------------
+    def _take_time(self, seconds: float) -> None:
+        self._time.append(seconds)
+        self._first_at, self._last_at = min(self._first_at, seconds), max(self._last_at, seconds)
+
     def _append(self, row: SearchRow) -> None:
         self._position[row.turn_id] = len(self._turn_ids)
         self._turn_ids.append(row.turn_id)
-        self._role.append(row.role)
-        self._roles.add(row.role)
+        self._role.append(self._roles.setdefault(row.role, len(self._roles)))
         self._speaker.append(
             -1 if row.speaker is None else self._speakers.setdefault(row.speaker, len(self._speakers))
         )
-        self._time.append(_epoch_seconds(row.timestamp))
+        self._take_time(_epoch_seconds(row.timestamp))
         self._signs.append(row.signs.packed)
         self._scripts.add(row.terms)
         self._postings.add(row.terms, row.length)
         before = self._places.add(row.thread_id, row.session_id, row.seq)
+        if self._time[-1] < self._last_at or not self._places.in_order:
+            self._rivals.clear()  # it may have been said before one of these
         is_own = row.embedder == self.embedder
         self.foreign += not is_own
         self._vectors.add(row.vectors if is_own else None, before=before)

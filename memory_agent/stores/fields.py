@@ -29,6 +29,7 @@ from memory_agent.domain import (
     Tombstone,
     Topic,
     TopicDecayState,
+    TopicHead,
     TopicSummary,
     Turn,
 )
@@ -273,6 +274,12 @@ TOPIC: Final = Fields(
         "summary": _SUMMARY,
     },
     names={"id": "topic_id"},
+)
+HEAD: Final = TOPIC.only(
+    TopicHead,
+    *("user_id", "thread_id", "id", "title", "opener", "created_at", "last_access", "access_count"),
+    *("given_importance", "through", "stale", "set_importance", "votes", "tags", "absorbed", "archived"),
+    "summary",
 )
 STANDING: Final = TOPIC.only(
     TopicDecayState,

@@ -19,7 +19,7 @@ from memory_agent.text.tables import table
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 # Where words aren't parted by spaces: Han and katakana, of which a word has about three; of other scripts five.
 _HAN_CHARS: Final = 3
@@ -74,13 +74,26 @@ def content_words(text: str) -> frozenset[str]:
     >>> sorted(content_words("Hi Jo! How are you doing today?")), sorted(content_words("Yes, 2 dogs"))
     (['jo'], ['2', 'dog'])
     """
-    found: set[str] = set(_NUMBER.findall(text))
+    return frozenset(_content_words(text))
+
+
+@lru_cache(maxsize=16_384)
+def says_more_than(text: str, words: frozenset[str]) -> bool:
+    """True if a text has other `content_words` than these. Reads on only until it finds one.
+
+    >>> says_more_than("Hi Jo!", frozenset({"jo"})), says_more_than("Hi Jo, how are the dogs?", frozenset({"jo"}))
+    (False, True)
+    """
+    return any(word not in words for word in _content_words(text))
+
+
+def _content_words(text: str) -> Iterator[str]:
+    yield from _NUMBER.findall(text)
     for match in TOKEN.finditer(text.lower().replace("’", "'")):
         if match["han"] or match["unspaced"]:
-            found |= count_terms(match.group()).keys()
+            yield from count_terms(match.group())
         elif not match["kana"] and not _is_small_talk(match.group(), hangul=bool(match["hangul"])):
-            found.add(key_of(match.group(), hangul=bool(match["hangul"])))
-    return frozenset(found)
+            yield key_of(match.group(), hangul=bool(match["hangul"]))
 
 
 @lru_cache(maxsize=8_192)

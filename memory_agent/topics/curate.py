@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.checks import checked_id
 from memory_agent.errors import InvalidInput, NotFound
 from memory_agent.optimistic import Tries, overtaken
-from memory_agent.topics.merged import find_topic, load_topic, unmerged
+from memory_agent.topics.merged import find_topic, load_topic, no_such_topic, unmerged
 from memory_agent.topics.projection import emptied
 
 if TYPE_CHECKING:
@@ -155,7 +155,11 @@ class Curator:
         return await self._change(scope, topic.id, _archived)
 
     async def _find(self, scope: Scope, topic_id: str) -> Topic:
-        return await find_topic(self._store, scope, checked_id("topic_id", topic_id))
+        head = await find_topic(self._store, scope, checked_id("topic_id", topic_id))
+        found = await load_topic(self._store, scope, head.id)
+        if found is None:
+            raise no_such_topic(scope, topic_id)
+        return found
 
     async def _change(
         self, scope: Scope, topic_id: str, change: Callable[[Topic], Topic], *, itself: bool = False

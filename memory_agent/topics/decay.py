@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from memory_agent.domain import Topic, TopicDecayState
+    from memory_agent.domain import TopicDecayState, TopicHead
 
 MemoryType = Literal["short-term", "transitioning", "long-term"]
 
@@ -60,13 +60,13 @@ def memory_type(access_count: int) -> MemoryType:
     return "transitioning" if access_count < 2 * ACCESS_THRESHOLD else "long-term"
 
 
-def importance_of(topic: Topic | TopicDecayState) -> float:
+def importance_of(topic: TopicHead | TopicDecayState) -> float:
     """A topic's importance in [0, 1]: what its turns or a person gave, moved by feedback."""
     given = topic.given_importance if topic.set_importance is None else topic.set_importance
     return learned_importance(DEFAULT_IMPORTANCE if given is None else given, topic.votes)
 
 
-def priority_of(topic: Topic | TopicDecayState, now: datetime, base_half_life: float) -> float:
+def priority_of(topic: TopicHead | TopicDecayState, now: datetime, base_half_life: float) -> float:
     """A topic's priority at `now`, in [0, importance]."""
     age = (now - topic.last_access).total_seconds()
     return decayed(importance_of(topic), age, half_life(topic.access_count, base_half_life))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
-from memory_agent.domain import Topic, TopicDecayState, TopicTurns
+from memory_agent.domain import Topic, TopicDecayState, TopicHead, TopicTurns
 from memory_agent.errors import NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable
 
     from memory_agent.domain import Scope
     from memory_agent.ports import TopicStore
 
-AnyTopic = TypeVar("AnyTopic", bound=Topic | TopicDecayState)
+AnyTopic = TypeVar("AnyTopic", bound=TopicHead | TopicDecayState)
 
 
 def unmerged(topics: Iterable[AnyTopic]) -> list[AnyTopic]:
@@ -46,9 +46,26 @@ def newest(topics: Iterable[AnyTopic]) -> AnyTopic | None:
     return max(topics, key=lambda topic: topic.through, default=None)
 
 
-def family_of(topics: Sequence[Topic], topic_id: str) -> Topic | None:
+def family_of(topics: Iterable[AnyTopic], topic_id: str) -> AnyTopic | None:
     """The topic that a turn with `topic_id` belongs to: the one that absorbed it, or itself; None if there is none."""
-    return next((topic for topic in unmerged(topics) if topic_id in topic.turns_of), None)
+    return next((topic for topic in unmerged(topics) if topic_id in (topic.id, *topic.absorbed)), None)
+
+
+async def families_of(store: TopicStore, scope: Scope, topic_ids: Collection[str]) -> list[TopicHead]:
+    """The topics that turns of the thread with these topic ids belong to: those that absorbed them, or themselves.
+
+    No other topic is looked at, but for those that absorbed one of these in their turn.
+    """
+    found: dict[str, TopicHead] = {}
+    asked: set[str] = set()
+    while wanted := {*topic_ids, *found} - asked:
+        asked |= wanted
+        found |= {topic.id: topic for topic in await store.topic_heads(scope, ids=sorted(wanted))}
+    return [
+        topic
+        for topic in unmerged(found[topic_id] for topic_id in sorted(found))
+        if not set(topic_ids).isdisjoint(topic.turns_of)
+    ]
 
 
 async def load_topic(store: TopicStore, scope: Scope, topic_id: str) -> Topic | None:
@@ -56,34 +73,34 @@ async def load_topic(store: TopicStore, scope: Scope, topic_id: str) -> Topic | 
     return next(iter(await store.list_topics(scope, ids=[topic_id])), None)
 
 
-async def find_topic(store: TopicStore, scope: Scope, topic_id: str | None) -> Topic:
+async def find_topic(store: TopicStore, scope: Scope, topic_id: str | None) -> TopicHead:
     """The topic of that id (or that absorbed it); None: the thread's current one.
 
     Raises NotFound if the thread has no such topic, or none at all.
     """
-    topics = await store.list_topics(scope)
-    if topic_id is None:
-        current = newest(unmerged(topic for topic in topics if not topic.archived))
-        if current is None:
-            none_yet = "no topic yet; they form once a turn is settled"
-            what = "only archived topics; name one" if topics else none_yet
-            raise NotFound(f"thread {scope.thread_id!r} has {what}")
-        return current
-    found = family_of(topics, topic_id)
-    if found is None:
-        raise no_such_topic(scope, topic_id)
-    return found
+    if topic_id is not None:
+        families = await families_of(store, scope, {topic_id})
+        if not families:
+            raise no_such_topic(scope, topic_id)
+        return families[0]
+    topics = await store.topic_heads(scope)
+    current = newest(unmerged(topic for topic in topics if not topic.archived))
+    if current is None:
+        none_yet = "no topic yet; they form once a turn is settled"
+        what = "only archived topics; name one" if topics else none_yet
+        raise NotFound(f"thread {scope.thread_id!r} has {what}")
+    return current
 
 
-def tagged(topics: Iterable[Topic], tag: str) -> list[Topic]:
+def tagged(topics: Iterable[TopicHead], tag: str) -> list[TopicHead]:
     """Those of a thread's topics that carry the tag, which is compared as it is."""
     return [topic for topic in topics if tag in topic.tags]
 
 
 async def topic_ids_tagged(store: TopicStore, scope: Scope, tag: str) -> frozenset[str]:
     """The topic ids that turns of the scope's topics with this tag carry, those of topics merged into them included."""
-    threads: dict[str, list[Topic]] = defaultdict(list)
-    for topic in await store.list_topics(scope):
+    threads: dict[str, list[TopicHead]] = defaultdict(list)
+    for topic in await store.topic_heads(scope):
         threads[topic.thread_id].append(topic)
     return frozenset(
         topic_id
@@ -101,7 +118,7 @@ def no_such_topic(scope: Scope, topic_id: object) -> NotFound:
     )
 
 
-async def count_turns(store: TopicStore, topic: Topic) -> TopicTurns:
+async def count_turns(store: TopicStore, topic: TopicHead) -> TopicTurns:
     """The topic's turns, with those of the topics that it absorbed."""
     counts = await store.count_topic_turns(topic.scope, topic.turns_of)
     return sum(counts.values(), TopicTurns())

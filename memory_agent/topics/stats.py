@@ -13,7 +13,7 @@ from memory_agent.topics.merged import count_turns, find_topic, newest, tagged, 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from memory_agent.domain import Scope, Topic, TopicSummary, Turn
+    from memory_agent.domain import Scope, TopicHead, TopicSummary, Turn
     from memory_agent.ports import Clock, DocumentStore
 
 _DAY = 86_400.0
@@ -71,7 +71,7 @@ class TopicReader:
         self, scope: Scope, *, include_archived: bool, tag: str | None = None
     ) -> list[TopicStats]:
         """The thread's topics, highest priority first. `tag`: only those that carry it."""
-        topics = unmerged(await self.store.list_topics(scope))
+        topics = unmerged(await self.store.topic_heads(scope))
         current = newest(topic for topic in topics if not topic.archived)
         shown = [topic for topic in topics if include_archived or not topic.archived]
         if tag is not None:
@@ -85,12 +85,13 @@ class TopicReader:
     async def stats(self, scope: Scope, topic_id: str | None) -> TopicStats:
         """Statistics of the topic (None: the current one)."""
         topic = await find_topic(self.store, scope, topic_id)
-        current = newest(unmerged(await self.store.list_topics(scope, archived=False)))
+        heads = await self.store.topic_heads(scope)
+        current = newest(unmerged(head for head in heads if not head.archived))
         counts = await count_turns(self.store, topic)
         is_current = current is not None and current.id == topic.id
         return self._stats(topic, counts, self.clock.now(), current=is_current)
 
-    def _stats(self, topic: Topic, counts: TopicTurns, now: datetime, *, current: bool) -> TopicStats:
+    def _stats(self, topic: TopicHead, counts: TopicTurns, now: datetime, *, current: bool) -> TopicStats:
         summary = topic.summary
         return TopicStats(
             topic_id=topic.id,
@@ -138,7 +139,7 @@ class TopicReader:
         return [{"role": turn.role, "content": turn.content, "timestamp": turn.timestamp} for turn in turns]
 
 
-def _introduction(topic: Topic) -> str:
+def _introduction(topic: TopicHead) -> str:
     if topic.summary is None:
         return f"The conversation so far is about: {topic.title or UNTITLED}"
     extract = topic.summary.made_by.startswith("extractive")

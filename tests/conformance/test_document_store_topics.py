@@ -14,10 +14,12 @@ import pytest
 from memory_agent.domain import (
     Scope,
     TopicDecayState,
+    TopicHead,
     TopicTurns,
     new_id,
 )
 from memory_agent.errors import InvalidInput
+from memory_agent.topics.merged import families_of, unmerged
 from tests.conformance.stores import (
     FULL_TOPIC,
     NOW,
@@ -41,6 +43,58 @@ SECOND = timedelta(seconds=1)
 SCOPE = a_scope()
 T2 = a_scope(thread_id="t2")
 EVE = a_scope("eve")
+
+
+async def test_reads_heads_of_topics(store: DocumentStore) -> None:
+    """All but what matching reads, of all topics or of some with those that absorbed one of them, by id and in scope."""
+    saved = [
+        await saved_topic(store, topic)
+        for topic in (
+            a_topic("b", **{**FULL_TOPIC, "absorbed": ("x", "y")}),
+            a_topic("a"),
+            a_topic("c", absorbed=("a", "$z")),
+            a_topic("d", scope=T2, absorbed=("a",)),
+            a_topic("a", scope=EVE),
+        )
+    ]
+    names = [field.name for field in dataclasses.fields(TopicHead)]
+
+    def shown(topic: TopicHead) -> list[object]:
+        return [getattr(topic, name) for name in names]
+
+    heads = await store.topic_heads(SCOPE)
+    expected = sorted((topic for topic in saved if topic.scope == SCOPE), key=lambda topic: topic.id)
+    assert [shown(head) for head in heads] == [shown(topic) for topic in expected]
+    assert {type(head) for head in heads} == {TopicHead}
+
+    async def ids(scope: Scope, *asked: str) -> list[str]:
+        return [head.id for head in await store.topic_heads(scope, ids=asked)]
+
+    assert await ids(SCOPE, "a") == ["a", "c"]
+    assert await ids(SCOPE, "y", "$z", "unknown") == ["b", "c"]
+    assert await ids(SCOPE) == await ids(SCOPE, "unknown") == []
+    assert (await ids(T2, "a"), await ids(EVE, "a", "b")) == (["d"], ["a"])
+    assert await ids(Scope(user_id="ada"), "a") == ["a", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    "absorbed",
+    [
+        {"a": (), "b": ("a",), "c": ("b", "a"), "d": ()},
+        {"a": (), "b": ("a",), "c": ("b",), "d": ("c",)},
+        {"a": ("b",), "b": ("a",), "c": (), "d": ("a", "c")},
+    ],
+    ids=["merged twice", "split off since", "each other"],
+)
+async def test_finds_families_without_a_look_at_all(
+    store: DocumentStore, absorbed: dict[str, tuple[str, ...]]
+) -> None:
+    """The topics that some turns belong to are the ones that all of the thread's topics say."""
+    topics = [await saved_topic(store, a_topic(name, absorbed=others)) for name, others in absorbed.items()]
+    for asked in ({"a"}, {"b"}, {"c", "d"}, {"a", "d"}, {"unknown"}, set[str]()):
+        expected = [topic.id for topic in unmerged(topics) if not asked.isdisjoint(topic.turns_of)]
+        assert [topic.id for topic in await families_of(store, SCOPE, asked)] == expected
+
 
 # --- assigning -----------------------------------------------------------------------------------------------
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent.domain import Entity, OldTurn, Turn, new_id
+from memory_agent.domain import Entity, OldTurn, Scope, Turn, new_id
 from memory_agent.errors import InvalidInput, StoreError
 from tests.conformance.stores import (
     NOW,
     a_call,
     a_draft,
     a_scope,
+    an_erasure,
     on_every_server,
     only_turns,
     stored,
@@ -295,3 +296,24 @@ async def test_finds_everybodys_old_turns(store: DocumentStore) -> None:
     # From where a turn was that is gone meanwhile.
     gone = replace(old[1], id=f"{old[1].id}~")
     assert await store.turns_before(NOW, after=gone, limit=1) == old[2:3]
+
+
+async def test_reads_turns_at_places(store: DocumentStore) -> None:
+    """Turns come by their thread and number, each once: of that scope, and none for a place without one."""
+    far = a_scope(thread_id="$t2 é")
+    gone, *turns = await stored(store, a_scope(), "gone", "one", "two")
+    [elsewhere] = await stored(store, far, "elsewhere")
+    [foreign] = await stored(store, a_scope("eve"), "foreign")
+    await store.erase_turns(an_erasure(a_scope(), [gone.id]), now=NOW, limit=10)
+    here = a_scope().thread_id or ""
+    places = [(here, 1), (here, 2), (here, 3), (here, 2), (here, 99), (here, 0), ("$t2 é", 1), ("t9", 1)]
+    whole = Scope(user_id=a_scope().user_id)
+    expected = {
+        turn.id: turn for turn in await store.list_turns(whole, ids=[t.id for t in (*turns, elsewhere)])
+    }
+    found = await store.turns_at(whole, places)
+    assert len(found) == 3
+    assert {turn.id: turn for turn in found} == expected
+    assert {turn.id for turn in await store.turns_at(a_scope(), places)} == {turn.id for turn in turns}
+    assert [turn.id for turn in await store.turns_at(a_scope("eve"), places)] == [foreign.id]
+    assert await store.turns_at(whole, []) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memory_agent.text import quotes, sentences, terms
+from memory_agent.text import quotes, sentences, subjects, terms
 from tests.integration.conversations import opened, settings_on
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ CACHES = (
     terms._stem,
     sentences.sentences_of,
     quotes.quotes_of,
+    subjects.content_words,
+    subjects.says_more_than,
 )
 
 

@@ -12,7 +12,7 @@ from pymongo.errors import BulkWriteError
 from memory_agent.domain import Scope, TopicChanges, TopicTurns
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import chunks, thread_of
-from memory_agent.stores.fields import STANDING, TOPIC, TURN
+from memory_agent.stores.fields import HEAD, STANDING, TOPIC, TURN
 from memory_agent.stores.mongo.connection import bounded, read_all
 from memory_agent.stores.mongo.documents import BLANK_TOPIC, scope_filter
 from memory_agent.stores.mongo.errors import first_write_error, violated_keys
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Topic, TopicDecayState, TopicMark, Turn
+    from memory_agent.domain import Topic, TopicDecayState, TopicHead, TopicMark, Turn
     from memory_agent.stores.mongo.connection import Document
 
 _BRANCHES: Final = 50
@@ -63,6 +63,15 @@ class MongoTopics(MongoSegments):
         query |= {name: wanted for name, wanted in flags.items() if wanted is not None}
         found = await read_all(self._topics.find(query).sort("topic_id", 1))
         return list(map(TOPIC.get, found))
+
+    @bounded
+    async def topic_heads(self, scope: Scope, *, ids: Sequence[str] | None = None) -> list[TopicHead]:
+        query = scope_filter(scope)
+        if ids is not None:
+            named = {"$in": list(ids)}
+            query = {"$or": [{**query, "topic_id": named}, {**query, "absorbed": named}]}
+        found = await read_all(self._topics.find(query, {"words": 0, "embedding": 0}).sort("topic_id", 1))
+        return list(map(HEAD.get, found))
 
     @bounded
     async def changed_topics(self, scope: Scope, *, after: TopicMark | None = None) -> TopicChanges:

@@ -15,7 +15,7 @@ from pymongo.errors import BulkWriteError
 
 from memory_agent.domain import ThreadSummary, next_of_tenant, split_user_id, tenants_range
 from memory_agent.optimistic import Tries, overtaken
-from memory_agent.stores.codec import chunks, thread_of
+from memory_agent.stores.codec import by_thread, chunks, thread_of
 from memory_agent.stores.fields import OLD_TURN, TURN
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all, together
 from memory_agent.stores.mongo.documents import scope_filter, turn_document, turn_or_tombstone
@@ -139,6 +139,18 @@ class MongoTurns(MongoSegments):
         found = await self._with_texts(await read_all(cursor))
         turns = [TURN.get(document) for document in found if "gone_at" not in document]
         return turns[::-1] if newest else turns
+
+    @bounded
+    async def turns_at(self, scope: Scope, places: Sequence[tuple[str, int]]) -> list[Turn]:
+        threads = [
+            {**scope_filter(scope), "thread_id": thread_id, "seq": {"$in": numbers}}
+            for thread_id, numbers in by_thread(places).items()
+            if scope.thread_id in (None, thread_id)
+        ]
+        if not threads:
+            return []
+        found = await self._with_texts(await read_all(self._turns.find({"$or": threads, "gone_at": None})))
+        return [TURN.get(document) for document in found if "gone_at" not in document]
 
     @bounded
     async def turns_before(

@@ -22,7 +22,7 @@ from memory_agent.domain import (
     stored_at,
 )
 from memory_agent.stores.fields import COST, LEASE, PARKED, TURN
-from memory_agent.stores.mongo.connection import bounded, read_all
+from memory_agent.stores.mongo.connection import bounded, read_all, together
 from memory_agent.stores.mongo.documents import one_of, scope_filter
 from memory_agent.stores.mongo.segments import MongoSegments
 
@@ -122,23 +122,35 @@ class MongoWork(MongoSegments):
         async def count(**more: Any) -> int:
             return await self._turns.count_documents({**where, **more})
 
-        pending: dict[Stage, int] = {stage: await count(owes=True, pending=stage) for stage in STAGES}
         parked = self._turns.find({**where, "parked": True}).sort("_id", 1).limit(_PARKED_LISTED)
         least = {"$group": {"_id": None, "first": {"$min": "$_id"}}}
         oldest = self._turns.aggregate([{"$match": {**where, "due_at": {"$exists": True}}}, least])
-        lags = [(now - stored_at(found["first"])).total_seconds() for found in await read_all(oldest)]
         sums = {"$group": {"_id": None, **{name: {"$sum": f"${name}"} for name in COST.kinds}}}
-        costs = await read_all(self._costs.aggregate([{"$match": where}, sums]))
-        outages = await read_all(self._leases.find(one_of(OUTAGE_NAMES)))
+        # Counting all and the few forgotten ones stays within indexes; a filter on each document would not.
+        turns, gone, owed, parked_count, *by_stage = await together(
+            count(),
+            count(gone_at={"$exists": True}),
+            count(owes=True, pending={"$in": list(STAGES)}),
+            count(parked=True),
+            *(count(owes=True, pending=stage) for stage in STAGES),
+        )
+        of_parked, of_oldest, costs, outages, erasing = await together(
+            read_all(parked),
+            read_all(oldest),
+            read_all(self._costs.aggregate([{"$match": where}, sums])),
+            read_all(self._leases.find(one_of(OUTAGE_NAMES))),
+            self._erasures.count_documents(erasures),
+        )
+        lags = [(now - stored_at(found["first"])).total_seconds() for found in of_oldest]
+        pending: dict[Stage, int] = dict(zip(STAGES, by_stage, strict=True))
         return MemoryStatus(
-            # Counting all and the few forgotten ones stays within indexes; a filter on each document would not.
-            turns=await count() - await count(gone_at={"$exists": True}),
+            turns=turns - gone,
             pending=pending,
-            owed_count=await count(owes=True, pending={"$in": list(STAGES)}),
-            parked_count=await count(parked=True),
-            parked=tuple(map(PARKED.get, await read_all(parked))),
+            owed_count=owed,
+            parked_count=parked_count,
+            parked=tuple(map(PARKED.get, of_parked)),
             lag_seconds=max([0.0, *lags]),
-            erasures=await self._erasures.count_documents(erasures),
+            erasures=erasing,
             extraction=COST.get(costs[0]) if costs else ExtractionCost(),
             outages=outages_of(map(LEASE.get, outages), pending),
         )

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from memory_agent.domain import PackedSize, Topic, TopicChanges, TopicTurns
 from memory_agent.stores.codec import dump_json, from_milliseconds, milliseconds, thread_of
-from memory_agent.stores.fields import STANDING, TOPIC
+from memory_agent.stores.fields import HEAD, STANDING, TOPIC
 from memory_agent.stores.segments import pack_texts, segments_of
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import Where, in_scope
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Scope, TopicDecayState, TopicMark, Turn
+    from memory_agent.domain import Scope, TopicDecayState, TopicHead, TopicMark, Turn
     from memory_agent.stores.codec import Record
 
 _INSERT_TOPIC: Final = f"INSERT INTO topics ({TOPIC.columns}) VALUES ({TOPIC.marks})"
@@ -74,6 +74,19 @@ class SqliteTopics(SqliteConnection):
     ) -> list[Topic]:
         where = in_scope(scope).among("id", ids).equal(archived=archived, stale=stale)
         return await self._select(TOPIC, f"FROM topics WHERE {where} ORDER BY id, thread_id", where.values)
+
+    async def topic_heads(self, scope: Scope, *, ids: Sequence[str] | None = None) -> list[TopicHead]:
+        where = in_scope(scope)
+        if ids is not None:
+            named, absorbed = where.among("id", ids), where.among("value", ids)
+            # One after the other: with OR, SQLite would read all of the thread's.
+            where = Where(
+                f"rowid IN (SELECT rowid FROM topics WHERE {named} UNION SELECT topics.rowid"
+                f" FROM topics INDEXED BY topics_absorbing, json_each(absorbed) WHERE {absorbed} AND absorbed <> '[]')",
+                *named.values,
+                *absorbed.values,
+            )
+        return await self._select(HEAD, f"FROM topics WHERE {where} ORDER BY id, thread_id", where.values)
 
     async def changed_topics(self, scope: Scope, *, after: TopicMark | None = None) -> TopicChanges:
         thread_of(scope)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import ThreadSummary, next_of_tenant, split_user_id, tenants_range
-from memory_agent.stores.codec import from_milliseconds, milliseconds, thread_of
+from memory_agent.stores.codec import by_thread, from_milliseconds, milliseconds, thread_of
 from memory_agent.stores.fields import DRAFT, OLD_TURN, TOMBSTONE
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import Where, in_scope, scalar, these_turns
@@ -16,7 +16,7 @@ from memory_agent.stores.sqlite.segments import TURN_COLUMNS, read_turns, with_t
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from memory_agent.domain import OldTurn, Scope, Tombstone, Turn, TurnDraft
@@ -69,6 +69,9 @@ class SqliteTurns(SqliteConnection):
         )
         return turns[::-1] if newest else turns
 
+    async def turns_at(self, scope: Scope, places: Sequence[tuple[str, int]]) -> list[Turn]:
+        return await self._read(lambda db: _turns_at(db, scope, by_thread(places)))
+
     async def turns_before(
         self, time: datetime, *, after: OldTurn | None = None, limit: int
     ) -> list[OldTurn]:
@@ -77,6 +80,16 @@ class SqliteTurns(SqliteConnection):
             where = where.also("(timestamp, id) > (?, ?)", milliseconds(after.timestamp), after.id)
         rest = f"FROM turns WHERE {where} ORDER BY timestamp, id LIMIT ?"
         return await self._select(OLD_TURN, rest, [*where.values, max(limit, 0)])
+
+
+def _turns_at(db: sqlite3.Connection, scope: Scope, threads: Mapping[str, Sequence[int]]) -> list[Turn]:
+    found: list[Turn] = []
+    for thread_id, numbers in threads.items():
+        # By name, so that it fails rather than walk through all of a large user's turns.
+        where = in_scope(scope).also("thread_id = ?", thread_id).among("seq", numbers)
+        sql = f"SELECT {TURN_COLUMNS} FROM turns INDEXED BY turns_seq WHERE {where}"
+        found += read_turns(db, sql, where.values)
+    return found
 
 
 def _insert(db: sqlite3.Connection, scope: Scope, drafts: Sequence[TurnDraft], call_size: int) -> list[Turn]:

@@ -113,8 +113,9 @@ def test_scores_are_the_weighted_sum(given_signals: Fused, silent: bool) -> None
 def test_contributions_sum_to_the_score(given_signals: Fused) -> None:
     """Of every candidate, before its score was cut off at 0; the greatest comes first, and none is 0."""
     values, weights = given_signals
-    for place, score in enumerate(fuse(values, weights).tolist()):
-        why = contributions(values, heard_weights(values, weights), place)
+    scores = fuse(values, weights).tolist()
+    whys = contributions(values, heard_weights(values, weights), range(len(scores)))
+    for why, score in zip(whys, scores, strict=True):
         assert max(sum(why.values()), 0.0) == pytest.approx(score, abs=1e-5)
         sizes = [abs(share) for share in why.values()]
         assert sizes == sorted(sizes, reverse=True)

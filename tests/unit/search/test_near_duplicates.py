@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
+    from numpy.typing import NDArray
+
 
 def index_saying(said: Sequence[int | None]) -> tuple[ResidentIndex, list[str]]:
     """Turns that say these things (None: without a vector), and their ids."""
@@ -61,3 +63,24 @@ def test_none_is_lost(said: list[int | None], most: int, random: Random) -> None
     is_repeat = [thing is not None and thing in things[:at] for at, thing in enumerate(things)]
     behind = sorted(range(len(head)), key=lambda at: is_repeat[at])
     assert got[:most] == [head[at] for at in behind]
+
+
+def of_whole_vectors(vectors: NDArray[np.float32]) -> list[bool]:
+    """`repeats` as it is defined, pair by pair."""
+    found: list[bool] = []
+    for row, vector in enumerate(vectors):
+        earlier = (other for other in range(row) if not found[other])
+        found.append(any(float(vectors[other] @ vector) >= ALIKE for other in earlier))
+    return found
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), max_size=60), st.integers(0, 2**32 - 1))
+def test_what_is_looked_at_of_vectors_hides_no_repeat(said: list[tuple[int, int]], seed: int) -> None:
+    """Whether some of their numbers tell the vectors apart or not: those of few things said often, and of many."""
+    random = np.random.default_rng(seed)
+    things = random.normal(size=(5, 96)).astype(np.float32)
+    vectors = np.zeros((len(said), 96), dtype=np.float32)
+    for row, (thing, apart) in enumerate(said):
+        vector = things[thing] + (0.0, 0.01, 0.15, 0.5)[apart] * random.normal(size=96)
+        vectors[row] = vector / np.linalg.norm(vector)
+    assert repeats(vectors).tolist() == of_whole_vectors(vectors)

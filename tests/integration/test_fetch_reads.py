@@ -1,0 +1,92 @@
+"""What a fetch reads of its store: no more where a thread has many topics."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from memory_agent.domain import Scope
+from memory_agent.stores.sqlite import SqliteStore
+from tests.conformance.stores import a_topic
+from tests.integration.conversations import START, lines, opened, said, settings_on
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from memory_agent import MemoryAgent
+
+_STEP = 10
+"""Instructions of SQLite's machine between two looks."""
+
+
+async def _cost(store: SqliteStore, memory: MemoryAgent, question: str) -> tuple[int, int, str]:
+    """Statements that a fetch runs, instructions that SQLite takes for them, and the prompt."""
+    assert store._reader is not None
+    reader = store._reader.connection
+    assert reader is not None
+    statements, steps = list[str](), list[None]()
+    await memory.fetch_memory(question)
+    reader.set_trace_callback(statements.append)
+    reader.set_progress_handler(lambda: steps.append(None), _STEP)
+    try:
+        prompt = str(await memory.fetch_memory(question))
+    finally:
+        reader.set_trace_callback(None)
+        reader.set_progress_handler(None, _STEP)
+    return len(statements), _STEP * len(steps), prompt
+
+
+async def test_a_fetch_reads_as_much_whatever_number_of_topics_there_is(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """The same statements, about as many steps of the store, and the same prompt with 10 and with 300 topics."""
+    settings: dict[str, Any] = settings_on("sqlite", request, tmp_path)
+    async with opened(settings) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_turns(said(lines(60), start=START))
+        await memory.settle(timeout=60)
+        store = service.core.store
+        assert isinstance(store, SqliteStore)
+        costs = []
+        for first, last in ((0, 10), (10, 300)):
+            for number in range(first, last):
+                when = START - timedelta(days=30)
+                topic = a_topic(
+                    f"old{number}",
+                    scope=Scope.of("ann", "chat"),
+                    title=f"Old things {number}",
+                    through=0,
+                    last_access=when,
+                    created_at=when,
+                    absorbed=(f"older{number}",) if number < 5 else (),
+                )
+                assert await store.save_topic(topic, expected=None)
+            costs.append(await _cost(store, memory, "What did we say about the harbour?"))
+    (few, few_steps, prompt), (many, many_steps, same) = costs
+    assert prompt == same
+    assert "memory_topic" in prompt or "memory_recent_turns" in prompt
+    assert few == many <= 60
+    assert many_steps <= 1.2 * few_steps
+
+
+async def test_a_fetch_reads_the_last_turns_once(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """One look at the newest turns is enough for the window and for what was said before the question."""
+    async with opened(settings_on("sqlite", request, tmp_path)) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_turns(said(lines(60), start=START))
+        await memory.settle(timeout=60)
+        store = service.core.store
+        assert isinstance(store, SqliteStore)
+        assert store._reader is not None
+        reader = store._reader.connection
+        assert reader is not None
+        statements = list[str]()
+        await memory.fetch_memory("What was the first one?")
+        reader.set_trace_callback(statements.append)
+        await memory.fetch_memory("And the second one?")
+        reader.set_trace_callback(None)
+    newest = [sql for sql in statements if "FROM turns" in sql and "ORDER BY seq DESC LIMIT 10" in sql]
+    assert len(newest) == 1
+    assert not [sql for sql in statements if "FROM search_rows" in sql and "vectors" in sql]
