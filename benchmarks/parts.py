@@ -1,0 +1,236 @@
+"""Where the processor's time of a call goes, by part of the package, with the store calls and statements that it makes.
+
+Every thread that is started once this is installed has a profiler of its own (cProfile on the thread's processor time), so that
+SQLite's lanes and the model's are in it. A library's time belongs to the part that called it; what no part called is
+the event loop's own. Profiling slows small functions down more than large ones: shares are what to read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import cProfile
+import functools
+import inspect
+import re
+import sqlite3
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import memory_agent
+from memory_agent.ports import DocumentStore, VectorIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from types import FrameType
+
+    from memory_agent import MemoryService
+
+PACKAGE: Final = str(Path(memory_agent.__file__).parent) + "/"
+LOOP: Final = "event loop"
+NATIVE: Final = "libraries' own threads"
+_TABLE: Final = re.compile(r"\b(?:FROM|INTO|UPDATE|JOIN)\s+(\w+)", re.IGNORECASE)
+_WRITES: Final = ("insert", "update", "delete", "findandmodify", "replace", "bulkwrite")
+_ENDS: Final = ("begin", "commit", "rollback", "pragma")
+
+
+def part_of(file: str) -> str | None:
+    """The folder of the package that a file is in (with the adapter's, below stores), or its name; None: not ours."""
+    if not file.startswith(PACKAGE):
+        return None
+    *folders, name = file.removeprefix(PACKAGE).split("/")
+    if not folders:
+        return name.removesuffix(".py")
+    if folders == ["stores"]:
+        return f"stores/{name.removesuffix('.py')}"
+    return "/".join(folders[: 2 if folders[0] == "stores" else 1])
+
+
+# --- processor time ------------------------------------------------------------------------------------------
+class Profiles:
+    """The processor time of all threads by part, from when this is installed."""
+
+    def __init__(self) -> None:
+        self._of_threads: list[cProfile.Profile] = []
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Profile this thread and those that start in the block. Raises RuntimeError where Python can't tell threads apart."""
+        if sys.version_info >= (3, 12):
+            raise RuntimeError("a profile by part needs Python 3.11: later ones profile all threads as one")
+        threading.setprofile(self._begin)
+        own = self._begin()
+        try:
+            yield
+        finally:
+            own.disable()
+            threading.setprofile(None)
+
+    def seconds(self) -> dict[str, float]:
+        """By part, so far."""
+        total: dict[str, float] = defaultdict(float)
+        for profile in list(self._of_threads):
+            for part, seconds in by_part(profile.getstats()).items():
+                total[part] += seconds
+        return total
+
+    def _begin(self, *_event: Any) -> cProfile.Profile:
+        profile = cProfile.Profile(time.thread_time)
+        self._of_threads.append(profile)
+        profile.enable()
+        return profile
+
+
+def by_part(entries: list[Any]) -> dict[str, float]:
+    """Seconds by part of what `cProfile.Profile.getstats` gives."""
+    callers: dict[Any, list[tuple[Any, float]]] = defaultdict(list)
+    for entry in entries:
+        for call in entry.calls or ():
+            callers[call.code].append((entry.code, call.totaltime))
+    known: dict[Any, dict[str, float]] = {}
+
+    def shares(code: Any) -> dict[str, float]:
+        """Whose the time of a function is: its part's, else that of those who call it, by how long they do."""
+        if code in known:
+            return known[code]
+        if not isinstance(code, str) and (part := part_of(code.co_filename)):
+            known[code] = {part: 1.0}
+            return known[code]
+        known[code] = {}  # a function that calls itself again is not its own caller
+        found: dict[str, float] = defaultdict(float)
+        for caller, seconds in callers[code]:
+            for part, share in shares(caller).items():
+                found[part] += share * seconds
+        total = sum(found.values())
+        known[code] = {part: share / total for part, share in found.items()} if total else {LOOP: 1.0}
+        return known[code]
+
+    seconds: dict[str, float] = defaultdict(float)
+    for entry in entries:
+        for part, share in shares(entry.code).items():
+            seconds[part] += share * entry.inlinetime
+    return seconds
+
+
+# --- calls and statements ------------------------------------------------------------------------------------
+class Counts:
+    """Calls of the store and of the vector index, by who calls; statements by table, once they are counted."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[tuple[str, str]] = Counter()
+        """By part and method."""
+        self.statements: Counter[tuple[str, str]] = Counter()
+        """By table or collection, and "read" or "write"."""
+
+    @contextlib.contextmanager
+    def statements_counted(self) -> Iterator[None]:
+        """Count those of every SQLite connection and MongoDB client that is opened in the block."""
+        from pymongo import monitoring
+
+        connect = sqlite3.connect
+
+        @functools.wraps(connect)
+        def traced(*args: Any, **kwargs: Any) -> sqlite3.Connection:
+            connection: sqlite3.Connection = connect(*args, **kwargs)
+            connection.set_trace_callback(self._sql)
+            return connection
+
+        counts = self
+
+        class Listener(monitoring.CommandListener):
+            def started(self, event: monitoring.CommandStartedEvent) -> None:
+                verb = event.command_name
+                place = event.command.get(verb)
+                if isinstance(place, str):
+                    counts._note(place, verb)
+
+            def succeeded(self, event: monitoring.CommandSucceededEvent) -> None: ...
+
+            def failed(self, event: monitoring.CommandFailedEvent) -> None: ...
+
+        sqlite3.connect = traced  # type: ignore[assignment]  # for as long as the block lasts
+        monitoring.register(Listener())  # stays, for there is no taking it back
+        try:
+            yield
+        finally:
+            sqlite3.connect = connect
+
+    def count_calls(self, service: MemoryService) -> None:
+        """Count the calls of this service's store and vector index from now on."""
+        for adapter, port in ((service.core.store, DocumentStore), (service.core.vectors, VectorIndex)):
+            for name in dir(port):
+                if not name.startswith("_") and inspect.iscoroutinefunction(getattr(adapter, name, None)):
+                    setattr(adapter, name, self._counted(name, getattr(adapter, name)))
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.calls.clear()
+        self.statements.clear()
+
+    def _counted(self, name: str, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        def call(*args: Any, **kwargs: Any) -> Awaitable[Any]:
+            self.calls[_caller(sys._getframe(1)), name] += 1
+            return method(*args, **kwargs)
+
+        return call
+
+    def _sql(self, statement: str) -> None:
+        verb = statement.split(None, 1)[0].lower()
+        if verb not in _ENDS:
+            found = _TABLE.search(statement)
+            self._note(found[1] if found else "no table", verb)
+
+    def _note(self, table: str, verb: str) -> None:
+        self.statements[table, "write" if verb.lower().startswith(_WRITES) else "read"] += 1
+
+
+def _caller(frame: FrameType | None) -> str:
+    while frame is not None:
+        part = part_of(frame.f_code.co_filename)
+        if part is not None:
+            return part
+        frame = frame.f_back
+    return LOOP
+
+
+# --- together ------------------------------------------------------------------------------------------------
+async def profile(
+    service: MemoryService,
+    profiles: Profiles,
+    counts: Counts,
+    calls: Mapping[str, Callable[[int], Awaitable[Any]]],
+    *,
+    times: int,
+) -> dict[str, Any]:
+    """One of each kind of calls, by part: shares of processor time, store calls and statements, means over `times`."""
+    counts.count_calls(service)
+    report: dict[str, Any] = {}
+    for name, call in calls.items():
+        await call(0)
+        await asyncio.sleep(0.2)  # what the call before left to do
+        counts.clear()
+        before, processor = profiles.seconds(), time.process_time()
+        for number in range(1, times + 1):
+            await call(number)
+        processor = time.process_time() - processor
+        seconds = {part: spent - before[part] for part, spent in profiles.seconds().items()}
+        seconds[NATIVE] = max(0.0, processor - sum(seconds.values()))
+        by_share = sorted(seconds.items(), key=lambda item: -item[1])
+        report[name] = {
+            "profiled_processor_ms": round(1_000 * processor / times, 2),
+            "share": {part: round(spent / sum(seconds.values()), 4) for part, spent in by_share if spent > 0},
+            "store_calls": _means(counts.calls, times),
+            "statements": _means(counts.statements, times),
+        }
+    return report
+
+
+def _means(counts: Counter[tuple[str, str]], times: int) -> dict[str, dict[str, float]]:
+    shown: dict[str, dict[str, float]] = defaultdict(dict)
+    for (first, second), count in counts.most_common():
+        shown[first][second] = round(count / times, 2)
+    return dict(shown)
