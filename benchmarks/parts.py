@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +26,7 @@ import memory_agent
 from memory_agent.ports import DocumentStore, VectorIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
     from types import FrameType
 
     from memory_agent import MemoryService
@@ -70,13 +71,12 @@ class Profiles:
             own.disable()
             threading.setprofile(None)
 
-    def seconds(self) -> dict[str, float]:
-        """By part, so far."""
-        total: dict[str, float] = defaultdict(float)
+    def spent(self) -> Spent:
+        """What all threads have spent so far."""
+        spent = Spent()
         for profile in list(self._of_threads):
-            for part, seconds in by_part(profile.getstats()).items():
-                total[part] += seconds
-        return total
+            spent.add(profile.getstats())
+        return spent
 
     def _begin(self, *_event: Any) -> cProfile.Profile:
         profile = cProfile.Profile(time.thread_time)
@@ -85,35 +85,55 @@ class Profiles:
         return profile
 
 
-def by_part(entries: list[Any]) -> dict[str, float]:
-    """Seconds by part of what `cProfile.Profile.getstats` gives."""
-    callers: dict[Any, list[tuple[Any, float]]] = defaultdict(list)
-    for entry in entries:
-        for call in entry.calls or ():
-            callers[call.code].append((entry.code, call.totaltime))
-    known: dict[Any, dict[str, float]] = {}
+@dataclass(slots=True)
+class Spent:
+    """Seconds by function, and those of each function (with what it calls) by who calls it."""
 
-    def shares(code: Any) -> dict[str, float]:
-        """Whose the time of a function is: its part's, else that of those who call it, by how long they do."""
-        if code in known:
-            return known[code]
-        if not isinstance(code, str) and (part := part_of(code.co_filename)):
-            known[code] = {part: 1.0}
-            return known[code]
-        known[code] = {}  # a function that calls itself again is not its own caller
-        found: dict[str, float] = defaultdict(float)
-        for caller, seconds in callers[code]:
-            for part, share in shares(caller).items():
-                found[part] += share * seconds
-        total = sum(found.values())
-        known[code] = {part: share / total for part, share in found.items()} if total else {LOOP: 1.0}
-        return known[code]
+    inside: dict[Any, float] = field(default_factory=lambda: defaultdict(float))
+    calls: dict[tuple[Any, Any], float] = field(default_factory=lambda: defaultdict(float))
+    """By called and calling function."""
 
-    seconds: dict[str, float] = defaultdict(float)
-    for entry in entries:
-        for part, share in shares(entry.code).items():
-            seconds[part] += share * entry.inlinetime
-    return seconds
+    def add(self, entries: Iterable[Any]) -> None:
+        """Add what `cProfile.Profile.getstats` gives of a thread."""
+        for entry in entries:
+            self.inside[entry.code] += entry.inlinetime
+            for call in entry.calls or ():
+                self.calls[call.code, entry.code] += call.totaltime
+
+    def since(self, before: Spent) -> Spent:
+        """What was spent after `before`."""
+        return Spent(
+            inside={code: seconds - before.inside.get(code, 0.0) for code, seconds in self.inside.items()},
+            calls={pair: seconds - before.calls.get(pair, 0.0) for pair, seconds in self.calls.items()},
+        )
+
+    def by_part(self) -> dict[str, float]:
+        """All of it by part: a part's own functions, and what they call that is nobody's of the package."""
+        callers: dict[Any, list[tuple[Any, float]]] = defaultdict(list)
+        for (called, calling), seconds in self.calls.items():
+            callers[called].append((calling, seconds))
+        known: dict[Any, dict[str, float]] = {}
+
+        def shares(code: Any) -> dict[str, float]:
+            if code in known:
+                return known[code]
+            if not isinstance(code, str) and (part := part_of(code.co_filename)):
+                known[code] = {part: 1.0}
+                return known[code]
+            known[code] = {}  # a function that calls itself again is not its own caller
+            found: dict[str, float] = defaultdict(float)
+            for calling, seconds in callers[code]:
+                for part, share in shares(calling).items():
+                    found[part] += share * seconds
+            total = sum(found.values())
+            known[code] = {part: share / total for part, share in found.items()} if total else {LOOP: 1.0}
+            return known[code]
+
+        parts: dict[str, float] = defaultdict(float)
+        for code, seconds in self.inside.items():
+            for part, share in shares(code).items():
+                parts[part] += share * seconds
+        return parts
 
 
 # --- calls and statements ------------------------------------------------------------------------------------
@@ -213,11 +233,11 @@ async def profile(
         await call(0)
         await asyncio.sleep(0.2)  # what the call before left to do
         counts.clear()
-        before, processor = profiles.seconds(), time.process_time()
+        before, processor = profiles.spent(), time.process_time()
         for number in range(1, times + 1):
             await call(number)
         processor = time.process_time() - processor
-        seconds = {part: spent - before[part] for part, spent in profiles.seconds().items()}
+        seconds = profiles.spent().since(before).by_part()
         seconds[NATIVE] = max(0.0, processor - sum(seconds.values()))
         by_share = sorted(seconds.items(), key=lambda item: -item[1])
         report[name] = {

@@ -193,7 +193,7 @@ async def stages(run: Run, state: State, turns: Sequence[int]) -> AsyncIterator[
         yield report
     for size in turns[len(state.stages) :]:
         hold = await ingest(run, state, -(-size // run.turns_each))
-        last = state.stages[-1] if state.stages else {"turns": 0, "ingest": {}}
+        last: dict[str, Any] = state.stages[-1] if state.stages else {"turns": 0, "ingest": {}}
         remembered = state.users * run.turns_each
         added = max(1, remembered - last["turns"])
         seconds = state.seconds - last["ingest"].get("seconds_so_far", 0.0)
