@@ -65,11 +65,11 @@ def peak_mib(process: int | str = "self") -> float:
 def disk_bytes(folder: Path, uri: str | None, db_name: str) -> dict[str, int]:
     """Bytes on disk by the file's name below `folder`, and by MongoDB's collection with its indexes.
 
-    What Chroma keeps in folders with a random name is summed up by file.
+    What Chroma keeps in folders with a random name is summed up by file. Logs don't count.
     """
     sizes: Counter[str] = Counter()
     for file in folder.rglob("*"):
-        if file.is_file():
+        if file.is_file() and file.suffix != ".log":
             parts = ("*" if len(part) == 36 else part for part in file.relative_to(folder).parts)
             sizes["/".join(parts)] += file.stat().st_size
     if uri is not None:

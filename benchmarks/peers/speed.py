@@ -88,7 +88,11 @@ def _theirs(job: Job, texts: Texts, cls: type[Peer], folder: Path) -> dict[str, 
     embedder.embed([document(turn) for turn in history])
     began = time.perf_counter()
     peer = cls(folder, embedder)
-    peer.remember(Corpus(name="history", turns=tuple(history), questions=()))
+    for start in range(0, job.turns, BATCH):
+        peer.remember(Corpus(name="history", turns=tuple(history[start : start + BATCH]), questions=()))
+        say(
+            f"{job.name}: {min(start + BATCH, job.turns):,} turns remembered in {time.perf_counter() - began:.0f} s"
+        )
     filled = time.perf_counter() - began
 
     def remember(number: int) -> None:
