@@ -31,10 +31,14 @@ if TYPE_CHECKING:
 
     from memory_agent import MemoryService
 
+    Place = tuple[str, int, str]
+    """A function's file, line and name; of one in C the name alone."""
+
 PACKAGE: Final = str(Path(memory_agent.__file__).parent) + "/"
 LOOP: Final = "event loop"
 NATIVE: Final = "libraries' own threads"
 _TABLE: Final = re.compile(r"\b(?:FROM|INTO|UPDATE|JOIN)\s+(\w+)", re.IGNORECASE)
+_ROUNDS: Final = 20
 _WRITES: Final = ("insert", "update", "delete", "findandmodify", "replace", "bulkwrite")
 _ENDS: Final = ("begin", "commit", "rollback", "pragma")
 
@@ -85,20 +89,25 @@ class Profiles:
         return profile
 
 
+def _place(code: Any) -> Place:
+    # Code objects are equal that do the same at the same line of two files.
+    return ("", 0, code) if isinstance(code, str) else (code.co_filename, code.co_firstlineno, code.co_name)
+
+
 @dataclass(slots=True)
 class Spent:
     """Seconds by function, and those of each function (with what it calls) by who calls it."""
 
-    inside: dict[Any, float] = field(default_factory=lambda: defaultdict(float))
-    calls: dict[tuple[Any, Any], float] = field(default_factory=lambda: defaultdict(float))
+    inside: dict[Place, float] = field(default_factory=lambda: defaultdict(float))
+    calls: dict[tuple[Place, Place], float] = field(default_factory=lambda: defaultdict(float))
     """By called and calling function."""
 
     def add(self, entries: Iterable[Any]) -> None:
         """Add what `cProfile.Profile.getstats` gives of a thread."""
         for entry in entries:
-            self.inside[entry.code] += entry.inlinetime
+            self.inside[_place(entry.code)] += entry.inlinetime
             for call in entry.calls or ():
-                self.calls[call.code, entry.code] += call.totaltime
+                self.calls[_place(call.code), _place(entry.code)] += call.totaltime
 
     def since(self, before: Spent) -> Spent:
         """What was spent after `before`."""
@@ -109,31 +118,36 @@ class Spent:
 
     def by_part(self) -> dict[str, float]:
         """All of it by part: a part's own functions, and what they call that is nobody's of the package."""
-        callers: dict[Any, list[tuple[Any, float]]] = defaultdict(list)
-        for (called, calling), seconds in self.calls.items():
-            callers[called].append((calling, seconds))
-        known: dict[Any, dict[str, float]] = {}
-
-        def shares(code: Any) -> dict[str, float]:
-            if code in known:
-                return known[code]
-            if not isinstance(code, str) and (part := part_of(code.co_filename)):
-                known[code] = {part: 1.0}
-                return known[code]
-            known[code] = {}  # a function that calls itself again is not its own caller
-            found: dict[str, float] = defaultdict(float)
-            for calling, seconds in callers[code]:
-                for part, share in shares(calling).items():
-                    found[part] += share * seconds
-            total = sum(found.values())
-            known[code] = {part: share / total for part, share in found.items()} if total else {LOOP: 1.0}
-            return known[code]
-
+        shares = self._shares()
         parts: dict[str, float] = defaultdict(float)
         for code, seconds in self.inside.items():
-            for part, share in shares(code).items():
+            for part, share in (shares.get(code) or {LOOP: 1.0}).items():
                 parts[part] += share * seconds
         return parts
+
+    def _shares(self) -> dict[Place, dict[str, float]]:
+        """Whose the time of each function is: its own part's, else that of those who call it, by how long they do.
+
+        Functions of libraries call each other in circles, so this goes round until nothing much changes any more.
+        """
+        callers: dict[Place, list[tuple[Place, float]]] = defaultdict(list)
+        for (called, calling), seconds in self.calls.items():
+            callers[called].append((calling, seconds))
+        shares: dict[Place, dict[str, float]] = {}
+        for code in self.inside:
+            part = part_of(code[0])
+            if part or code not in callers:
+                shares[code] = {part or LOOP: 1.0}
+        libraries = [code for code in self.inside if code not in shares]
+        for _ in range(_ROUNDS):
+            for code in libraries:
+                found: dict[str, float] = defaultdict(float)
+                for calling, seconds in callers[code]:
+                    for part, share in shares.get(calling, {}).items():
+                        found[part] += share * seconds
+                if total := sum(found.values()):
+                    shares[code] = {part: share / total for part, share in found.items()}
+        return shares
 
 
 # --- calls and statements ------------------------------------------------------------------------------------

@@ -6,14 +6,25 @@ import cProfile
 import sqlite3
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import memory_agent
 from benchmarks.parts import LOOP, Counts, Spent, part_of
 from memory_agent.text.terms import count_terms
 
+if TYPE_CHECKING:
+    from benchmarks.parts import Place
+
 PACKAGE = Path(memory_agent.__file__).parent
+CODES = [
+    *((str(PACKAGE / part / "one.py"), 1, "one") for part in ("facts", "text")),
+    *(("copy.py", 1, name) for name in "abcd"),
+]
+SECONDS = st.floats(min_value=0, max_value=100)
 
 
 @pytest.mark.parametrize(
@@ -48,13 +59,32 @@ def test_no_time_is_lost_and_a_library_s_is_that_of_the_part_that_calls_it() -> 
     assert set(parts) <= {"text", "lazily", LOOP}
     assert all(seconds >= 0 for seconds in parts.values())
     assert sum(parts.values()) == pytest.approx(sum(spent.inside.values()))
-    of_text = sum(
-        seconds
-        for code, seconds in spent.inside.items()
-        if not isinstance(code, str) and part_of(code.co_filename) == "text"
-    )
+    of_text = sum(seconds for code, seconds in spent.inside.items() if part_of(code[0]) == "text")
     assert parts["text"] > of_text  # with the patterns and stemmers that it calls
     assert parts[LOOP] > 0
+
+
+def test_a_library_s_functions_that_call_each_other_in_a_circle_are_their_caller_s() -> None:
+    ours, copied, inner, waited = CODES[0], CODES[2], CODES[3], CODES[4]
+    spent = Spent(
+        inside={ours: 1.0, copied: 2.0, inner: 4.0, waited: 8.0},
+        calls={(copied, ours): 6.0, (inner, copied): 5.0, (copied, inner): 5.0},
+    )
+    assert spent.by_part() == {"facts": 7.0, LOOP: 8.0}
+
+
+@given(
+    inside=st.dictionaries(st.sampled_from(CODES), SECONDS),
+    calls=st.dictionaries(st.tuples(st.sampled_from(CODES), st.sampled_from(CODES)), SECONDS),
+)
+def test_whoever_calls_whom_all_time_is_somebody_s_once(
+    inside: dict[Place, float], calls: dict[tuple[Place, Place], float]
+) -> None:
+    parts = Spent(inside, calls).by_part()
+    assert sum(parts.values()) == pytest.approx(sum(inside.values()))
+    assert set(parts) <= {"facts", "text", LOOP}
+    for part, code in zip(("facts", "text"), CODES[:2], strict=True):
+        assert parts.get(part, 0.0) >= inside.get(code, 0.0) * (1 - 1e-9)
 
 
 def _work() -> None:
