@@ -83,6 +83,15 @@ def disk_bytes(folder: Path, uri: str | None, db_name: str) -> dict[str, int]:
     return {name: size for name, size in sizes.most_common() if size}
 
 
+def drop_database(uri: str | None, db_name: str) -> None:
+    """Drop what a benchmark has kept on a MongoDB, if it used one."""
+    if uri is not None:
+        import pymongo
+
+        with pymongo.MongoClient[dict[str, Any]](uri) as client:
+            client.drop_database(db_name)
+
+
 @contextlib.contextmanager
 def mongo_uri(given: str | None) -> Iterator[str]:
     """`given`, or the address of a fresh one-node replica set that ends with the block."""

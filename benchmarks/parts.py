@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import cProfile
 import functools
+import gc
 import inspect
 import re
 import sqlite3
@@ -77,9 +78,15 @@ class Profiles:
 
     def spent(self) -> Spent:
         """What all threads have spent so far."""
+        # What the collector calls would let other threads run, and go on filling a profile while it is read.
+        gc.disable()
+        try:
+            read = [profile.getstats() for profile in self._of_threads]
+        finally:
+            gc.enable()
         spent = Spent()
-        for profile in list(self._of_threads):
-            spent.add(profile.getstats())
+        for entries in read:
+            spent.add(entries)
         return spent
 
     def _begin(self, *_event: Any) -> cProfile.Profile:

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.measure import disk_bytes, machine, mongo_uri, open_service
+from benchmarks.measure import disk_bytes, drop_database, machine, mongo_uri, open_service
 from benchmarks.meter import Hold, LoopLag, Meter, MeteredEmbedder, Others, say
 from benchmarks.speed_table import PROFILED, key, tables
 from benchmarks.texts import FRESH, made_up, text_option, texts_of
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 BATCH: Final = 500
 BACKLOG: Final = 500
 """Turns that the worker has in hand when exchanges are acknowledged beside it."""
+EXCHANGES, BACKLOG_FROM, MODEL_ALONE, WITH_MODEL, PROFILED_FROM = (FRESH * place for place in range(1, 6))
+"""From which number on the turns are that are remembered while measuring: a text that was embedded before costs nothing."""
 SETTLE_SECONDS: Final = 14_400
 EVERY_TURN_NEW: Final = {"similarity_threshold": 2.0}
 NO_TURN_NEW: Final = {"similarity_threshold": -1.0}
@@ -99,45 +101,46 @@ async def fill(case: Case, turns: int) -> dict[str, Any]:
     say(f"{of}: embedding those that are new")
     learnt = await case.embedder.learn([case.texts.turn(number).text for number in range(turns)])
     say(f"{of}: remembering them")
-    wall, processor = time.perf_counter(), time.process_time()
-    if case.topics is None:
-        hold = await _remember(case, turns, {})
-    else:
-        hold = await _remember(case, turns, EVERY_TURN_NEW, topics=case.topics)
-        hold |= await _remember(case, turns, NO_TURN_NEW)
+    steps: list[tuple[Mapping[str, Any], int | None]] = [({}, None)]
+    if case.topics is not None:
+        steps = [(EVERY_TURN_NEW, case.topics), (NO_TURN_NEW, None)]
+    wall, processor, hold = 0.0, 0.0, Hold()
+    for settings, topics in steps:
+        async with case.opened(**settings) as (_, memory), LoopLag() as lag:
+            began, processor_began = time.perf_counter(), time.process_time()
+            await _remember(case, memory, turns, topics)
+            wall += time.perf_counter() - began
+            processor += time.process_time() - processor_began
+            hold |= lag.take()
     embedding = {"embedding_ms": round(1_000 * learnt, 3)} if learnt else {}
     return {
         **embedding,
-        "own_ms": round(1_000 * (time.perf_counter() - wall) / turns, 3),
-        "own_processor_ms": round(1_000 * (time.process_time() - processor) / turns, 3),
+        "own_ms": round(1_000 * wall / turns, 3),
+        "own_processor_ms": round(1_000 * processor / turns, 3),
         **hold.report(),
     }
 
 
-async def _remember(
-    case: Case, turns: int, settings: Mapping[str, Any], *, topics: int | None = None
-) -> Hold:
+async def _remember(case: Case, memory: MemoryAgent, turns: int, topics: int | None) -> None:
     """Remember what is not there yet of the turns, or until there are so many topics."""
-    async with case.opened(**settings) as (_, memory), LoopLag() as lag:
-        done = (await memory.status()).turns
-        while done < turns:
-            left = BATCH if topics is None else topics - len(await memory.topics())
-            if left <= 0:
-                break
-            numbers = range(done, min(done + min(BATCH, left), turns))
-            await memory.add_turns([case.texts.turn(number).at(number) for number in numbers])
-            done = numbers.stop
-            if topics is not None:
-                await memory.settle(timeout=SETTLE_SECONDS)
-        await memory.settle(timeout=SETTLE_SECONDS)
-        return lag.take()
+    done = (await memory.status()).turns
+    while done < turns:
+        left = BATCH if topics is None else topics - len(await memory.topics())
+        if left <= 0:
+            break
+        numbers = range(done, min(done + min(BATCH, left), turns))
+        await memory.add_turns([case.texts.turn(number).at(number) for number in numbers])
+        done = numbers.stop
+        if topics is not None:
+            await memory.settle(timeout=SETTLE_SECONDS)
+    await memory.settle(timeout=SETTLE_SECONDS)
 
 
 async def with_model(case: Case, service: MemoryService, turns: int) -> dict[str, float]:
     """The ingest of so many turns of another user beside the model's own time for as many others, one after the other."""
     alone, coming = (
         [case.texts.turn(number) for number in range(first, first + turns)]
-        for first in (2 * FRESH, 3 * FRESH)
+        for first in (MODEL_ALONE, WITH_MODEL)
     )
     model = time.perf_counter()
     texts = [said.text for said in alone]
@@ -185,7 +188,7 @@ async def measure(case: Case, calls: int) -> dict[str, Any]:
             await meter.time("status", memory.status())
             await meter.time("list_topics", memory.topics())
         topics = len(await memory.topics(include_archived=True))
-        exchange = exchanges(case.texts, memory)
+        exchange = exchanges(case.texts, memory, EXCHANGES)
         for _ in range(calls):
             await meter.time("acknowledged", exchange())
             await meter.time("settled", memory.settle(timeout=SETTLE_SECONDS))
@@ -199,9 +202,9 @@ async def measure(case: Case, calls: int) -> dict[str, Any]:
     }
 
 
-def exchanges(texts: Texts, memory: MemoryAgent) -> Callable[[], Awaitable[Any]]:
+def exchanges(texts: Texts, memory: MemoryAgent, first: int) -> Callable[[], Awaitable[Any]]:
     """A function that remembers one more exchange, another each time."""
-    numbers = itertools.count(FRESH, 2)
+    numbers = itertools.count(first, 2)
 
     def one_more() -> Awaitable[Any]:
         number = next(numbers)
@@ -214,7 +217,7 @@ async def _busy(
     texts: Texts, meter: Meter, exchange: Callable[[], Awaitable[Any]], memory: MemoryAgent, calls: int
 ) -> int:
     """Exchanges beside a backlog; how many turns of both were owed when the last was acknowledged."""
-    await memory.add_turns([texts.turn(2 * FRESH + n).at(0) for n in range(BACKLOG)])
+    await memory.add_turns([texts.turn(BACKLOG_FROM + n).now() for n in range(BACKLOG)])
     for _ in range(calls):
         await meter.time("acknowledged_busy", exchange())
     owed = (await memory.status()).owed_count
@@ -230,7 +233,7 @@ async def profiled(case: Case, times: int) -> dict[str, Any]:
     with profiles.installed(), counts.statements_counted():
         async with case.opened() as (service, memory):
             asked = map(case.texts.question, itertools.count(10**5))
-            exchange = exchanges(case.texts, memory)
+            exchange = exchanges(case.texts, memory, PROFILED_FROM)
 
             async def fetch(_: int) -> None:
                 await memory.fetch_memory(next(asked))
@@ -269,7 +272,10 @@ async def cases_of(
                 case = Case(
                     store=store, texts=texts, embedder=embedder, folder=Path(folder), uri=uri, topics=topics
                 )
-                yield await one_case(case, size, arguments, last=size == largest and topics is None)
+                try:
+                    yield await one_case(case, size, arguments, last=size == largest and topics is None)
+                finally:
+                    drop_database(uri, case.db_name)
 
 
 async def one_case(case: Case, size: int, arguments: argparse.Namespace, *, last: bool) -> dict[str, Any]:

@@ -65,6 +65,7 @@ def _rows(case: Case) -> Iterator[tuple[str, tuple[float, ...]]]:
             yield f"{name} besides the model, p50 / p95", (of[_BESIDE[0]], of[_BESIDE[1]])
     for name, (of, at, by, by_at) in RATIOS.items():
         yield name, (round(figures[of][at] / figures[by][by_at], 2),)
+    yield "turns owed after acknowledged_busy", (case["owed_after_busy"],)
     longest = (max(of[which] for of in figures.values()) for which in ("hold_ms", "hold_own_ms"))
     yield "longest hold of the loop, its own part of it", tuple(longest)
     for part, head in (("ingest", "ingest of a turn"), ("with_model", "ingest with the model")):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -108,12 +108,15 @@ class Said:
     speaker: str | None = None
 
     def at(self, number: int) -> TurnInput:
-        """It as the conversation's turn of this number."""
+        """It as the history's turn of this number."""
+        sitting, minute = divmod(number, SITTING)
+        return replace(self.now(), timestamp=STARTED + sitting * PAUSE + timedelta(minutes=minute))
+
+    def now(self) -> TurnInput:
+        """It as a turn that is said when it is remembered."""
         from memory_agent import TurnInput
 
-        sitting, minute = divmod(number, SITTING)
-        time = STARTED + sitting * PAUSE + timedelta(minutes=minute)
-        return TurnInput(role=self.role, content=self.text, speaker=self.speaker, timestamp=time)
+        return TurnInput(role=self.role, content=self.text, speaker=self.speaker)
 
 
 @dataclass(frozen=True, slots=True)
