@@ -97,9 +97,9 @@ def test_speed_measures_each_text_size_and_number_of_topics_and_compares(
     for profile in cases[1]["profile"].values():
         assert sum(profile["share"].values()) == pytest.approx(1, abs=0.01)
         assert {"context", "stores/sqlite"} & set(profile["share"])
-        assert profile["statements"]["turns"]["read"] > 0
+        assert profile["statements"]["turns"]
     settled = cases[1]["profile"]["one settled exchange"]
-    assert settled["store_calls"]["agent"]["append_turns"] == 1
+    assert sum(made.get("append_turns", 0) for made in settled["store_calls"].values()) == 1
     assert "| one settled exchange, sqlite, 24 turns | processor ms" in told
 
     speed.main([*options, "--turns", "24", "--against", str(out)])
