@@ -32,7 +32,7 @@ import psutil
 from benchmarks.attacks import ATTACKS, Target, job
 from benchmarks.measure import machine, mongo_uri
 from benchmarks.runs import markdown
-from benchmarks.speed import sentence
+from benchmarks.texts import sentence
 from tests.servers.deployment import made_key
 from tests.servers.service import ServiceProcess
 

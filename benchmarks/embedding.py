@@ -31,8 +31,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from benchmarks.measure import machine, peak_mib, percentiles
+from benchmarks.meter import Others
 from benchmarks.recall_sets import read_corpora
-from benchmarks.under_ingest import Others, made_up_turn
+from benchmarks.texts import sentences
 from memory_agent.models.local.atomic_build import Making
 from memory_agent.models.local.choose import ModelChoiceRequest, choose, prepare
 from memory_agent.models.local.embedder import LocalEmbedder
@@ -113,8 +114,8 @@ asyncio.run(main())
 def read_texts(files: Sequence[Path]) -> tuple[list[str], list[str]]:
     """Turns in the order in which they come, and questions; each text once, since embedders know the second."""
     if not files:
-        return [made_up_turn(n) for n in range(4_000)], [
-            f"Who said that {made_up_turn(-n)}?" for n in range(1, 1_000)
+        return [sentences(n) for n in range(4_000)], [
+            f"Who said that {sentences(-n)}?" for n in range(1, 1_000)
         ]
     corpora = [corpus for file in files for corpus in read_corpora(file)]
     turns = (f"{turn.role}: {turn.text}" for corpus in corpora for turn in corpus.turns)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import platform
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,26 @@ def percentiles(seconds: Sequence[float]) -> dict[str, float]:
     return {f"p{q}_ms": round(float(np.percentile(seconds, q)) * 1_000, 2) for q in (50, 95)}
 
 
+def side_by_side(
+    corner: str,
+    heads: Sequence[str],
+    columns: Sequence[Mapping[str, Sequence[float]]],
+    bases: Sequence[Mapping[str, Sequence[float]]],
+) -> str:
+    """Figures by row in columns, as Markdown. Those that a column's base has too are followed by what they are times that."""
+    lines = [f"| {corner} | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+    for name in dict.fromkeys(name for column in columns for name in column):
+        cells = []
+        for column, base in zip(columns, bases, strict=True):
+            now, then = column.get(name, ()), base.get(name, ())
+            cell = " / ".join(f"{value:g}" for value in now)
+            if now and then and all(then):
+                cell += f" (× {' / '.join(f'{new / old:.2f}' for new, old in zip(now, then, strict=True))})"
+            cells.append(cell)
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def machine() -> str:
     """The machine's size, for the record."""
     memory = psutil.virtual_memory().total / 2**30
@@ -39,6 +60,36 @@ def peak_mib(process: int | str = "self") -> float:
     status = Path(f"/proc/{process}/status").read_text(encoding="ascii", errors="replace")
     line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) / 1_024
+
+
+def disk_bytes(folder: Path, uri: str | None, db_name: str) -> dict[str, int]:
+    """Bytes on disk by the file's name below `folder`, and by MongoDB's collection with its indexes.
+
+    What Chroma keeps in folders with a random name is summed up by file. Logs don't count.
+    """
+    sizes: Counter[str] = Counter()
+    for file in folder.rglob("*"):
+        if file.is_file() and file.suffix != ".log":
+            parts = ("*" if len(part) == 36 else part for part in file.relative_to(folder).parts)
+            sizes["/".join(parts)] += file.stat().st_size
+    if uri is not None:
+        import pymongo
+
+        with pymongo.MongoClient[dict[str, Any]](uri) as client:
+            client.admin.command("fsync")  # sizes are told as of the last checkpoint
+            for name in client[db_name].list_collection_names():
+                stats = client[db_name].command("collStats", name)
+                sizes[f"mongodb {name}"] += int(stats["storageSize"]) + int(stats["totalIndexSize"])
+    return {name: size for name, size in sizes.most_common() if size}
+
+
+def drop_database(uri: str | None, db_name: str) -> None:
+    """Drop what a benchmark has kept on a MongoDB, if it used one."""
+    if uri is not None:
+        import pymongo
+
+        with pymongo.MongoClient[dict[str, Any]](uri) as client:
+            client.drop_database(db_name)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.speed import sentence
+from benchmarks.texts import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -31,7 +31,7 @@ from uuid import uuid4
 import numpy as np
 
 from benchmarks.measure import machine, mongo_uri, peak_mib
-from benchmarks.speed import sentence
+from benchmarks.texts import sentence
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.domain import Scope, Topic, TurnDraft, new_id
 from memory_agent.testing import BruteForceIndex, HashEmbedder

@@ -1,0 +1,205 @@
+"""Benchmarks of speed on a small memory: each command runs to its end, and what it prints fits together.
+
+Vectors are made of words: what is measured is not looked at, only that it is there and adds up.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from benchmarks import scale, speed, under_ingest
+from benchmarks.peers import __main__ as peers
+from benchmarks.peers import speed as peers_speed
+from benchmarks.word_vectors import WordVectors
+from tests.unit.benchmarks.sets import record, written
+from tests.unit.benchmarks.test_peers import Words
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words' vectors in the place of the model's, and a short backlog."""
+    monkeypatch.setattr(speed, "LocalEmbedder", lambda wanted: WordVectors())
+    monkeypatch.setattr("memory_agent.models.local.embedder.LocalEmbedder", lambda *_, **__: WordVectors())
+    monkeypatch.setattr(speed, "import_seconds", lambda: 0.0)
+    monkeypatch.setattr(speed, "BACKLOG", 10)
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> str:
+    """A recall set of ten turns and two questions."""
+    turns = [
+        {
+            "id": str(number),
+            "session": "s",
+            "date": None,
+            "role": ("Ann", "Bob")[number % 2],
+            "text": f"I planted {what} in the garden, then I watered them.",
+        }
+        for number, what in enumerate(
+            ["beans", "roses", "leeks", "tulips", "carrots", "ferns", "onions", "poppies", "kale", "moss"]
+        )
+    ]
+    asked = {"type": "1", "date": None, "gold_turns": ["1"], "gold_sessions": []}
+    questions = [
+        {"id": f"q{n}", "text": f"Who planted {what}?", **asked} for n, what in enumerate(("kale", "moss"))
+    ]
+    return str(written(tmp_path / "chat.jsonl", record(turns=turns, questions=questions)))
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], str]:
+    """The report, and what was told on the way."""
+    shown = capsys.readouterr()
+    report: dict[str, Any] = json.loads(shown.out)
+    return report, shown.err
+
+
+def sane(figures: dict[str, dict[str, float]]) -> None:
+    """Every figure is a time that can be."""
+    for name, of in figures.items():
+        assert 0 < of["p50_ms"] <= of["p95_ms"], name
+        assert 0 <= of["hold_own_ms"] <= of["hold_ms"], name
+        assert of["processor_ms"] >= 0, name
+        if "besides_p50_ms" in of:
+            assert 0 <= of["besides_p50_ms"] <= of["p95_ms"], name
+
+
+# --- speed ---------------------------------------------------------------------------------------------------
+def test_speed_measures_each_text_size_and_number_of_topics_and_compares(
+    tmp_path: Path, chat: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.json"
+    options = ["--store", "sqlite", "--calls", "2"]
+    speed.main(
+        ["--text", chat, *options, "--turns", "12", "24", "--topics", "3", "--profile", "--json", str(out)]
+    )
+    report, told = printed(capsys)
+    assert json.loads(out.read_text("utf-8")) == report
+    cases = report["cases"]
+    assert [(case["text"], case["turns"], case["topics_wanted"]) for case in cases] == [
+        (text, turns, topics)
+        for text in ("chat", "made up")
+        for turns, topics in ((12, None), (24, None), (24, 3))
+    ]
+    assert [case["topics"] for case in cases if case["topics_wanted"]] == [3, 3]
+    for case in cases:
+        sane(case["figures"])
+        assert (
+            case["bytes_a_turn"]["all"] > case["bytes_a_turn"]["speed.sqlite3"] > case["bytes_a_turn"]["text"]
+        )
+        assert case["ingest"]["own_ms"] > 0
+        assert {"first_search", "fetch_new", "settled", "acknowledged_busy"} <= set(case["figures"])
+    for profile in cases[1]["profile"].values():
+        assert sum(profile["share"].values()) == pytest.approx(1, abs=0.01)
+        assert {"context", "stores/sqlite"} & set(profile["share"])
+        assert profile["statements"]["turns"]
+    settled = cases[1]["profile"]["one settled exchange"]
+    assert sum(made.get("append_turns", 0) for made in settled["store_calls"].values()) == 1
+    assert "| one settled exchange, sqlite, 24 turns | processor ms" in told
+
+    speed.main([*options, "--turns", "24", "--against", str(out)])
+    again, told = printed(capsys)
+    assert [case["text"] for case in again["cases"]] == ["made up"]
+    assert "no --text: made-up sentences alone" in told
+    now, then = (case["figures"]["fetch_new"]["p50_ms"] for case in (again["cases"][0], cases[4]))
+    assert f"(× {now / then:.2f} / " in next(
+        line for line in told.splitlines() if line.startswith("| fetch_new |")
+    )
+
+
+def test_speed_says_what_is_wrong_with_its_options(
+    tmp_path: Path, chat: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(*given: str) -> str:
+        with pytest.raises(SystemExit) as caught:
+            speed.main(given)
+        assert caught.value.code == 2
+        return capsys.readouterr().err
+
+    assert "there is no file 'nowhere.jsonl'" in said("--text", "nowhere.jsonl")
+    assert "not a report of benchmarks.speed" in said("--against", chat)
+    assert "take numbers from 1 on" in said("--turns", "0")
+
+
+# --- many users ----------------------------------------------------------------------------------------------
+def test_scale_measures_each_stage_and_goes_on_where_it_was_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ["--users", "6", "--turns", "24", "--stages", "8", "24", "--sample", "2"]
+    options += ["--folder", str(tmp_path / "run")]
+    measure = scale.measure
+
+    async def cut_short(run: scale.Run, state: scale.State) -> dict[str, Any]:
+        if state.users == 6:
+            raise KeyboardInterrupt
+        return await measure(run, state)
+
+    monkeypatch.setattr(scale, "GROUP", 2)
+    monkeypatch.setattr(scale, "measure", cut_short)
+    with pytest.raises(KeyboardInterrupt):
+        scale.main(options)
+    monkeypatch.setattr(scale, "measure", measure)
+    assert "24 turns of 6 users" in capsys.readouterr().err
+    scale.main(options)
+    report, told = printed(capsys)
+    assert [(stage["turns"], stage["users"]) for stage in report["stages"]] == [(8, 2), (24, 6)]
+    assert "turns/s" not in told, "all were there already"
+    for stage in report["stages"]:
+        sane(stage["figures"])
+        assert stage["sweep"]["topics"] > 0
+        assert stage["ingest"]["ms_a_turn"] > 0
+        assert stage["bytes_a_turn"]["scale.sqlite3"] > 100
+        assert stage["mib"]["process"] > 10
+    assert "| cold_search |" in told
+
+    scale.main(options)
+    assert printed(capsys)[0]["stages"] == report["stages"]
+    with pytest.raises(SystemExit):
+        scale.main(["--users", "8", *options[2:]])
+    assert "give another --folder, or the same options" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("turns", "expected"), [(500, [500]), (50_000, [10_000, 50_000]), (10_000, [10_000])]
+)
+def test_scale_measures_at_ten_thousand_turns_ten_times_as_many_and_all(
+    turns: int, expected: list[int]
+) -> None:
+    assert scale.sizes(turns) == expected
+
+
+# --- others --------------------------------------------------------------------------------------------------
+def test_under_ingest_tells_the_loop_s_holds_beside_fetches(
+    chat: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(under_ingest, "PACE_SECONDS", 0.01)
+        under_ingest.main(["--text", chat, "--turns", "20", "--history", "10", "--fetches", "2"])
+    report, _ = printed(capsys)
+    assert report["text"] == "chat"
+    for part in ("alone", "during"):
+        assert 0 <= report[part]["hold_own_ms"] <= report[part]["hold_ms"]
+        assert report[part]["fetches"] >= 1
+
+
+def test_peers_get_the_same_turns_as_ours_and_their_times_are_told_as_multiples(
+    chat: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers_speed, "Embedder", Words)
+    monkeypatch.setattr(peers_speed, "measure_all", lambda jobs: list(map(peers_speed.measure, jobs)))
+    out = tmp_path / "out.json"
+    peers.main([chat, "--speed", "--peer", "chroma", "--turns", "12", "--calls", "2", "--json", str(out)])
+    report, told = printed(capsys)
+    assert json.loads(out.read_text("utf-8")) == report
+    ours, chroma = report["systems"]
+    assert (ours["system"], chroma["system"], report["turns"]) == ("memory_agent", "chroma", 12)
+    assert set(ours["figures"]) == {"acknowledged", "acknowledged_busy", "searchable", "search", "fetch"}
+    assert set(chroma["figures"]) == {"acknowledged", "search"}
+    times = chroma["figures"]["search"]["p50_ms"] / ours["figures"]["fetch"]["p50_ms"]
+    assert chroma["ratios"]["search ÷ our fetch"] == round(times, 2)
+    assert "| times as long | acknowledged ÷ our acknowledged |" in told
