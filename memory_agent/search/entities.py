@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_FOUND_INLINE: Final = 8
+"""Turns whose names are looked for on the event loop, at up to half a millisecond each."""
+
 UNINDEXED_LIMIT: Final = 500
 """Newest unindexed turns of a scope that are looked at beside the index (a bulk ingest may have more)."""
 _COUNTINGS: Final = 5
@@ -45,10 +48,14 @@ class EntitySpotter:
             except BackendError as exc:
                 # Names that only it knows are missing then; the turns are searchable all the same.
                 log.warning("%s failed, its names are left out: %s", self._finder.name, type(exc).__name__)
-        return [
-            united(self._dictionary.find(turn.content), turn.entities, names, self._dictionary)
-            for turn, names in zip(turns, recognised, strict=True)
-        ]
+
+        def find() -> list[tuple[Entity, ...]]:
+            return [
+                united(self._dictionary.find(turn.content), turn.entities, names, self._dictionary)
+                for turn, names in zip(turns, recognised, strict=True)
+            ]
+
+        return await asyncio.to_thread(find) if len(turns) > _FOUND_INLINE else find()
 
     def of_unindexed(self, turn: Turn) -> tuple[Entity, ...]:
         """Those of a turn that was not indexed yet: without the model, which takes its time."""

@@ -175,12 +175,16 @@ class TopicFolder:
         for turn in turns:
             behind[owners[str(turn.topic_id)].id].append(turn)
         subjects = {**known, **await self.subjects(scope.user_id, [t for t in turns if t.id not in known])}
-        made = []
-        for topic in topics:
-            if topic.id in behind:
-                joined = folded(topic, behind[topic.id], subjects, embedder=self.fingerprint)
-                title = title_of(joined, index.beside(topic.id, archived=archived))
-                made.append(dataclasses.replace(joined, title=title))
+        embedder, made = self.fingerprint, list[Topic]()
+
+        def fold() -> None:
+            for topic in topics:
+                if topic.id in behind:
+                    joined = folded(topic, behind[topic.id], subjects, embedder=embedder)
+                    title = title_of(joined, index.beside(topic.id, archived=archived))
+                    made.append(dataclasses.replace(joined, title=title))
+
+        await asyncio.to_thread(fold) if len(turns) > _READ_INLINE else fold()
         saved = await self.store.save_topics(made) if made else set()
         opened = {
             topic.id: behind[topic.id] for topic in made if topic.revision is None and topic.id in saved

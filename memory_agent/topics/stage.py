@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from memory_agent.topics.projection import Subjects, TopicFolder
 
 _LOOKED_BACK: Final = 4
-_INLINE_COMPARISONS: Final = 20_000
-"""Turns times topics that are compared on the event loop: a few milliseconds."""
+_INLINE_TURNS: Final = 8
+"""Turns that are matched on the event loop, at up to a millisecond each."""
 
 
 class TopicKeeper:
@@ -96,7 +96,7 @@ class TopicKeeper:
         if current is None and (latest := index.newest()) is not None:
             current = latest.id
         choose = functools.partial(chosen_topics, turns, index, subjects, current, self._settings)
-        many = len(turns) * len(index) > _INLINE_COMPARISONS
+        many = len(turns) > _INLINE_TURNS
         chosen = await asyncio.to_thread(choose) if many else choose()
         if not any(turn_id == topic_id for turn_id, topic_id in chosen.items()):
             return chosen, False
