@@ -128,12 +128,10 @@ def wire(on: Adapters) -> Core:
     residents = _make_residents(on)
     searcher = Searcher(store, on.vectors, embedder, residents, on.spotter, _search_settings(on))
     entity_counter = EntityCounter(store, residents, on.spotter)
-
     # topics
     folder = TopicFolder(store, clock, embedder, _make_topic_indexes(on), owe_compact="compact" in cfg.stages)
     topics = TopicKeeper(store, folder, _section(cfg, MatchSettings))
     compactor = _make_compactor(on, folder)
-
     # facts
     facts = _make_fact_keeper(on)
     fact_editor = FactEditor(store, facts, clock)
@@ -147,7 +145,6 @@ def wire(on: Adapters) -> Core:
     )
     compressor = Compressor(store, _make_conversation_summarizer(on), states, clock, counts, limits)
     contexts = ContextReader(store, searcher, on.spotter, entity_counter, states, facts, counts, prompt)
-    # work
     curator = Curator(store, folder, compactor, clock)
     forgetter = _make_forgetter(on, residents, searcher, live, folder, facts, counts)
     stages = Stages(

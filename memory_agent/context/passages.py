@@ -52,7 +52,9 @@ def best_passage(text: str, asked: Collection[str], language: str, fits: Callabl
     held = [set(asked) & count_terms(text[start:end], language).keys() for start, end in spans]
     common = Counter(term for terms in held for term in terms)
     worth = [
-        sum(1 / common[term] for term in terms) or (0.0 if content_words(text[start:end]) else _SMALL_TALK)
+        # The same in whatever order a set of texts comes, which is another in each process.
+        math.fsum(1 / common[term] for term in terms)
+        or (0.0 if content_words(text[start:end]) else _SMALL_TALK)
         for terms, (start, end) in zip(held, spans, strict=True)
     ]
     best = max(range(len(spans)), key=lambda at: (worth[at], -at), default=None)

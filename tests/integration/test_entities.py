@@ -123,9 +123,14 @@ async def test_entities_that_the_question_names_come_first_when_room_is_short(me
     await memory.settle(timeout=60)
     whole = await memory.fetch_memory("LANEIGE?")
     assert whole.entities["brands"] == ["LANEIGE", "COSRX", "TIRTIR", "innisfree", "Sulwhasoo"]
-    context = await memory.fetch_memory("라네즈?", max_tokens=0)
-    ledger = [entry.item.partition(":")[2] for entry in context.ledger if entry.tier == "entities"]
-    assert ledger == ["LANEIGE", "Sulwhasoo", "innisfree", "TIRTIR", "COSRX"]
+    turns = sum(turn.tokens for turn in whole.short_term)
+    for budget, considered in (
+        (turns, ["LANEIGE", "Sulwhasoo", "innisfree", "TIRTIR", "COSRX"]),
+        (turns // 2, []),  # the turns that were found leave no room for any
+    ):
+        context = await memory.fetch_memory("라네즈?", max_tokens=budget)
+        ledger = [entry.item.partition(":")[2] for entry in context.ledger if entry.tier == "entities"]
+        assert ledger == considered
 
 
 async def test_what_forgotten_turns_named_is_gone(memory: MemoryAgent, service: MemoryService) -> None:

@@ -47,6 +47,8 @@ async def test_a_fetch_reads_as_much_whatever_number_of_topics_there_is(
         memory = service.agent("ann", "chat")
         await memory.add_turns(said(lines(60), start=START))
         await memory.settle(timeout=60)
+    async with opened(settings, run_worker=False) as service:  # which reads as well
+        memory = service.agent("ann", "chat")
         store = service.core.store
         assert isinstance(store, SqliteStore)
         costs = []
@@ -73,10 +75,13 @@ async def test_a_fetch_reads_as_much_whatever_number_of_topics_there_is(
 
 async def test_a_fetch_reads_the_last_turns_once(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """One look at the newest turns is enough for the window and for what was said before the question."""
-    async with opened(settings_on("sqlite", request, tmp_path)) as service:
+    settings: dict[str, Any] = settings_on("sqlite", request, tmp_path)
+    async with opened(settings) as service:
         memory = service.agent("ann", "chat")
         await memory.add_turns(said(lines(60), start=START))
         await memory.settle(timeout=60)
+    async with opened(settings, run_worker=False) as service:  # which reads as well
+        memory = service.agent("ann", "chat")
         store = service.core.store
         assert isinstance(store, SqliteStore)
         assert store._reader is not None
