@@ -31,7 +31,7 @@ from fastapi import FastAPI, Header
 
 from benchmarks.closed_loop import Refused, ask, request_bytes
 from benchmarks.measure import machine
-from benchmarks.speed import sentence
+from benchmarks.texts import sentence
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock

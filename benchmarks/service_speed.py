@@ -24,7 +24,7 @@ import psutil
 
 from benchmarks.closed_loop import ask, request_bytes
 from benchmarks.measure import machine
-from benchmarks.speed import WHAT, sentence
+from benchmarks.texts import WHAT, sentence
 from memory_agent.keys import MAX_LIMIT
 from tests.servers.chroma import ChromaProcess
 from tests.servers.deployment import Deployment

@@ -123,19 +123,18 @@ def wire(on: Adapters) -> Core:
     from memory_agent.digest.cache import AnalysisCache
     from memory_agent.text.code.detect import CodeRules
 
-    cfg, clock, store, embedder = on.cfg, on.clock, on.store, on.embedder
+    cfg, clock, store = on.cfg, on.clock, on.store
     # search
     residents = _make_residents(on)
-    searcher = Searcher(store, on.vectors, embedder, residents, on.spotter, _search_settings(on))
+    searcher = Searcher(store, on.vectors, on.embedder, residents, on.spotter, _search_settings(on))
     entity_counter = EntityCounter(store, residents, on.spotter)
     # topics
-    folder = TopicFolder(store, clock, embedder, _make_topic_indexes(on), owe_compact="compact" in cfg.stages)
+    folder = _make_folder(on)
     topics = TopicKeeper(store, folder, _section(cfg, MatchSettings))
     compactor = _make_compactor(on, folder)
     # facts
     facts = _make_fact_keeper(on)
     fact_editor = FactEditor(store, facts, clock)
-
     # conversations, and what is read of them
     live = AnalysisCache(CodeRules(patterns=cfg.code_patterns, priorities=cfg.code_language_priorities))
     counts = KeptCounts(on.counter)
@@ -184,9 +183,11 @@ def _make_residents(on: Adapters) -> ResidentCache:
     )
 
 
-def _make_topic_indexes(on: Adapters) -> TopicIndexCache:
-    embedder = functools.partial(known_fingerprint, on.embedder)
-    return TopicIndexCache(on.store, embedder, idle_seconds=IDLE_SECONDS)
+def _make_folder(on: Adapters) -> TopicFolder:
+    indexes = TopicIndexCache(
+        on.store, functools.partial(known_fingerprint, on.embedder), idle_seconds=IDLE_SECONDS
+    )
+    return TopicFolder(on.store, on.clock, on.embedder, indexes, owe_compact="compact" in on.cfg.stages)
 
 
 def _make_indexer(on: Adapters) -> Indexer:

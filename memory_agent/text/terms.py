@@ -10,6 +10,7 @@ without spaces, and Korean, are in `scripts`.
 from __future__ import annotations
 
 import re
+import threading
 import unicodedata
 from collections import Counter
 from functools import lru_cache
@@ -139,14 +140,24 @@ class _Unstemmed:
         return word
 
 
-@lru_cache(maxsize=32)
-def _stemmer(language: str) -> _Stemmer:
-    import snowballstemmer
+class _Stemmers(threading.local):
+    """The stemmers of one thread: while it stems, one holds the word that it is at."""
 
-    if language not in snowballstemmer.algorithms():
-        return _Unstemmed()
-    stemmer: _Stemmer = snowballstemmer.stemmer(language)
-    return stemmer
+    def __init__(self) -> None:
+        self.of: dict[str, _Stemmer] = {}
+
+
+_STEMMERS: Final = _Stemmers()
+
+
+def _stemmer(language: str) -> _Stemmer:
+    found = _STEMMERS.of.get(language)
+    if found is None:
+        import snowballstemmer
+
+        known = language in snowballstemmer.algorithms()
+        found = _STEMMERS.of[language] = snowballstemmer.stemmer(language) if known else _Unstemmed()
+    return found
 
 
 def search_languages() -> tuple[str, ...]:

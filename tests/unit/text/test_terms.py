@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import snowballstemmer
@@ -65,6 +67,24 @@ def test_any_text_gives_bounded_positive_terms_whatever_stands_a_line_away(one: 
         assert 0 < len(term) <= MAX_TERM_CHARS
         assert term.strip()
         assert count > 0
+
+
+def test_threads_that_read_at_once_stem_alike() -> None:
+    """A stemmer holds the word that it is at: shared, it gave one thread's words the endings of another's, or failed."""
+    texts = [" ".join(f"{word}{number}ingly" for word in ("nation", "run", "happi")) for number in range(400)]
+    texts = [text.translate({48 + digit: 97 + digit for digit in range(10)}) for text in texts]
+    clear_stems()
+    alone = [count_terms(text, "english") for text in texts]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            for _ in range(3):
+                clear_stems()
+                together = threads.map(lambda text: count_terms(text, "english"), texts)
+                assert list(together) == alone
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_stemmed_words_can_be_forgotten() -> None:
