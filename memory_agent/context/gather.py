@@ -262,6 +262,8 @@ class ContextReader:
             _or_degraded(self._states.character_at(scope, before), None, "compression", down),
             _or_degraded(self._states.digest(scope, through=through), nothing, "compression", down),
         )
+        if digest is nothing[1]:  # what the topics of the latest turns are is not known either
+            down.append("topic")
         topic_ids = [topic.topic_id for topic in digest.topics]
         topics = await _or_degraded(families_of(self._store, scope, topic_ids), [], "topic", down)
         return ConversationState(character=character, last=last, digest=digest, since=since, topics=topics)

@@ -79,7 +79,10 @@ async def find_topic(store: TopicStore, scope: Scope, topic_id: str | None) -> T
     Raises NotFound if the thread has no such topic, or none at all.
     """
     if topic_id is not None:
-        families = await families_of(store, scope, {topic_id})
+        try:
+            families = await families_of(store, scope, {topic_id})
+        except UnicodeEncodeError:  # half a surrogate pair, which no store was ever given
+            families = []
         if not families:
             raise no_such_topic(scope, topic_id)
         return families[0]

@@ -160,6 +160,7 @@ async def test_forgotten_turns_owe_nothing(store: DocumentStore) -> None:
     assert await store.owe(SCOPE, "facts", now=NOW) == 0
     assert await store.due_threads(NOW, "index", limit=10) == []
     assert await store.owed_turns(SCOPE, "index", limit=10) == []
+    assert await store.turns_at(SCOPE, [(turn.thread_id, turn.seq)]) == []
     status = await store.status(None, now=NOW)
     assert (status.turns, status.owed_count, status.parked_count) == (0, 0, 0)
 

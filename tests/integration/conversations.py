@@ -7,6 +7,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+import brotli
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService
@@ -76,13 +77,25 @@ async def everything(memory: MemoryAgent) -> list[Turn]:
     return await memory._service.core.store.list_turns(memory.scope)
 
 
+def readable(rows: Any) -> str:
+    """What rows or documents hold, as text, with what is packed unpacked."""
+
+    def shown(value: Any) -> str:
+        if isinstance(value, bytes):
+            with contextlib.suppress(brotli.error, UnicodeDecodeError):
+                return str(brotli.decompress(value).decode())
+        return str(value)
+
+    return json.dumps(rows, default=shown, ensure_ascii=False)
+
+
 async def remains(service: MemoryService, needle: str) -> list[str]:
-    """Tables or collections of the service's database that hold these words somewhere."""
+    """Tables or collections of the service's database that hold these words somewhere, packed or not."""
     store: Any = service.core.store
     if service.cfg.mongo_uri is None:
         tables = await store._read(
             lambda db: {
-                name: str(db.execute(f'SELECT * FROM "{name}"').fetchall())
+                name: readable(db.execute(f'SELECT * FROM "{name}"').fetchall())
                 for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
             }
         )
@@ -92,6 +105,6 @@ async def remains(service: MemoryService, needle: str) -> list[str]:
         [
             name
             for name in await database.list_collection_names()
-            if needle in json.dumps(await database[name].find().to_list(), default=str)
+            if needle in readable(await database[name].find().to_list())
         ]
     )

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from memory_agent import InvalidInput, MemoryAgent, MemoryConfig, MemoryEvent, MemoryService, Scope
 from memory_agent.testing import HashEmbedder
 from tests import profiles
+from tests.fixtures import outgrown
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -66,6 +67,8 @@ async def check_isolation(service: MemoryService, pairs: list[tuple[str, str]], 
     marks = {
         pair: f"mark{letters(run)}x{letters(number)}" for number, pair in enumerate(dict.fromkeys(pairs))
     }
+    # In the vector index too, which only the largest users are in.
+    await outgrown(service, *(user for user, _ in marks))
     turn_ids = {}
     for (user, thread), mark in marks.items():
         receipt = await service.agent(user, thread).update_memory(

@@ -122,9 +122,11 @@ class MongoWork(MongoSegments):
         async def count(**more: Any) -> int:
             return await self._turns.count_documents({**where, **more})
 
+        async def aggregated(collection: Any, *pipeline: Document) -> list[Document]:
+            return await read_all(collection.aggregate(list(pipeline)))
+
         parked = self._turns.find({**where, "parked": True}).sort("_id", 1).limit(_PARKED_LISTED)
         least = {"$group": {"_id": None, "first": {"$min": "$_id"}}}
-        oldest = self._turns.aggregate([{"$match": {**where, "due_at": {"$exists": True}}}, least])
         sums = {"$group": {"_id": None, **{name: {"$sum": f"${name}"} for name in COST.kinds}}}
         # Counting all and the few forgotten ones stays within indexes; a filter on each document would not.
         turns, gone, owed, parked_count, *by_stage = await together(
@@ -136,8 +138,8 @@ class MongoWork(MongoSegments):
         )
         of_parked, of_oldest, costs, outages, erasing = await together(
             read_all(parked),
-            read_all(oldest),
-            read_all(self._costs.aggregate([{"$match": where}, sums])),
+            aggregated(self._turns, {"$match": {**where, "due_at": {"$exists": True}}}, least),
+            aggregated(self._costs, {"$match": where}, sums),
             read_all(self._leases.find(one_of(OUTAGE_NAMES))),
             self._erasures.count_documents(erasures),
         )

@@ -117,6 +117,11 @@ class DictionaryTurns(Noun):
             return found
         return found[max(len(found) - limit, 0) :] if newest else found[:limit]
 
+    async def turns_at(self, scope: Scope, places: Sequence[tuple[str, int]]) -> list[Turn]:
+        asked = set(places)
+        turns = self._database.turns.values()
+        return [turn for turn in turns if _is_of(turn, scope) and (turn.thread_id, turn.seq) in asked]
+
     async def turns_before(
         self, time: datetime, *, after: OldTurn | None = None, limit: int
     ) -> list[OldTurn]:
