@@ -52,6 +52,8 @@ _FEWEST_FOUND: Final = 20
 _MOST_FOUND: Final = 300
 _TOKENS_EACH: Final = 10
 """So many recollections are asked for as short ones would fill the budget with."""
+_ENOUGH: Final = 1.5
+"""Budgets that the turns found would fill: of those behind, one in a hundred is worth a place for being short."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -293,6 +295,8 @@ def _request(
         where=RowFilter(thread_id=reach.thread_id, until=until),
         now=now,
         said=said,
+        enough_tokens=int(_ENOUGH * budget),
+        tokens_each=passage_tokens(budget),
         explained=False,
     )
 

@@ -63,6 +63,8 @@ CANDIDATES: Final = 500
 _ROWS_CACHE: Final = 2_000
 _BEYOND: Final = 50
 """So many places beyond those asked for are looked through for near-duplicates."""
+_PAGE: Final = 64
+"""Turns that are read at first where their tokens tell how many are enough."""
 _WIDER: Final = 8
 """How many times more candidates are taken when filters left too few."""
 
@@ -339,10 +341,11 @@ class Searcher:
     async def _read_back(
         self, request: SearchRequest, scored: Scored, ranking: NDArray[np.intp]
     ) -> list[tuple[int, Turn]]:
-        """Positions and turns of the truth for the ranking, page by page, until `top_k` of them passed every filter."""
+        """Positions and turns of the truth for the ranking, page by page, until enough of them passed every filter."""
         found: list[tuple[int, Turn]] = []
-        page, start = request.top_k, 0
-        while start < len(ranking) and len(found) < request.top_k:
+        enough, tokens = request.enough_tokens, 0
+        page, start = request.top_k if enough is None else min(_PAGE, request.top_k), 0
+        while start < len(ranking) and len(found) < request.top_k and (enough is None or tokens < enough):
             positions = ranking[start : start + page]
             start += page
             page = min(2 * page, 1_000)  # a narrow metadata filter reads on in larger steps
@@ -352,6 +355,7 @@ class Searcher:
                 turn = turns.get(scored.turn_ids[position])
                 if turn is not None and _is_wanted(turn, request):
                     found.append((int(position), turn))
+                    tokens += min(turn.tokens, request.tokens_each)
         return found[: request.top_k]
 
     def _answer(

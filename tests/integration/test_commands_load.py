@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -58,3 +60,28 @@ def test_status_loads_about_as_many_modules_as_it_needs(tmp_path: Path) -> None:
     """They were 1,218 with Chroma, and are 798 without; another library of that size goes beyond the limit."""
     assert "chromadb" in loaded_by(tmp_path, SET, "forget --whole-thread --yes"), "the check notices it"
     assert len(loaded_by(tmp_path, "status")) < 1_000
+
+
+ENTRY = """
+import os, sys
+from memory_agent.cli import main
+assert "numpy" not in sys.modules
+sys.argv = ["memory-agent", "--version"]
+try:
+    main()
+finally:
+    print("threads:", os.environ["OPENBLAS_NUM_THREADS"])
+"""
+
+
+@pytest.mark.parametrize(("given", "used"), [(None, "1"), ("4", "4")])
+def test_products_are_shared_among_threads_only_where_somebody_asks_for_it(
+    given: str | None, used: str
+) -> None:
+    """The command line sets the number of OpenBLAS's threads before numpy reads it; what the environment says stands."""
+    own = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    env = own if given is None else {**own, "OPENBLAS_NUM_THREADS": given}
+    finished = subprocess.run(
+        [sys.executable, "-c", ENTRY], capture_output=True, text=True, timeout=120, env=env, check=False
+    )
+    assert finished.stdout.rpartition("threads: ")[2].strip() == used, finished.stderr

@@ -11,7 +11,7 @@ packed text. So places stay when others go, and a text that went is left empty.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.errors import StoreError
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 TURN_COLUMNS: Final = f"segment_id, segment_at, {TURN.columns}"
 _PLAIN: Final = (None, None)
+_CONTENT: Final = list(TURN.kinds).index("content")
+_USER: Final = 2 + list(TURN.kinds).index("user_id")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,15 +63,16 @@ def read_turns(db: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> l
 
 def with_texts(db: sqlite3.Connection, records: Sequence[Record]) -> list[Turn]:
     """The turns in rows that begin with TURN_COLUMNS, all of one user; one query for all texts in segments."""
-    found = [((segment_id, at), TURN.read(rest)) for segment_id, at, *rest in records]
-    places = {place for place, _ in found} - {_PLAIN}
-    if not places:
-        return [turn for _, turn in found]
-    texts = _texts(db, found[0][1].user_id, places)
-    for place, turn in found:
-        if place != _PLAIN and place not in texts:
-            raise StoreError(f"turn {turn.id} is compressed, but its segment does not hold its text")
-    return [replace(turn, content=texts.get(place, turn.content)) for place, turn in found]
+    places = {(record[0], record[1]) for record in records} - {_PLAIN}
+    texts = _texts(db, records[0][_USER], places) if places else {}
+    found = []
+    for segment_id, at, *stored in records:
+        if segment_id is not None:
+            if (segment_id, at) not in texts:
+                raise StoreError(f"turn {stored[0]} is compressed, but its segment does not hold its text")
+            stored[_CONTENT] = texts[segment_id, at]
+        found.append(TURN.read(stored))
+    return found
 
 
 def _texts(db: sqlite3.Connection, user_id: str, places: Iterable[Record]) -> dict[Record, str]:
