@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memory_agent.domain import Recollection, Role, Scope
+    from memory_agent.domain import Recollection, Role, Scope, Turn
     from memory_agent.text.question import Question
     from memory_agent.text.time_spans import TimeSpan
 
@@ -61,6 +61,13 @@ class SearchRequest:
             or self.topic_ids is not None
             or self.where != RowFilter(thread_id=self.scope.thread_id)
         )
+
+    def wants(self, turn: Turn) -> bool:
+        """True if the turn passes the filters that its search row says nothing about."""
+        if self.topic_ids is not None and turn.topic_id not in self.topic_ids:
+            return False
+        given = (self.metadata or {}).items()
+        return all(key in turn.metadata and turn.metadata[key] == value for key, value in given)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

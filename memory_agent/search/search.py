@@ -297,7 +297,7 @@ class Searcher:
             current.index.statistics,
             language=self._settings.language,
         )
-        by_id |= {turn.id: turn for turn in read if _is_wanted(turn, request)}
+        by_id |= {turn.id: turn for turn in read if request.wants(turn)}
         at = {turn.id: position for position, turn in turns}
         for new in replaced.values():
             if new in by_id and new not in at:
@@ -353,7 +353,7 @@ class Searcher:
             turns = {turn.id: turn for turn in await self._store.list_turns(request.scope, ids=ids)}
             for position in positions:
                 turn = turns.get(scored.turn_ids[position])
-                if turn is not None and _is_wanted(turn, request):
+                if turn is not None and request.wants(turn):
                     found.append((int(position), turn))
                     tokens += min(turn.tokens, request.tokens_each)
         return found[: request.top_k]
@@ -392,12 +392,3 @@ class Searcher:
             )
 
         return explained(found) if current.request.explained else found, explained
-
-
-def _is_wanted(turn: Turn, request: SearchRequest) -> bool:
-    """True if the turn passes the filters that its search row says nothing about."""
-    if request.topic_ids is not None and turn.topic_id not in request.topic_ids:
-        return False
-    return not request.metadata or all(
-        key in turn.metadata and turn.metadata[key] == value for key, value in request.metadata.items()
-    )

@@ -95,3 +95,20 @@ async def test_a_fetch_reads_the_last_turns_once(request: pytest.FixtureRequest,
     newest = [sql for sql in statements if "FROM turns" in sql and "ORDER BY seq DESC LIMIT 10" in sql]
     assert len(newest) == 1
     assert not [sql for sql in statements if "FROM search_rows" in sql and "vectors" in sql]
+
+
+async def test_a_fetch_reads_no_more_turns_than_would_fill_its_prompt_well(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Of long turns fewer are looked at than of short ones; either prompt is full."""
+    looked_at = {}
+    for words in (5, 40):
+        texts = [f"Tide {number} of the harbour: {'sail mast rope ' * (words // 3)}" for number in range(300)]
+        async with opened(settings_on("sqlite", request, tmp_path / str(words))) as service:
+            memory = service.agent("ann", "chat")
+            await memory.add_turns(said(texts, start=START))
+            await memory.settle(timeout=60)
+            context = await memory.fetch_memory("Which tides of the harbour?", max_tokens=1_000)
+        assert context.tokens > 900
+        looked_at[words] = sum(entry.tier == "long_term" for entry in context.ledger)
+    assert looked_at[40] <= 64 < looked_at[5] <= 120
