@@ -164,7 +164,8 @@ class ContextReader:
             _or_degraded(named, spelled, "entities", down),
             _or_degraded(self._answered(reach, answer.recollections, until), {}, "long_term", down),
         )
-        reminder = self._reminder(stand)
+        topic = _active(stand, whole=until is None)
+        reminder = self._reminder(stand, topic)
         material = Material(
             persona=reminder.identity,
             state=reminder.state,
@@ -177,7 +178,7 @@ class ContextReader:
             people=tuple(facts),
             entities=counts,
             asked=asked,
-            topic=_active(stand, whole=until is None),
+            topic=topic,
             window=window,
             whole=0 < len(window) == stand.digest.turns,
             recollections=answer.recollections,
@@ -189,8 +190,10 @@ class ContextReader:
         )
         return material, answer
 
-    def _reminder(self, stand: ConversationState) -> Reminder:
-        return remind(stand.character, _titles(stand), counter=self._counter, max_tokens=PERSONA_TOKENS)
+    def _reminder(self, stand: ConversationState, topic: TopicLine | None) -> Reminder:
+        """The reminder of a prompt that has a line for the current `topic`, which needs no second one."""
+        titles = [title for title in _titles(stand) if topic is None or title != topic.title]
+        return remind(stand.character, titles, counter=self._counter, max_tokens=PERSONA_TOKENS)
 
     # --- sources ---------------------------------------------------------------------------------------------
     async def _widened(

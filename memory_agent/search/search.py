@@ -344,11 +344,10 @@ class Searcher:
         """Positions and turns of the truth for the ranking, page by page, until enough of them passed every filter."""
         found: list[tuple[int, Turn]] = []
         enough, tokens = request.enough_tokens, 0
-        page, start = request.top_k if enough is None else min(_PAGE, request.top_k), 0
+        page, start = min(_PAGE, request.top_k) if enough else request.top_k, 0
         while start < len(ranking) and len(found) < request.top_k and (enough is None or tokens < enough):
             positions = ranking[start : start + page]
             start += page
-            page = min(2 * page, 1_000)  # a narrow metadata filter reads on in larger steps
             ids = [scored.turn_ids[position] for position in positions]
             turns = {turn.id: turn for turn in await self._store.list_turns(request.scope, ids=ids)}
             for position in positions:
@@ -356,6 +355,10 @@ class Searcher:
                 if turn is not None and request.wants(turn):
                     found.append((int(position), turn))
                     tokens += min(turn.tokens, request.tokens_each)
+            page = 2 * page  # a narrow metadata filter reads on in larger steps
+            if enough and tokens:
+                page = max(_PAGE // 4, (enough - tokens) * start // tokens + 1)
+            page = min(page, 1_000)
         return found[: request.top_k]
 
     def _answer(

@@ -32,7 +32,7 @@ MAX_BYTES: Final = 64 * 2**20
 _WORD_BYTES: Final = 250
 """Of a word of a topic: its places in the topic and among the topics that have it."""
 _TOPIC_BYTES: Final = 1_500
-_LEAST_NORM: Final = 1e-6
+LEAST_NORM: Final = 1e-6
 """What is shorter has no direction to speak of; float16 keeps nothing smaller than 6e-8 either."""
 _FIRST_ROWS: Final = 16
 
@@ -285,7 +285,7 @@ def has_direction(topic: Topic) -> bool:
     if not topic.embedding.size:
         return False
     norm = float(np.linalg.norm(topic.embedding.astype(np.float32)))
-    return np.isfinite(norm) and norm >= _LEAST_NORM
+    return np.isfinite(norm) and norm >= LEAST_NORM
 
 
 def _slim(topic: Topic) -> Topic:

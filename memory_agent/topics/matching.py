@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from memory_agent.topics.index import LEAST_NORM
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
 RECENT_VECTORS: Final = 5
 """A vector that joins a topic weighs at least one part in so many of its embedding."""
 
-_LEAST_NORM: Final = 1e-6  # as for topics, in `index`
 _HALF_SHARE: Final = 0.1
 """A word that one in ten of a topic's turns has counts half as much as one that all have."""
 _PRIOR_WORDS: Final = 2.0
@@ -194,7 +195,7 @@ def _unit(vector: NDArray[np.floating[Any]]) -> NDArray[np.float32] | None:
     """`vector` at length 1; None if it has no direction."""
     given = vector.astype(np.float32)
     norm = float(np.linalg.norm(given))
-    if not np.isfinite(norm) or norm < _LEAST_NORM:
+    if not np.isfinite(norm) or norm < LEAST_NORM:
         return None
     unit: NDArray[np.float32] = given / norm
     return unit

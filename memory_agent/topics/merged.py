@@ -46,11 +46,6 @@ def newest(topics: Iterable[AnyTopic]) -> AnyTopic | None:
     return max(topics, key=lambda topic: topic.through, default=None)
 
 
-def family_of(topics: Iterable[AnyTopic], topic_id: str) -> AnyTopic | None:
-    """The topic that a turn with `topic_id` belongs to: the one that absorbed it, or itself; None if there is none."""
-    return next((topic for topic in unmerged(topics) if topic_id in (topic.id, *topic.absorbed)), None)
-
-
 async def families_of(store: TopicStore, scope: Scope, topic_ids: Collection[str]) -> list[TopicHead]:
     """The topics that turns of the thread with these topic ids belong to: those that absorbed them, or themselves.
 

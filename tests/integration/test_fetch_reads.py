@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from tests.conformance.stores import a_topic
 from tests.integration.conversations import START, lines, opened, said, settings_on
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     import pytest
@@ -38,19 +40,26 @@ async def _cost(store: SqliteStore, memory: MemoryAgent, question: str) -> tuple
     return len(statements), _STEP * len(steps), prompt
 
 
-async def test_a_fetch_reads_as_much_whatever_number_of_topics_there_is(
+@contextlib.asynccontextmanager
+async def _remembered(
     request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    """The same statements, about as many steps of the store, and the same prompt with 10 and with 300 topics."""
+) -> AsyncIterator[tuple[MemoryAgent, SqliteStore]]:
+    """A thread of 60 turns that owes nothing, and its store, without a worker, which reads as well."""
     settings: dict[str, Any] = settings_on("sqlite", request, tmp_path)
     async with opened(settings) as service:
         memory = service.agent("ann", "chat")
         await memory.add_turns(said(lines(60), start=START))
         await memory.settle(timeout=60)
-    async with opened(settings, run_worker=False) as service:  # which reads as well
-        memory = service.agent("ann", "chat")
-        store = service.core.store
-        assert isinstance(store, SqliteStore)
+    async with opened(settings, run_worker=False) as service:
+        assert isinstance(service.core.store, SqliteStore)
+        yield service.agent("ann", "chat"), service.core.store
+
+
+async def test_a_fetch_reads_as_much_whatever_number_of_topics_there_is(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """The same statements, about as many steps of the store, and the same prompt with 10 and with 300 topics."""
+    async with _remembered(request, tmp_path) as (memory, store):
         costs = []
         for first, last in ((0, 10), (10, 300)):
             for number in range(first, last):
@@ -75,15 +84,7 @@ async def test_a_fetch_reads_as_much_whatever_number_of_topics_there_is(
 
 async def test_a_fetch_reads_the_last_turns_once(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """One look at the newest turns is enough for the window and for what was said before the question."""
-    settings: dict[str, Any] = settings_on("sqlite", request, tmp_path)
-    async with opened(settings) as service:
-        memory = service.agent("ann", "chat")
-        await memory.add_turns(said(lines(60), start=START))
-        await memory.settle(timeout=60)
-    async with opened(settings, run_worker=False) as service:  # which reads as well
-        memory = service.agent("ann", "chat")
-        store = service.core.store
-        assert isinstance(store, SqliteStore)
+    async with _remembered(request, tmp_path) as (memory, store):
         assert store._reader is not None
         reader = store._reader.connection
         assert reader is not None

@@ -127,6 +127,21 @@ async def test_a_refused_write_tells_nothing_of_what_was_to_be_stored(mongo: Mon
     assert "Zebulon" not in str(refused.value)
 
 
+async def test_a_database_of_an_earlier_version_is_refused(mongod: Mongod, db_name: str) -> None:
+    """In words, when it is opened, and nothing is written into it; an empty one and one's own are opened."""
+    store = MongoStore(mongod.uri, db_name, timeout_seconds=10)
+    for _ in range(2):
+        await store.open()
+        await store.put_search_rows(a_scope().user_id, [a_row("turn")], now=NOW)
+        await store.close()
+    async with AsyncMongoClient[dict[str, Any]](mongod.uri) as client:
+        await client[db_name].drop_collection("search_rows")
+        await client[db_name]["search_rows"].insert_one({"_id": "turn", "terms": ["cat"], "counts": b"1"})
+        with pytest.raises(StoreError, match=f"'{db_name}' was written by an earlier version.* set db_name"):
+            await store.open()
+        assert list(await client[db_name]["search_rows"].index_information()) == ["_id_"]
+
+
 # The driver (4.20) leaves a socket to the garbage collector if closing cancels a connection attempt.
 @pytest.mark.filterwarnings("ignore:.*<socket.socket:pytest.PytestUnraisableExceptionWarning")
 async def test_an_unreachable_server_is_unavailable_in_time() -> None:
