@@ -11,6 +11,7 @@ from memory_agent.ports.erasures import ErasureStore
 from memory_agent.ports.events import EventStore
 from memory_agent.ports.facts import FactStore
 from memory_agent.ports.keys import KeyStore
+from memory_agent.ports.meta import MetaStore
 from memory_agent.ports.models import (
     LLM,
     Clock,
@@ -40,6 +41,7 @@ __all__ = [
     "EventStore",
     "FactStore",
     "KeyStore",
+    "MetaStore",
     "PeopleStore",
     "Redactor",
     "RowStore",

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 from memory_agent.ports.erasures import ErasureStore
 from memory_agent.ports.events import EventStore
 from memory_agent.ports.facts import FactStore
+from memory_agent.ports.meta import MetaStore
 from memory_agent.ports.rows import RowStore
 from memory_agent.ports.sessions import SessionStore
 from memory_agent.ports.topics import TopicStore
@@ -25,6 +26,7 @@ class DocumentStore(
     FactStore,
     ErasureStore,
     EventStore,
+    MetaStore,
     Protocol,
 ):
     """The truth: turns with what is owed to them, search rows, facts, and the records of forgetting."""

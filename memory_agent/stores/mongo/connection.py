@@ -151,6 +151,7 @@ class MongoConnection:
     _leases = _Named("leases")
     _erasures = _Named("erasures")
     _keys = _Named("api_keys")
+    _meta = _Named("meta")
     _indexes = INDEXES
 
     def __init__(self, client_or_uri: object, db_name: str, *, timeout_seconds: float) -> None:

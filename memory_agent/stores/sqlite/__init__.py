@@ -5,6 +5,7 @@ from __future__ import annotations
 from memory_agent.stores.sqlite.events import SqliteEvents
 from memory_agent.stores.sqlite.facts import SqliteFacts
 from memory_agent.stores.sqlite.forgetting import SqliteForgetting
+from memory_agent.stores.sqlite.meta import SqliteMeta
 from memory_agent.stores.sqlite.rows import SqliteRows
 from memory_agent.stores.sqlite.sessions import SqliteSessions
 from memory_agent.stores.sqlite.topics import SqliteTopics
@@ -24,6 +25,7 @@ class SqliteStore(
     SqliteFacts,
     SqliteSessions,
     SqliteForgetting,
+    SqliteMeta,
 ):
     """`DocumentStore` in the SQLite file `path`; its folder is made if it is missing.
 

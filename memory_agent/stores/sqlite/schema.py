@@ -28,7 +28,7 @@ from memory_agent.stores.fields import (
 if TYPE_CHECKING:
     from memory_agent.stores.codec import Fields, Kind
 
-VERSION: Final = 9
+VERSION: Final = 10
 KEPT_EVENTS: Final = 100_000
 """How many of the newest events are kept at least; what was erased with its turn counts."""
 _PRUNED_AT_ONCE: Final = 100
@@ -203,6 +203,13 @@ CREATE INDEX erasures_due ON erasures (due_at);
 CREATE INDEX erasures_user ON erasures (user_id);
 """
 
+_ADDED_IN_10: Final = """
+CREATE TABLE IF NOT EXISTS meta (   -- what is true of the store as a whole
+  name TEXT NOT NULL PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+"""What schema 10 has besides that of version 0.1.0. Each statement can be repeated."""
 
 _OF_TOPIC: Final = "user_id = {0}.user_id AND thread_id = {0}.thread_id"
 _NUMBERED: Final = f"""
@@ -306,7 +313,7 @@ def create_schema(connection: sqlite3.Connection, path: str) -> None:
             "1.0 there are no migrations; name another data_dir, or export the turns with the memory_agent that "
             "wrote them and ingest them anew"
         )
-    for statement in _statements(_SCHEMA + _TOPIC_MARKS + _EVENTS):
+    for statement in _statements(_SCHEMA + _TOPIC_MARKS + _EVENTS + _ADDED_IN_10):
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION}")
 

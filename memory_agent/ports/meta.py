@@ -1,0 +1,18 @@
+"""The port of a store's metadata: what is true of the store as a whole, and of nobody in it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class MetaStore(Protocol):
+    """Metadata of the store as a whole: its id, its marks, its schema. Holds nothing that a user said."""
+
+    async def get_meta(self, name: str) -> dict[str, Any] | None:
+        """What was put under the name; None if nothing was."""
+
+    async def put_meta(self, name: str, value: dict[str, Any], *, only_new: bool = False) -> bool:
+        """Put a JSON object under the name, durably, in place of what was there.
+
+        With `only_new` nothing changes where something is; True if it was put. Of several at once one wins.
+        """
