@@ -271,8 +271,10 @@ def _make_forgetter(
 def _clear_shared_caches(searcher: Searcher, embedder: Embedder, counts: KeptCounts) -> None:
     """Empty the caches of texts that are kept without their user."""
     from memory_agent.context.render import forget_names
+    from memory_agent.stores.codec import unpack_derived
 
     forget_names()
+    unpack_derived.cache_clear()
     counts.clear()
     searcher.clear_cache()
     embedder.clear_cache()

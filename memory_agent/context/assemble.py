@@ -22,7 +22,7 @@ from memory_agent.context.ledger import Packing
 from memory_agent.context.recollections import passage_tokens, recalled_items, take_recollections, telling
 from memory_agent.context.render import as_data, one_line
 from memory_agent.domain import ContextLine, MemoryContext
-from memory_agent.text.terms import count_terms
+from memory_agent.text.terms import count_terms, terms_of_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -182,7 +182,7 @@ def by_question(
 ) -> tuple[list[Item], list[Item]]:
     """Facts that share words with the question, those with most of them first; and the others, of these first what matters
     in any conversation."""
-    shared = {item.name: len(set(asked) & count_terms(item.line.body, language).keys()) for item in items}
+    shared = {item.name: len(terms_of_line(item.line.body, language).intersection(asked)) for item in items}
     wanted = sorted((item for item in items if shared[item.name]), key=lambda item: -shared[item.name])
     others = [item for item in items if not shared[item.name]]
     return wanted, sorted(

@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from memory_agent.ports import TokenCounter
 
-_KEPT_CHARS: Final = 400
-_KEPT_TEXTS: Final = 12_000
-"""Some 4 MB; a prompt looks at up to a thousand."""
+_KEPT_CHARS: Final = 4_000
+_ALL_KEPT_CHARS: Final = 2_000_000
+"""Some 4 MB at most, twice that while one lot replaces the other; a prompt looks at up to a thousand texts."""
 
 
 class KeptCounts:
-    """`TokenCounter` that keeps the counts of short texts: the lines of turns recur from prompt to prompt.
+    """`TokenCounter` that keeps the counts of texts up to `_KEPT_CHARS`: the lines of turns recur from prompt to prompt.
 
-    Of `counter`. The texts that were asked for last stay, between one and two times `_KEPT_TEXTS`.
+    Of `counter`. The texts that were asked for last stay, between one and two times `_ALL_KEPT_CHARS`.
     """
 
     def __init__(self, counter: TokenCounter) -> None:
         self._counter = counter
         self._newer: dict[str, int] = {}
         self._older: dict[str, int] = {}
+        self._newer_chars = 0
 
     @property
     def margin(self) -> float:
@@ -37,11 +38,12 @@ class KeptCounts:
         if found is None:
             found = self._counter.count(text)
         if len(text) <= _KEPT_CHARS:
-            if len(self._newer) >= _KEPT_TEXTS:
-                self._older, self._newer = self._newer, {}
+            if self._newer_chars >= _ALL_KEPT_CHARS:
+                self._older, self._newer, self._newer_chars = self._newer, {}, 0
             self._newer[text] = found
+            self._newer_chars += len(text)
         return found
 
     def clear(self) -> None:
         """Forget all texts: something was forgotten."""
-        self._newer, self._older = {}, {}
+        self._newer, self._older, self._newer_chars = {}, {}, 0

@@ -331,9 +331,10 @@ def pack_derived(compression: Compression) -> bytes:
     return data
 
 
-def unpack_derived(data: bytes) -> dict[str, Any]:
-    """The inverse of `pack_derived`: fields of a Compression."""
-    packed = json.loads(brotli.decompress(bytes(data)))
+@lru_cache(maxsize=32)
+def unpack_derived(data: bytes) -> Mapping[str, Any]:
+    """The inverse of `pack_derived`: fields of a Compression. Kept: each prompt of a thread reads its last one."""
+    packed = json.loads(brotli.decompress(data))
     derived: dict[str, Any] = {
         name: tuple(_part(kind, values) for values in packed.get(_STORED_AS.get(name, name), ()))
         for name, kind in _PARTS.items()

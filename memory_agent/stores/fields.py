@@ -182,7 +182,7 @@ def _change(*, stated: str, **values: Any) -> FactChange:
 
 
 def _compression(*, derived: bytes, **values: Any) -> Compression:
-    return Compression(**unpack_derived(derived), **values)
+    return Compression(**unpack_derived(bytes(derived)), **values)
 
 
 def _erasure(*, user_id: str, thread_id: str | None, **values: Any) -> Erasure:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import regex
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 # Where words aren't parted by spaces: Han and katakana, of which a word has about three; of other scripts five.
 _HAN_CHARS: Final = 3
 _UNSPACED_CHARS: Final = 5
+_FIRST_WORDS: Final = 4
 _NUMBER: Final = lazily(regex.compile, r"\p{N}+")
 
 
@@ -77,14 +79,22 @@ def content_words(text: str) -> frozenset[str]:
     return frozenset(_content_words(text))
 
 
-@lru_cache(maxsize=16_384)
 def says_more_than(text: str, words: frozenset[str]) -> bool:
     """True if a text has other `content_words` than these. Reads on only until it finds one.
 
     >>> says_more_than("Hi Jo!", frozenset({"jo"})), says_more_than("Hi Jo, how are the dogs?", frozenset({"jo"}))
     (False, True)
     """
-    return any(word not in words for word in _content_words(text))
+    first = first_words(text)
+    if any(word not in words for word in first):
+        return True
+    return len(first) == _FIRST_WORDS and any(word not in words for word in _content_words(text))
+
+
+@lru_cache(maxsize=16_384)
+def first_words(text: str) -> tuple[str, ...]:
+    """The keys of a text's first content words: they tell more than the names that are left out, or there are no others."""
+    return tuple(islice(_content_words(text), _FIRST_WORDS))
 
 
 def _content_words(text: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memory_agent.stores import codec
 from memory_agent.text import quotes, sentences, subjects, terms
 from tests.integration.conversations import opened, settings_on
 
@@ -17,8 +18,13 @@ CACHES = (
     sentences.sentences_of,
     quotes.quotes_of,
     subjects.content_words,
-    subjects.says_more_than,
+    subjects.first_words,
+    terms.terms_of_line,
+    codec.unpack_derived,
 )
+
+COMPRESSED = 20
+"""Turns that are more than are shown whole."""
 
 
 def kept() -> list[int]:
@@ -29,12 +35,17 @@ def kept() -> list[int]:
 async def test_what_rules_keep_of_texts_goes_when_something_is_forgotten_and_in_time(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """Words, sentences and quotes of the last few texts, and the analyses of live threads."""
-    async with opened(settings_on("sqlite", request, tmp_path)) as service:
+    """Words, sentences and quotes of the last few texts, lines of facts, compressions, and the analyses of live threads."""
+    settings = settings_on("sqlite", request, tmp_path)
+    async with opened(settings, enable_fact_extraction=True) as service:
         memory = service.agent("ann", "chat")
         for clear in ("forget", "housekeep"):
-            turn = await memory.add_user_message("I am so happy about the xylophone of Ulm!")
+            said = "I live in Ulm. I am so happy about the xylophone!"
+            turn = await memory.add_user_message(said)
+            for number in range(COMPRESSED):
+                await memory.add_user_message(f"{number} bars of it " * 40)
             await memory.settle(timeout=60)
+            await memory.compress()
             await memory.fetch_memory("Which xylophone?")
             assert all(kept())
             assert (await service.get_stats()).turns > 0

@@ -43,10 +43,10 @@ def test_kept_counts_are_the_counters(texts: list[str]) -> None:
 
 def test_the_texts_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those asked for last stay; a long text is counted each time."""
-    monkeypatch.setattr(counts, "_KEPT_TEXTS", 10)
+    monkeypatch.setattr(counts, "_ALL_KEPT_CHARS", 100)
     asked = Asked()
     kept = KeptCounts(asked)
-    long = "a long text " * 100
+    long = "a long text " * 1_000
     for number in range(100):
         kept.count(f"text {number}")
         kept.count("of every prompt")
