@@ -107,6 +107,11 @@ class Said:
     text: str
     speaker: str | None = None
 
+    @property
+    def embedded(self) -> str:
+        """What a memory embeds of it: the text behind the speaker's name."""
+        return f"{self.speaker}: {self.text}" if self.speaker else self.text
+
     def at(self, number: int) -> TurnInput:
         """It as the history's turn of this number."""
         sitting, minute = divmod(number, SITTING)

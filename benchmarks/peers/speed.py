@@ -140,7 +140,7 @@ async def _ours(job: Job, texts: Texts) -> dict[str, Any]:
 
     embedder = MeteredEmbedder(LocalEmbedder(wanted_model(MemoryConfig(local_embedding_model=MODEL))))
     try:
-        await embedder.learn([texts.turn(number).text for number in range(job.turns)])
+        await embedder.learn([texts.turn(number).embedded for number in range(job.turns)])
         async with open_service("sqlite", embedder=embedder) as service, LoopLag() as lag:
             memory = service.agent(user_id="one user", thread_id="one thread")
             began = time.perf_counter()

@@ -52,7 +52,7 @@ _FEWEST_FOUND: Final = 20
 _MOST_FOUND: Final = 300
 _TOKENS_EACH: Final = 10
 """So many recollections are asked for as short ones would fill the budget with."""
-_ENOUGH: Final = 1.5
+_ENOUGH: Final = 1.2
 """Budgets that the turns found would fill: of those behind, one in a hundred is worth a place for being short."""
 
 
