@@ -169,7 +169,9 @@ class ConversationReader:
             people=tuple(people),
             last=last,
         )
-        return pack_compressed(conversation, budget=max(budget, least), counter=self._counter)
+        return await asyncio.to_thread(
+            pack_compressed, conversation, budget=max(budget, least), counter=self._counter
+        )
 
     async def preserved(
         self, scope: Scope, last: Compression | None, digest: Digest, recent: Sequence[Turn]

@@ -164,10 +164,14 @@ class Indexer:
         if tokens is None:
             return [b""] * len(texts)
         read = known_scripts(self._embedder)
-        return [
-            packed(of_text.vectors) if is_read(text, read) else b""
-            for text, of_text in zip(texts, tokens, strict=True)
-        ]
+
+        def work() -> list[bytes]:
+            return [
+                packed(of_text.vectors) if is_read(text, read) else b""
+                for text, of_text in zip(texts, tokens, strict=True)
+            ]
+
+        return await asyncio.to_thread(work)
 
 
 def _by_user(turns: Sequence[Turn]) -> dict[str, list[Turn]]:
