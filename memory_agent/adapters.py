@@ -133,6 +133,13 @@ async def open_store(cfg: MemoryConfig, client: Any | None, stack: AsyncExitStac
     return store
 
 
+def clear_store_caches() -> None:
+    """Forget the texts that stores keep unpacked: something was forgotten."""
+    from memory_agent.stores.codec import unpack_derived
+
+    unpack_derived.cache_clear()
+
+
 async def open_keys(cfg: MemoryConfig, client: Any | None, stack: AsyncExitStack) -> KeyStore:
     """The API keys: in `keys.sqlite3` in `data_dir`, whoever holds that folder, or in MongoDB as the document store."""
     keys: KeyStore

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from memory_agent.adapters import Adapters, make_llm
+from memory_agent.adapters import Adapters, clear_store_caches, make_llm
 from memory_agent.context.budget import ROLLING_SUMMARY_TOKENS, SUMMARY_TOKENS
 from memory_agent.conversations.sessions import SessionKeeper, SessionRules
 from memory_agent.errors import InvalidInput
@@ -271,10 +271,9 @@ def _make_forgetter(
 def _clear_shared_caches(searcher: Searcher, embedder: Embedder, counts: KeptCounts) -> None:
     """Empty the caches of texts that are kept without their user."""
     from memory_agent.context.render import forget_names
-    from memory_agent.stores.codec import unpack_derived
 
     forget_names()
-    unpack_derived.cache_clear()
+    clear_store_caches()
     counts.clear()
     searcher.clear_cache()
     embedder.clear_cache()

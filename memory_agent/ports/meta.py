@@ -9,7 +9,7 @@ class MetaStore(Protocol):
     """Metadata of the store as a whole: its id, its marks, its schema. Holds nothing that a user said."""
 
     async def get_meta(self, name: str) -> dict[str, Any] | None:
-        """What was put under the name; None if nothing was."""
+        """The value put under the name; None if there is none."""
 
     async def put_meta(self, name: str, value: dict[str, Any], *, only_new: bool = False) -> bool:
         """Put a JSON object under the name, durably, in place of what was there.
