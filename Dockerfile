@@ -20,7 +20,7 @@ RUN python -m venv /opt/venv
 # nothing anew.
 COPY pyproject.toml constraints.txt ./
 RUN --mount=type=cache,target=/root/.cache/pip \
-    python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; e = p['optional-dependencies']; print('\n'.join(p['dependencies'] + e['server'] + e['mcp']))" > /requirements.txt \
+    python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; e = p['optional-dependencies']; print('\n'.join(p['dependencies'] + e['chroma'] + e['server'] + e['mcp']))" > /requirements.txt \
     && /opt/venv/bin/pip install --constraint constraints.txt --requirement /requirements.txt
 
 COPY README.md LICENSE ./

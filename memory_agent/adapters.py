@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import importlib
+import importlib.util
 import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -84,8 +84,8 @@ async def open_adapters(
     is_shared = overrides.llm is not None or cfg.summary_model == cfg.fact_extraction_model
     summary_llm = llm if is_shared else make_llm(cfg, cfg.summary_model, stack)
     spotter = await asyncio.to_thread(_make_spotter, cfg, overrides.entity_finder)
-    for folder in _embedded_folders(cfg, overrides):
-        lock = DataDirLock(folder)
+    if overrides.store is None and overrides.mongo_client is None and cfg.mongo_uri is None:
+        lock = DataDirLock(cfg.data_dir)
         lock.acquire()
         stack.callback(lock.release)
     store = overrides.store or await open_store(cfg, overrides.mongo_client, stack)
@@ -95,7 +95,7 @@ async def open_adapters(
         cfg=cfg,
         clock=clock,
         store=store,
-        vectors=overrides.vectors or await open_vectors(cfg, fingerprint, stack),
+        vectors=overrides.vectors or await open_vectors(cfg, store, fingerprint, stack),
         embedder=embedder,
         llm=llm,
         summary_llm=summary_llm,
@@ -103,16 +103,6 @@ async def open_adapters(
         counter=make_counter(),
         spotter=spotter,
     )
-
-
-def _embedded_folders(cfg: MemoryConfig, overrides: Overrides) -> list[Path]:
-    """The folders that only one process may use at a time."""
-    sqlite = overrides.store is None and overrides.mongo_client is None and cfg.mongo_uri is None
-    chroma = overrides.vectors is None and cfg.chroma_host is None
-    folders = [cfg.data_dir] if sqlite or chroma else []
-    if chroma and not cfg.chroma_db_dir.resolve().is_relative_to(cfg.data_dir.resolve()):
-        folders.append(cfg.chroma_db_dir)
-    return folders
 
 
 async def open_store(cfg: MemoryConfig, client: Any | None, stack: AsyncExitStack) -> DocumentStore:
@@ -162,38 +152,40 @@ async def open_keys(cfg: MemoryConfig, client: Any | None, stack: AsyncExitStack
 
 
 async def open_vectors(
-    cfg: MemoryConfig, fingerprint: Callable[[], str], stack: AsyncExitStack
+    cfg: MemoryConfig, store: DocumentStore, fingerprint: Callable[[], str], stack: AsyncExitStack
 ) -> VectorIndex:
-    """The vector index: Chroma embedded, or a server, which may be down for now.
+    """The vector index: a Chroma server, which may be down for now, or the store's own search rows.
 
-    Where a worker runs, which will need it, it is reached at once, and whoever starts learns that it can't be.
+    Where a worker runs, which will need it, the server is reached at once, and whoever starts learns that it can't be.
     """
-    from memory_agent.stores.chroma import ChromaServer, EmbeddedChroma
-
-    prefix, shards = cfg.memory_collection_prefix, cfg.vector_shards
-    vectors: VectorIndex
     if cfg.chroma_host is None:
-        vectors = EmbeddedChroma(cfg.chroma_db_dir, prefix=prefix, fingerprint=fingerprint, shards=shards)
-    else:
-        scheme, _, host = cfg.chroma_host.rpartition("://")
-        vectors = ChromaServer(
-            host,
-            cfg.chroma_port,
-            ssl=scheme == "https",
-            auth_token=cfg.chroma_auth_token,
-            timeout_seconds=cfg.store_timeout_seconds,
-            prefix=prefix,
-            fingerprint=fingerprint,
-            shards=shards,
+        from memory_agent.search.row_vectors import RowVectors
+
+        return RowVectors(store, fingerprint=fingerprint)
+    if importlib.util.find_spec("chromadb") is None:
+        raise ConfigError(
+            f"chroma_host: {cfg.chroma_host!r} needs chromadb, which is not installed: install memory_agent with its"
+            " extra `chroma`"
         )
+    from memory_agent.stores.chroma import ChromaServer
+
+    scheme, _, host = cfg.chroma_host.rpartition("://")
+    vectors = ChromaServer(
+        host,
+        cfg.chroma_port,
+        ssl=scheme == "https",
+        auth_token=cfg.chroma_auth_token,
+        timeout_seconds=cfg.store_timeout_seconds,
+        prefix=cfg.memory_collection_prefix,
+        fingerprint=fingerprint,
+        shards=cfg.vector_shards,
+    )
     stack.push_async_callback(vectors.close)
     try:
         await vectors.open()
         if cfg.run_worker:
             await vectors.ping()
     except VectorIndexUnavailable as exc:
-        if cfg.chroma_host is None:
-            raise  # a folder that cannot be used will not mend itself
         # It is an index: what is remembered meanwhile is indexed as soon as it is back.
         log.warning("starting without the vector index: %s", exc)
     return vectors

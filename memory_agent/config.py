@@ -93,7 +93,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
     chroma_host: HostName | None = None
     chroma_port: Annotated[int, Field(ge=1, le=65_535)] = 8000
     chroma_auth_token: SecretStr | None = None
-    chroma_db_dir: Path = Path("./data/chroma_db")
     memory_collection_prefix: Name = "memory"
     vector_shards: Annotated[int, Field(ge=1, le=4_096)] = 64
 
@@ -283,9 +282,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if "chroma_db_dir" not in self.model_fields_set:
-            # Two services with different data_dirs must not share one embedded index by default.
-            object.__setattr__(self, "chroma_db_dir", self.data_dir / "chroma_db")
         if self.recent_message_keep >= self.max_messages_per_topic:
             raise ValueError(
                 f"recent_message_keep ({self.recent_message_keep}) is not below max_messages_per_topic"
@@ -321,8 +317,8 @@ class MemoryConfig(ServerSettings, BaseSettings):
 
     @property
     def embedded(self) -> bool:
-        """True if anything is kept in `data_dir`, so that only one process may use it."""
-        return self.mongo_uri is None or self.chroma_host is None
+        """True if the memory is kept in `data_dir`, so that only one process may use it."""
+        return self.mongo_uri is None
 
 
 def _read(init: Callable[..., None], values: Mapping[str, Any]) -> None:

@@ -19,6 +19,7 @@ _GUESSES: Final = 3
 
 GONE: Final[Mapping[str, str]] = {
     "access_threshold": "five accesses double a half-life; base_half_life is what all of them begin with",
+    "chroma_db_dir": "without chroma_host no index is kept beside the search rows; the folder of Chroma of before can be deleted",
     "chroma_ssl": "write the scheme into chroma_host: https://chroma.example.com",
     "code_retention_priority": "code_language_priorities has a factor on the bonus for each language",
     "compress_every_turns": "a conversation is compressed after 100 turns at the latest; context_limit_tokens says from which size on",

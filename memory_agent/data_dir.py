@@ -1,4 +1,4 @@
-"""The lock on `data_dir`: embedded stores are one process's at a time (embedded Chroma corrupts otherwise).
+"""The lock on `data_dir`: an embedded memory is one process's at a time, whose caches nobody else's writes would reach.
 
 The process that holds a folder may serve its memory to the others. Then it leaves beside the lock where, with a key of
 its own, for whoever may read the folder; what a process left that was killed lets nobody in, for its key died with it.
@@ -126,8 +126,7 @@ class DataDirLock:
         except Timeout as exc:
             raise DataDirInUse(
                 f"data_dir {self._folder} is in use by {self._described_holder()}; embedded stores serve one process "
-                f"at a time. Close it, use another data_dir, {self._or_ask()}or run with servers: set mongo_uri and "
-                "chroma_host."
+                f"at a time. Close it, use another data_dir, {self._or_ask()}or run with servers: set mongo_uri."
             ) from exc
         except OSError as exc:
             raise ConfigError(

@@ -91,7 +91,7 @@ async def outgrown(service: MemoryService, *user_ids: str) -> None:
 
 @pytest.fixture
 def embedded_settings(tmp_path: Path) -> dict[str, Any]:
-    """SQLite and embedded Chroma in a fresh folder."""
+    """A SQLite file in a fresh folder."""
     return {"data_dir": tmp_path / "data", **QUICK}
 
 

@@ -107,7 +107,7 @@ async def _remember(folder: Path, *, show: bool) -> list[Event] | None:
         _headline("1", "Remember")
         say(
             f"   {len(turns)} turns of {sessions(turns)} conversations over {weeks} weeks, from {first:%d %B} to"
-            f" {last:%d %B %Y}, in {folder}.\n   SQLite and embedded Chroma, no server, no language model."
+            f" {last:%d %B %Y}, in {folder}.\n   One SQLite file, no server, no language model."
         )
     events: list[Event] = []
     with progress_bar("   Turns done", len(turns), show=show) as moved:

@@ -33,7 +33,6 @@ def embedded(folder: Path) -> MemoryConfig:
     """The embedded default, whatever servers and models the environment names: the demo leaves those alone."""
     return MemoryConfig(
         data_dir=folder,
-        chroma_db_dir=folder / "chroma_db",
         mongo_uri=None,
         chroma_host=None,
         openai_api_key=None,

@@ -8,7 +8,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from memory_agent.domain import EntityCount, Scope, SearchRow, TermCandidates
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from memory_agent.domain import EntityCount, Scope, SearchRow, Similar, TermCandidates
 
 
 ALL_ROWS: Final = 2**63 - 1
@@ -59,6 +62,15 @@ class RowStore(Protocol):
         """For each term, the newest `limit` rows of the scope (by turn id) that hold it, with the user's statistics.
 
         Of rows in the term index (`index_terms`). Each candidate once, in any order. Stubs of erased rows count for nothing.
+        """
+
+    async def nearest_turns(
+        self, scope: Scope, vector: NDArray[np.float32], *, embedder: str, limit: int
+    ) -> list[Similar]:
+        """The scope's at most `limit` nearest turns by cosine, nearest first, each once (nearest passage), among rows by `embedder`.
+
+        Exact to half a step of the rows' vectors: all of the scope's are looked at, page by page, and none is kept. `vector`:
+        float32, shape (dimension,), unit length. Raises ValueError if it has another dimension than the rows'.
         """
 
     async def neighbour_rows(self, user_id: str, places: Sequence[tuple[str, int]]) -> list[SearchRow]:

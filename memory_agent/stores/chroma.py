@@ -1,4 +1,4 @@
-"""`VectorIndex` on ChromaDB: embedded (a folder of this process) or a Chroma server.
+"""`VectorIndex` on a Chroma server.
 
 Users are spread over `shards` collections by a hash of their id: a collection per user would cost memory without
 bound, one for all makes every filtered query slow. A collection's name holds the embedder's fingerprint and the
@@ -10,27 +10,20 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from abc import ABC, abstractmethod
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import Similar
-from memory_agent.errors import NotOpen, VectorIndexError, VectorIndexUnavailable
+from memory_agent.errors import NotOpen, VectorIndexUnavailable
 from memory_agent.stores.chroma_errors import chroma_errors, raise_for_foreign_errors, translated
 from memory_agent.stores.codec import chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from chromadb.api.async_fastapi import AsyncFastAPI
-    from chromadb.api.client import Client
     from chromadb.api.collection_configuration import CreateCollectionConfiguration
     from chromadb.api.models.AsyncCollection import AsyncCollection
-    from chromadb.api.models.Collection import Collection
     from numpy.typing import NDArray
     from pydantic import SecretStr
 
@@ -62,215 +55,7 @@ MAX_BATCH: Final = 1_000
 _NAME_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
-class ChromaIndex(ABC):
-    """Vector index in Chroma, embedded or on a server: collections, queries and their answers."""
-
-    def __init__(self, *, prefix: str, fingerprint: Fingerprint, shards: int) -> None:
-        """`fingerprint`: of the embedder, or a function that gives it as soon as it is known ("" until then)."""
-        fixed = fingerprint if isinstance(fingerprint, str) else ""
-        if not prefix or not prefix[0].isalnum() or not set(prefix + fixed) <= _NAME_CHARS:
-            raise ValueError(f"collection names are of [A-Za-z0-9_-], not {prefix!r} and {fixed!r}")
-        if shards < 1:
-            raise ValueError(f"shards must be at least 1, not {shards}")
-        self._prefix = prefix
-        self._fingerprint = fingerprint
-        self._shards = shards
-        self._collections: dict[str, Any] = {}
-
-    # --- what differs ----------------------------------------------------------------------------------------
-    @abstractmethod
-    async def _call(self, function: Callable[..., Any], **arguments: Any) -> Any:
-        """Call a method of one of Chroma's objects."""
-
-    @abstractmethod
-    async def _get_or_create(self, name: str) -> Collection | AsyncCollection:
-        """The collection `name`, made if missing."""
-
-    @abstractmethod
-    async def _list_collections(self, *, limit: int, offset: int) -> Sequence[Any]:
-        """A page of all collections there are."""
-
-    # --- the port --------------------------------------------------------------------------------------------
-    async def upsert(self, user_id: str, passages: Sequence[PassageVector]) -> None:
-        records = {_record_id(user_id, p.turn_id, p.passage): p for p in passages}  # Chroma refuses doubles
-        for ids in chunks(list(records), MAX_BATCH):
-            batch = [records[record_id] for record_id in ids]
-            await self._on_shard(
-                user_id,
-                "upsert",
-                ids=list(ids),
-                embeddings=[p.vector for p in batch],
-                metadatas=[_metadata(user_id, passage) for passage in batch],
-            )
-
-    async def query(self, scope: Scope, vector: NDArray[np.float32], *, limit: int) -> list[Similar]:
-        nearest: dict[str, float] = {}
-        asked = 2 * limit
-        while limit > 0:
-            answer = await self._on_shard(
-                scope.user_id,
-                "query",
-                query_embeddings=[vector],
-                n_results=asked,
-                where=_where(scope.user_id, scope.thread_id),
-                include=["distances"],
-            )
-            found = list(zip(answer["ids"][0], answer["distances"][0], strict=True))
-            for record_id, distance in found:
-                turn_id = _turn_id(record_id)
-                nearest[turn_id] = min(distance, nearest.get(turn_id, distance))
-            # Long turns fill the answer with their passages: ask for more until there are turns enough.
-            if len(nearest) >= limit or len(found) < asked:
-                break
-            asked *= 4
-        ranked = sorted(nearest.items(), key=lambda item: (item[1], item[0]))[:limit]
-        return [
-            Similar(turn_id=turn_id, similarity=min(1.0, max(-1.0, 1.0 - distance)))
-            for turn_id, distance in ranked
-        ]
-
-    async def delete(self, user_id: str, turn_ids: Sequence[str]) -> int:
-        deleted = 0
-        for name in await self._collections_of(user_id):
-            for chunk in chunks(list(dict.fromkeys(turn_ids)), MAX_BATCH):
-                where = {"$and": [{"user_id": user_id}, {"turn_id": {"$in": chunk}}]}
-                deleted += (await self._on(name, "delete", where=where))["deleted"]
-        return deleted
-
-    async def turn_ids(self, user_id: str) -> set[str]:
-        found: set[str] = set()
-        for name in await self._collections_of(user_id):
-            records = (await self._on(name, "get", where=_where(user_id, None), include=[]))["ids"]
-            found |= {_turn_id(record_id) for record_id in records}
-        return found
-
-    # --- shared machinery ------------------------------------------------------------------------------------
-    def collection_name(self, user_id: str) -> str:
-        """Name of the user's collection, e.g. `memory_ab12cd34ef_17of64`; "" while there is no embedding model."""
-        known = self._fingerprint if isinstance(self._fingerprint, str) else self._fingerprint()
-        return f"{self._prefix}_{known}_{_shard(user_id, self._shards)}of{self._shards}" if known else ""
-
-    async def _collections_of(self, user_id: str) -> list[str]:
-        """Collections that may hold the user's vectors: also those of former models and of another number of shards.
-
-        What is erased must be erased there too.
-        """
-        mine: list[str] = []
-        offset = 0
-        with translated():
-            while page := await self._list_collections(limit=_NAMES_READ, offset=offset):
-                mine += [collection.name for collection in page if self._may_hold(collection.name, user_id)]
-                offset += len(page)
-        current = self.collection_name(user_id)
-        return mine if current in mine or not current else [*mine, current]
-
-    def _may_hold(self, name: str, user_id: str) -> bool:
-        match = _COLLECTION_NAME.fullmatch(name)
-        if match is None or match["prefix"] != self._prefix:
-            return False
-        return int(match["shard"]) == _shard(user_id, int(match["shards"]))
-
-    async def _on_shard(self, user_id: str, method: str, **arguments: Any) -> Any:
-        name = self.collection_name(user_id)
-        if not name:
-            raise VectorIndexUnavailable("no embedding model was found yet, so no collection is known")
-        return await self._on(name, method, **arguments)
-
-    async def _on(self, name: str, method: str, **arguments: Any) -> Any:
-        with translated():
-            try:
-                return await self._call(getattr(await self._collection(name), method), **arguments)
-            except chroma_errors().NotFoundError:
-                # The collection went behind our back (a server restarted on another volume): once more, afresh.
-                self._collections.pop(name, None)
-                return await self._call(getattr(await self._collection(name), method), **arguments)
-
-    async def _collection(self, name: str) -> Any:
-        if name not in self._collections:
-            self._collections[name] = await self._get_or_create(name)
-        return self._collections[name]
-
-
-class EmbeddedChroma(ChromaIndex):
-    """Chroma in this process, kept in the folder `path`. Only one process may use the folder at a time."""
-
-    def __init__(self, path: Path, *, prefix: str, fingerprint: Fingerprint, shards: int) -> None:
-        super().__init__(prefix=prefix, fingerprint=fingerprint, shards=shards)
-        self._path = path
-        self._client: Client | None = None
-        self._executor: ThreadPoolExecutor | None = None
-
-    async def open(self) -> None:
-        """Make the folder. Raises VectorIndexUnavailable if that is impossible."""
-        if self._executor is not None:
-            return
-        with self._at_hand():
-            self._path.mkdir(parents=True, exist_ok=True)
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="chroma")
-
-    async def close(self) -> None:
-        """Finish the call in hand and release the folder."""
-        executor, self._executor = self._executor, None
-        self._collections.clear()
-        if executor is not None:
-            with translated():
-                await _in_thread(executor, self._disconnect)
-            executor.shutdown()
-
-    async def ping(self) -> None:
-        await self._connected()  # what is in this process is there once the folder could be read
-
-    async def _connected(self) -> Client:
-        if self._client is None:
-            with self._at_hand():
-                await _in_thread(self._thread(), self._connect)
-        return cast("Client", self._client)
-
-    @contextmanager
-    def _at_hand(self) -> Iterator[None]:
-        """Whatever is wrong with the folder is for an operator to mend."""
-        try:
-            with translated():
-                yield
-        except (VectorIndexError, VectorIndexUnavailable) as exc:
-            raise VectorIndexUnavailable(f"no Chroma index can be opened in {self._path}: {exc}") from exc
-
-    def _connect(self) -> None:
-        if self._client is not None:  # by a call that was before us in this one thread
-            return
-        import chromadb
-        from chromadb.config import Settings
-
-        try:
-            client = chromadb.PersistentClient(self._path, settings=Settings(anonymized_telemetry=False))
-        except AttributeError as exc:  # asked again, it trips over stopping what it could not start
-            raise VectorIndexError(f"Chroma cannot read what is there: {exc.__context__}") from exc
-        self._client = cast("Client", client)  # declared as the protocol, which has no close()
-
-    def _disconnect(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
-
-    async def _call(self, function: Callable[..., Any], **arguments: Any) -> Any:
-        return await _in_thread(self._thread(), function, **arguments)
-
-    def _thread(self) -> ThreadPoolExecutor:
-        if self._executor is None:
-            raise _not_open()
-        return self._executor
-
-    async def _list_collections(self, *, limit: int, offset: int) -> Sequence[Any]:
-        client = await self._connected()
-        return cast("Sequence[Any]", await self._call(client.list_collections, limit=limit, offset=offset))
-
-    async def _get_or_create(self, name: str) -> Collection:
-        client = await self._connected()
-        options = {"name": name, "configuration": HNSW, "embedding_function": None}
-        return cast("Collection", await self._call(client.get_or_create_collection, **options))
-
-
-class ChromaServer(ChromaIndex):
+class ChromaServer:
     """A Chroma server over HTTP, for any number of processes."""
 
     def __init__(
@@ -285,7 +70,16 @@ class ChromaServer(ChromaIndex):
         fingerprint: Fingerprint,
         shards: int,
     ) -> None:
-        super().__init__(prefix=prefix, fingerprint=fingerprint, shards=shards)
+        """`fingerprint`: of the embedder, or a function that gives it as soon as it is known ("" until then)."""
+        fixed = fingerprint if isinstance(fingerprint, str) else ""
+        if not prefix or not prefix[0].isalnum() or not set(prefix + fixed) <= _NAME_CHARS:
+            raise ValueError(f"collection names are of [A-Za-z0-9_-], not {prefix!r} and {fixed!r}")
+        if shards < 1:
+            raise ValueError(f"shards must be at least 1, not {shards}")
+        self._prefix = prefix
+        self._fingerprint = fingerprint
+        self._shards = shards
+        self._collections: dict[str, AsyncCollection] = {}
         self._host, self._port, self._ssl = host, port, ssl
         self._auth_token = auth_token
         self._timeout_seconds = timeout_seconds
@@ -350,8 +144,105 @@ class ChromaServer(ChromaIndex):
         http.event_hooks = {"response": [raise_for_foreign_errors]}
         return api
 
-    async def _call(self, function: Callable[..., Any], **arguments: Any) -> Any:
-        return await function(**arguments)
+    # --- the port --------------------------------------------------------------------------------------------
+    async def upsert(self, user_id: str, passages: Sequence[PassageVector]) -> None:
+        records = {_record_id(user_id, p.turn_id, p.passage): p for p in passages}  # Chroma refuses doubles
+        for ids in chunks(list(records), MAX_BATCH):
+            batch = [records[record_id] for record_id in ids]
+            await self._on_shard(
+                user_id,
+                "upsert",
+                ids=list(ids),
+                embeddings=[p.vector for p in batch],
+                metadatas=[_metadata(user_id, passage) for passage in batch],
+            )
+
+    async def query(self, scope: Scope, vector: NDArray[np.float32], *, limit: int) -> list[Similar]:
+        nearest: dict[str, float] = {}
+        asked = 2 * limit
+        while limit > 0:
+            answer = await self._on_shard(
+                scope.user_id,
+                "query",
+                query_embeddings=[vector],
+                n_results=asked,
+                where=_where(scope.user_id, scope.thread_id),
+                include=["distances"],
+            )
+            found = list(zip(answer["ids"][0], answer["distances"][0], strict=True))
+            for record_id, distance in found:
+                turn_id = _turn_id(record_id)
+                nearest[turn_id] = min(distance, nearest.get(turn_id, distance))
+            # Long turns fill the answer with their passages: ask for more until there are turns enough.
+            if len(nearest) >= limit or len(found) < asked:
+                break
+            asked *= 4
+        ranked = sorted(nearest.items(), key=lambda item: (item[1], item[0]))[:limit]
+        return [
+            Similar(turn_id=turn_id, similarity=min(1.0, max(-1.0, 1.0 - distance)))
+            for turn_id, distance in ranked
+        ]
+
+    async def delete(self, user_id: str, turn_ids: Sequence[str]) -> int:
+        deleted = 0
+        for name in await self._collections_of(user_id):
+            for chunk in chunks(list(dict.fromkeys(turn_ids)), MAX_BATCH):
+                where = {"$and": [{"user_id": user_id}, {"turn_id": {"$in": chunk}}]}
+                deleted += (await self._on(name, "delete", where=where))["deleted"]
+        return deleted
+
+    async def turn_ids(self, user_id: str) -> set[str]:
+        found: set[str] = set()
+        for name in await self._collections_of(user_id):
+            records = (await self._on(name, "get", where=_where(user_id, None), include=[]))["ids"]
+            found |= {_turn_id(record_id) for record_id in records}
+        return found
+
+    # --- collections ------------------------------------------------------------------------------------
+    def collection_name(self, user_id: str) -> str:
+        """Name of the user's collection, e.g. `memory_ab12cd34ef_17of64`; "" while there is no embedding model."""
+        known = self._fingerprint if isinstance(self._fingerprint, str) else self._fingerprint()
+        return f"{self._prefix}_{known}_{_shard(user_id, self._shards)}of{self._shards}" if known else ""
+
+    async def _collections_of(self, user_id: str) -> list[str]:
+        """Collections that may hold the user's vectors: also those of former models and of another number of shards.
+
+        What is erased must be erased there too.
+        """
+        mine: list[str] = []
+        offset = 0
+        with translated():
+            while page := await self._list_collections(limit=_NAMES_READ, offset=offset):
+                mine += [collection.name for collection in page if self._may_hold(collection.name, user_id)]
+                offset += len(page)
+        current = self.collection_name(user_id)
+        return mine if current in mine or not current else [*mine, current]
+
+    def _may_hold(self, name: str, user_id: str) -> bool:
+        match = _COLLECTION_NAME.fullmatch(name)
+        if match is None or match["prefix"] != self._prefix:
+            return False
+        return int(match["shard"]) == _shard(user_id, int(match["shards"]))
+
+    async def _on_shard(self, user_id: str, method: str, **arguments: Any) -> Any:
+        name = self.collection_name(user_id)
+        if not name:
+            raise VectorIndexUnavailable("no embedding model was found yet, so no collection is known")
+        return await self._on(name, method, **arguments)
+
+    async def _on(self, name: str, method: str, **arguments: Any) -> Any:
+        with translated():
+            try:
+                return await getattr(await self._collection(name), method)(**arguments)
+            except chroma_errors().NotFoundError:
+                # The collection went behind our back (a server restarted on another volume): once more, afresh.
+                self._collections.pop(name, None)
+                return await getattr(await self._collection(name), method)(**arguments)
+
+    async def _collection(self, name: str) -> AsyncCollection:
+        if name not in self._collections:
+            self._collections[name] = await self._get_or_create(name)
+        return self._collections[name]
 
     async def _list_collections(self, *, limit: int, offset: int) -> Sequence[Any]:
         api = await self._connected()
@@ -394,7 +285,3 @@ def _where(user_id: str, thread_id: str | None) -> dict[str, Any]:
 
 def _not_open() -> NotOpen:
     return NotOpen("the vector index is not open; call open() first")
-
-
-async def _in_thread(executor: ThreadPoolExecutor, function: Callable[..., Any], **arguments: Any) -> Any:
-    return await asyncio.get_running_loop().run_in_executor(executor, partial(function, **arguments))

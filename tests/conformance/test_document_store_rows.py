@@ -263,3 +263,43 @@ async def test_counts_rows_up_to_a_limit(store: DocumentStore) -> None:
     await store.put_search_rows("eve", [a_row(scope=a_scope("eve"))], now=NOW)
     assert [await store.count_rows("ada", limit=limit) for limit in (0, 3, 5, 9)] == [0, 3, 5, 5]
     assert await store.count_rows("bob", limit=9) == 0
+
+
+async def test_finds_the_turns_nearest_to_a_vector(store: DocumentStore) -> None:
+    """Exactly, nearest first and each turn once, of the scope's rows by this embedder that were not erased."""
+    some = np.random.default_rng(3).standard_normal((60, 2, 16)).astype(np.float32)
+    some /= np.linalg.norm(some, axis=2, keepdims=True)
+    asked = some[7, 1]
+    rows = {}
+    for number, vectors in enumerate(some):
+        scope = a_scope("ada", f"t{number % 2}")
+        [turn] = await stored(store, scope, f"turn {number}")
+        passages = vectors[: 1 + number % 2]
+        rows[turn.id] = replace(a_row(turn.id, scope=scope, seq=turn.seq), vectors=passages)
+    [others] = await stored(store, a_scope("bob", "t0"), "another's")
+    await store.put_search_rows(
+        "bob", [replace(a_row(others.id, scope=a_scope("bob", "t0")), vectors=some[7])], now=NOW
+    )
+    gone, foreign, empty, *_ = rows
+    rows[foreign] = replace(rows[foreign], embedder="another")
+    rows[empty] = replace(rows[empty], vectors=np.empty((0, 0), dtype=np.float32))
+    await store.put_search_rows("ada", list(rows.values()), now=NOW)
+    await store.erase_turns(an_erasure(a_scope("ada", rows[gone].thread_id), [gone]), now=NOW, limit=10)
+    kept = await store.search_rows(
+        "ada", ids=[turn_id for turn_id in rows if turn_id not in {gone, foreign, empty}]
+    )
+    for thread in (None, "t1"):
+        cosines = {
+            row.turn_id: float((row.vectors @ asked).max()) for row in kept if thread in (None, row.thread_id)
+        }
+        best = sorted(cosines, key=lambda turn_id: -cosines[turn_id])
+        scope = replace(a_scope(), thread_id=thread)
+        found = await store.nearest_turns(scope, asked, embedder="ab12cd34ef56", limit=9)
+        assert [one.turn_id for one in found] == best[:9]
+        assert [one.similarity for one in found] == pytest.approx([cosines[t] for t in best[:9]], abs=1e-5)
+        everything = await store.nearest_turns(scope, asked, embedder="ab12cd34ef56", limit=1_000)
+        assert {one.turn_id for one in everything} == set(cosines)
+    assert await store.nearest_turns(a_scope().user, asked, embedder="ab12cd34ef56", limit=0) == []
+    assert await store.nearest_turns(a_scope("nobody").user, asked, embedder="ab12cd34ef56", limit=5) == []
+    with pytest.raises(ValueError, match="the vector has 3 numbers, those of the rows 16"):
+        await store.nearest_turns(a_scope().user, np.ones(3, np.float32), embedder="ab12cd34ef56", limit=5)

@@ -12,12 +12,11 @@ import pytest
 
 from memory_agent.domain import PassageVector, Scope, new_id
 from memory_agent.errors import VectorIndexError
-from memory_agent.stores.chroma import ChromaServer, EmbeddedChroma
+from memory_agent.stores.chroma import ChromaServer
 from memory_agent.testing import BruteForceIndex
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -51,20 +50,16 @@ HOSTILE_IDS = [
 ]
 
 
-@pytest.fixture(params=["chroma-embedded", "chroma-server", "brute-force"])
+@pytest.fixture(params=["chroma-server", "brute-force"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
-def make_index(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str], VectorIndex]:
+def make_index(kind: str, request: pytest.FixtureRequest) -> Callable[[str], VectorIndex]:
     """An index by fingerprint; those of one test share their storage."""
     if kind == "brute-force":
         return lambda fingerprint: BruteForceIndex()
-    if kind == "chroma-embedded":
-        return lambda fingerprint: EmbeddedChroma(
-            tmp_path / "chroma", prefix="memory", fingerprint=fingerprint, shards=3
-        )
     server: ChromaProcess = request.getfixturevalue("chroma_server")
     prefix = f"t{new_id()[-12:]}"
     return lambda fingerprint: ChromaServer(
@@ -211,7 +206,7 @@ async def test_another_fingerprint_sees_nothing(make_index: Callable[[str], Vect
         assert [s.turn_id for s in await first.query(ANN, direction(1), limit=5)] == ["a"]
 
 
-@pytest.mark.parametrize("kind", ["chroma-embedded", "chroma-server"])
+@pytest.mark.parametrize("kind", ["chroma-server"])
 async def test_vectors_of_former_models_can_be_erased(make_index: Callable[[str], VectorIndex]) -> None:
     """What another model's index holds of a user is named and deleted with the rest; other users keep theirs."""
     async with opened(make_index("aaaaaaaaaaaa")) as former, opened(make_index("bbbbbbbbbbbb")) as current:

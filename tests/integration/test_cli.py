@@ -8,7 +8,6 @@ import os
 import random
 import re
 import shlex
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -341,11 +340,13 @@ def test_forgotten_is_counted_and_gone(quick: Quick) -> None:
     assert quick.json("status")["turns"] == 0
 
 
-def test_lost_vector_index_is_rebuilt(remembered: CommandLine) -> None:
-    """With the index's folder deleted, rebuild fills it again and says how many turns it took."""
-    shutil.rmtree(remembered.data / "chroma_db")
+def test_lost_search_rows_are_rebuilt(remembered: CommandLine) -> None:
+    """With the search rows deleted, rebuild makes them anew and says of how many turns."""
+    with sqlite3.connect(remembered.data / "memory_agent.sqlite3") as db:
+        db.execute("DELETE FROM search_rows")
+    db.close()
     assert remembered.json("rebuild") == {"user": "me", "turns": 3}
-    # With no room in memory candidates come from the vector index, and no word is shared with the turn.
+    # With no room in memory candidates come from the rows, and no word is shared with the turn.
     question, no_room = "When will my instrument sound right?", {"MEMORY_AGENT_RESIDENT_MAX_TURNS": "0"}
     best = remembered.json("ask", question, **no_room)[0]
     assert best["turn"]["content"] == MONDAY

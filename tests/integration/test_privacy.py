@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memory_agent.models.local.embedder import LocalEmbedder
+    from tests.servers.chroma import ChromaProcess
     from tests.servers.openai_script import ScriptedOpenAI
 
 SECRET = "My name is Zebulon and the quokka vault opens with 471183."
@@ -60,21 +61,19 @@ def openai_settings(settings: dict[str, Any], server: ScriptedOpenAI) -> dict[st
 
 
 async def test_no_text_is_stored_in_the_vector_index(
-    embedded_settings: dict[str, Any], shared_embedder: LocalEmbedder
+    server_settings: dict[str, Any], shared_embedder: LocalEmbedder, chroma_server: ChromaProcess
 ) -> None:
-    """The files of embedded Chroma hold the exchange's vectors but none of its words, open or closed."""
-    cfg = MemoryConfig(**embedded_settings)
-    async with MemoryService(cfg, embedder=shared_embedder) as service:
+    """The files of a Chroma server hold the ids of an exchange's turns, but none of its words."""
+    async with MemoryService(MemoryConfig(**server_settings), embedder=shared_embedder) as service:
         await outgrown(service, "ann")
         memory = service.agent("ann", "chat")
         receipt = await memory.update_memory(SECRET, ANSWER, metadata={"place": "quokka"})
         await memory.settle(timeout=60)
         assert (await memory.fetch_facts())["name"] == "Zebulon"
         assert await service.core.vectors.turn_ids("ann") == set(receipt.turn_ids)
-        assert files_with(cfg.chroma_db_dir, TELLING) == []
-    assert files_with(cfg.chroma_db_dir, TELLING) == []
-    assert files_with(cfg.chroma_db_dir, receipt.turn_ids), "the vectors are there, by the turns' ids"
-    assert files_with(cfg.data_dir, TELLING), "the words are in the document store, so looking finds them"
+        assert files_with(chroma_server.path, receipt.turn_ids), "what it has of them is found"
+        assert files_with(chroma_server.path, TELLING) == []
+        await memory.forget(receipt.turn_ids)
 
 
 @on_both_by_day

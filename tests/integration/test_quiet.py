@@ -61,8 +61,7 @@ class Home:
         self.folder = folder
         self.fence = fence
         self.file = folder.with_name(f"{folder.name}.notes")
-        data = {"data_dir": folder / "data", "chroma_db_dir": folder / "data" / "chroma"}
-        self.settings = {**data, **settings}
+        self.settings = {"data_dir": folder / "data", **settings}
         for name in ("home", "tmp", "work", "data"):
             (folder / name).mkdir(parents=True)
 

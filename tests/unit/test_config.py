@@ -20,7 +20,6 @@ SHIPPED = Path(__file__).parents[2] / "config" / "memory.toml"
 FIELDS = MemoryConfig.model_fields
 # Unset by default in the shipped file: those without a value, and the one that follows another setting.
 UNSET = {name for name, field in FIELDS.items() if field.default is None} | {
-    "chroma_db_dir",
     "top_k_memories",
 }
 
@@ -101,14 +100,14 @@ def test_assigning_to_a_setting_says_how_to_get_a_changed_copy() -> None:
 
 
 def test_changed_copy_keeps_the_others_as_they_were(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Also where the environment says something else by now; what follows another setting goes on to follow it."""
+    """Also where the environment says something else by now."""
     monkeypatch.setenv("MEMORY_AGENT_SHORT_TERM_WINDOW", "4")
     cfg = MemoryConfig(openai_api_key="sk-x")
     monkeypatch.setenv("MEMORY_AGENT_SHORT_TERM_WINDOW", "6")
     monkeypatch.setenv("MEMORY_AGENT_MAX_ATTEMPTS", "9")
     changed = cfg.changed(top_k_memories=8, data_dir=tmp_path)
     assert (changed.top_k_memories, changed.short_term_window, changed.max_attempts) == (8, 4, 5)
-    assert changed.chroma_db_dir == tmp_path / "chroma_db"
+    assert changed.data_dir == tmp_path
     assert changed.openai_api_key == cfg.openai_api_key
     assert (cfg.top_k_memories, cfg.data_dir) == (5, Path("./data"))
 
@@ -133,26 +132,15 @@ def test_impossible_copy_does_not_tell_secrets() -> None:
     assert "hunter2" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_embedded_chroma_follows_data_dir_unless_it_was_put_elsewhere(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    assert MemoryConfig(data_dir=tmp_path, chroma_db_dir=elsewhere).chroma_db_dir == elsewhere
-    assert MemoryConfig(data_dir=tmp_path).chroma_db_dir == tmp_path / "chroma_db"
-    monkeypatch.setenv("MEMORY_AGENT_CONFIG_FILE", str(SHIPPED))
-    assert MemoryConfig(data_dir=tmp_path).chroma_db_dir == tmp_path / "chroma_db"
-
-
 @pytest.mark.parametrize(
     ("values", "embedded"),
     [
         ({}, True),
-        ({"mongo_uri": "mongodb://h"}, True),
         ({"chroma_host": "h"}, True),
-        ({"mongo_uri": "mongodb://h", "chroma_host": "h"}, False),
+        ({"mongo_uri": "mongodb://h"}, False),
     ],
 )
-def test_embedded_as_soon_as_one_store_is(values: dict[str, Any], embedded: bool) -> None:
+def test_embedded_where_the_truth_is(values: dict[str, Any], embedded: bool) -> None:
     assert MemoryConfig(**values).embedded is embedded
 
 

@@ -5,6 +5,7 @@ Of large users each row holds its terms a second time, as an array that is index
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from bson.int64 import Int64
@@ -18,12 +19,16 @@ from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_
 from memory_agent.stores.mongo.documents import one_of, row_document, scope_filter, search_row
 from memory_agent.stores.mongo.errors import violated_keys
 from memory_agent.stores.mongo.indexes import INDEX_SEQ_KEYS
+from memory_agent.stores.nearest import PAGE_ROWS, Nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Scope, SearchRow
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from memory_agent.domain import Scope, SearchRow, Similar
     from memory_agent.stores.mongo.connection import Document
 
 _WRITTEN_AT_ONCE: Final = 500
@@ -177,6 +182,21 @@ class MongoRows(MongoConnection):
             for group in groups
             if (entity := Entity.from_term(group["_id"])) is not None
         ]
+
+    async def nearest_turns(
+        self, scope: Scope, vector: NDArray[np.float32], *, embedder: str, limit: int
+    ) -> list[Similar]:
+        nearest = Nearest(vector, limit=max(limit, 0))
+        query = {**scope_filter(scope), "embedder": embedder, "passages": {"$gt": 0}, "erased": None}
+        wanted = {"vectors": 1, "passages": 1}
+        cursor = self._rows.find(query, wanted).sort("index_seq", 1).batch_size(PAGE_ROWS)
+        while limit > 0:
+            page = await self._bounded(cursor.to_list(PAGE_ROWS))
+            rows = [(row["_id"], row["vectors"], row["passages"]) for row in page]
+            await asyncio.to_thread(nearest.take, rows)
+            if len(page) < PAGE_ROWS:
+                break
+        return nearest.found(str)
 
     async def neighbour_rows(self, user_id: str, places: Sequence[tuple[str, int]]) -> list[SearchRow]:
         rows: list[SearchRow] = []

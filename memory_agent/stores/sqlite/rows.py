@@ -20,6 +20,7 @@ from memory_agent.stores.codec import (
     unpack_terms,
 )
 from memory_agent.stores.fields import ROW
+from memory_agent.stores.nearest import PAGE_ROWS, Nearest
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import Where, in_scope, scalar
 
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Scope, SearchRow
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from memory_agent.domain import Scope, SearchRow, Similar
     from memory_agent.stores.codec import Record
 
 _WRITTEN_AT_ONCE: Final = 100
@@ -88,6 +92,26 @@ class SqliteRows(SqliteConnection):
     async def entity_counts(self, scope: Scope) -> list[EntityCount]:
         return await self._read(lambda db: _entity_counts(db, scope))
 
+    async def nearest_turns(
+        self, scope: Scope, vector: NDArray[np.float32], *, embedder: str, limit: int
+    ) -> list[Similar]:
+        nearest, after = Nearest(vector, limit=max(limit, 0)), 0
+        where = in_scope(scope).also("embedder = ? AND passages > 0 AND erased_at IS NULL", embedder)
+        # In the order of the index by the user and this number, whatever else the condition names.
+        sql = (
+            "SELECT turn_id, vectors, passages, index_seq FROM search_rows INDEXED BY search_rows_index_seq"
+            f" WHERE {where} AND index_seq > ? ORDER BY index_seq LIMIT {PAGE_ROWS}"
+        )
+
+        def take(db: sqlite3.Connection) -> int | None:
+            rows = db.execute(sql, [*where.values, after]).fetchall()
+            nearest.take([(turn_id, vectors, passages) for turn_id, vectors, passages, _ in rows])
+            return rows[-1][-1] if len(rows) == PAGE_ROWS else None
+
+        while limit > 0 and (last := await self._read(take)) is not None:
+            after = last
+        return nearest.found(unpack_id)
+
     async def neighbour_rows(self, user_id: str, places: Sequence[tuple[str, int]]) -> list[SearchRow]:
         rows: list[SearchRow] = []
         for chunk in chunks(sorted(set(places)), _READ_AT_ONCE):
@@ -106,7 +130,9 @@ def _put(db: sqlite3.Connection, user_id: str, rows: Sequence[SearchRow], now: d
     for index_seq, row in enumerate(rows, start=first):
         number = db.execute(_INSERT_ROW, _record(row, index_seq)).lastrowid
         if row.tokens:
-            db.execute("INSERT INTO row_tokens (number, tokens) VALUES (?, ?)", [number, row.tokens])
+            db.execute(
+                "INSERT OR REPLACE INTO row_tokens (number, tokens) VALUES (?, ?)", [number, row.tokens]
+            )
 
 
 def _record(row: SearchRow, index_seq: int) -> Record:

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 
 from memory_agent.domain import PassageVector, Scope
 from memory_agent.errors import NotOpen, VectorIndexError, VectorIndexUnavailable
-from memory_agent.stores.chroma import ChromaServer, EmbeddedChroma
+from memory_agent.stores.chroma import ChromaServer
 from memory_agent.stores.chroma_errors import translate, translated
 from tests.servers.chroma import ChromaProcess
 from tests.servers.mongod import free_port
@@ -37,7 +37,7 @@ def passage(turn_id: str = "a") -> PassageVector:
     return PassageVector(turn_id=turn_id, passage=0, thread_id="t", timestamp=now, vector=EAST)
 
 
-async def _reached(index: EmbeddedChroma | ChromaServer) -> None:
+async def _reached(index: ChromaServer) -> None:
     await index.open()
     try:
         await index.ping()
@@ -45,33 +45,32 @@ async def _reached(index: EmbeddedChroma | ChromaServer) -> None:
         await index.close()
 
 
-def test_the_collection_says_model_and_shards(tmp_path: Path) -> None:
+def test_the_collection_says_model_and_shards() -> None:
     """Prefix, fingerprint and shard of how many: another of any is another collection. Users fill 64 evenly enough."""
-    index = EmbeddedChroma(tmp_path, **PLACE)
+    index = ChromaServer("127.0.0.1", 1, **PLACE)
     assert index.collection_name("ann") == "memory_ab12cd34ef56_45of64"
-    assert EmbeddedChroma(tmp_path, **PLACE | {"shards": 32}).collection_name("ann").endswith("of32")
+    assert ChromaServer("127.0.0.1", 1, **PLACE | {"shards": 32}).collection_name("ann").endswith("of32")
     names = [index.collection_name(f"user{n}") for n in range(1_000)]
     assert len(set(names)) == 64
     assert max(names.count(name) for name in set(names)) < 40
 
 
-async def test_it_must_be_open(tmp_path: Path) -> None:
+async def test_it_must_be_open() -> None:
     """Before open() and after close(), calls say so."""
-    for index in (EmbeddedChroma(tmp_path, **PLACE), ChromaServer("127.0.0.1", 1, **PLACE)):
-        for _ in range(2):
-            with pytest.raises(NotOpen):
-                await index.turn_ids("ann")
-            await index.close()
+    index = ChromaServer("127.0.0.1", 1, **PLACE)
+    for _ in range(2):
+        with pytest.raises(NotOpen):
+            await index.turn_ids("ann")
+        await index.close()
 
 
-async def test_a_collection_deleted_meanwhile_is_made_again(tmp_path: Path) -> None:
+async def test_a_collection_deleted_meanwhile_is_made_again(chroma_server: ChromaProcess) -> None:
     """Reads then find nothing, writes work: an index may be lost at any time."""
     import chromadb
-    from chromadb.config import Settings
 
-    index = EmbeddedChroma(tmp_path, **PLACE)
+    index = ChromaServer(chroma_server.host, chroma_server.port, **PLACE | {"prefix": "deleted"})
     await index.open()
-    other = chromadb.PersistentClient(tmp_path, settings=Settings(anonymized_telemetry=False))
+    other = chromadb.HttpClient(chroma_server.host, chroma_server.port)
     await index.upsert("ann", [passage()])
     other.delete_collection(index.collection_name("ann"))
     assert await index.query(ANN, EAST, limit=5) == []
@@ -80,24 +79,6 @@ async def test_a_collection_deleted_meanwhile_is_made_again(tmp_path: Path) -> N
     assert await index.turn_ids("ann") == {"a"}
     other.delete_collection(index.collection_name("ann"))
     assert await index.delete("ann", ["a"]) == 0
-    other.close()  # type: ignore[attr-defined]
-    await index.close()
-
-
-async def test_a_folder_that_cannot_be_or_be_read_is_unavailable(tmp_path: Path) -> None:
-    """A file where the folder should be is an operator's to mend.
-
-    Opening reads nothing, so that whoever doesn't search needs no Chroma; every call says what is wrong.
-    """
-    (tmp_path / "file").write_text("")
-    with pytest.raises(VectorIndexUnavailable, match="file"):
-        await EmbeddedChroma(tmp_path / "file" / "chroma", **PLACE).open()
-    (tmp_path / "chroma.sqlite3").write_text("no database\n" * 1_000)
-    index = EmbeddedChroma(tmp_path, **PLACE)
-    await index.open()
-    for call in (index.ping, index.ping, lambda: index.upsert("ann", [passage()])):
-        with pytest.raises(VectorIndexUnavailable, match=f"no Chroma index can be opened in {tmp_path}"):
-            await call()
     await index.close()
 
 
