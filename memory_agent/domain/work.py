@@ -150,6 +150,38 @@ class Erasure:
     """True once everything was erased; the last pass, when no old lease can be live any more, is still to come."""
 
 
+TierState = Literal["erased", "owed", "operator"]
+"""Of an erasure in one tier: done; the worker's to do; or out of reach, and the operator's."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErasedTier:
+    """How far an erasure is in one tier. `note`: what is still to come, or what the operator has to do, and until when."""
+
+    tier: str
+    state: TierState
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErasureReceipt:
+    """Record of a forget call that outlives what it erased, and names nobody: to show, and to erase again after a restore.
+
+    `user`, `thread`, `turns`: HMAC-SHA-256 of their ids by the store's secret, as hex; without turns the whole scope as of
+    `before_id` is meant. `key`: which secret. `state`: owed until the last pass, then `swept` until the store's files are written
+    anew, where they are its own; `operator` where a server has them.
+    """
+
+    id: str
+    at: datetime
+    key: str
+    user: str
+    thread: str | None
+    turns: tuple[str, ...] | None
+    before_id: str
+    state: Literal["owed", "swept", "erased", "operator"] = "owed"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErasedCounts(Counts):
     """Counts of what one erasing step removed from the document store."""
@@ -168,8 +200,12 @@ class ErasedCounts(Counts):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ForgetReceipt:
-    """Receipt of an erasure. `owed` names parts that were down; the worker erases there as soon as they are back."""
+    """Receipt of an erasure. `owed` names parts that were down; the worker erases there as soon as they are back.
 
+    `tiers`: how far it is in each tier, files included; `id`: of the `ErasureReceipt`, which says so later.
+    """
+
+    id: str
     turns: int
     search_rows: int
     fact_changes: int
@@ -181,6 +217,7 @@ class ForgetReceipt:
     """Summaries of the conversation that were dropped, to be made anew from what is left."""
     sessions: int = 0
     owed: tuple[str, ...] = ()
+    tiers: tuple[ErasedTier, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

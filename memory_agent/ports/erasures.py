@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from memory_agent.domain import ErasedCounts, Erasure, KeyedKind, Scope
+    from memory_agent.domain import ErasedCounts, ErasedTier, Erasure, ErasureReceipt, KeyedKind, Scope
 
 
 class ErasureStore(Protocol):
@@ -27,6 +27,21 @@ class ErasureStore(Protocol):
 
     async def end_erasure(self, erasure: Erasure) -> None:
         """The erasure is finished: its record goes. Idempotent."""
+
+    async def put_receipt(self, receipt: ErasureReceipt) -> None:
+        """Keep the receipt of a forget call, durably; replaces one of the same id. It holds hashes alone, and is nobody's."""
+
+    async def receipts(self, *, state: str | None = None) -> list[ErasureReceipt]:
+        """The receipts of all forget calls, by rising id. `state`: those in that state."""
+
+    async def rewrite_files(self) -> bool:
+        """Write the store's files anew without a byte of what was deleted; False where they are a server's, out of reach.
+
+        It takes seconds for each GB, in which writes wait. Raises StoreUnavailable where there is no room for it.
+        """
+
+    async def file_tiers(self) -> tuple[ErasedTier, ...]:
+        """How far an erasure is in files at its first pass, and what of them only an operator can reach."""
 
     async def erase_turns(self, erasure: Erasure, *, now: datetime, limit: int) -> ErasedCounts:
         """Erase up to `limit` of the erasure's turns with all that this store derived from them.

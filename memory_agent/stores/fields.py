@@ -18,6 +18,7 @@ from memory_agent.domain import (
     Character,
     Compression,
     Erasure,
+    ErasureReceipt,
     ExtractionCost,
     FactChange,
     Lease,
@@ -353,6 +354,20 @@ ERASURE: Final = Fields(
         "before_id": _TEXT,
         "due_at": _TIME,
         "swept": _FLAG,
+    },
+    names={"id": "_id"},
+)
+RECEIPT: Final = Fields(
+    ErasureReceipt,
+    {
+        "id": _TEXT,
+        "at": _TIME,
+        "key": _TEXT,
+        "user": _TEXT,
+        "thread": _TEXT.or_null(),
+        "turns": _LIST.or_null(),
+        "before_id": _TEXT,
+        "state": _TEXT,
     },
     names={"id": "_id"},
 )

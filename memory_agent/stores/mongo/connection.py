@@ -152,6 +152,7 @@ class MongoConnection:
     _erasures = _Named("erasures")
     _keys = _Named("api_keys")
     _meta = _Named("meta")
+    _receipts = _Named("erasure_receipts")
     _indexes = INDEXES
 
     def __init__(self, client_or_uri: object, db_name: str, *, timeout_seconds: float) -> None:

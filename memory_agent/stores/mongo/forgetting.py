@@ -13,9 +13,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import ErasedCounts, Scope
+from pymongo.errors import OperationFailure
+
+from memory_agent.domain import ErasedCounts, ErasedTier, Scope
 from memory_agent.stores.codec import SEQ_HELD, chunks, milliseconds, thread_of
-from memory_agent.stores.fields import ERASURE
+from memory_agent.stores.fields import ERASURE, RECEIPT
 from memory_agent.stores.mongo.connection import bounded, read_all
 from memory_agent.stores.mongo.documents import one_of, scope_filter, stub_document
 from memory_agent.stores.mongo.facts import MongoFacts
@@ -27,7 +29,7 @@ from memory_agent.stores.mongo.work import owing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from memory_agent.domain import Erasure, KeyedKind
+    from memory_agent.domain import Erasure, ErasureReceipt, KeyedKind
     from memory_agent.stores.mongo.connection import Document
 
 _AT_ONCE: Final = 1_000
@@ -61,6 +63,42 @@ class MongoForgetting(MongoRows, MongoTopics, MongoFacts, MongoSessions):
     @bounded
     async def end_erasure(self, erasure: Erasure) -> None:
         await self._erasures.delete_one({"_id": erasure.id, "user_id": erasure.scope.user_id})
+
+    async def put_receipt(self, receipt: ErasureReceipt) -> None:
+        await self._bounded(
+            self._receipts.replace_one({"_id": receipt.id}, RECEIPT.document(receipt), upsert=True)
+        )
+
+    @bounded
+    async def receipts(self, *, state: str | None = None) -> list[ErasureReceipt]:
+        query = {} if state is None else {"state": state}
+        return list(map(RECEIPT.get, await read_all(self._receipts.find(query).sort("_id", 1))))
+
+    async def rewrite_files(self) -> bool:
+        return False
+
+    @bounded
+    async def file_tiers(self) -> tuple[ErasedTier, ...]:
+        return (
+            ErasedTier(
+                tier="mongodb_files",
+                state="operator",
+                note="free pages of collections and the journal keep bytes until they are used again: `compact` the"
+                " collections, or keep the volume encrypted",
+            ),
+            ErasedTier(tier="oplog", state="operator", note=await self._oplog_note()),
+        )
+
+    async def _oplog_note(self) -> str:
+        keeps = "the oplog keeps what was written until it is full, and as long as oplogMinRetentionHours says"
+        try:
+            oplog = self._turns.database.client["local"]["oplog.rs"]
+            first = await oplog.find_one({}, {"ts": 1}, sort=[("$natural", 1)])
+        except OperationFailure:  # whoever may not read `local`
+            return f"{keeps}; rs.printReplicationInfo() says how far it reaches back"
+        if first is None:
+            return "the server has none"
+        return f"{keeps}: now it reaches back to {first['ts'].as_datetime():%Y-%m-%d %H:%M} UTC"
 
     async def erase_turns(self, erasure: Erasure, *, now: datetime, limit: int) -> ErasedCounts:
         if limit <= 0:

@@ -104,6 +104,7 @@ INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
         _index(*HELD_KEYS),
     ),
     "erasures": (_index("due_at"), _index("user_id")),
+    "erasure_receipts": (_index("state"),),
 }
 KEY_INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
     "api_keys": (_index("tenant", "created_at", "_id"),)

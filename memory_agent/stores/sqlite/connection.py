@@ -130,6 +130,28 @@ class SqliteConnection:
         """
         return await self._write(lambda db: db.execute(sql, parameters).rowcount)
 
+    async def _vacuum(self) -> None:
+        """Write the file anew, and empty its log.
+
+        `secure_delete` leaves bytes in the gaps of pages, and nothing else ever shortens the log.
+        """
+        lane = self._writer
+        if lane is None:
+            raise NotOpen(f"the {type(self).__name__} is not open; call open() first")
+
+        def vacuum() -> None:
+            with driver_errors(self._path):
+                if lane.connection is None:
+                    raise NotOpen(f"the {type(self).__name__} was closed")
+                lane.connection.execute("VACUUM")
+                deadline = time.monotonic() + self._timeout_seconds
+                while lane.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                    if time.monotonic() >= deadline:
+                        raise StoreUnavailable(f"the log of {self._path} is being read; it is emptied later")
+                    time.sleep(_WAL_PAUSE_SECONDS)
+
+        await lane.run(vacuum)
+
     async def _read(self, work: Callable[[sqlite3.Connection], _R]) -> _R:
         """Run `work` on one snapshot of the file."""
         return await self._run(self._reader, "DEFERRED", work)

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import ErasedCounts, Scope
+from memory_agent.domain import ErasedCounts, ErasedTier, Scope
 from memory_agent.stores.codec import milliseconds, thread_of
-from memory_agent.stores.fields import ERASURE
+from memory_agent.stores.fields import ERASURE, RECEIPT
 from memory_agent.stores.segments import BROTLI, GZIP, pack_texts
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.facts import delete_changes, having_in_view, reset_facts
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
-    from memory_agent.domain import Erasure, KeyedKind
+    from memory_agent.domain import Erasure, ErasureReceipt, KeyedKind
     from memory_agent.stores.codec import Record
     from memory_agent.stores.sqlite.segments import Leaving, Remainders
 
@@ -51,6 +51,22 @@ class SqliteForgetting(SqliteConnection):
     async def end_erasure(self, erasure: Erasure) -> None:
         sql = "DELETE FROM erasures WHERE id = ? AND user_id = ?"
         await self._execute(sql, [erasure.id, erasure.scope.user_id])
+
+    async def put_receipt(self, receipt: ErasureReceipt) -> None:
+        sql = f"INSERT OR REPLACE INTO erasure_receipts ({RECEIPT.columns}) VALUES ({RECEIPT.marks})"
+        await self._execute(sql, RECEIPT.record(receipt))
+
+    async def receipts(self, *, state: str | None = None) -> list[ErasureReceipt]:
+        where = Where().equal(state=state)
+        return await self._select(RECEIPT, f"FROM erasure_receipts WHERE {where} ORDER BY id", where.values)
+
+    async def rewrite_files(self) -> bool:
+        await self._vacuum()
+        return True
+
+    async def file_tiers(self) -> tuple[ErasedTier, ...]:
+        note = "the worker writes the SQLite file anew within some minutes of the last pass"
+        return (ErasedTier(tier="files", state="owed", note=note),)
 
     async def erase_turns(self, erasure: Erasure, *, now: datetime, limit: int) -> ErasedCounts:
         remainders: Remainders = {}

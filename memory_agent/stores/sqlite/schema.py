@@ -17,6 +17,7 @@ from memory_agent.stores.fields import (
     DRAFT,
     ERASURE,
     LEASE,
+    RECEIPT,
     ROW,
     SESSION,
     STAGE_BITS,
@@ -203,11 +204,16 @@ CREATE INDEX erasures_due ON erasures (due_at);
 CREATE INDEX erasures_user ON erasures (user_id);
 """
 
-_ADDED_IN_10: Final = """
+_ADDED_IN_10: Final = f"""
 CREATE TABLE IF NOT EXISTS meta (   -- what is true of the store as a whole
   name TEXT NOT NULL PRIMARY KEY,
   value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS erasure_receipts ( -- of whom nothing else may be left, by hashes alone
+  {declared(RECEIPT)},
+  PRIMARY KEY (id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS erasure_receipts_state ON erasure_receipts (state);
 """
 """What schema 10 has besides that of version 0.1.0. Each statement can be repeated."""
 
