@@ -3,6 +3,7 @@
 MemoryAgentError
 ├── InvalidInput            what the caller passed cannot be stored or asked for (also a ValueError)
 │   ├── NotFound            there is no such user, thread, turn, topic, session or event
+│   ├── IdempotencyKeyReused  the idempotency key belongs to another call; nothing was stored
 │   └── RequestTooLarge     a service takes no request of this size
 ├── ConfigError             a setting is unknown or impossible (also a ValueError)
 ├── DataDirInUse            another process holds the embedded stores
@@ -66,6 +67,18 @@ class InvalidInput(MemoryAgentError, ValueError):
 
 class NotFound(InvalidInput):
     """There is no such user, thread, turn, topic, session or event; the message names it."""
+
+
+class IdempotencyKeyReused(InvalidInput):
+    """The idempotency key belongs to a call that said something else; nothing was stored."""
+
+    @classmethod
+    def of(cls, key: str, what: str) -> IdempotencyKeyReused:
+        """`what`: that which is not as the first call had it."""
+        return cls(
+            f"idempotency_key is {key!r}, which an earlier call of this thread used with another {what}; nothing was"
+            " stored. Repeat that call as it was, or use a new key"
+        )
 
 
 class RequestTooLarge(InvalidInput):

@@ -36,6 +36,9 @@ KINDS: Final[dict[type[MemoryAgentError], Kind]] = {
     errors.MemoryAgentError: Kind(500, "memory-agent-error", "The memory failed"),
     errors.InvalidInput: Kind(422, "invalid-input", "A value cannot be stored or asked for"),
     errors.NotFound: Kind(404, "not-found", "There is no such thing"),
+    errors.IdempotencyKeyReused: Kind(
+        422, "idempotency-key-reused", "The idempotency key belongs to another call"
+    ),
     errors.RequestTooLarge: Kind(413, "request-too-large", "The request is too large"),
     errors.ConfigError: Kind(500, "config-error", "A setting of the service is impossible"),
     errors.DataDirInUse: Kind(500, "data-dir-in-use", "Another process holds the service's stores"),

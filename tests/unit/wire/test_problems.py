@@ -85,7 +85,7 @@ def test_a_caller_gets_the_same_error_with_the_same_message() -> None:
 
 
 PROMISED = {
-    422: "InvalidInput",
+    422: "InvalidInput IdempotencyKeyReused",
     404: "NotFound",
     413: "RequestTooLarge",
     410: "TurnForgotten EventsLost",
