@@ -131,7 +131,7 @@ class Tombstone:
 
 
 def said_otherwise(drafts: Sequence[TurnDraft], stored: Sequence[Turn | Tombstone]) -> str | None:
-    """What a call says otherwise than the first one with its key, of which `stored` is there in order; None for a repeat.
+    """Find the first field in which a call differs from the one that stored these turns under its key; None for a repeat.
 
     Of a turn that was forgotten there is nothing to compare.
     """
