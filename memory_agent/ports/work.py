@@ -15,9 +15,11 @@ class WorkStore(Protocol):
     """Owed work: which turns owe which stages, and who holds which lease."""
 
     async def due_threads(self, now: datetime, stage: Stage, *, limit: int) -> list[Scope]:
-        """Threads with turns that owe `stage` next, are due and not parked, longest due first; leased or not.
+        """Threads with turns that owe `stage` next, are due and not parked, user by user; leased or not.
 
-        Next: no stage that runs before it is still owed to the turn. Threads due alike come by user and thread.
+        In turns: each user's longest due thread, then each one's next. Among these the longest due first, those due alike by
+        user and thread. Next: no stage that runs before it is still owed to the turn. A store that reads but a part of
+        a long backlog reads the longest due 100,000 turns at least.
         """
 
     async def owed_turns(
