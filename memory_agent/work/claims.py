@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.errors import BackendError
-from memory_agent.work.waiting import all_ended
+from memory_agent.together import together
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -80,8 +80,8 @@ class Claims:
 
     async def _owed(self, scopes: Sequence[Scope], stage: Stage, room: int | None) -> list[list[Turn]]:
         async def read(scopes: Sequence[Scope], limit: int) -> list[list[Turn]]:
-            return await all_ended(
-                self._store.owed_turns(scope, stage, limit=limit, parked=False) for scope in scopes
+            return await together(
+                *(self._store.owed_turns(scope, stage, limit=limit, parked=False) for scope in scopes)
             )
 
         if room is None or not scopes:

@@ -11,8 +11,8 @@ import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
 from memory_agent.errors import StoreUnavailable
+from memory_agent.together import together
 from memory_agent.work.claims import lease_name
-from memory_agent.work.waiting import all_ended
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -66,7 +66,7 @@ class LiveRounds:
                 itertools.takewhile(lambda kind: lease_name(kind.stage, scope) in taken, self._stages)
             )
 
-        turns = await all_ended(self._run(scope, leased(scope)) for scope in scopes)
+        turns = await together(*(self._run(scope, leased(scope)) for scope in scopes))
         return dict(zip(scopes, turns, strict=True))
 
     async def _run(self, scope: Scope, kinds: Sequence[OrderedStage]) -> Sequence[Turn]:

@@ -1,17 +1,12 @@
-"""Waiting: for owed work (looking when this process's worker did some, and ever less often for what others do), and for calls side by side."""
+"""Waiting for owed work: looking when this process's worker did some, and ever less often for what others do."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final
 
 from memory_agent.checks import checked_timeout
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable
-
-_T = TypeVar("_T")
 
 _POLL_SECONDS: Final = 0.05
 _POLL_LONGEST_SECONDS: Final = 0.25
@@ -42,18 +37,3 @@ class Looks:
         await asyncio.wait({waiting}, timeout=max(min(self._pause, left), 0))
         waiting.cancel()
         self._pause = min(self._pause * 1.5, _POLL_LONGEST_SECONDS)
-
-
-async def all_ended(calls: Iterable[Awaitable[_T]]) -> list[_T]:
-    """All results of calls side by side; if some failed, the first error once all have ended.
-
-    So no lease is given back early. And a round of work takes as long as its slowest call: one after the other, each would
-    wait for its turn behind all that is asked of the same store and event loop meanwhile.
-    """
-    ended = await asyncio.gather(*calls, return_exceptions=True)
-    results: list[_T] = []
-    for result in ended:
-        if isinstance(result, BaseException):
-            raise result
-        results.append(result)
-    return results

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import STAGES, new_id
 from memory_agent.errors import StoreUnavailable, Unavailable
+from memory_agent.together import together
 from memory_agent.work.claims import Claims
 from memory_agent.work.live import LIVE_TURNS, LiveRounds
 from memory_agent.work.outages import Outages, origin_of, words_of
-from memory_agent.work.waiting import all_ended
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -205,7 +205,7 @@ class Worker:
                     threads.append(owed[: kind.per_claim])
                 if len(threads) >= most:
                     break
-            return any(await all_ended(self._run_in_order(kind, owed) for owed in threads))
+            return any(await together(*(self._run_in_order(kind, owed) for owed in threads)))
 
     async def _step_meanwhile(self, kind: OrderedStage) -> bool:
         """The same while the stage waits, once its part has been away for long: what can be done without it is."""
@@ -316,9 +316,11 @@ class Worker:
             await self._outages.ended(stage)
         for turn in turns:
             self._unavailable_since.pop(turn.id, None)
-        await all_ended(
-            self._store.strike_off(scope, [turn.id for turn in of_thread], *stages)
-            for scope, of_thread in _by_thread(turns).items()
+        await together(
+            *(
+                self._store.strike_off(scope, [turn.id for turn in of_thread], *stages)
+                for scope, of_thread in _by_thread(turns).items()
+            )
         )
         if "topics" in stages or any(set(turn.pending) <= set(stages) for turn in turns):
             self.moved.set()

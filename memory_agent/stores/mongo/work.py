@@ -22,9 +22,10 @@ from memory_agent.domain import (
     stored_at,
 )
 from memory_agent.stores.fields import COST, LEASE, PARKED, TURN
-from memory_agent.stores.mongo.connection import bounded, read_all, together
+from memory_agent.stores.mongo.connection import bounded, read_all
 from memory_agent.stores.mongo.documents import one_of, scope_filter
 from memory_agent.stores.mongo.segments import MongoSegments
+from memory_agent.together import together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
