@@ -50,6 +50,7 @@ from memory_agent.domain import (
 from memory_agent.errors import (
     AccessDenied,
     BackendError,
+    Busy,
     ConfigError,
     DataDirInUse,
     EmbedderError,
@@ -134,6 +135,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AccessDenied",
     "BackendError",
+    "Busy",
     "Character",
     "CompressedContext",
     "Compression",

@@ -16,6 +16,7 @@ MemoryAgentError
 ├── EventsUnsupported       the document store tells no events: a MongoDB that is no replica set
 ├── AccessDenied            a service refuses the key, or the key is not for this
 ├── RateLimited             the key has asked too much of a service for now; `.retry_after` seconds
+│   └── Busy                so much work is owed that no turns are taken for now; nothing was stored
 └── BackendError            a store, an index or a model failed
     ├── Unavailable         for now: unreachable, timed out, overloaded, refused our credentials; worth a retry
     │   ├── StoreUnavailable
@@ -146,6 +147,10 @@ class RateLimited(MemoryAgentError):
         self.retry_after = retry_after
         """In seconds."""
         super().__init__(message)
+
+
+class Busy(RateLimited):
+    """More turns owe work than `max_owed_turns` allows; nothing was stored. The same call may work later."""
 
 
 class BackendError(MemoryAgentError):

@@ -91,6 +91,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         `speaker`: the user's name where several take part. `timestamp`: when it was said (default: now); `importance`: 0 to 1.
         A repeat with the same
         `idempotency_key` changes nothing and returns the first receipt; another exchange under that key raises IdempotencyKeyReused.
+        Raises Busy, with nothing stored, while more turns owe work than the setting `max_owed_turns` allows.
         """
         stored = await self._append(
             [
@@ -183,6 +184,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
             return []
         if core.redact is not None and self._service.cfg.redact_before_storing:
             drafts = await redacted_drafts(core.redact, drafts, core.counter)
+        await core.backlog.check_room()
         placement = await core.sessions.place(self.scope, drafts)
         try:
             stored = await core.store.append_turns(self.scope, placement.drafts)

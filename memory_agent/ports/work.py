@@ -30,6 +30,9 @@ class WorkStore(Protocol):
         With a thread by `seq`, of a user by id: the lowest first, or with `newest` the highest first.
         """
 
+    async def owes_more_than(self, turns: int) -> bool:
+        """True if more than so many turns, whoever's, owe a stage and are not parked. It costs at most counting so many in an index."""
+
     async def strike_off(self, scope: Scope, turn_ids: Sequence[str], *stages: Stage) -> None:
         """These stages are no longer owed to these turns, and their attempts and last error are forgotten.
 

@@ -86,9 +86,9 @@ class Worker:
     ) -> None:
         self._store, self._clock, self._settings = store, clock, settings
         self._stages, self._forgetter = stages, forgetter
-        self._holder = new_id()
+        self.holder = new_id()
         self._claims = Claims(
-            store, clock, self._holder, lease_seconds=settings.lease_seconds, batch_turns=_BATCH_TURNS
+            store, clock, self.holder, lease_seconds=settings.lease_seconds, batch_turns=_BATCH_TURNS
         )
         self._in_order = stages.in_order(_BATCH_TURNS, FACTS_BATCH_TURNS)
         self._live = LiveRounds(
@@ -143,7 +143,7 @@ class Worker:
     async def run(self) -> None:
         """Work until `stop`. Survives the store's outages; what it was doing is done again afterwards."""
         async with asyncio.TaskGroup() as loops:
-            loops.create_task(self._loop(_FORGET, lambda: self._forgetter.resume_due(self._holder)))
+            loops.create_task(self._loop(_FORGET, lambda: self._forgetter.resume_due(self.holder)))
             loops.create_task(self._loop("index", self._index_step))
             for kind in self._in_order:
                 loops.create_task(self._loop(kind.stage, functools.partial(self._step, kind)))

@@ -75,6 +75,11 @@ class MongoWork(MongoSegments):
         return [TURN.get(document) for document in found if "gone_at" not in document]
 
     @bounded
+    async def owes_more_than(self, turns: int) -> bool:
+        owing = self._turns.find({"due_at": {"$exists": True}, "pending": {"$in": list(STAGES)}}, {"_id": 1})
+        return bool(await read_all(owing.skip(turns).limit(1)))
+
+    @bounded
     async def strike_off(self, scope: Scope, turn_ids: Sequence[str], *stages: Stage) -> None:
         query = {**scope_filter(scope, turn_ids), "pending": {"$in": list(stages)}}
         left = _stages_where("$pending", {"$not": {"$in": ["$$this", list(stages)]}})

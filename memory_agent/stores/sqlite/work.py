@@ -55,6 +55,10 @@ class SqliteWork(SqliteConnection):
         sql = f"SELECT {TURN_COLUMNS} FROM turns WHERE {where} ORDER BY {order} LIMIT ?"
         return await self._read(lambda db: read_turns(db, sql, [*where.values, max(limit, 0)]))
 
+    async def owes_more_than(self, turns: int) -> bool:
+        sql = "SELECT 1 FROM turns INDEXED BY turns_due_stage WHERE due_at IS NOT NULL LIMIT 1 OFFSET ?"
+        return bool(await self._fetch(sql, [turns]))
+
     async def strike_off(self, scope: Scope, turn_ids: Sequence[str], *stages: Stage) -> None:
         bits = sum(STAGE_BITS[stage] for stage in set(stages))
         where = these_turns(scope, turn_ids).also("pending & ?", bits)

@@ -92,7 +92,7 @@ PROMISED = {
     501: "EventsUnsupported",
     409: "SettleTimeout TurnsParked SweepRunning",
     403: "AccessDenied",
-    429: "RateLimited",
+    429: "RateLimited Busy",
     503: "NotOpen",
     500: "ConfigError DataDirInUse",
 }
