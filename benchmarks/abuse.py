@@ -247,6 +247,7 @@ def run(arguments: argparse.Namespace) -> int:
             "data_dir": folder / "data",
             "server_head_seconds": arguments.limit_seconds,
             "server_body_seconds": arguments.limit_seconds,
+            "server_metrics_open": True,
         }
         if arguments.store == "mongodb":
             settings["mongo_uri"] = stack.enter_context(mongo_uri(None))

@@ -208,6 +208,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
     run_worker: bool = True
     lease_seconds: Annotated[float, Field(ge=1, le=3_600)] = 60.0
     worker_poll_seconds: Seconds = 1.0
+    max_owed_turns: Annotated[int, Field(ge=0)] = 1_000_000
     retry_max_seconds: Seconds = 300.0
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
 

@@ -5,6 +5,7 @@ Units and reasons stand in `config/memory.toml`, as every setting's do.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import Annotated, Any, Final
 
@@ -37,13 +38,17 @@ class ServerSettings(BaseSettings):
     server_cors_origins: Annotated[
         tuple[str, ...], NoDecode, Field(description="origins, such as ['https://app.example.org']")
     ] = ()
+    server_metrics_open: bool = False
+    server_trusted_proxies: Annotated[
+        tuple[str, ...], NoDecode, Field(description="addresses or networks, such as ['10.0.0.0/8']")
+    ] = ()
     service_url: str | None = None
     service_api_key: SecretStr | None = None
 
-    @field_validator("server_cors_origins", mode="before")
+    @field_validator("server_cors_origins", "server_trusted_proxies", mode="before")
     @classmethod
-    def _listed_origins(cls, value: Any) -> Any:
-        """In the environment origins are separated by commas."""
+    def _listed(cls, value: Any) -> Any:
+        """In the environment they are separated by commas."""
         return [origin.strip() for origin in value.split(",")] if isinstance(value, str) else value
 
     @field_validator("server_cors_origins")
@@ -54,6 +59,18 @@ class ServerSettings(BaseSettings):
                 raise ValueError(
                     f"{origin!r} is no origin; give scheme, host and port alone, e.g. https://app.example.org, or *"
                 )
+        return value
+
+    @field_validator("server_trusted_proxies")
+    @classmethod
+    def _networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for network in value:
+            try:
+                ipaddress.ip_network(network)
+            except ValueError as exc:
+                raise ValueError(
+                    f"{network!r} is no address or network ({exc}); give one such as 10.0.0.7 or 10.0.0.0/8"
+                ) from exc
         return value
 
     @field_validator("service_url")

@@ -3,6 +3,7 @@
 MemoryAgentError
 ├── InvalidInput            what the caller passed cannot be stored or asked for (also a ValueError)
 │   ├── NotFound            there is no such user, thread, turn, topic, session or event
+│   ├── IdempotencyKeyReused  the idempotency key belongs to another call; nothing was stored
 │   └── RequestTooLarge     a service takes no request of this size
 ├── ConfigError             a setting is unknown or impossible (also a ValueError)
 ├── DataDirInUse            another process holds the embedded stores
@@ -15,6 +16,7 @@ MemoryAgentError
 ├── EventsUnsupported       the document store tells no events: a MongoDB that is no replica set
 ├── AccessDenied            a service refuses the key, or the key is not for this
 ├── RateLimited             the key has asked too much of a service for now; `.retry_after` seconds
+│   └── Busy                so much work is owed that no turns are taken for now; nothing was stored
 └── BackendError            a store, an index or a model failed
     ├── Unavailable         for now: unreachable, timed out, overloaded, refused our credentials; worth a retry
     │   ├── StoreUnavailable
@@ -66,6 +68,18 @@ class InvalidInput(MemoryAgentError, ValueError):
 
 class NotFound(InvalidInput):
     """There is no such user, thread, turn, topic, session or event; the message names it."""
+
+
+class IdempotencyKeyReused(InvalidInput):
+    """The idempotency key belongs to a call that said something else; nothing was stored."""
+
+    @classmethod
+    def of(cls, key: str, what: str) -> IdempotencyKeyReused:
+        """`what`: that which is not as the first call had it."""
+        return cls(
+            f"idempotency_key is {key!r}, which an earlier call of this thread used with another {what}; nothing was"
+            " stored. Repeat that call as it was, or use a new key"
+        )
 
 
 class RequestTooLarge(InvalidInput):
@@ -133,6 +147,10 @@ class RateLimited(MemoryAgentError):
         self.retry_after = retry_after
         """In seconds."""
         super().__init__(message)
+
+
+class Busy(RateLimited):
+    """More turns owe work than `max_owed_turns` allows; nothing was stored. The same call may work later."""
 
 
 class BackendError(MemoryAgentError):

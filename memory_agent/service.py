@@ -24,6 +24,7 @@ from memory_agent.ports import known_scripts
 from memory_agent.search.row_scripts import unread_scripts
 from memory_agent.search.user_index_cache import IDLE_SECONDS
 from memory_agent.wiring import Core, wire
+from memory_agent.work.owed import owed_in_words
 from memory_agent.work.waiting import Looks
 
 if TYPE_CHECKING:
@@ -254,7 +255,7 @@ class MemoryService:
         """State of the worker of this process; others beside it are not in it."""
         worker = self.core.worker
         return WorkerStatus(
-            runs=self._working is not None and not self._working.done(),
+            runs=self._works,
             paused=worker.paused,
             at_work=worker.at_work,
             down=tuple(sorted(worker.down)),
@@ -310,23 +311,24 @@ class MemoryService:
             stands_still = looks.seconds is None and now - moved_at >= _SETTLE_PATIENCE_SECONDS
             if stands_still or looks.is_over:
                 waited = _SETTLE_PATIENCE_SECONDS if stands_still else looks.seconds
-                down = "; ".join(f"{o.part}: {o.error}" for o in status.outages) or "none known"
-                paused = "; the worker is paused" if self.core.worker.paused else ""
-                raise SettleTimeout(
-                    f"after {waited:g} s still owed: {dict(status.pending)}; parts that are down: {down}{paused}"
-                )
+                owed_by = (self.core.store, scope, status, self.core.worker if self._works else None)
+                words = await owed_in_words(*owed_by, now=self.clock.now())
+                raise SettleTimeout(f"after {waited:g} s {words}")
             await looks.pause(moved)
         if status.parked_count:
             raise TurnsParked(status.parked)
+
+    @property
+    def _works(self) -> bool:
+        return self._working is not None and not self._working.done()
 
     def _waits_for_a_part(self, status: MemoryStatus) -> bool:
         """True if pending work waits for a part that is down, as far as is known here.
 
         This process's own worker knows best: what is kept of an outage may be from before it was mended.
         """
-        works = self._working is not None and not self._working.done()
         down = self.core.worker.down
-        return any(outage.part in down for outage in status.outages) if works else bool(status.outages)
+        return any(outage.part in down for outage in status.outages) if self._works else bool(status.outages)
 
     async def retry_parked(self, scope: Scope | None = None) -> int:
         """Give parked turns of the scope (None: of everybody) a fresh start; how many."""

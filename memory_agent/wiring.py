@@ -37,6 +37,7 @@ from memory_agent.topics.stage import TopicKeeper
 from memory_agent.topics.stats import TopicReader
 from memory_agent.topics.sweep import Sweeper
 from memory_agent.topics.sweep_plan import SweepSettings
+from memory_agent.work.backlog import Backlog
 from memory_agent.work.forget import Forgetter
 from memory_agent.work.stages import Stages
 from memory_agent.work.worker import FACTS_BATCH_TURNS, Worker, WorkerSettings
@@ -86,6 +87,7 @@ class Core(Adapters):
 
     forgetter: Forgetter
     worker: Worker
+    backlog: Backlog
     sweeper: Sweeper
 
     def extractor_of(self, model: str, stack: contextlib.AsyncExitStack) -> FactExtractor:
@@ -168,6 +170,7 @@ def wire(on: Adapters) -> Core:
         compressor=compressor,
         contexts=contexts,
         forgetter=forgetter,
+        backlog=Backlog(store, most=cfg.max_owed_turns),
         worker=Worker(store, stages, forgetter, clock, _section(cfg, WorkerSettings)),
         sweeper=Sweeper(store, folder, compactor, curator, forgetter, clock, _section(cfg, SweepSettings)),
     )

@@ -19,8 +19,9 @@ from memory_agent.domain import (
     Turn,
     TurnInput,
     UpdateReceipt,
+    said_otherwise,
 )
-from memory_agent.errors import InvalidInput, TurnForgotten
+from memory_agent.errors import IdempotencyKeyReused, InvalidInput, TurnForgotten
 from memory_agent.llm.redact import redacted_drafts
 from memory_agent.work.admit import admit
 from memory_agent.work.forget import checked_turn_ids
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         MemoryStatus,
         Preset,
         Reach,
+        TurnDraft,
     )
     from memory_agent.service import MemoryService
     from memory_agent.wiring import Core
@@ -88,7 +90,8 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
 
         `speaker`: the user's name where several take part. `timestamp`: when it was said (default: now); `importance`: 0 to 1.
         A repeat with the same
-        `idempotency_key` changes nothing and returns the first receipt.
+        `idempotency_key` changes nothing and returns the first receipt; another exchange under that key raises IdempotencyKeyReused.
+        Raises Busy, with nothing stored, while more turns owe work than the setting `max_owed_turns` allows.
         """
         stored = await self._append(
             [
@@ -122,7 +125,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         """Remember one message. `speaker`: a person's name where several take part.
 
         `entities`: what it is about besides what the dictionary finds, such as `[{"kind": "brands", "name": "COSRX"}]`.
-        Raises TurnForgotten if the idempotency key's turn was forgotten since.
+        Raises TurnForgotten if the idempotency key's turn was forgotten since, IdempotencyKeyReused if it says something else.
         """
         turn = TurnInput(
             role=role,
@@ -181,6 +184,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
             return []
         if core.redact is not None and self._service.cfg.redact_before_storing:
             drafts = await redacted_drafts(core.redact, drafts, core.counter)
+        await core.backlog.check_room()
         placement = await core.sessions.place(self.scope, drafts)
         try:
             stored = await core.store.append_turns(self.scope, placement.drafts)
@@ -188,6 +192,8 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
             await core.sessions.discard(self.scope, placement.opened)
             raise
         await core.sessions.confirm(self.scope, placement, stored)
+        if idempotency_key is not None and (other := _of_another_call(placement.drafts, stored)):
+            raise IdempotencyKeyReused.of(idempotency_key, other)
         core.worker.wake(*drafts[0].pending[:1])
         return stored
 
@@ -262,3 +268,8 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
 
 def _are_many(turns: object) -> bool:
     return isinstance(turns, list | tuple) and len(turns) > MANY_TURNS
+
+
+def _of_another_call(drafts: Sequence[TurnDraft], stored: Sequence[Turn | Tombstone]) -> str | None:
+    """What shows that `stored` came by a call that said something else than `drafts`; None if it is theirs."""
+    return said_otherwise(drafts, stored) or ("number of turns" if len(drafts) != len(stored) else None)

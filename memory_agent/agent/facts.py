@@ -79,9 +79,9 @@ class FactCalls(ThreadCalls):
         `revert_fact(path, to)`.
 
         Here as in the calls below: `about` is whose fact it is, None for the one person there is (or, among several, for the
-        user of the turns without a speaker; raises InvalidInput if all have names). A repeat in this thread with the same `idempotency_key` changes nothing, whichever of
-        them it is, and returns what the first one brought about, as history shows it now. Raises TurnForgotten if that
-        was forgotten since.
+        user of the turns without a speaker; raises InvalidInput if all have names). A repeat in this thread with the same `idempotency_key` changes nothing and
+        returns what the first one brought about, as history shows it now. Raises IdempotencyKeyReused if that was another
+        edit, TurnForgotten if it was forgotten since.
         """
         said: dict[str, Any] = {"about": checked_about(about), "key": idempotency_key}
         return await self._core.fact_editor.set(self.scope, path, await self._storable(value), **said)

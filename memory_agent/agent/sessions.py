@@ -41,8 +41,8 @@ class SessionCalls(ThreadCalls):
         speaker). Not needed: without it a session opens with the first turn, and with the first after one closed
         (`max_session_hours`, `max_turns_per_session`, `session_idle_seconds`), with the same people and character.
 
-        A repeat with the same `idempotency_key` starts none and returns the first one, as it stands now; TurnForgotten is
-        raised if that was forgotten since.
+        A repeat with the same `idempotency_key` starts none and returns the first one, as it stands now. Raises
+        IdempotencyKeyReused if that was asked for otherwise, TurnForgotten if it was forgotten since.
         """
         return await self._core.sessions.start(
             self.scope,

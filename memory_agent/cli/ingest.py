@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import hashlib
 import sys
@@ -17,13 +18,16 @@ from memory_agent.cli.options import FAILED, OK, UNFINISHED, MemoryTyper, Thread
 from memory_agent.cli.output import complain, many, note, out, print_json, progress_bar
 from memory_agent.cli.status import NO_TIMEOUT, PATIENCE, settled, status_as_json, tell_what_is_owed
 from memory_agent.domain import Scope
+from memory_agent.errors import Busy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from memory_agent.agent.agent import MemoryAgent
     from memory_agent.cli.opening import Service
     from memory_agent.cli.turn_files import ReadTurn, TurnFile
-    from memory_agent.domain import MemoryStatus, TurnInput
+    from memory_agent.client.memory import MemoryClient
+    from memory_agent.domain import MemoryStatus, Turn, TurnInput
 
 app = MemoryTyper()
 
@@ -161,12 +165,21 @@ async def _store(service: Service, batches: list[Batch], where: ThreadOptions) -
             agent = service.agent(*thread, tenant=where.tenant)
             if thread not in newest:
                 newest[thread] = max((turn.seq for turn in await agent.fetch_short_term(1)), default=0)
-            turns = await agent.add_turns(list(batch.turns), idempotency_key=batch.key)
+            turns = await _added(agent, batch)
             # A call that is repeated gives back the turns of the first one.
             new += sum(turn.seq > newest[thread] for turn in turns)
             stored += len(turns)
             moved(stored)
     return new
+
+
+async def _added(agent: MemoryAgent | MemoryClient, batch: Batch) -> list[Turn]:
+    """The stored turns of a batch; waits while there is too much work to do, which is of this file's making mostly."""
+    while True:
+        try:
+            return await agent.add_turns(list(batch.turns), idempotency_key=batch.key)
+        except Busy as exc:
+            await asyncio.sleep(exc.retry_after)
 
 
 async def _settled(

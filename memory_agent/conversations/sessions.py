@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.checks import MAX_ID_CHARS, checked_id, checked_metadata, checked_text
 from memory_agent.domain import Character, Session, Turn, new_id
-from memory_agent.errors import InvalidInput, TurnForgotten
+from memory_agent.errors import IdempotencyKeyReused, InvalidInput, TurnForgotten
 from memory_agent.optimistic import Tries, overtaken
 
 if TYPE_CHECKING:
@@ -176,8 +176,8 @@ class SessionKeeper:
     ) -> Session:
         """Open a session now, whatever stands; the turns that follow belong to it. Raises InvalidInput.
 
-        A repeat with the same idempotency key opens none and gives the first one as it stands now. Raises TurnForgotten
-        if that was forgotten since.
+        A repeat with the same idempotency key opens none and gives the first one as it stands now. Raises IdempotencyKeyReused if
+        that was asked for otherwise, TurnForgotten if it was forgotten since.
         """
         checked = Session(
             id=new_id(),
@@ -196,6 +196,9 @@ class SessionKeeper:
         )
         async for _ in Tries():
             if idempotency_key is not None and (first := await self._started(scope, idempotency_key)):
+                for name in ("participants", "character", "metadata"):
+                    if getattr(first, name) != getattr(checked, name):
+                        raise IdempotencyKeyReused.of(idempotency_key, name)
                 return first
             head = await self._head(scope)
             number = 1 if head.session is None else head.session.number + 1

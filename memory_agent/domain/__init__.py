@@ -108,6 +108,7 @@ from memory_agent.domain.turns import (
     TurnDraft,
     TurnInput,
     UpdateReceipt,
+    said_otherwise,
 )
 from memory_agent.domain.work import (
     OUTAGE_NAMES,
@@ -232,6 +233,7 @@ __all__ = [
     "prompt_messages",
     "prompt_text",
     "role_of",
+    "said_otherwise",
     "split_user_id",
     "stored_at",
     "tenants_range",

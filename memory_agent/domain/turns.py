@@ -98,6 +98,20 @@ class Turn(OfThread):
         return f"{self.speaker}: {self.content}" if self.speaker else self.content
 
 
+_SAID: Final = ("role", "content", "speaker", "importance", "metadata", "entities")
+
+
+def difference(draft: TurnDraft, turn: Turn) -> str | None:
+    """The first field in which the stored turn is not what the draft says; None if it says the same.
+
+    A draft whose time is that of its call was given none: a call that is repeated comes later.
+    """
+    for name in _SAID:
+        if getattr(draft, name) != getattr(turn, name):
+            return name
+    return None if draft.timestamp in (draft.due_at, turn.timestamp) else "timestamp"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HistoryPage:
     """Turns in order, word for word. `next`: what to pass as `after` for the page that follows; None at the end."""
@@ -114,6 +128,16 @@ class Tombstone:
     seq: int
     call_index: int
     call_size: int
+
+
+def said_otherwise(drafts: Sequence[TurnDraft], stored: Sequence[Turn | Tombstone]) -> str | None:
+    """Find the first field in which a call differs from the one that stored these turns under its key; None for a repeat.
+
+    Of a turn that was forgotten there is nothing to compare.
+    """
+    pairs = zip(drafts, stored, strict=False)
+    names = (difference(draft, turn) for draft, turn in pairs if isinstance(turn, Turn))
+    return next(filter(None, names), None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,8 +3,8 @@
 An edit takes its place after every turn that was there when it was made. So it outranks what they state, also if that
 is extracted later, until the user says otherwise in a later turn.
 
-An edit may carry the caller's idempotency key. The first one with a key counts; a repeat, whatever it says, changes
-nothing and shows what the first one brought about.
+An edit may carry the caller's idempotency key. The first one with a key counts; a repeat changes nothing and shows what
+the first one brought about, and another edit under that key is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.checks import checked_id, checked_time
 from memory_agent.domain import PERSON, FactEvent, new_id
-from memory_agent.errors import InvalidInput, NotFound, TurnForgotten
+from memory_agent.errors import IdempotencyKeyReused, InvalidInput, NotFound, TurnForgotten
 from memory_agent.facts.fold import fold_facts
 from memory_agent.facts.merge import UnmergeableFacts, fact_path, fact_value
 from memory_agent.facts.order import change_by_person, counting, is_stand_in, overlap, place_of
@@ -37,7 +37,7 @@ _SHOWN_PATHS: Final = 12
 
 
 class FactEditor:
-    """Makes edits. With an idempotency key whose edit was forgotten since, each raises TurnForgotten."""
+    """Makes edits. With an idempotency key whose edit was forgotten since, each raises TurnForgotten; of another, IdempotencyKeyReused."""
 
     def __init__(self, store: DocumentStore, keeper: FactKeeper, clock: Clock) -> None:
         self._store, self._keeper, self._clock = store, keeper, clock
@@ -56,10 +56,11 @@ class FactEditor:
         found = checked_value(value, where)
         if where[-1] in LISTS and not isinstance(found, list):
             found = [found]  # or the next like would take this one's place
-        if first := await self._first(scope, key):
+        event = FactEvent(op="set", path=where, value=found)
+        if first := await self._first(scope, key, event, about):
             return first
         subject = await self._subject(scope, about)
-        return await self._edit(scope, FactEvent(op="set", path=where, value=found, subject=subject), key)
+        return await self._edit(scope, dataclasses.replace(event, subject=subject), key, about)
 
     async def add(
         self,
@@ -76,7 +77,8 @@ class FactEditor:
         """
         where = checked_path(path)
         element = checked_value(value, where)
-        if first := await self._first(scope, key):
+        event = FactEvent(op="add", path=where, value=element)
+        if first := await self._first(scope, key, event, about):
             return first
         subject = await self._subject(scope, about)
         there: Any = document_of(await self._keeper.people(scope), subject)
@@ -87,7 +89,7 @@ class FactEditor:
                     f"path is {'.'.join(where)!r}, and {'.'.join(where[:depth])} is {there!r:.80}, no list",
                     remedy=("set_fact", "replaces it"),
                 )
-        return await self._edit(scope, FactEvent(op="add", path=where, value=element, subject=subject), key)
+        return await self._edit(scope, dataclasses.replace(event, subject=subject), key, about)
 
     async def retract(
         self,
@@ -104,16 +106,17 @@ class FactEditor:
         """
         where = checked_path(path)
         element = None if value is None else checked_value(value, where)
-        if first := await self._first(scope, key):
+        op: FactOp = "retract" if value is None else "remove"
+        event = FactEvent(op=op, path=where, value=element)
+        if first := await self._first(scope, key, event, about):
             return first
         changes = await self._store.fact_changes(scope.user)
         everywhere = fold_facts(changes)
         own = fold_facts([change for change in changes if change.thread_id == scope.thread_id])
         subject = addressed(own.people or everywhere.people, about)
-        op: FactOp = "retract" if value is None else "remove"
-        event = FactEvent(op=op, path=where, value=element, subject=subject)
+        event = dataclasses.replace(event, subject=subject)
         if _would_change(own, event) or _would_change(everywhere, event):
-            return await self._edit(scope, event, key)
+            return await self._edit(scope, event, key, about)
         whose = person_key(subject)
         known = [record for record in everywhere.standing() if person_key(record.subject) == whose]
         known_paths = dict.fromkeys(".".join(record.path) for record in known)
@@ -135,7 +138,7 @@ class FactEditor:
         Raises NotFound for an event that the thread's history does not hold, InvalidInput for a time to come.
         """
         where = () if path == "" else checked_path(path)
-        if first := await self._first(scope, key):
+        if first := await self._first(scope, key, FactEvent(op="revert", path=where), about):
             return first
         subject = await self._subject(scope, about)
         changes = counting(await self._store.fact_changes(scope))
@@ -151,7 +154,8 @@ class FactEditor:
             cut = _place_before_last(changes, subject, where)
         else:
             cut = _place_of(changes, to, scope)
-        return await self._edit(scope, FactEvent(op="revert", path=where, to=cut, subject=subject), key)
+        event = FactEvent(op="revert", path=where, to=cut, subject=subject)
+        return await self._edit(scope, event, key, about)
 
     async def mark_replay(self, scope: Scope, generation: str, kind: ChangeKind) -> None:
         """From now on the replay counts (`replay`), or counts no more (`undo`)."""
@@ -163,25 +167,36 @@ class FactEditor:
             return addressed((), about)
         return addressed(await self._keeper.people(scope) or await self._keeper.people(scope.user), None)
 
-    async def _first(self, scope: Scope, key: str | None) -> FactRecord | None:
-        """The change of the thread's first edit with this idempotency key; None if this is the first."""
+    async def _first(
+        self, scope: Scope, key: str | None, event: FactEvent, about: str | None
+    ) -> FactRecord | None:
+        """The change of the thread's first edit with this idempotency key; None if this is the first.
+
+        Raises IdempotencyKeyReused if that was not `event`. What a revert goes back to is not compared: it was found by what stood then.
+        """
         if key is None:
             return None
         checked_id("idempotency_key", key)
         changes = await self._store.fact_changes(scope)
         for stored in changes:
             if stored.idempotency_key == key:
+                made = stored.events[0]
+                if about is not None and person_key(made.subject) != person_key(addressed((), about)):
+                    raise IdempotencyKeyReused.of(key, "about")
+                for name in ("op", "path", "value"):
+                    if getattr(made, name) != getattr(event, name):
+                        raise IdempotencyKeyReused.of(key, "edit" if name == "op" else name)
                 await self._keeper.save(scope)  # the first call may have died before it did
                 return _shown(changes, stored)
         if await self._store.key_spent(scope, "edit", key):
             raise _forgotten(key)
         return None
 
-    async def _edit(self, scope: Scope, event: FactEvent, key: str | None) -> FactRecord:
+    async def _edit(self, scope: Scope, event: FactEvent, key: str | None, about: str | None) -> FactRecord:
         change = await self._change(scope, "edit", events=(event,), idempotency_key=key)
         if not await self._store.append_fact_change(scope, change) and key is not None:
             # Another call with the same key was quicker.
-            if first := await self._first(scope, key):
+            if first := await self._first(scope, key, event, about):
                 return first
             raise _forgotten(key)
         await self._keeper.save(scope)

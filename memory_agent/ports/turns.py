@@ -24,8 +24,8 @@ class TurnStore(Protocol):
 
         If the drafts carry an idempotency key (all of a call the same) that the thread has seen, nothing is stored and
         the first call's turns are returned as they are now (a Tombstone for each that was forgotten since); a first call
-        that a crash cut short is completed from the drafts whose `call_index` is missing of its `call_size`. A call
-        that raises Unavailable may have stored all, a first part, or none of its turns.
+        that a crash cut short is completed from the drafts whose `call_index` is missing of its `call_size`, unless
+        what is there of it says otherwise than the drafts (`domain.said_otherwise`). A call that raises Unavailable may have stored all, a first part, or none of its turns.
         Turns with `pending` stages are due at their `due_at`, others at no time. Raises StoreError for a turn id that is
         stored already, whoever's; drafts before it may be stored then. `scope` must name a thread.
         """

@@ -15,9 +15,11 @@ class WorkStore(Protocol):
     """Owed work: which turns owe which stages, and who holds which lease."""
 
     async def due_threads(self, now: datetime, stage: Stage, *, limit: int) -> list[Scope]:
-        """Threads with turns that owe `stage` next, are due and not parked, longest due first; leased or not.
+        """Threads with turns that owe `stage` next, are due and not parked, user by user; leased or not.
 
-        Next: no stage that runs before it is still owed to the turn. Threads due alike come by user and thread.
+        In turns: each user's longest due thread, then each one's next. Among these the longest due first, those due alike by
+        user and thread. Next: no stage that runs before it is still owed to the turn. A store that reads but a part of
+        a long backlog reads the longest due 100,000 turns at least.
         """
 
     async def owed_turns(
@@ -27,6 +29,9 @@ class WorkStore(Protocol):
 
         With a thread by `seq`, of a user by id: the lowest first, or with `newest` the highest first.
         """
+
+    async def owes_more_than(self, turns: int) -> bool:
+        """True if more than so many turns, whoever's, owe a stage and are not parked. It costs at most counting so many in an index."""
 
     async def strike_off(self, scope: Scope, turn_ids: Sequence[str], *stages: Stage) -> None:
         """These stages are no longer owed to these turns, and their attempts and last error are forgotten.

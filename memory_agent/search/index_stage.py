@@ -20,6 +20,7 @@ from memory_agent.search.token_codes import packed
 from memory_agent.text.features import features_of
 from memory_agent.text.terms import count_terms, made_with
 from memory_agent.text.writing import is_read
+from memory_agent.together import together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,20 +64,31 @@ class Indexer:
         # Beside the event loop, for it may have to look for its model first.
         await asyncio.to_thread(lambda: self._embedder.fingerprint)
         embedded: dict[str, SearchRow] = {}
-        for user_id, of_user in _by_user(turns).items():
-            stored = await self._store.search_rows(user_id, ids=[turn.id for turn in of_user])
-            embedded |= await self._with_tokens(user_id, [row for row in stored if self._is_embedded(row)])
+        for found in await together(*(self._embedded(*each) for each in _by_user(turns).items())):
+            embedded |= found
         rows = {turn_id: row for turn_id, row in embedded.items() if self._is_current(row)}
         new = await self._make_rows([turn for turn in turns if turn.id not in rows], embedded)
         new |= await self._renamed([turn for turn in turns if turn.id in rows], rows)
         turns = await self._alive(turns)
-        for user_id, of_user in _by_user(turns).items():
-            fresh = [new[turn.id] for turn in of_user if turn.id in new]
-            if fresh:
-                await self._store.put_search_rows(user_id, fresh, now=self._clock.now())
         rows |= new
-        for user_id, of_user in _by_user(turns).items():
-            await self._candidates.take(user_id, [rows[turn.id] for turn in of_user])
+        await together(*(self._put(*each, new, rows) for each in _by_user(turns).items()))
+
+    async def _put(
+        self,
+        user_id: str,
+        turns: Sequence[Turn],
+        new: Mapping[str, SearchRow],
+        rows: Mapping[str, SearchRow],
+    ) -> None:
+        """Put the new rows among those of a user's turns, and let all be candidates if need be."""
+        if fresh := [new[turn.id] for turn in turns if turn.id in new]:
+            await self._store.put_search_rows(user_id, fresh, now=self._clock.now())
+        await self._candidates.take(user_id, [rows[turn.id] for turn in turns])
+
+    async def _embedded(self, user_id: str, turns: Sequence[Turn]) -> dict[str, SearchRow]:
+        """The rows of a user's turns that have this embedder's vectors already."""
+        stored = await self._store.search_rows(user_id, ids=[turn.id for turn in turns])
+        return await self._with_tokens(user_id, [row for row in stored if self._is_embedded(row)])
 
     async def _with_tokens(self, user_id: str, rows: Sequence[SearchRow]) -> dict[str, SearchRow]:
         """Rows as they were put, by turn id: stores read them without their tokens. None that lacks tokens which it shall have."""
@@ -110,11 +122,14 @@ class Indexer:
 
     async def _alive(self, turns: Sequence[Turn]) -> list[Turn]:
         """Those that were not forgotten while they were embedded: nothing is put back for the others."""
-        alive: set[str] = set()
-        for user_id, of_user in _by_user(turns).items():
-            scope = Scope(user_id=user_id)
-            stored = await self._store.list_turns(scope, ids=[turn.id for turn in of_user])
-            alive.update(turn.id for turn in stored)
+        by_user = _by_user(turns).items()
+        stored = await together(
+            *(
+                self._store.list_turns(Scope(user_id=user_id), ids=[turn.id for turn in of_user])
+                for user_id, of_user in by_user
+            )
+        )
+        alive = {turn.id for of_user in stored for turn in of_user}
         return [turn for turn in turns if turn.id in alive]
 
     async def _make_rows(
@@ -148,7 +163,7 @@ class Indexer:
         """The vectors of each turn's passages, shape (passages, dimension), and the codes of its first tokens, by turn id."""
         if not turns:
             return {}
-        passages = [await self._embedder.split(turn.searchable_text) for turn in turns]
+        passages = await together(*(self._embedder.split(turn.searchable_text) for turn in turns))
         flat = [passage for of_turn in passages for passage in of_turn]
         vectors = await self._embedder.embed(flat, purpose="document")
         cuts = np.cumsum([len(of_turn) for of_turn in passages])[:-1]

@@ -5,20 +5,25 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.errors import MemoryAgentError, RateLimited
+from memory_agent.errors import AccessDenied, MemoryAgentError, RateLimited
 from memory_agent.server.auth import bearer_token, named_tenant
 from memory_agent.server.edge.limits import Buckets, Concurrency
 from memory_agent.server.problems import error_response
+from memory_agent.server.sources import source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from memory_agent.server.auth import Authenticator, Principal
+    from memory_agent.server.sources import Network
 
 GUARDED: Final = ("/api/", "/mcp")
 """What asks for a key. The others say nothing about anybody's memory."""
+METRICS: Final = "/metrics"
+FAILED_KEYS_PER_MINUTE: Final = 60
+"""From one source, a sixth of them at once; then keys that this process has not met are refused without a look at the store."""
 
 
 class Access:
@@ -32,23 +37,29 @@ class Access:
         requests_per_minute: float,
         concurrent: int,
         streams: int,
+        metrics_open: bool = False,
+        proxies: Sequence[Network] = (),
     ) -> None:
         """`requests_per_minute` (0: any number) of a key that says nothing else, `concurrent` at once.
 
-        Of the `streams` that there may be, one key has half at most.
+        Of the `streams` that there may be, one key has half at most. `metrics_open`: metrics are told without a key.
+        `proxies`: whose word counts for where a request comes from.
         """
         self._app = app
         self._authenticator = authenticator
         self._buckets = Buckets(requests_per_minute)
         self._concurrency = Concurrency(concurrent)
         self._streams = Concurrency(max(streams // 2, 1))
+        self._guarded = GUARDED if metrics_open else (*GUARDED, METRICS)
+        self._proxies = proxies
+        self._failed = Buckets(FAILED_KEYS_PER_MINUTE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not _is_guarded(scope) or _is_preflight(scope):
+        if scope["type"] != "http" or not self._is_guarded(scope) or _is_preflight(scope):
             await self._app(scope, receive, send)
             return
         try:
-            known = await self._authenticator().principal(bearer_token(scope["headers"]))
+            known = await self._authenticate(scope)
             principal = known.acting_for(named_tenant(scope["headers"]))
             held = self._admit(principal, scope)
         except MemoryAgentError as exc:
@@ -60,6 +71,27 @@ class Access:
         finally:
             if held is not None:
                 held.leave(principal.key_id)
+
+    async def _authenticate(self, scope: Scope) -> Principal:
+        """Raises AccessDenied, RateLimited where too many keys from the same source were refused."""
+        authenticator, token = self._authenticator(), bearer_token(scope["headers"])
+        source = source_of(scope, self._proxies)
+        wait = self._failed.wait(source, time.monotonic())
+        if wait > 0 and token is not None and not authenticator.has_met(token):
+            raise _too_many_failed(wait)
+        try:
+            return await authenticator.principal(token)
+        except AccessDenied:
+            if token is not None and (wait := self._failed.take(source, time.monotonic())) > 0:
+                raise _too_many_failed(wait) from None
+            raise
+
+    def _is_guarded(self, scope: Scope) -> bool:
+        path = str(scope["path"])
+        # Mounted below a path of another application's, this one routes by what follows it.
+        return path.startswith(self._guarded) or path.removeprefix(scope.get("root_path", "")).startswith(
+            self._guarded
+        )
 
     def _admit(self, principal: Principal, scope: Scope) -> Concurrency | None:
         """The count that the request is held in until it ends. Raises RateLimited."""
@@ -80,10 +112,10 @@ class Access:
         return held
 
 
-def _is_guarded(scope: Scope) -> bool:
-    path = str(scope["path"])
-    # Mounted below a path of another application's, this one routes by what follows it.
-    return path.startswith(GUARDED) or path.removeprefix(scope.get("root_path", "")).startswith(GUARDED)
+def _too_many_failed(wait: float) -> RateLimited:
+    return RateLimited(
+        f"too many keys from this address were refused; ask again in {wait:.1f} s", retry_after=wait
+    )
 
 
 def _is_stream(scope: Scope) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import FastAPI
@@ -149,6 +150,8 @@ def _add_middleware(app: FastAPI, cfg: MemoryConfig, metrics: Metrics, *, local_
         requests_per_minute=cfg.server_requests_per_minute,
         concurrent=cfg.server_concurrent_requests,
         streams=MOST_READERS,
+        metrics_open=cfg.server_metrics_open,
+        proxies=[ipaddress.ip_network(proxy) for proxy in cfg.server_trusted_proxies],
     )
     if local_only:
         wrap(LocalOnly, origins=cfg.server_cors_origins)

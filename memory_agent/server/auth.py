@@ -121,6 +121,14 @@ class Authenticator:
             max_body_bytes=key.max_body_bytes,
         )
 
+    def has_met(self, token: str) -> bool:
+        """True if this process has seen the key that the token names, valid or not any more; the store is not asked."""
+        parsed = read_token(token)
+        if parsed is None:
+            return False
+        is_own = self._own is not None and parsed[0] == self._own.id
+        return is_own or self._known.get(parsed[0], (0.0, None))[1] is not None
+
     async def _find(self, key_id: str) -> ApiKey | None:
         if self._own is not None and key_id == self._own.id:
             return self._own

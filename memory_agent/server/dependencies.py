@@ -83,7 +83,8 @@ IdempotencyKey = Annotated[
         alias="Idempotency-Key",
         min_length=1,
         max_length=MAX_ID_CHARS,
-        description="A repeat with the same key in the same thread changes nothing and gets the first answer.",
+        description="A repeat with the same key in the same thread changes nothing and gets the first answer; "
+        "another call under that key is refused.",
     ),
 ]
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastapi.openapi.utils import get_openapi
 
+from memory_agent.server.access import GUARDED, METRICS
 from memory_agent.wire.base import Answer, Request
 from memory_agent.wire.problems import MEDIA_TYPE, Problem
 
@@ -103,7 +104,7 @@ def _add_refusals(document: dict[str, Any]) -> None:
         schemas.pop(unused, None)
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for path, operations in document["paths"].items():
-        if not path.startswith("/api/"):
+        if not _asks_for_keys(path):
             continue
         for operation in operations.values():
             told = _REFUSALS | {
@@ -118,11 +119,15 @@ def _add_refusals(document: dict[str, Any]) -> None:
             operation["responses"] = dict(sorted(operation["responses"].items()))
 
 
+def _asks_for_keys(path: str) -> bool:
+    return path.startswith((*GUARDED, METRICS))
+
+
 def _ask_for_keys(document: dict[str, Any]) -> None:
     # Said here and not by a dependency of every handler, which FastAPI would call with every request.
     document["components"]["securitySchemes"] = _KEYS
     for path, operations in document["paths"].items():
-        if path.startswith("/api/"):
+        if _asks_for_keys(path):
             for operation in operations.values():
                 operation["security"] = [{name: [] for name in _KEYS}]
 

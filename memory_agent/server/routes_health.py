@@ -1,8 +1,8 @@
-"""For those who run the service: is it alive, is it ready, how is it doing. Without keys, and without anybody's data."""
+"""For those who run the service: is it alive, is it ready, how is it doing. Without anybody's data; all but metrics without keys."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
@@ -13,6 +13,9 @@ from memory_agent.server.metrics import CONTENT_TYPE
 from memory_agent.server.openapi import operation_id
 from memory_agent.server.readiness import Ready
 from memory_agent.wire.work import Proof
+
+if TYPE_CHECKING:
+    from memory_agent.server.auth import Principal
 
 router = APIRouter(tags=["health"], generate_unique_id_function=operation_id)
 
@@ -54,7 +57,10 @@ async def holder(api: OpenApi, nonce: Annotated[str, Query(min_length=16, max_le
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
-async def metrics(api: OpenApi) -> Response:
-    """Prometheus' text format."""
+async def metrics(request: Request, api: OpenApi) -> Response:
+    """Prometheus' text format. Asks for a key for all tenants, unless the setting `server_metrics_open` says otherwise."""
+    principal: Principal | None = request.scope["state"].get("principal")
+    if principal is not None:
+        principal.check_all_tenants()
     text = await api.metrics.render(api.service, api.hub)
     return Response(text, media_type=CONTENT_TYPE)

@@ -36,6 +36,9 @@ KINDS: Final[dict[type[MemoryAgentError], Kind]] = {
     errors.MemoryAgentError: Kind(500, "memory-agent-error", "The memory failed"),
     errors.InvalidInput: Kind(422, "invalid-input", "A value cannot be stored or asked for"),
     errors.NotFound: Kind(404, "not-found", "There is no such thing"),
+    errors.IdempotencyKeyReused: Kind(
+        422, "idempotency-key-reused", "The idempotency key belongs to another call"
+    ),
     errors.RequestTooLarge: Kind(413, "request-too-large", "The request is too large"),
     errors.ConfigError: Kind(500, "config-error", "A setting of the service is impossible"),
     errors.DataDirInUse: Kind(500, "data-dir-in-use", "Another process holds the service's stores"),
@@ -48,6 +51,7 @@ KINDS: Final[dict[type[MemoryAgentError], Kind]] = {
     errors.EventsUnsupported: Kind(501, "events-unsupported", "The document store tells no events"),
     errors.AccessDenied: Kind(403, "access-denied", "Access denied"),
     errors.RateLimited: Kind(429, "rate-limited", "Too many requests"),
+    errors.Busy: Kind(429, "busy", "The memory has too much work to do"),
     errors.BackendError: Kind(502, "backend-error", "A store, an index or a model failed"),
     errors.Unavailable: Kind(503, "unavailable", "A part of the service is unavailable"),
     errors.StoreUnavailable: Kind(503, "store-unavailable", "The document store is unavailable"),
@@ -228,8 +232,8 @@ def error_of(problem: Problem, status: int) -> MemoryAgentError:
         return errors.MalformedReply(said_what, reply="")
     if kind is errors.AccessDenied:
         return errors.AccessDenied(said_what, status=status)
-    if kind is errors.RateLimited:
-        return _rate_limited(said_what, problem.retry_after)
+    if issubclass(kind, errors.RateLimited):
+        return _rate_limited(said_what, problem.retry_after, kind)
     if issubclass(kind, errors.InvalidInput) and problem.remedy is not None:
         call, does = problem.remedy.call, problem.remedy.does
         return kind(said_what.removesuffix(f"; {call}() {does}"), remedy=(call, does))
@@ -245,7 +249,7 @@ def _by_status(status: int, message: str, retry_after: float | None) -> MemoryAg
     return kinds.get(status, errors.ServiceError)(message)
 
 
-def _rate_limited(message: str, retry_after: float | None) -> errors.RateLimited:
-    return errors.RateLimited(
-        message, retry_after=RETRY_AFTER_SECONDS if retry_after is None else retry_after
-    )
+def _rate_limited(
+    message: str, retry_after: float | None, kind: type[errors.RateLimited] = errors.RateLimited
+) -> errors.RateLimited:
+    return kind(message, retry_after=RETRY_AFTER_SECONDS if retry_after is None else retry_after)

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.errors import BackendError
+from memory_agent.together import together
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -52,11 +53,12 @@ class Claims:
         return {stage: claimed.threads for stage, claimed in self._held.items() if claimed.threads}
 
     async def claim(
-        self, stage: Stage, claimed: Claimed, *, at_once: int
+        self, stage: Stage, claimed: Claimed, *, at_once: int, room: int | None = None
     ) -> AsyncIterator[tuple[Scope, list[Turn]]]:
-        """Lease due threads, longest due first, `at_once` together, and give what each owes of the stage.
+        """Lease due threads, as the store orders them, `at_once` together, and give what each owes of the stage.
 
-        Looks further where all that it found are leased by others or wait for their first turn.
+        With `room` for so many turns, those of threads that are leased together have it in equal shares, and what some
+        leave of theirs is for the others. Looks further where all that it found are leased by others or wait for their first turn.
         """
         seen: set[Scope] = set()
         limit = _DUE_THREADS
@@ -68,14 +70,29 @@ class Claims:
                 names = {lease_name(stage, scope): scope for scope in new[start : start + at_once]}
                 taken = await self._take(claimed, names)
                 claimed.threads += len(taken)
-                for scope in [scope for name, scope in names.items() if name in taken]:
-                    if owed := await self._store.owed_turns(
-                        scope, stage, limit=self._batch_turns, parked=False
-                    ):
+                ours = [scope for name, scope in names.items() if name in taken]
+                for scope, owed in zip(ours, await self._owed(ours, stage, room), strict=True):
+                    if owed:
                         yield scope, owed
             if len(due) < limit:
                 return
             limit *= 10
+
+    async def _owed(self, scopes: Sequence[Scope], stage: Stage, room: int | None) -> list[list[Turn]]:
+        async def read(scopes: Sequence[Scope], limit: int) -> list[list[Turn]]:
+            return await together(
+                *(self._store.owed_turns(scope, stage, limit=limit, parked=False) for scope in scopes)
+            )
+
+        if room is None or not scopes:
+            return await read(scopes, self._batch_turns)
+        share = max(room // len(scopes), 1)
+        owed = dict(zip(scopes, await read(scopes, share), strict=True))
+        hungry = [scope for scope, turns in owed.items() if len(turns) == share]
+        left = room - sum(map(len, owed.values()))
+        if hungry and left >= len(hungry):
+            owed |= zip(hungry, await read(hungry, share + left // len(hungry)), strict=True)
+        return list(owed.values())
 
     async def claim_more(
         self, claimed: Claimed, scopes: Iterable[Scope], stages: Sequence[Stage]

@@ -29,7 +29,9 @@ log = logging.getLogger(__name__)
 
 _BATCH: Final = 500
 _OWED_LOOKED_AT: Final = 10_000
-_DUE_ERASURES: Final = 20
+_DUE_ERASURES: Final = 500
+_AT_ONCE: Final = 20
+"""Erasures, or users whose last passes are due, before the worker looks whether it is to stop."""
 _RETRY: Final = timedelta(seconds=5)
 _FAILED_RETRY_SECONDS: Final = 60.0
 _IDS_NAMED: Final = 5
@@ -89,24 +91,37 @@ class Forgetter:
             )
 
     async def resume_due(self, holder: str) -> bool:
-        """Go on with erasures that are due: those that a crash or an outage cut short, and last passes."""
+        """Go on with erasures that are due: those that a crash or an outage cut short, and last passes.
+
+        A user's last passes are one: it looks through everything of the user, however many calls it is for.
+        """
+        due = await self.store.due_erasures(self.clock.now(), limit=_DUE_ERASURES)
+        together: dict[tuple[bool, str], dict[str, Erasure]] = {}
+        for erasure in due:
+            whose = (erasure.swept, erasure.scope.user_id if erasure.swept else erasure.id)
+            together.setdefault(whose, {})[f"erasure:{erasure.id}"] = erasure
         worked = False
-        for erasure in await self.store.due_erasures(self.clock.now(), limit=_DUE_ERASURES):
+        for named in list(together.values())[:_AT_ONCE]:
             now = self.clock.now()
-            name = f"erasure:{erasure.id}"
-            if not await self.store.acquire_lease(name, holder, now=now, until=now + self.lease):
+            taken = await self.store.acquire_leases(list(named), holder, now=now, until=now + self.lease)
+            ours = [erasure for name, erasure in named.items() if name in taken]
+            if not ours:
                 continue
             try:
-                await (self._last_pass(erasure) if erasure.swept else self._first_pass(erasure, resumed=True))
+                if ours[0].swept:
+                    await self._last_pass(ours)
+                else:
+                    await self._first_pass(ours[0], resumed=True)
             except StoreUnavailable:
                 raise
             except BackendError as exc:
-                # One that fails must hold up neither the others nor the worker's other work.
+                # One that fails must not hold up the others.
                 log.warning("an erasure failed and is tried again in %.0f s: %s", _FAILED_RETRY_SECONDS, exc)
                 later = self.clock.now() + timedelta(seconds=_FAILED_RETRY_SECONDS)
-                await self.store.put_erasure(replace(erasure, due_at=later))
+                for erasure in ours:
+                    await self.store.put_erasure(replace(erasure, due_at=later))
             finally:
-                await self.store.release_lease(name, holder)
+                await self.store.release_leases(sorted(taken), holder)
             worked = True
         return worked
 
@@ -114,7 +129,7 @@ class Forgetter:
         counts = await self._erase_from_store(erasure)
         if resumed:
             counts += await self._sweep(erasure)  # what a crash between two steps left behind
-        vectors = await self._erase_vectors(erasure)
+        vectors = await self._erase_vectors([erasure])
         self.drop_caches(erasure.scope.user_id)
         await self._drop_replies(erasure.scope)
         renewed = await self.renew_topics(erasure.scope.user)
@@ -133,37 +148,40 @@ class Forgetter:
             owed=("vector_index",) if vectors is None else (),
         )
 
-    async def _last_pass(self, erasure: Erasure) -> None:
-        """Only what was derived: a turn acknowledged since the first pass is nobody's to forget.
+    async def _last_pass(self, erasures: Sequence[Erasure]) -> None:
+        """The last pass of a user's erasures. Only what was derived: a turn acknowledged since the first pass is nobody's to forget.
 
         If something was found, its stubs have to be seen by other processes in turn, so there is one more pass.
         """
         now = self.clock.now()
-        swept = await self._sweep(erasure)
-        await self._drop_replies(erasure.scope)
-        await self.renew_topics(erasure.scope.user)
-        await self.renew_facts(erasure.scope.user)  # the sweep has reset all of them
-        await self._owe_compress(erasure, now)
-        vectors = await self._erase_vectors(erasure)
+        user = erasures[0].scope.user
+        swept = await self._sweep(erasures[0])
+        scopes = {erasure.scope for erasure in erasures}
+        for scope in [user] if user in scopes else sorted(scopes, key=lambda scope: scope.thread_id or ""):
+            await self._drop_replies(scope)
+        await self.renew_topics(user)
+        await self.renew_facts(user)  # the sweep has reset all of them
+        for thread in {erasure.scope for erasure in erasures if erasure.turn_ids is not None} - {user}:
+            await self._owe_compress(thread, now)
+        vectors = await self._erase_vectors(erasures)
         if vectors is None or swept != ErasedCounts():
             due_at = now + (_RETRY if vectors is None else self.last_pass_after)
-            await self.store.put_erasure(replace(erasure, due_at=due_at))
+            for erasure in erasures:
+                await self.store.put_erasure(replace(erasure, due_at=due_at))
             return
-        if erasure.scope.thread_id is None and erasure.turn_ids is None:
-            await self.store.erase_user_remains(erasure.scope.user_id, before_id=erasure.before_id)
-        self.drop_caches(erasure.scope.user_id)
-        await self.store.end_erasure(erasure)
+        of_user = [each.before_id for each in erasures if each.scope == user and each.turn_ids is None]
+        if of_user:
+            await self.store.erase_user_remains(user.user_id, before_id=max(of_user))
+        self.drop_caches(user.user_id)
+        for erasure in erasures:
+            await self.store.end_erasure(erasure)
 
-    async def _owe_compress(self, erasure: Erasure, now: datetime) -> None:
+    async def _owe_compress(self, thread: Scope, now: datetime) -> None:
         """Have it looked at again whether a compression is due in the thread of forgotten turns.
 
         A worker that looked while the dropped compressions were there may have struck the stage off since they went.
         """
-        thread = (
-            erasure.scope if erasure.turn_ids is not None and erasure.scope.thread_id is not None else None
-        )
-        newest = [] if thread is None else await self.store.list_turns(thread, limit=1, newest=True)
-        for turn in newest:
+        for turn in await self.store.list_turns(thread, limit=1, newest=True):
             await self.store.owe(turn.scope, "compress", now=now, turn_ids=[turn.id])
 
     async def _erase_from_store(self, erasure: Erasure) -> ErasedCounts:
@@ -197,14 +215,17 @@ class Forgetter:
         now, scope = self.clock.now(), erasure.scope
         return await self.store.sweep_orphans(scope, stubs_before=now - self.last_pass_after, now=now)
 
-    async def _erase_vectors(self, erasure: Erasure) -> int | None:
-        """Delete the vectors of the user's turns that are gone; a turn that the scope spared keeps its own.
+    async def _erase_vectors(self, erasures: Sequence[Erasure]) -> int | None:
+        """Delete the vectors of the user's turns that are gone; a turn that the scopes spared keeps its own.
 
         None if the index is away.
         """
-        user, deleted, asked = erasure.scope.user, 0, erasure.turn_ids
+        user, deleted = erasures[0].scope.user, 0
+        asked = {turn_id for erasure in erasures for turn_id in erasure.turn_ids or ()}
         try:
-            left = sorted(await self.vectors.turn_ids(user.user_id) if asked is None else asked)
+            if any(erasure.turn_ids is None for erasure in erasures):
+                asked |= set(await self.vectors.turn_ids(user.user_id))
+            left = sorted(asked)
             while left:
                 ids, left = left[:_BATCH], left[_BATCH:]
                 alive = {turn.id for turn in await self.store.list_turns(user, ids=ids)}

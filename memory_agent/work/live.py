@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
 from memory_agent.errors import StoreUnavailable
+from memory_agent.together import together
 from memory_agent.work.claims import lease_name
 
 if TYPE_CHECKING:
@@ -55,18 +56,18 @@ class LiveRounds:
 
     async def follow(self, scopes: Sequence[Scope], claimed: Claimed) -> dict[Scope, Sequence[Turn]]:
         """Run the stages for threads that were claimed and indexed just now. The turns of each, with what they owe then."""
-        left: dict[Scope, Sequence[Turn]] = {}
         if not scopes or not self._stages:
-            return left
+            return {}
         taken = await self._claims.claim_more(claimed, scopes, [kind.stage for kind in self._stages])
-        for scope in scopes:
-            ours = [lease_name(kind.stage, scope) in taken for kind in self._stages]
-            kinds = [
-                kind
-                for kind, _ in itertools.takewhile(lambda pair: pair[1], zip(self._stages, ours, strict=True))
-            ]
-            left[scope] = await self._run(scope, kinds)
-        return left
+
+        def leased(scope: Scope) -> list[OrderedStage]:
+            """The stages that are ours to run, up to the first that is not."""
+            return list(
+                itertools.takewhile(lambda kind: lease_name(kind.stage, scope) in taken, self._stages)
+            )
+
+        turns = await together(*(self._run(scope, leased(scope)) for scope in scopes))
+        return dict(zip(scopes, turns, strict=True))
 
     async def _run(self, scope: Scope, kinds: Sequence[OrderedStage]) -> Sequence[Turn]:
         owed = await self._store.owed_turns(scope, None, limit=LIVE_TURNS + 1, parked=False)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import STAGES, new_id
 from memory_agent.errors import StoreUnavailable, Unavailable
+from memory_agent.together import together
 from memory_agent.work.claims import Claims
 from memory_agent.work.live import LIVE_TURNS, LiveRounds
 from memory_agent.work.outages import Outages, origin_of, words_of
@@ -47,7 +48,9 @@ FACTS_BATCH_TURNS: Final = 8
 """Turns of a thread in one request for facts. More is cheaper, for instructions and context are sent once; but a long
 reply is cut off sooner, and small models lose track."""
 _LEASED_AT_ONCE: Final = 32
-"""Threads of one batch of indexing."""
+"""Threads of one batch of indexing, or of another stage that asks no model."""
+_FORGET: Final = "forget"
+"""The loop that is no stage's."""
 _BATCH_CHARS: Final = 1_000_000
 """Text embedded in one batch, so that a few huge turns don't become one huge call."""
 _REMEMBERED_FAILURES: Final = 50_000
@@ -69,7 +72,7 @@ class WorkerSettings:
 class Worker:
     """Works off what is owed, until stopped. Several may run, in any number of processes.
 
-    Each stage has a loop and leases of its own, so that slow extraction never holds up indexing or forgetting.
+    Each stage has a loop and leases of its own, and so has forgetting, so that none holds up another.
     Indexing batches turns over threads; the stages after it go through each thread in its order.
     """
 
@@ -83,9 +86,9 @@ class Worker:
     ) -> None:
         self._store, self._clock, self._settings = store, clock, settings
         self._stages, self._forgetter = stages, forgetter
-        self._holder = new_id()
+        self.holder = new_id()
         self._claims = Claims(
-            store, clock, self._holder, lease_seconds=settings.lease_seconds, batch_turns=_BATCH_TURNS
+            store, clock, self.holder, lease_seconds=settings.lease_seconds, batch_turns=_BATCH_TURNS
         )
         self._in_order = stages.in_order(_BATCH_TURNS, FACTS_BATCH_TURNS)
         self._live = LiveRounds(
@@ -98,7 +101,7 @@ class Worker:
         )
         self.moved = asyncio.Event()
         """Set, and replaced by another, whenever turns got their topic or owe nothing more."""
-        self._woken: dict[Stage, asyncio.Event] = {stage: asyncio.Event() for stage in STAGES}
+        self._woken: dict[str, asyncio.Event] = {loop: asyncio.Event() for loop in (*STAGES, _FORGET)}
         self.paused = self._stopping = False
         longest = settings.retry_max_seconds
         self._outages = Outages(store, clock, base_seconds=FIRST_RETRY_SECONDS, longest_seconds=longest)
@@ -125,8 +128,8 @@ class Worker:
 
     def wake(self, *stages: Stage) -> None:
         """There is work for these stages (none named: for any): don't wait for the next poll."""
-        for stage in stages or STAGES:
-            self._woken[stage].set()
+        for loop in stages or self._woken:
+            self._woken[loop].set()
 
     def resume(self) -> None:
         """Let the next `run` work, after a `stop`."""
@@ -140,14 +143,15 @@ class Worker:
     async def run(self) -> None:
         """Work until `stop`. Survives the store's outages; what it was doing is done again afterwards."""
         async with asyncio.TaskGroup() as loops:
+            loops.create_task(self._loop(_FORGET, lambda: self._forgetter.resume_due(self.holder)))
             loops.create_task(self._loop("index", self._index_step))
             for kind in self._in_order:
                 loops.create_task(self._loop(kind.stage, functools.partial(self._step, kind)))
 
-    async def _loop(self, stage: Stage, step: Callable[[], Awaitable[bool]]) -> None:
+    async def _loop(self, name: str, step: Callable[[], Awaitable[bool]]) -> None:
         failures = 0
         while not self._stopping:
-            self._woken[stage].clear()
+            self._woken[name].clear()
             worked, pause = False, self._settings.worker_poll_seconds
             try:
                 worked = False if self.paused else await step()
@@ -162,17 +166,18 @@ class Worker:
                     log.error("the worker could not finish a batch and does it again: %s", origin_of(exc))
             if not worked and not self._stopping:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken[stage].wait(), pause)
+                    await asyncio.wait_for(self._woken[name].wait(), pause)
 
     async def _index_step(self) -> bool:
-        """Forgetting that is due, then one batch of indexing over threads; whether there was anything to do."""
-        erased = await self._forgetter.resume_due(self._holder)
+        """One batch of indexing over threads, each with its share of it; whether there was anything to do."""
         if self._outages.held("index"):
-            return erased
+            return False
         async with self._claims.leases("index") as claimed:
             turns: list[Turn] = []
             chars = 0
-            async for _, owed in self._claims.claim("index", claimed, at_once=_LEASED_AT_ONCE):
+            async for _, owed in self._claims.claim(
+                "index", claimed, at_once=_LEASED_AT_ONCE, room=_BATCH_TURNS
+            ):
                 for turn in filter(self._is_due, owed):
                     if len(turns) < _BATCH_TURNS and chars < _BATCH_CHARS:
                         turns.append(turn)
@@ -185,7 +190,7 @@ class Worker:
             if worked:
                 by_thread |= await self._live.follow(live, claimed)
             self._wake_behind(itertools.chain.from_iterable(by_thread.values()), "index")
-            return worked or erased
+            return worked
 
     async def _step(self, kind: OrderedStage) -> bool:
         """A few threads at a time, in order within each; whether there was anything to do."""
@@ -193,13 +198,14 @@ class Worker:
             return await self._step_meanwhile(kind)
         async with self._claims.leases(kind.stage) as claimed:
             threads: list[list[Turn]] = []
-            most = self._settings.llm_concurrency
+            asks_models = kind.narrow is not None or not kind.inline
+            most = self._settings.llm_concurrency if asks_models else _LEASED_AT_ONCE
             async for _, owed in self._claims.claim(kind.stage, claimed, at_once=most):
                 if self._is_ready(owed[0], kind.stage):
                     threads.append(owed[: kind.per_claim])
                 if len(threads) >= most:
                     break
-            return any(await _gather_all([self._run_in_order(kind, owed) for owed in threads]))
+            return any(await together(*(self._run_in_order(kind, owed) for owed in threads)))
 
     async def _step_meanwhile(self, kind: OrderedStage) -> bool:
         """The same while the stage waits, once its part has been away for long: what can be done without it is."""
@@ -310,8 +316,12 @@ class Worker:
             await self._outages.ended(stage)
         for turn in turns:
             self._unavailable_since.pop(turn.id, None)
-        for scope, of_thread in _by_thread(turns).items():
-            await self._store.strike_off(scope, [turn.id for turn in of_thread], *stages)
+        await together(
+            *(
+                self._store.strike_off(scope, [turn.id for turn in of_thread], *stages)
+                for scope, of_thread in _by_thread(turns).items()
+            )
+        )
         if "topics" in stages or any(set(turn.pending) <= set(stages) for turn in turns):
             self.moved.set()
             self.moved = asyncio.Event()
@@ -356,15 +366,6 @@ class Worker:
         if turn_ids:
             counted, error = due_at is None, words_of(exc)
             await self._store.postpone(scope, turn_ids, error=error, due_at=due_at, counted=counted)
-
-
-async def _gather_all(work: Sequence[Awaitable[bool]]) -> list[bool]:
-    """All results; if some failed, the first error once all have ended (so that no lease is given back early)."""
-    results = await asyncio.gather(*work, return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return [result is True for result in results]
 
 
 def _batches(turns: Sequence[Turn], most: int) -> Iterator[Sequence[Turn]]:

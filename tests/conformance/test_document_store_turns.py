@@ -213,6 +213,15 @@ async def test_completes_a_call_that_was_cut_short(store: DocumentStore) -> None
     assert await stored(store, SCOPE, "a", "b", "c", key="k") == repeat
 
 
+async def test_another_call_under_a_key_completes_nothing(store: DocumentStore) -> None:
+    """A call that says otherwise than the one that a crash cut short is given what there is of that, and adds nothing."""
+    begun = only_turns(await store.append_turns(SCOPE, a_call("a", "b", key="k")[:1]))
+    assert await stored(store, SCOPE, "x", "y", key="k") == begun
+    assert await store.list_turns(SCOPE) == begun
+    whole = await stored(store, SCOPE, "a", "b", key="k")
+    assert [turn.content for turn in whole] == ["a", "b"]
+
+
 # --- list_turns ----------------------------------------------------------------------------------------------
 
 

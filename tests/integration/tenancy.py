@@ -303,6 +303,8 @@ async def tenancy_on(settings: Mapping[str, Any], **parts: Any) -> AsyncIterator
     chosen = {"enable_topics": True, "enable_fact_extraction": True, "memory_scope": "thread"}
     cfg = MemoryConfig(**{**settings, **chosen})
     limits: dict[str, Any] = {"server_key_cache_seconds": 0, "server_requests_per_minute": 0}
+    limits["server_failed_keys_per_minute"] = 0
+    limits["server_metrics_open"] = True  # what it tells is looked at as well
     async with contextlib.AsyncExitStack() as stack:
         service = await stack.enter_async_context(MemoryService(cfg, **{"embedder": HashEmbedder(), **parts}))
         server = await stack.enter_async_context(served(service, **limits))

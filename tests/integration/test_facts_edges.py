@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent import InvalidInput, LLMError, MemoryService, NotFound, TurnForgotten
+from memory_agent import (
+    FactRecord,
+    IdempotencyKeyReused,
+    InvalidInput,
+    LLMError,
+    MemoryService,
+    NotFound,
+    TurnForgotten,
+)
 from memory_agent.testing import BruteForceIndex, ScriptedLLM
 from tests.integration import fact_script
 from tests.integration.fact_script import by_message
@@ -262,19 +270,25 @@ async def test_a_long_turn_does_not_hold_up_the_loop(tmp_path: Path) -> None:
 
 # --- idempotency ---------------------------------------------------------------------------------------------
 async def test_a_repeated_edit_changes_nothing_and_shows_the_first(tmp_path: Path) -> None:
-    """Whichever call repeats the key, and whatever stands by now; the record is as history shows it then."""
+    """Whatever stands by now; the record is as history shows it then. Another edit under its key is refused."""
     async with told(tmp_path, model()) as memory:
         first = await memory.set_fact("occupation", "baker", idempotency_key="k")
         assert await memory.set_fact("occupation", "baker", idempotency_key="k") == first
         later = await memory.set_fact("occupation", "judge")
-        again = await memory.set_fact("occupation", "pilot", idempotency_key="k")
+        again = await memory.set_fact("occupation", "baker", idempotency_key="k")
         assert (again.id, again.value, again.superseded_by) == (first.id, "baker", later.id)
-        for repeat in (
-            memory.add_fact("occupation", "x", idempotency_key="k"),  # no list, but that is not looked at
-            memory.retract_fact("occupation", idempotency_key="k"),
-            memory.revert_fact("occupation", "no event", idempotency_key="k"),
+        for call, what in (
+            (memory.set_fact("occupation", "pilot", idempotency_key="k"), "value"),
+            (memory.set_fact("hobby", "baker", idempotency_key="k"), "path"),
+            (memory.set_fact("occupation", "baker", about="Bo", idempotency_key="k"), "about"),
+            (memory.add_fact("occupation", "baker", idempotency_key="k"), "edit"),
+            (memory.retract_fact("occupation", idempotency_key="k"), "edit"),
+            (memory.revert_fact("occupation", "no event", idempotency_key="k"), "edit"),
         ):
-            assert await repeat == again
+            with pytest.raises(
+                IdempotencyKeyReused, match=f"'k', .* with another {what}; nothing was stored"
+            ):
+                await call
         assert await memory.fetch_facts() == {"occupation": "judge"}
         assert len(await memory.fact_history()) == 2
         other = memory._service.agent("ann", "other")
@@ -286,7 +300,7 @@ async def test_a_repeated_edit_changes_nothing_and_shows_the_first(tmp_path: Pat
 async def test_each_edit_can_be_repeated(tmp_path: Path) -> None:
     """Also where the first one left nothing to do: nothing more to retract, nothing before to revert to.
 
-    Of many that race with one key one is made. Who repeats a call from before the thread was cleared is told so.
+    Of many that race with one key one is made, and the others are refused unless they say the same. Who repeats a call from before the thread was cleared is told so.
     """
     async with told(tmp_path, model()) as memory:
         await memory.set_fact("likes", ["tea"])
@@ -311,10 +325,14 @@ async def test_each_edit_can_be_repeated(tmp_path: Path) -> None:
         memory = memory._service.agent("ann", "other")
         said = ("baker", "judge", "pilot")
         records = await asyncio.gather(
-            *(memory.set_fact("occupation", value, idempotency_key="k") for value in said * 3)
+            *(memory.set_fact("occupation", value, idempotency_key="k") for value in said * 3),
+            return_exceptions=True,
         )
-        assert len({record.id for record in records}) == len(await memory.fact_history(scope="thread")) == 1
-        assert await memory.fetch_facts(scope="thread") == {"occupation": records[0].value}
+        [made] = await memory.fact_history(scope="thread")
+        assert {record for record in records if isinstance(record, FactRecord)} == {made}
+        refused = [type(record) for record in records if isinstance(record, Exception)]
+        assert refused == [IdempotencyKeyReused] * 6
+        assert await memory.fetch_facts(scope="thread") == {"occupation": made.value}
         await memory.retract_fact("occupation", idempotency_key="k2")
         await memory.clear()
         for repeat in (

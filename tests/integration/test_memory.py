@@ -14,6 +14,7 @@ from pymongo import AsyncMongoClient
 
 from memory_agent import (
     DataDirInUse,
+    IdempotencyKeyReused,
     InvalidInput,
     MemoryAgent,
     MemoryConfig,
@@ -21,6 +22,7 @@ from memory_agent import (
     NotOpen,
     SettleTimeout,
     TurnInput,
+    UpdateReceipt,
 )
 from memory_agent.domain import STAGES
 from memory_agent.search import search as search_module
@@ -167,6 +169,51 @@ async def test_a_repeated_call_changes_nothing(memory: MemoryAgent, service: Mem
     assert (first.seq, len(first.turn_ids)) == (2, 2)
     elsewhere = await service.agent("ann", "other").update_memory("a", "b", idempotency_key="k")
     assert elsewhere.turn_ids != first.turn_ids
+
+
+OTHER_CALLS: dict[str, dict[str, Any]] = {
+    "role": {"role": "assistant"},
+    "content": {"content": "I live in Turin."},
+    "speaker": {"speaker": "Bo"},
+    "timestamp": {"timestamp": datetime(2026, 5, 2, tzinfo=UTC)},
+    "metadata": {"metadata": {"n": 2}},
+    "importance": {"importance": 0.5},
+    "entities": {"entities": [{"kind": "places", "name": "Oslo"}]},
+}
+
+
+async def test_another_call_under_a_used_key_is_refused(memory: MemoryAgent) -> None:
+    """Whatever it says otherwise, or leaves out: the error names it, nothing is stored, and the first call still repeats."""
+    said: dict[str, Any] = {
+        "role": "user",
+        "content": "I live in Oslo.",
+        "speaker": "Ann",
+        "timestamp": datetime(2026, 5, 1, tzinfo=UTC),
+        "metadata": {"n": 1, "tags": ["a", {"b": None}]},
+        "importance": 1,
+        "entities": [{"kind": "places", "name": "Rome"}],
+    }
+    first = await memory.add_turn(**said, idempotency_key="k")
+    for what, other in OTHER_CALLS.items():
+        with pytest.raises(IdempotencyKeyReused, match=rf"'k', .* with another {what}; nothing was stored"):
+            await memory.add_turn(**{**said, **other}, idempotency_key="k")
+    for turns in ([said, said], [{**said, "metadata": None}]):
+        with pytest.raises(IdempotencyKeyReused, match=r"another (number of turns|metadata)"):
+            await memory.add_turns(turns, idempotency_key="k")
+    with pytest.raises(IdempotencyKeyReused, match=r"another (number of turns|speaker)"):
+        await memory.update_memory("I live in Oslo.", "Nice.", idempotency_key="k")
+    assert (await memory.add_turn(**said, idempotency_key="k")).id == first.id
+    assert [turn.id for turn in await memory.fetch_short_term()] == [first.id]
+
+
+async def test_of_calls_at_once_under_one_key_one_is_stored(memory: MemoryAgent) -> None:
+    """Those that say the same get its receipt, the others are refused, and no turn of theirs is there."""
+    calls = [memory.update_memory(f"q {n % 3}", f"a {n % 3}", idempotency_key="k") for n in range(12)]
+    done = await asyncio.gather(*calls, return_exceptions=True)
+    assert len({receipt for receipt in done if isinstance(receipt, UpdateReceipt)}) == 1
+    assert [type(other) for other in done if isinstance(other, Exception)] == [IdempotencyKeyReused] * 8
+    turns = [turn.content for turn in await memory.fetch_short_term()]
+    assert turns in [[f"q {n}", f"a {n}"] for n in range(3)]
 
 
 async def test_nothing_of_a_long_turn_is_lost(memory: MemoryAgent) -> None:

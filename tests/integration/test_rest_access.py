@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 import pytest
 
+from memory_agent.domain import ALL_TENANTS
 from tests.integration.rest import Rest, document, operations, problem_in, rest_on
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ async def test_a_key_has_so_many_requests_at_once(tmp_path: Path) -> None:
     async with rest_on(settings, server={"server_concurrent_requests": 2}) as rest:
         await rest.post("update", EXCHANGE, status=201)
         settle = [asyncio.create_task(rest.ask("POST", "settle", {"timeout": 60}, status=204)) for _ in "ab"]
-        other = await rest.server.headers()
+        other = await rest.server.headers(ALL_TENANTS)
         in_flight = "memory_agent_http_requests_in_flight 3.0"  # the question for it is one of them
         while in_flight not in (await send(rest, other, method="GET", url="/metrics")).text:
             await asyncio.sleep(0.02)

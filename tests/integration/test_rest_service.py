@@ -15,13 +15,17 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from memory_agent import VectorIndexUnavailable
+from memory_agent.domain import ALL_TENANTS
+from memory_agent.server.metrics import Metrics
+from memory_agent.server.tracing import UNMATCHED
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.stores.sqlite.keys import SqliteKeys
 from memory_agent.testing import BruteForceIndex
-from tests.integration.rest import ANN, Rest, document, problem_in, rest_on, shows
+from tests.integration.rest import ANN, Rest, document, operations, problem_in, rest_on, shows
 from tests.integration.streams import listening
 from tests.servers.mongod import Mongod
 from tests.servers.service import ServiceProcess
@@ -46,24 +50,32 @@ async def test_health_is_told_without_a_key(rest: Rest) -> None:
     assert (ready["status"], ready["parked"]) == ("ready", 0)
     assert ready["parts"]["store"] == ready["parts"]["vector_index"] == "up"
     assert set(ready["pending"].values()) == {0}
-    answer = await rest.ask("GET", "/metrics")
+    everybodys = await rest.server.headers(ALL_TENANTS, read_only=True)
+    answer = await rest.ask("GET", "/metrics", headers=everybodys)
     assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
     async with httpx.AsyncClient(base_url=rest.server.address) as nobody:
-        for path in ("/healthz", "/readyz", "/metrics", "/docs", "/openapi.json"):
+        for path in ("/healthz", "/readyz", "/docs", "/openapi.json"):
             assert (await nobody.get(path)).status_code == 200
+        assert (await nobody.get("/metrics")).status_code == 401
+    denied = await rest.refused("GET", "/metrics", status=403)
+    assert "--all-tenants" in denied["detail"]
 
 
 async def test_with_its_store_down_it_is_alive_and_not_ready(tmp_path: Path) -> None:
     """503 with the part that is down, requests get 503 with Retry-After; with the store back all is well again."""
     with Mongod(quick=True) as mongod:
         settings = {"data_dir": tmp_path, "mongo_uri": mongod.uri, "store_timeout_seconds": 3}
-        async with rest_on(settings) as rest:
+        open_metrics = {"server_metrics_open": True}
+        async with (
+            rest_on(settings, server=open_metrics) as rest,
+            httpx.AsyncClient(base_url=rest.server.address) as open_to_all,
+        ):
             await rest.post("update", EXCHANGE, status=201)
             mongod.kill9()
             assert await rest.get("/healthz") == {"status": "alive"}
             down = (await rest.ask("GET", "/readyz", status=503)).json()
             assert (down["status"], down["parts"]["store"]) == ("down", "down")
-            metrics = (await rest.ask("GET", "/metrics")).text
+            metrics = (await open_to_all.get("/metrics")).text
             assert "memory_agent_store_up 0.0" in metrics
             answer = await rest.client.get(f"{ANN}/turns")
             assert answer.status_code == 503
@@ -152,7 +164,7 @@ async def test_a_request_asks_the_store_for_what_its_call_does_and_no_more(
 # --- metrics -------------------------------------------------------------------------------------------------
 async def test_metrics_are_read_by_prometheus_and_name_nobody(tmp_path: Path) -> None:
     """Requests by route and status, the backlog; no id of a user, no tenant, no content, no path."""
-    async with rest_on({"data_dir": tmp_path}, tenant="acme") as rest:
+    async with rest_on({"data_dir": tmp_path}, server={"server_metrics_open": True}, tenant="acme") as rest:
         await rest.post("/api/threads/zuleika/thread-77/update", EXCHANGE, status=201)
         await rest.post("/api/threads/zuleika/thread-77/settle", status=204)
         await rest.get("/api/threads/zuleika/thread-77/turns")
@@ -161,17 +173,35 @@ async def test_metrics_are_read_by_prometheus_and_name_nobody(tmp_path: Path) ->
         families = {family.name: family for family in text_string_to_metric_families(text)}
         counted = {
             (sample.labels["method"], sample.labels["route"], sample.labels["status"]): sample.value
-            for sample in families["memory_agent_http_request_seconds"].samples
-            if sample.name.endswith("_count")
+            for sample in families["memory_agent_http_requests"].samples
         }
         thread = "/api/threads/{user_id}/{thread_id}"
         assert counted["POST", f"{thread}/update", "2xx"] == 1
         assert counted["GET", f"{thread}/turns", "2xx"] == 1
-        assert counted["GET", "unmatched", "4xx"] == 1
+        assert counted["OTHER", "unmatched", "4xx"] == 1
+        timed = [
+            s for s in families["memory_agent_http_request_seconds"].samples if s.name.endswith("_count")
+        ]
+        assert {"method": "GET", "route": f"{thread}/turns"} in [sample.labels for sample in timed]
         assert families["memory_agent_turns"].samples[0].value == 2
         assert families["memory_agent_store_up"].samples[0].value == 1
         for word in ("zuleika", "thread-77", "acme", "Rufus", "puppy"):
             assert word not in text
+
+
+async def test_metrics_stay_small_whoever_asks_for_what() -> None:
+    """Every route by every method, with every status: what no operation is falls into one series, and all fit into 110 KB."""
+    metrics = Metrics()
+    for method, path, _ in operations(document()).values():
+        for status in (200, 302, 404, 422, 503, None):
+            metrics.observe(method, path, status, 0.1)
+    whole = generate_latest(metrics.registry)
+    for number in range(200):
+        for method in ("GET", "POST", "OTHER"):
+            metrics.observe(method, UNMATCHED, 404, 0.1 * number)
+            metrics.observe(method, f"{ANN}/turns", 405, 0.1)
+    assert generate_latest(metrics.registry).count(b"\n") <= whole.count(b"\n") + 1
+    assert len(whole) < 110_000
 
 
 # --- logs ----------------------------------------------------------------------------------------------------

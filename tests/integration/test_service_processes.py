@@ -19,6 +19,7 @@ import yaml
 
 from benchmarks.service_clients import Job, path_of
 from benchmarks.service_run import Reader, Told, check, kill_plan, run_clients, settled
+from memory_agent.domain import ALL_TENANTS
 from memory_agent.server.auth import KEY_CACHE_SECONDS
 from tests.servers.chroma import ChromaProcess
 from tests.servers.deployment import Deployment
@@ -77,6 +78,7 @@ class Composed:
     mongod: Mongod
     cleanup: dict[str, str]
     token: str
+    everybodys: str
 
     def call(self, api: int, method: str, path: str, *, token: str = "", **options: Any) -> httpx.Response:
         """A request to one of the two services."""
@@ -113,6 +115,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Composed]:
                     mongod=mongod,
                     cleanup=composed("cleanup", mongod, chroma),
                     token=deployment.key("acme")[1],
+                    everybodys=deployment.key(ALL_TENANTS)[1],
                 )
         finally:
             chroma.stop()
@@ -294,7 +297,7 @@ def wait_until(condition: Any) -> None:
 
 
 def _in_flight(service: Composed, api: int) -> float:
-    text = service.call(api, "GET", "/metrics").text
+    text = service.call(api, "GET", "/metrics", token=service.everybodys).text
     found = re.search(r"^memory_agent_http_requests_in_flight (\S+)$", text, flags=re.MULTILINE)
     assert found is not None
     return float(found[1])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent import InvalidInput, MemoryService, NotFound, TurnForgotten
+from memory_agent import IdempotencyKeyReused, InvalidInput, MemoryService, NotFound, TurnForgotten
 from memory_agent.domain import Character, Scope
 from memory_agent.testing import FixedClock
 from memory_agent.work.admit import admit
@@ -211,7 +211,8 @@ async def test_a_refused_call_leaves_no_session(memory: MemoryAgent) -> None:
     assert (await memory.sessions(), await everything(memory)) == ([], [])
     await memory.add_turns(said(["one", "two"]), idempotency_key="k")
     late = said(["another"], start=START + timedelta(days=2))
-    assert [turn.content for turn in await memory.add_turns(late, idempotency_key="k")] == ["one", "two"]
+    with pytest.raises(IdempotencyKeyReused, match="with another content; nothing was stored"):
+        await memory.add_turns(late, idempotency_key="k")
     assert [session.total_turns for session in await memory.sessions()] == [2]
 
 
@@ -357,14 +358,21 @@ async def test_sessions_are_of_one_thread(service: MemoryService) -> None:
 async def test_a_repeat_of_start_session_starts_none(
     memory: MemoryAgent, service: MemoryService, clock: FixedClock
 ) -> None:
-    """It gives the first session as it stands now, whatever else it says; the key is the thread's own, until it is cleared."""
+    """It gives the first session as it stands now, and one with other people is refused; the key is the thread's own, until it is cleared."""
     given = await asyncio.gather(*(memory.start_session(MIA, idempotency_key="k") for _ in range(8)))
     (first,) = await memory.sessions()
     assert given == [first] * 8
     await memory.update_memory("Hello", "Hi")
     clock.tick(60)
     last = await memory.start_session()
-    again = await memory.start_session(participants=["Bo"], idempotency_key="k")
+    for other, what in (
+        (memory.start_session(MIA, participants=["Bo"], idempotency_key="k"), "participants"),
+        (memory.start_session(idempotency_key="k"), "character"),
+        (memory.start_session(MIA, metadata={"a": 1}, idempotency_key="k"), "metadata"),
+    ):
+        with pytest.raises(IdempotencyKeyReused, match=f"with another {what}; nothing was stored"):
+            await other
+    again = await memory.start_session(MIA, idempotency_key="k")
     assert again == dataclasses.replace(first, total_turns=2)
     assert [session.id for session in await memory.sessions()] == [first.id, last.id]
     assert (await service.agent("ann", "other").start_session(idempotency_key="k")).id != first.id

@@ -31,21 +31,26 @@ class Buckets:
         `now`: seconds of a monotonic clock. `rate_per_minute`: of this key, instead of all keys' rate.
         """
         rate = self._rate if rate_per_minute is None else rate_per_minute
-        if rate <= 0:
-            return 0.0
-        interval = 60 / rate
-        burst = max(1, round(rate / 6))
-        full_at = max(self._full_at.get(key, now), now)
-        wait = full_at - now - (burst - 1) * interval
-        # A request that comes when it was told to must not wait for a rounding error.
-        if wait > max(1e-9, 1e-13 * abs(now)):  # some hundred times what a double can tell apart there
+        if (wait := self.wait(key, now, rate_per_minute=rate)) > 0 or rate <= 0:
             return wait
-        self._full_at[key] = full_at + interval
+        self._full_at[key] = max(self._full_at.get(key, now), now) + 60 / rate
         if len(self._full_at) >= self._look_from:
             self._full_at = {key: full_at for key, full_at in self._full_at.items() if full_at > now}
             # Twice what is left, so that looking costs a constant share of a request.
             self._look_from = max(_FORGET_FROM, 2 * len(self._full_at))
         return 0.0
+
+    def wait(self, key: str, now: float, *, rate_per_minute: float | None = None) -> float:
+        """The seconds until there is a token, as `take` would say; none is taken."""
+        rate = self._rate if rate_per_minute is None else rate_per_minute
+        if rate <= 0:
+            return 0.0
+        burst = max(1, round(rate / 6))
+        wait = self._full_at.get(key, now) - now - (burst - 1) * 60 / rate
+        # A request that comes when it was told to must not wait for a rounding error.
+        return (
+            wait if wait > max(1e-9, 1e-13 * abs(now)) else 0.0
+        )  # some hundred times what a double can tell apart
 
 
 class Concurrency:

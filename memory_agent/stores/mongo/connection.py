@@ -74,18 +74,6 @@ async def to_the_end(call: Awaitable[_R]) -> _R:
     return running.result()
 
 
-async def together(*calls: Awaitable[Any]) -> list[Any]:
-    """The results of calls side by side. All have ended when the error of one is raised.
-
-    `asyncio.gather` alone would leave the others under way, to be cancelled with the event loop.
-    """
-    results = await asyncio.gather(*calls, return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return results
-
-
 class Sequences:
     """The last sequence numbers that this process knows, with a lock for each thread that takes one.
 

@@ -17,11 +17,12 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError
 from memory_agent.domain import Session, ThreadHead
 from memory_agent.stores.codec import lowest_by_thread, of_tenant, pack_derived, thread_of
 from memory_agent.stores.fields import COMPRESSION, SESSION
-from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all, together
+from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
 from memory_agent.stores.mongo.documents import scope_filter
 from memory_agent.stores.mongo.errors import first_write_error, violated_keys
 from memory_agent.stores.mongo.indexes import NUMBER_KEYS, ONCE_KEYS
 from memory_agent.stores.mongo.work import owing
+from memory_agent.together import together
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pymongo.errors import BulkWriteError
 
-from memory_agent.domain import ThreadSummary, next_of_tenant, split_user_id, tenants_range
+from memory_agent.domain import ThreadSummary, next_of_tenant, said_otherwise, split_user_id, tenants_range
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import by_thread, chunks, thread_of
 from memory_agent.stores.fields import OLD_TURN, TURN
-from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all, together
+from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
 from memory_agent.stores.mongo.documents import scope_filter, turn_document, turn_or_tombstone
 from memory_agent.stores.mongo.errors import first_write_error, violated_keys
 from memory_agent.stores.mongo.indexes import CALL_KEYS, CHANGE_KEYS, NUMBER_KEYS, SEQ_KEYS, STANDING_KEYS
 from memory_agent.stores.mongo.segments import MongoSegments
+from memory_agent.together import together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,10 +44,12 @@ class MongoTurns(MongoSegments):
             if drafts[0].idempotency_key is None:
                 await self._insert_turns(scope, documents)
             else:
-                documents = await self._insert_call(scope, documents)
+                documents = await self._insert_call(scope, drafts, documents)
         return list(map(turn_or_tombstone, await self._with_texts(documents)))
 
-    async def _insert_call(self, scope: Scope, documents: list[Document]) -> list[Document]:
+    async def _insert_call(
+        self, scope: Scope, drafts: Sequence[TurnDraft], documents: list[Document]
+    ) -> list[Document]:
         """Insert what the thread has not seen of this call; everything it then has of it, in order."""
         try:
             await self._insert_turns(scope, documents)
@@ -63,6 +66,9 @@ class MongoTurns(MongoSegments):
             missing = [d for d in documents if d["call_index"] not in known and d["call_index"] < size]
             if not missing:
                 return seen
+            begun = list(map(turn_or_tombstone, await self._with_texts(seen)))
+            if said_otherwise(drafts, begun):
+                return seen  # it was another call that was cut short, or is at it just now
             for document in missing:
                 document["call_size"] = size
             try:

@@ -22,9 +22,10 @@ from memory_agent.domain import (
     stored_at,
 )
 from memory_agent.stores.fields import COST, LEASE, PARKED, TURN
-from memory_agent.stores.mongo.connection import bounded, read_all, together
+from memory_agent.stores.mongo.connection import bounded, read_all
 from memory_agent.stores.mongo.documents import one_of, scope_filter
 from memory_agent.stores.mongo.segments import MongoSegments
+from memory_agent.together import together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from memory_agent.domain import Lease, Stage, Turn
     from memory_agent.stores.mongo.connection import Document
 
-_DUE_TURNS_READ: Final = 2_000
+_DUE_TURNS_READ: Final = (2_000, 100_000)
+"""Of a backlog, longest due first: nearly always the first is all of it. More only where one thread is all that was found."""
 _PARKED_LISTED: Final = 100
 _DUPLICATE_KEY: Final = 11_000
 
@@ -43,12 +45,13 @@ class MongoWork(MongoSegments):
 
     @bounded
     async def due_threads(self, now: datetime, stage: Stage, *, limit: int) -> list[Scope]:
-        read = _DUE_TURNS_READ
-        while True:
+        first, read = _DUE_TURNS_READ
+        threads = await read_all(self._turns.aggregate(_due_threads_pipeline(now, stage, first)))
+        whole = sum(thread["turns"] for thread in threads) < first
+        while not whole:
+            # Neither a thread with a long backlog nor a user of many may hide the others.
             threads = await read_all(self._turns.aggregate(_due_threads_pipeline(now, stage, read)))
-            # One thread with a long backlog must not hide the others: look further if too few were found.
-            if len(threads) >= limit or sum(thread["turns"] for thread in threads) < read:
-                break
+            whole = len(threads) >= limit or sum(thread["turns"] for thread in threads) < read
             read *= 10
         return [
             Scope(user_id=thread["_id"]["user"], thread_id=thread["_id"]["thread"])
@@ -70,6 +73,11 @@ class MongoWork(MongoSegments):
         order = [("_id" if scope.thread_id is None else "seq", -1 if newest else 1)]
         found = await self._with_texts(await read_all(self._turns.find(query).sort(order).limit(limit)))
         return [TURN.get(document) for document in found if "gone_at" not in document]
+
+    @bounded
+    async def owes_more_than(self, turns: int) -> bool:
+        owing = self._turns.find({"due_at": {"$exists": True}, "pending": {"$in": list(STAGES)}}, {"_id": 1})
+        return bool(await read_all(owing.skip(turns).limit(1)))
 
     @bounded
     async def strike_off(self, scope: Scope, turn_ids: Sequence[str], *stages: Stage) -> None:
@@ -223,7 +231,14 @@ def _due_threads_pipeline(now: datetime, stage: Stage, read: int) -> list[dict[s
         {"$sort": {"due_at": 1}},
         {"$limit": read},
         {"$group": {"_id": thread, "due_at": {"$min": "$due_at"}, "turns": {"$sum": 1}}},
-        {"$sort": {"due_at": 1, "_id": 1}},
+        {
+            "$setWindowFields": {
+                "partitionBy": "$_id.user",
+                "sortBy": {"due_at": 1, "_id": 1},
+                "output": {"nth": {"$sum": 1, "window": {"documents": ["unbounded", "current"]}}},
+            }
+        },
+        {"$sort": {"nth": 1, "due_at": 1, "_id": 1}},
     ]
 
 

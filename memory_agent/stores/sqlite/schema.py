@@ -214,6 +214,9 @@ CREATE TABLE IF NOT EXISTS erasure_receipts ( -- of whom nothing else may be lef
   PRIMARY KEY (id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS erasure_receipts_state ON erasure_receipts (state);
+-- With the stages that are owed, so that a backlog is looked through without reading its turns.
+CREATE INDEX IF NOT EXISTS turns_due_stage ON turns (due_at, pending, user_id, thread_id) WHERE due_at IS NOT NULL;
+DROP INDEX IF EXISTS turns_due;
 """
 """What schema 10 has besides that of version 0.1.0. Each statement can be repeated."""
 

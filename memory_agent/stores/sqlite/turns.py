@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import ThreadSummary, next_of_tenant, split_user_id, tenants_range
+from memory_agent.domain import ThreadSummary, next_of_tenant, said_otherwise, split_user_id, tenants_range
 from memory_agent.stores.codec import by_thread, from_milliseconds, milliseconds, thread_of
 from memory_agent.stores.fields import DRAFT, OLD_TURN, TOMBSTONE
 from memory_agent.stores.sqlite.connection import SqliteConnection
@@ -126,6 +126,8 @@ def _insert_call(db: sqlite3.Connection, scope: Scope, drafts: Sequence[TurnDraf
     for left in map(TOMBSTONE.read, db.execute(erased, where.values)):
         call[left.call_index], size = left, left.call_size
     missing = [draft for draft in drafts if draft.call_index not in call and draft.call_index < size]
+    if missing and said_otherwise(drafts, [call[index] for index in sorted(call)]):
+        missing = []  # it was another call that was cut short
     inserted = _insert(db, scope, missing, size) if missing else []
     call |= {draft.call_index: turn for draft, turn in zip(missing, inserted, strict=True)}
     return [call[index] for index in sorted(call)]

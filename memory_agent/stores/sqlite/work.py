@@ -32,16 +32,17 @@ class SqliteWork(SqliteConnection):
 
     async def due_threads(self, now: datetime, stage: Stage, *, limit: int) -> list[Scope]:
         bit = STAGE_BITS[stage]
-        sql = (
+        threads = (
             "SELECT user_id, thread_id, min(due_at) AS due FROM turns"
             # For the grouping's sake SQLite would read all turns.
-            " INDEXED BY turns_due"
+            " INDEXED BY turns_due_stage"
             # The bits below are the stages that run before this one.
-            " WHERE due_at <= ? AND pending & ? AND NOT pending & ?"
-            " GROUP BY user_id, thread_id ORDER BY due, user_id, thread_id LIMIT ?"
+            " WHERE due_at <= ? AND pending & ? AND NOT pending & ? GROUP BY user_id, thread_id"
         )
+        nth = "row_number() OVER (PARTITION BY user_id ORDER BY due, thread_id)"
+        sql = f"SELECT user_id, thread_id FROM ({threads}) ORDER BY {nth}, due, user_id, thread_id LIMIT ?"
         found = await self._fetch(sql, [milliseconds(now), bit, bit - 1, max(limit, 0)])
-        return [Scope(user_id=user_id, thread_id=thread_id) for user_id, thread_id, _ in found]
+        return [Scope(user_id=user_id, thread_id=thread_id) for user_id, thread_id in found]
 
     async def owed_turns(
         self, scope: Scope, stage: Stage | None, *, limit: int, parked: bool = True, newest: bool = False
@@ -53,6 +54,10 @@ class SqliteWork(SqliteConnection):
         order = f"{'id' if scope.thread_id is None else 'seq'} {'DESC' if newest else 'ASC'}"
         sql = f"SELECT {TURN_COLUMNS} FROM turns WHERE {where} ORDER BY {order} LIMIT ?"
         return await self._read(lambda db: read_turns(db, sql, [*where.values, max(limit, 0)]))
+
+    async def owes_more_than(self, turns: int) -> bool:
+        sql = "SELECT 1 FROM turns INDEXED BY turns_due_stage WHERE due_at IS NOT NULL LIMIT 1 OFFSET ?"
+        return bool(await self._fetch(sql, [turns]))
 
     async def strike_off(self, scope: Scope, turn_ids: Sequence[str], *stages: Stage) -> None:
         bits = sum(STAGE_BITS[stage] for stage in set(stages))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from datetime import UTC, datetime
+from ipaddress import ip_network
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,9 +20,12 @@ from memory_agent.errors import AccessDenied, InvalidInput
 from memory_agent.keys import new_key
 from memory_agent.server.app import create_app
 from memory_agent.server.auth import LOCAL, Authenticator, Principal
+from memory_agent.server.sources import source_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+
+    from memory_agent.domain import ApiKey
 
 TURNS = "/api/threads/ada/chat/turns"
 
@@ -52,6 +56,9 @@ def served(below: str) -> ASGIApp:
         (f"{TURNS}%0A", {401, 404}),
         ("/mcp", {401}),
         ("/mcp/", {401}),
+        ("/metrics", {401}),
+        ("/metrics/", {401}),
+        ("/%6detrics", {401}),
         (f"/{TURNS}", {401, 404}),
         ("/API/threads/ada/chat/turns", {401, 404}),
         ("/api%2Fthreads/ada/chat/turns", {401, 404}),
@@ -72,6 +79,73 @@ async def test_a_preflight_without_an_origin_finds_no_handler() -> None:
     async with httpx.AsyncClient(transport=transport, base_url="http://h") as client:
         answer = await client.options(TURNS, headers={"Access-Control-Request-Method": "GET"})
     assert answer.status_code == 405
+
+
+# --- keys that fail ------------------------------------------------------------------------------------------
+class CountedKeys:
+    """A store with one key, and how often it was asked."""
+
+    def __init__(self, key: ApiKey) -> None:
+        self.key, self.asked = key, 0
+
+    async def find(self, key_id: str) -> ApiKey | None:
+        """The key, if it is this one."""
+        self.asked += 1
+        return self.key if key_id == self.key.id else None
+
+
+async def test_keys_that_fail_are_limited_by_source() -> None:
+    """Ten at once; then 429 without a look at the store. A key that worked before goes on, and so does another source.
+
+    Behind a trusted proxy the source is whom it names, and nobody else's word counts.
+    """
+    key, token = new_key(ALL_TENANTS, now=SystemClock().now())
+    keys = CountedKeys(key)
+    app = create_app(MemoryConfig(server_trusted_proxies=("10.0.0.0/8",)))
+    authenticator = Authenticator(cast("Any", keys), SystemClock(), cache_seconds=0)
+    app.state.api = SimpleNamespace(authenticator=authenticator)
+
+    async def ask(token: str, address: str = "10.0.0.1", **headers: str) -> httpx.Response:
+        transport = httpx.ASGITransport(app=cast("Any", app), client=(address, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://h") as client:
+            return await client.get("/api/nowhere", headers={"Authorization": f"Bearer {token}", **headers})
+
+    def wrong() -> str:
+        return new_key(ALL_TENANTS, now=NOW)[1]
+
+    mallory = {"X-Forwarded-For": "1.2.3.4, 203.0.113.7, 10.0.0.9"}
+    assert (await ask(token)).status_code == 404
+    assert [(await ask(wrong(), **mallory)).status_code for _ in range(12)] == [401] * 10 + [429] * 2
+    looked = keys.asked
+    refused = await ask(wrong(), **mallory)
+    assert (refused.status_code, int(refused.headers["Retry-After"])) == (429, 1)
+    assert "from this address were refused" in refused.json()["detail"]
+    assert keys.asked == looked
+    assert (await ask(token, **mallory)).status_code == 404
+    assert (await ask(wrong(), **{"X-Forwarded-For": "203.0.113.8"})).status_code == 401
+    pretended = [await ask(wrong(), "203.0.113.7", **{"X-Forwarded-For": f"9.9.9.{n}"}) for n in range(2)]
+    assert [answer.status_code for answer in pretended] == [429, 429]
+
+
+@pytest.mark.parametrize(
+    ("client", "forwarded", "source"),
+    [
+        (("10.0.0.1", 1), "", "10.0.0.1"),
+        (("192.0.2.1", 1), "198.51.100.1", "192.0.2.1"),
+        (("10.0.0.1", 1), "198.51.100.1, 192.0.2.9", "192.0.2.9"),
+        (("10.0.0.1", 1), "198.51.100.1, 10.3.0.1", "198.51.100.1"),
+        (("10.0.0.1", 1), "10.0.0.2", "10.0.0.2"),
+        (("10.0.0.1", 1), "nonsense", "10.0.0.1"),
+        (("::ffff:10.0.0.1", 1), "2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
+        (None, "198.51.100.1", ""),
+    ],
+)
+def test_a_source_is_the_last_address_that_is_no_trusted_proxy(
+    client: tuple[str, int] | None, forwarded: str, source: str
+) -> None:
+    headers = [(b"x-forwarded-for", forwarded.encode())] if forwarded else []
+    networks = [ip_network("10.0.0.0/8")]
+    assert source_of({"client": client, "headers": headers}, networks) == source
 
 
 # --- who asks --------------------------------------------------------------------------------------------------

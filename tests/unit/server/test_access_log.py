@@ -176,9 +176,7 @@ async def test_scrape_shows_requests_backlog_connections_tokens_and_readers() ->
     await ask(Requests(failing, metrics=metrics), http("BREW"))
     readers = SimpleNamespace(readers=4, dropped=2)
     shown, *_ = await asyncio.gather(*(shown_by(metrics, memory, readers) for _ in range(5)))
-    count = (
-        'memory_agent_http_request_seconds_count{method="%s",route="/api/threads/{user_id}",status="%s"} 1.0'
-    )
+    count = 'memory_agent_http_requests_total{method="%s",route="/api/threads/{user_id}",status="%s"} 1.0'
     expected = {
         count % ("GET", "2xx"),
         count % ("OTHER", "5xx"),

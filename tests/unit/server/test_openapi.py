@@ -60,7 +60,7 @@ def test_the_key_is_declared_and_health_needs_none() -> None:
     assert re.fullmatch(r"[A-Za-z0-9._-]+", name)
     assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
     open_to_all = {path for _, path, operation in OPERATIONS.values() if "security" not in operation}
-    assert open_to_all == {"/healthz", "/readyz", "/metrics"}
+    assert open_to_all == {"/healthz", "/readyz"}
 
 
 def test_components_have_readable_names() -> None:

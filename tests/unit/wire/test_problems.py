@@ -85,14 +85,14 @@ def test_a_caller_gets_the_same_error_with_the_same_message() -> None:
 
 
 PROMISED = {
-    422: "InvalidInput",
+    422: "InvalidInput IdempotencyKeyReused",
     404: "NotFound",
     413: "RequestTooLarge",
     410: "TurnForgotten EventsLost",
     501: "EventsUnsupported",
     409: "SettleTimeout TurnsParked SweepRunning",
     403: "AccessDenied",
-    429: "RateLimited",
+    429: "RateLimited Busy",
     503: "NotOpen",
     500: "ConfigError DataDirInUse",
 }

@@ -1,0 +1,35 @@
+"""The bound of the backlog: above it updates are told to wait, so that what is owed does not grow for ever."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.errors import Busy
+
+if TYPE_CHECKING:
+    from memory_agent.ports import WorkStore
+
+_LOOK_SECONDS: Final = 10.0
+"""Between two looks at the store: a bound that is passed for so long does no harm."""
+
+
+class Backlog:
+    """The backlog of everybody's turns, as far as it decides whether more are taken."""
+
+    def __init__(self, store: WorkStore, *, most: int) -> None:
+        """`most`: turns that may owe work; 0: any number."""
+        self._store, self._most = store, most
+        self._is_full, self._look_at = False, float("-inf")
+
+    async def check_room(self) -> None:
+        """Raises Busy while more turns owe work than may."""
+        if self._most and (now := time.monotonic()) >= self._look_at:
+            self._look_at = now + _LOOK_SECONDS
+            self._is_full = await self._store.owes_more_than(self._most)
+        if self._is_full:
+            raise Busy(
+                f"more than {self._most:,} turns owe work (the setting max_owed_turns), so no more are taken for now; nothing"
+                " was stored. Workers that run and keep up bring it down: `memory-agent status` says what it waits for",
+                retry_after=_LOOK_SECONDS,
+            )

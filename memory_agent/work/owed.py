@@ -1,0 +1,78 @@
+"""Owed work in words: which threads a stage waits in, and for what, for whoever has waited long enough."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.domain import STAGES, Scope, stored_at
+from memory_agent.work.claims import lease_name
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from memory_agent.domain import MemoryStatus, Stage
+    from memory_agent.ports import WorkStore
+    from memory_agent.work.worker import Worker
+
+_NAMED: Final = 5
+_LOOKED_AT: Final = 10_000
+_COUNTED: Final = 1_000
+_FAR: Final = timedelta(days=3_650)
+"""Whatever is put off is due by then."""
+
+
+async def owed_in_words(
+    store: WorkStore, scope: Scope | None, status: MemoryStatus, worker: Worker | None, *, now: datetime
+) -> str:
+    """Say what is still owed by the scope's `status` (None: everybody's), what is down, and what is waited for.
+
+    Named are up to five threads, stage by stage: how much they owe, since when, and who is at it; none whose turns are all
+    parked. `worker`: this process's, if it runs.
+    """
+    down = "; ".join(f"{outage.part}: {outage.error}" for outage in status.outages) or "none known"
+    idle = "; no worker runs in this process" if worker is None else "; the worker is paused" * worker.paused
+    waits = await _threads_in_words(store, scope, now=now, ours="" if worker is None else worker.holder)
+    return f"still owed: {dict(status.pending)}; parts that are down: {down}{idle}; it waits for: {waits}"
+
+
+async def _threads_in_words(store: WorkStore, scope: Scope | None, *, now: datetime, ours: str) -> str:
+    told: list[str] = []
+    for stage in STAGES:
+        for thread in await _threads(store, scope, stage, now):
+            if len(told) == _NAMED:
+                return "; ".join([*told, "and more"])
+            if words := await _in_words(store, thread, stage, now=now, ours=ours):
+                told.append(words)
+    return "; ".join(told) or "nothing that is not parked"
+
+
+async def _threads(store: WorkStore, scope: Scope | None, stage: Stage, now: datetime) -> list[Scope]:
+    if scope is not None and scope.thread_id is not None:
+        return [scope]
+    everybodys = await store.due_threads(now + _FAR, stage, limit=_LOOKED_AT)
+    return [thread for thread in everybodys if scope in (None, thread.user)][: _NAMED + 1]
+
+
+async def _in_words(store: WorkStore, thread: Scope, stage: Stage, *, now: datetime, ours: str) -> str | None:
+    owed = await store.owed_turns(thread, stage, limit=_COUNTED, parked=False)
+    waiting = [turn for turn in owed if turn.pending[:1] == (stage,)]
+    if not waiting:
+        return None
+    count = f"{len(waiting):,}{' or more' if len(owed) == _COUNTED else ''}"
+    age = max((now - stored_at(waiting[0].id)).total_seconds(), 0.0)
+    lease = await store.load_lease(lease_name(stage, thread))
+    due_at = waiting[0].due_at
+    if lease is not None and lease.until > now:
+        who = (
+            "this process's worker"
+            if ours and lease.holder.startswith(ours)
+            else f"the worker {lease.holder!r}"
+        )
+        state = f"{who} is at it until {lease.until:%H:%M:%S} UTC"
+    elif due_at is not None and due_at > now:
+        state = f"due again in {(due_at - now).total_seconds():.0f} s after {waiting[0].last_error!r:.200}"
+    else:
+        state = "due, and no worker is at it"
+    whose = f"user {thread.tenants_user_id!r}, thread {thread.thread_id!r}"
+    return f"{stage} of {count} turn(s) of {whose}, the oldest {age:.0f} s old: {state}"
