@@ -34,7 +34,9 @@ _EMBEDDER: Final = "ab12cd34ef56"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, nargs="+", default=[50_000, 200_000])
     parser.add_argument("--chroma", action="store_true", help="beside Chroma's embedded client")
     arguments = parser.parse_args()

@@ -28,11 +28,12 @@ from memory_agent.work.owed import owed_in_words
 from memory_agent.work.waiting import Looks
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
     from datetime import datetime
     from types import TracebackType
 
     from memory_agent.domain import (
+        ErasureReceipt,
         ForgetReceipt,
         GivenRole,
         LiveStats,
@@ -371,6 +372,17 @@ class MemoryService:
         Turns that are written after this call began are not touched. Raises InvalidInput for an empty id.
         """
         return await self.core.forgetter.forget(Scope.of(user_id, tenant=tenant), None)
+
+    async def erasures(self) -> list[ErasureReceipt]:
+        """The receipts of all forget calls, by rising id, and how far each is. Keep them apart from the database: see `replay_erasures`."""
+        return await self.core.store.receipts()
+
+    async def replay_erasures(self, receipts: Iterable[ErasureReceipt]) -> int:
+        """Erase again what these receipts were of, after a backup of before brought it back; how many forget calls that took.
+
+        Raises InvalidInput for receipts of another memory.
+        """
+        return await self.core.forgetter.replay(receipts)
 
 
 @contextlib.asynccontextmanager

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from memory_agent.adapters import Adapters, clear_store_caches, make_llm
 from memory_agent.context.budget import ROLLING_SUMMARY_TOKENS, SUMMARY_TOKENS
 from memory_agent.conversations.sessions import SessionKeeper, SessionRules
+from memory_agent.domain import ErasedTier
 from memory_agent.errors import InvalidInput
 from memory_agent.facts.edits import FactEditor
 from memory_agent.facts.extractors import LLMFactExtractor, PatternFactExtractor
@@ -268,7 +269,18 @@ def _make_forgetter(
             seconds=max(on.cfg.lease_seconds, IDLE_SECONDS) + _LAST_PASS_MARGIN_SECONDS
         ),
         lease=timedelta(seconds=on.cfg.lease_seconds),
+        server_tiers=_files_of_chroma(on.cfg),
     )
+
+
+def _files_of_chroma(cfg: MemoryConfig) -> tuple[ErasedTier, ...]:
+    if cfg.chroma_host is None:
+        return ()
+    note = (
+        "of users above resident_max_turns, a Chroma server keeps ids and vectors in its log and its index until its collections"
+        " are made anew: stop it, empty its volume, start it, and run `memory-agent rebuild` for those users"
+    )
+    return (ErasedTier(tier="chroma_files", state="operator", note=note),)
 
 
 def _clear_shared_caches(searcher: Searcher, embedder: Embedder, counts: KeptCounts) -> None:

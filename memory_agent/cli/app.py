@@ -13,6 +13,7 @@ from memory_agent.cli import (
     compression,
     demo,
     embedder,
+    erasures,
     fact_replay,
     forget,
     ingest,
@@ -32,7 +33,17 @@ GROUPS: Final = {
     "Start here": ("demo", "ingest", "ask", "chat"),
     "What was said": ("users", "threads", "history", "session", "compressed", "compress", "compressions"),
     "What is known": ("facts", "topics", "topic", "entities"),
-    "Look after it": ("status", "settings", "worker", "retry", "sweep", "rebuild", "forget", "embedder"),
+    "Look after it": (
+        "status",
+        "settings",
+        "worker",
+        "retry",
+        "sweep",
+        "rebuild",
+        "forget",
+        "erasures",
+        "embedder",
+    ),
     "Serve it": ("serve", "mcp", "keys"),
 }
 _GROUP_OF: Final = {name: group for group, names in GROUPS.items() for name in names}
@@ -68,7 +79,7 @@ embedded in ./data, no server, no language model.
 )
 for module in (ask, chat, compression, demo, embedder, forget, ingest, keys, mcp, people, server, sessions):
     app.add_typer(module.app)
-for module in (fact_replay, settings, status, topics, worker):
+for module in (erasures, fact_replay, settings, status, topics, worker):
     app.add_typer(module.app)
 
 

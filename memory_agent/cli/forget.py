@@ -6,10 +6,12 @@ import asyncio
 import dataclasses
 import signal
 from dataclasses import dataclass
+from pathlib import Path  # noqa: TC003 - read when the command is declared
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from memory_agent.cli.erasures import read_receipts
 from memory_agent.cli.opening import opened, say_if_unknown
 from memory_agent.cli.options import (
     INTERRUPTED,
@@ -27,7 +29,6 @@ from memory_agent.cli.output import complain, many, note, out, print_json, print
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
 
@@ -41,18 +42,28 @@ def forget(
     turn: list[str] | None = option("--turn", "Id of a turn (may be repeated)."),
     whole_thread: bool = flag("--whole-thread", "All turns of the thread."),
     whole_user: bool = flag("--whole-user", "Everything of the user."),
+    receipts: Path | None = option(
+        "--from", "Receipts (`erasures --jsonl`) of what to erase again.", metavar="FILE"
+    ),
     yes: Yes = False,
 ) -> None:
     """Erase turns from every tier and index, for good, with a receipt.
 
-    If the thread has no turn of an id, that is an error (1), and nothing is erased.
+    If the thread has no turn of an id, that is an error (1), and nothing is erased. What files and backups keep is said in the
+    receipt; `memory-agent erasures` says later how far it is.
+
+    **After a restore** `--from` erases again, for everybody, what was forgotten since the backup.
 
     Examples:
         memory-agent forget --user ada --thread work --turn 01890a5d-ac96-774b-bcce-b302099a8057
         memory-agent forget --user ada --whole-user --yes
+        memory-agent forget --from receipts.jsonl --yes
     """
-    if (bool(turn), whole_thread, whole_user).count(True) != 1:
-        raise typer.BadParameter("give exactly one of --turn, --whole-thread and --whole-user")
+    if (bool(turn), whole_thread, whole_user, receipts is not None).count(True) != 1:
+        raise typer.BadParameter("give exactly one of --turn, --whole-thread, --whole-user and --from")
+    if receipts is not None:
+        asyncio.run(_erase_again(where, receipts, yes=yes))
+        return
     what = f"everything of user {where.user!r}, in all threads,"
     if not whole_user:
         part = f"{many(len(turn), 'turn')} of" if turn else "the whole"
@@ -62,6 +73,22 @@ def forget(
     if not yes:
         typer.confirm(f"Erase {what} for good?", abort=True, err=True)
     asyncio.run(_erase(where, turn or [], whole_user=whole_user))
+
+
+async def _erase_again(where: ThreadOptions, file: Path, *, yes: bool) -> None:
+    given = read_receipts(file)
+    if not yes:
+        typer.confirm(
+            f"Erase again what {many(len(given), 'receipt')} are of, for good?", abort=True, err=True
+        )
+    async with opened(where.data_dir) as service:
+        calls = await service.replay_erasures(given)
+    if where.as_json:
+        print_json({"receipts": len(given), "calls": calls})
+    else:
+        out.print(
+            f"{many(len(given), 'receipt')}: what {many(calls, 'forget call')} had erased was back, and is gone again."
+        )
 
 
 async def _erase(where: ThreadOptions, turn_ids: Sequence[str], *, whole_user: bool) -> None:
@@ -83,8 +110,9 @@ async def _erase(where: ThreadOptions, turn_ids: Sequence[str], *, whole_user: b
     out.print(
         f"Erased {many(receipt.turns, 'turn')}, {rows}, {changes} and {many(receipt.vectors, 'vector')}."
     )
-    if receipt.owed:
-        note(f"Down just now, erased there as soon as it is back: {', '.join(receipt.owed)}")
+    for tier in receipt.tiers:
+        if tier.note:
+            note(f"{tier.tier} ({tier.state}): {tier.note}.")
 
 
 # --- the sweep -----------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
@@ -207,6 +208,22 @@ class ServiceClient(Asking):
         repeatable=True,
         long=True,
     )
+    erasures = sends(
+        MemoryService.erasures, "GET erasures", many(work.ErasureReceipt), note="For a key for all tenants."
+    )
+
+    @stands_for(MemoryService.replay_erasures)
+    async def replay_erasures(self, asked: Asked) -> int:
+        """For a key for all tenants."""
+        given = [dataclasses.asdict(receipt) for receipt in asked["receipts"]]
+        calls = 0
+        for start in range(0, len(given), requests.MAX_RECEIPTS):
+            some = {"receipts": given[start : start + requests.MAX_RECEIPTS]}
+            route = "POST erasures/replay"
+            reply = await self._ask(route, some, requests.ReplayErasures, repeatable=True, long=True)
+            calls += one(work.CallCount)(reply)
+        return calls
+
     worker_status = sends(
         MemoryService.worker_status,
         "GET worker",

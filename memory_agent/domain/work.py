@@ -175,9 +175,10 @@ class ErasureReceipt:
     id: str
     at: datetime
     key: str
+    tenant: str
     user: str
     thread: str | None
-    turns: tuple[str, ...] | None
+    turns: tuple[str, ...]
     before_id: str
     state: Literal["owed", "swept", "erased", "operator"] = "owed"
 

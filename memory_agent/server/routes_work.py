@@ -28,9 +28,10 @@ from memory_agent.server.openapi import operation_id
 from memory_agent.server.problems import problem_text
 from memory_agent.topics.sweep_plan import SweepReport
 from memory_agent.wire import work as wire
-from memory_agent.wire.encoding import json_of
-from memory_agent.wire.requests import Settle, Sweep
-from memory_agent.wire.work import MemoryStatus, TurnCount, WorkerStatus
+from memory_agent.wire.base import Items
+from memory_agent.wire.encoding import json_of, json_of_many
+from memory_agent.wire.requests import ReplayErasures, Settle, Sweep
+from memory_agent.wire.work import CallCount, ErasureReceipt, MemoryStatus, TurnCount, WorkerStatus
 
 router = APIRouter(tags=["work"], generate_unique_id_function=operation_id)
 
@@ -106,6 +107,20 @@ async def rebuild_user(api: OpenApi, principal: Writer, user_id: PathText) -> Re
     principal.check_user(user_id)
     turns = await api.service.rebuild_index(user_id, tenant=principal.tenant)
     return answer(TurnCount(turns=turns), 202)
+
+
+# --- erasures ------------------------------------------------------------------------------------------------
+@router.get("/api/erasures", response_model=Items[ErasureReceipt])
+async def list_erasures(api: OpenApi, _: Operator) -> Response:
+    """The receipts of all forget calls and how far each is, by hashes of ids alone. For a key for all tenants."""
+    return answer(json_of_many(ErasureReceipt, await api.service.erasures()))
+
+
+@router.post("/api/erasures/replay", response_model=CallCount)
+async def replay_erasures(api: OpenApi, _: WritingOperator, body: ReplayErasures) -> Response:
+    """Erase again what these receipts were of, where a restored backup brought it back. For a key for all tenants."""
+    receipts = [receipt.domain() for receipt in body.receipts]
+    return answer(CallCount(calls=await api.service.replay_erasures(receipts)))
 
 
 # --- the worker ----------------------------------------------------------------------------------------------

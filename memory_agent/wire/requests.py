@@ -5,7 +5,7 @@ millions of them in one body.
 """
 
 from datetime import datetime
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, StrictBool, model_validator
 
@@ -17,6 +17,7 @@ from memory_agent.wire.base import GivenObject, GivenValue, Path, PathOrAll, Req
 from memory_agent.wire.facts import FactProposal
 
 MAX_TURNS: Final = 10_000
+MAX_RECEIPTS: Final = 100
 """In one call, of those to store and of those to forget."""
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
@@ -175,6 +176,45 @@ class Forget(Request):
     turn_ids: Annotated[tuple[Id, ...], Field(min_length=1, max_length=MAX_TURNS, fail_fast=True)]
     missing_ok: StrictBool = True
     """Whether ids that the thread does not have are passed over; else they are refused, and nothing is erased."""
+
+
+class GivenReceipt(Request):
+    """Receipt of an erasure, as `GET /api/erasures` gave it."""
+
+    id: Id
+    at: Time
+    key: Name
+    tenant: Name
+    user: Name
+    thread: Name | None = None
+    turns: Annotated[tuple[Name, ...], Field(max_length=MAX_TURNS, fail_fast=True)] = ()
+    before_id: Id
+    state: Literal["owed", "swept", "erased", "operator"] = "owed"
+
+    def domain(self) -> values.ErasureReceipt:
+        """The receipt."""
+        return values.ErasureReceipt(**dict(self))
+
+
+class ReplayErasures(Request):
+    """Receipts of what is to be erased again, after a backup of before brought it back."""
+
+    model_config = _example(
+        {
+            "receipts": [
+                {
+                    "id": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10",
+                    "at": "2026-11-24T09:00:00Z",
+                    "key": "5f0c8a1d2e3b4a59",
+                    "tenant": "default",
+                    "user": "9d3c",
+                    "before_id": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e11",
+                }
+            ]
+        }
+    )
+
+    receipts: Annotated[tuple[GivenReceipt, ...], Field(max_length=MAX_RECEIPTS, fail_fast=True)]
 
 
 class Settle(Request):

@@ -12,6 +12,7 @@ WorkerStatus = Answer[values.WorkerStatus]
 ParkedTurn = Answer[values.ParkedTurn]
 MemoryStatus = Answer[values.MemoryStatus]
 ForgetReceipt = Answer[values.ForgetReceipt]
+ErasureReceipt = Answer[values.ErasureReceipt]
 EntityCount = Answer[values.EntityCount]
 MemoryEvent = Answer[values.MemoryEvent]
 SweepAction = Answer[sweep_plan.SweepAction]
@@ -27,6 +28,16 @@ class TurnCount(Answer[int]):
     def domain(self) -> int:
         """The count."""
         return self.turns
+
+
+class CallCount(Answer[int]):
+    """The number of forget calls that were made again."""
+
+    calls: int
+
+    def domain(self) -> int:
+        """The count."""
+        return self.calls
 
 
 class Proof(Wire):

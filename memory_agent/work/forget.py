@@ -4,25 +4,36 @@ A forget call is recorded first, as owed work, so that it is finished whatever d
 twice. The first pass, within the call, erases from the document store, the vector index and this process's
 caches. The last pass comes when no lease that was live at the time of the call can be live any more and no other
 process can hold the turns in memory: it removes what a worker may have written for a turn that was forgotten
-under its hands, and the stubs that told other processes to drop the turns.
+under its hands, and the stubs that told other processes to drop the turns. After some last passes the store's own files are
+written anew, once for all of them.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.checks import checked_id
-from memory_agent.domain import STAGES, ErasedCounts, Erasure, ForgetReceipt, new_id
+from memory_agent.domain import (
+    STAGES,
+    ErasedCounts,
+    ErasedTier,
+    Erasure,
+    ForgetReceipt,
+    Scope,
+    checked_tenant,
+    new_id,
+)
 from memory_agent.errors import BackendError, InvalidInput, NotFound, StoreError, StoreUnavailable
+from memory_agent.work.receipts import Hasher
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-    from datetime import datetime
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from memory_agent.domain import Scope
+    from memory_agent.domain import ErasureReceipt
     from memory_agent.ports import Clock, DocumentStore, VectorIndex
 
 log = logging.getLogger(__name__)
@@ -35,6 +46,13 @@ _AT_ONCE: Final = 20
 _RETRY: Final = timedelta(seconds=5)
 _FAILED_RETRY_SECONDS: Final = 60.0
 _IDS_NAMED: Final = 5
+_THREADS: Final = 1_000_000
+_FILES_AFTER: Final = timedelta(minutes=2)
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+_BACKUPS: Final = (
+    "backups of before still hold it: let them expire, and after a restore erase again by"
+    " `memory-agent forget --from` with the receipts of `memory-agent erasures --jsonl`"
+)
 MAX_TURN_IDS: Final = 10_000
 
 
@@ -54,9 +72,19 @@ class Forgetter:
     last_pass_after: timedelta
     """Longer than any lease, and than an index stays in memory unused."""
     lease: timedelta
+    server_tiers: tuple[ErasedTier, ...] = ()
+    """Files of servers that this process does not know how to empty."""
+    _hasher: Hasher | None = None
+    _files_due_at: datetime | None = None
+    """When files are to be written anew; None before it was looked whether any are."""
 
     async def forget(
-        self, scope: Scope, turn_ids: Sequence[str] | None, *, missing_ok: bool = True
+        self,
+        scope: Scope,
+        turn_ids: Sequence[str] | None,
+        *,
+        missing_ok: bool = True,
+        before_id: str | None = None,
     ) -> ForgetReceipt:
         """Forget these turns of the scope, or (None) all that it holds at this moment.
 
@@ -67,17 +95,24 @@ class Forgetter:
         checked = None if turn_ids is None else checked_turn_ids(turn_ids)
         if checked is not None and not missing_ok:
             await self._check_known(scope, checked)
-        before_id = new_id()
-        if turn_ids is None:
+        if before_id is None and turn_ids is None:
+            before_id = new_id()
             # Ids are made by their writers, whose clocks may be ahead of ours.
             ids = [turn.id for turn in await self.store.list_turns(scope, limit=1, newest=True)]
             ids += [session.id for session in await self.store.sessions(scope)]
             ids += [change.key for change in await self.store.fact_changes(scope) if change.turn_id is None]
             before_id = max([before_id, *(f"{made}~" for made in ids)])
         # A worker takes over only if this call has died; the two would share the counts otherwise.
-        due_at = self.clock.now() + self.lease
-        erasure = Erasure(id=new_id(), scope=scope, turn_ids=checked, before_id=before_id, due_at=due_at)
+        now = self.clock.now()
+        erasure = Erasure(
+            id=new_id(),
+            scope=scope,
+            turn_ids=checked,
+            before_id=before_id or new_id(),
+            due_at=now + self.lease,
+        )
         await self.store.put_erasure(erasure)
+        await self.store.put_receipt((await self.hasher()).receipt(erasure, at=now))
         return await self._first_pass(erasure, resumed=False)
 
     async def _check_known(self, scope: Scope, turn_ids: Sequence[str]) -> None:
@@ -137,6 +172,7 @@ class Forgetter:
         due_at = self.clock.now() + (_RETRY if vectors is None else self.last_pass_after)
         await self.store.put_erasure(replace(erasure, due_at=due_at, swept=vectors is not None))
         return ForgetReceipt(
+            id=erasure.id,
             turns=counts.turns,
             search_rows=counts.search_rows,
             fact_changes=counts.fact_changes,
@@ -146,6 +182,25 @@ class Forgetter:
             compressions=counts.compressions,
             sessions=counts.sessions,
             owed=("vector_index",) if vectors is None else (),
+            tiers=await self._tiers(vectors, due_at),
+        )
+
+    async def _tiers(self, vectors: int | None, last_pass_at: datetime) -> tuple[ErasedTier, ...]:
+        away = "the vector index is down; the worker erases there as soon as it is back"
+        return (
+            ErasedTier(tier="documents", state="erased"),
+            ErasedTier(tier="search_rows", state="erased"),
+            ErasedTier(tier="vector_index", state="owed", note=away)
+            if vectors is None
+            else ErasedTier(tier="vector_index", state="erased"),
+            ErasedTier(
+                tier="last_pass",
+                state="owed",
+                note=f"a worker looks once more from {last_pass_at:%H:%M} UTC on",
+            ),
+            *await self.store.file_tiers(),
+            *self.server_tiers,
+            ErasedTier(tier="backups", state="operator", note=_BACKUPS),
         )
 
     async def _last_pass(self, erasures: Sequence[Erasure]) -> None:
@@ -173,8 +228,96 @@ class Forgetter:
         if of_user:
             await self.store.erase_user_remains(user.user_id, before_id=max(of_user))
         self.drop_caches(user.user_id)
+        receipts = {receipt.id: receipt for receipt in await self.store.receipts(state="owed")}
+        hasher = await self.hasher()
         for erasure in erasures:
+            # A call that died on its way may have left none.
+            receipt = receipts.get(erasure.id) or hasher.receipt(erasure, at=now)
+            await self.store.put_receipt(replace(receipt, state="swept"))
             await self.store.end_erasure(erasure)
+        if self._files_due_at is None or self._files_due_at == _NEVER:
+            self._files_due_at = now + _FILES_AFTER
+
+    async def rewrite_files(self, holder: str) -> bool:
+        """Write the store's files anew if last passes are through since the last time; whether there was anything to do.
+
+        Some minutes after the first of them, so that many forget calls cost it once.
+        """
+        now = self.clock.now()
+        if self._files_due_at is not None and now < self._files_due_at:
+            return False
+        name = "erasure: files"
+        waiting = await self.store.receipts(state="swept")
+        if not waiting or not await self.store.acquire_leases(
+            [name], holder, now=now, until=now + self.lease
+        ):
+            self._files_due_at = _NEVER if not waiting else now + _FILES_AFTER
+            return False
+        try:
+            own = await self.store.rewrite_files()
+            for receipt in waiting:
+                await self.store.put_receipt(replace(receipt, state="erased" if own else "operator"))
+            self._files_due_at = _NEVER
+        except BackendError as exc:
+            self._files_due_at = now + _FILES_AFTER
+            log.warning("bytes of forgotten turns are still in the store's files, trying again: %s", exc)
+            return False
+        finally:
+            await self.store.release_leases([name], holder)
+        return True
+
+    async def replay(self, receipts: Iterable[ErasureReceipt]) -> int:
+        """Erase again what these receipts were of, where it has come back; how many forget calls that took.
+
+        Raises InvalidInput for a receipt by another store's secret: nobody could tell whom it means.
+        """
+        hasher = await self.hasher()
+        wanted: dict[str, list[ErasureReceipt]] = defaultdict(list)
+        for receipt in receipts:
+            if receipt.key != hasher.key:
+                raise InvalidInput(
+                    f"the receipt {receipt.id!r:.80} is of another memory (secret {receipt.key!r:.40}, this one's is"
+                    f" {hasher.key!r}); nothing was erased. Take the receipts that this memory's backup belongs to"
+                )
+            wanted[receipt.user].append(receipt)
+        calls = 0
+        for tenant in sorted({receipt.tenant for of_user in wanted.values() for receipt in of_user}):
+            after = ""
+            while page := await self.store.user_ids(checked_tenant(tenant), after=after, limit=_BATCH):
+                for user_id in page:
+                    for receipt in wanted.get(hasher.user(user_id), ()):
+                        calls += await self._replay(hasher, receipt, Scope(user_id=user_id))
+                after = page[-1]
+        return calls
+
+    async def _replay(self, hasher: Hasher, receipt: ErasureReceipt, user: Scope) -> int:
+        """Erase again for one receipt of the user; how many forget calls that took."""
+        if receipt.thread is None and not receipt.turns:
+            await self.forget(user, None, before_id=receipt.before_id)
+            return 1
+        calls = 0
+        for thread_id in await self.store.thread_ids(user, limit=_THREADS):
+            thread = replace(user, thread_id=thread_id)
+            if receipt.thread not in (None, hasher.thread(user.user_id, thread_id)):
+                continue
+            if not receipt.turns:
+                await self.forget(thread, None, before_id=receipt.before_id)
+                calls += 1
+                continue
+            gone, after = set(receipt.turns), 0
+            while turns := await self.store.list_turns(thread, after_seq=after, limit=_BATCH):
+                found = [turn.id for turn in turns if hasher.turn(turn.id) in gone]
+                if found:
+                    await self.forget(thread, found)
+                    calls += 1
+                after = turns[-1].seq
+        return calls
+
+    async def hasher(self) -> Hasher:
+        """Hashes of ids as receipts have them."""
+        if self._hasher is None:
+            self._hasher = await Hasher.of(self.store)
+        return self._hasher
 
     async def _owe_compress(self, thread: Scope, now: datetime) -> None:
         """Have it looked at again whether a compression is due in the thread of forgotten turns.

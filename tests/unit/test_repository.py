@@ -107,7 +107,7 @@ ROOMS = {
     "config": "errors domain config_server config_words config_values",
     "data_dir": "errors config",
     "adapters": "errors ports text search stores models config data_dir",
-    "wiring": "errors ports text llm digest search facts topics context conversations work config adapters",
+    "wiring": "errors domain ports text llm digest search facts topics context conversations work config adapters",
     "agent": "errors checks domain llm search facts topics context conversations work config wiring",
     "service": "errors checks domain ports clock search topics conversations work config adapters wiring agent",
     "testing": "errors checks domain",

@@ -90,7 +90,9 @@ class MongoForgetting(MongoRows, MongoTopics, MongoFacts, MongoSessions):
         )
 
     async def _oplog_note(self) -> str:
-        keeps = "the oplog keeps what was written until it is full, and as long as oplogMinRetentionHours says"
+        keeps = (
+            "the oplog keeps what was written until it is full, and as long as oplogMinRetentionHours says"
+        )
         try:
             oplog = self._turns.database.client["local"]["oplog.rs"]
             first = await oplog.find_one({}, {"ts": 1}, sort=[("$natural", 1)])

@@ -1,0 +1,224 @@
+"""What was forgotten leaves our own files, byte for byte, and does not come back with a backup."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import InvalidInput, MemoryConfig, MemoryService
+from memory_agent.stores.codec import pack_vectors
+from memory_agent.testing import FixedClock, HashEmbedder
+from memory_agent.work.remains import remains_in
+from tests.fixtures import outgrown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from pathlib import Path
+
+    from memory_agent import MemoryAgent
+
+    Forget = Callable[[MemoryService, MemoryAgent, list[str]], Coroutine[Any, Any, object]]
+
+GONE = "The quokka vault of Zebulon {0} opens with {1}."
+KEPT = "The weather in Ulm is mild on day {0}, says somebody."
+
+
+async def _by_id(service: MemoryService, memory: MemoryAgent, ids: list[str]) -> None:
+    for start in range(0, len(ids), 10):
+        await memory.forget(ids[start : start + 10])
+
+
+async def _whole_thread(service: MemoryService, memory: MemoryAgent, ids: list[str]) -> None:
+    await memory.clear()
+
+
+async def _whole_user(service: MemoryService, memory: MemoryAgent, ids: list[str]) -> None:
+    await service.forget_user("ann")
+
+
+async def _retention(service: MemoryService, memory: MemoryAgent, ids: list[str]) -> None:
+    await service.sweep()
+
+
+async def erased(service: MemoryService, clock: FixedClock) -> None:
+    """Until every receipt says that nothing is left in the files."""
+    async with asyncio.timeout(60):
+        while {receipt.state for receipt in await service.erasures()} != {"erased"}:
+            clock.tick(300)
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("forget", "large"),
+    [
+        pytest.param(_by_id, False, id="turns"),
+        pytest.param(_whole_user, True, id="a large user"),
+        pytest.param(_whole_thread, False, id="a thread", marks=pytest.mark.nightly),
+        pytest.param(_whole_thread, True, id="a large user's thread", marks=pytest.mark.nightly),
+        pytest.param(_by_id, True, id="a large user's turns", marks=pytest.mark.nightly),
+        pytest.param(_retention, False, id="by age", marks=pytest.mark.nightly),
+    ],
+)
+async def test_no_byte_of_what_was_forgotten_is_left(
+    embedded_settings: dict[str, Any], tmp_path: Path, forget: Forget, large: bool
+) -> None:
+    """Not its text, its ids or its vectors, in any file of the folder, while it runs and once it is closed."""
+    clock = FixedClock(datetime.now(UTC))
+    embedder, folder = HashEmbedder(), tmp_path / "data"
+    cfg = MemoryConfig(**embedded_settings, retention_days=30 if forget is _retention else None)
+    async with MemoryService(cfg, embedder=embedder, clock=clock) as service:
+        if large:
+            await outgrown(service, "ann")
+        memory, other = service.agent("ann", "chat"), service.agent("bob", "chat")
+        texts, ids = [], []
+        for number in range(60):
+            text = GONE.format(number, number * 7_919)
+            kept = [{"role": "user", "content": KEPT.format(f"{number} {part}")} for part in range(2)]
+            stays = (await other.add_turns(kept))[-1].id  # among them, so that pages are shared
+            when = clock.now() - timedelta(days=60)
+            turn = await memory.add_user_message(text, timestamp=when if forget is _retention else None)
+            texts.append(text)
+            ids.append(turn.id)
+        await service.settle(timeout=60)
+        vectors = [pack_vectors(await embedder.embed([text], purpose="document"))[0][4:] for text in texts]
+        there = {found.text for found in remains_in(folder, [*texts, *ids])}
+        assert there >= set(ids), "they were there"
+        assert there & set(texts), "those that are not packed in clear"
+        await forget(service, memory, ids)
+        await erased(service, clock)
+        wanted = [*texts, *ids]
+        assert remains_in(folder, wanted) == []
+        assert files_with(folder, vectors) == []
+        assert (await other.status()).turns == 120
+    assert remains_in(folder, wanted) == []
+    assert files_with(folder, vectors) == []
+    assert remains_in(folder, [stays]), "what stays is there, so looking finds it"
+
+
+def files_with(folder: Path, wanted: list[bytes]) -> list[str]:
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return [file.name for file in files if any(one in file.read_bytes() for one in wanted)]
+
+
+async def test_many_forget_calls_cost_one_rewrite(embedded_settings: dict[str, Any]) -> None:
+    """Their last passes are waited for some minutes, and the file is written anew once for all."""
+    clock = FixedClock(datetime.now(UTC))
+    async with MemoryService(
+        MemoryConfig(**embedded_settings), embedder=HashEmbedder(), clock=clock
+    ) as service:
+        memory, store, rewrites = service.agent("ann", "chat"), service.core.store, 0
+        rewrite = store.rewrite_files
+
+        async def counted() -> bool:
+            nonlocal rewrites
+            rewrites += 1
+            return await rewrite()
+
+        store.rewrite_files = counted  # type: ignore[method-assign]
+        for number in range(20):
+            turn = await memory.add_user_message(GONE.format(number, number))
+            await memory.forget([turn.id])
+        await erased(service, clock)
+        assert rewrites == 1
+
+
+async def test_a_receipt_tells_each_tier(embedded_settings: dict[str, Any]) -> None:
+    """What is erased, what the worker still owes, and what only an operator reaches, with what to do."""
+    async with MemoryService(MemoryConfig(**embedded_settings), embedder=HashEmbedder()) as service:
+        turn = await service.agent("ann", "chat").add_user_message(GONE.format(1, 1))
+        receipt = await service.agent("ann", "chat").forget([turn.id])
+        assert {tier.tier: tier.state for tier in receipt.tiers} == {
+            "documents": "erased",
+            "search_rows": "erased",
+            "vector_index": "erased",
+            "last_pass": "owed",
+            "files": "owed",
+            "backups": "operator",
+        }
+        assert all(tier.note for tier in receipt.tiers if tier.state != "erased")
+        [kept] = await service.erasures()
+        assert (kept.id, kept.state, len(kept.turns)) == (receipt.id, "owed", 1)
+        assert turn.id not in str(kept)
+        assert "ann" not in (kept.user, kept.thread)
+
+
+async def test_a_mongodb_receipt_names_the_oplog(server_settings: dict[str, Any]) -> None:
+    """How far back it reaches now, and that it is the operator's; such an erasure ends so."""
+    clock = FixedClock(datetime.now(UTC))
+    async with MemoryService(
+        MemoryConfig(**server_settings), embedder=HashEmbedder(), clock=clock
+    ) as service:
+        turn = await service.agent("ann", "chat").add_user_message(GONE.format(1, 1))
+        receipt = await service.agent("ann", "chat").forget([turn.id])
+        notes = {tier.tier: tier.note for tier in receipt.tiers if tier.state == "operator"}
+        assert notes.keys() == {"mongodb_files", "oplog", "chroma_files", "backups"}
+        assert f"now it reaches back to {datetime.now(UTC):%Y-}" in notes["oplog"]
+        async with asyncio.timeout(60):
+            while [one.state for one in await service.erasures()] != ["operator"]:
+                clock.tick(300)
+                await asyncio.sleep(0.1)
+
+
+async def test_what_a_restored_backup_brings_back_is_erased_again(
+    embedded_settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """By the receipts alone: turns, a thread and a user, and nothing that was said since or by others."""
+    cfg, before = MemoryConfig(**embedded_settings), tmp_path / "backup"
+    async with MemoryService(cfg, embedder=HashEmbedder()) as service:
+        turns = {}
+        for user, thread in (("ann", "a"), ("ann", "b"), ("bob", "a"), ("cy", "a")):
+            turns[user, thread] = await service.agent(user, thread).update_memory(
+                f"{user} {thread}", "Noted."
+            )
+        await service.settle(timeout=60)
+        await service.core.forgetter.hasher()  # which the first forget call would make
+    shutil.copytree(tmp_path / "data", before)
+    async with MemoryService(cfg, embedder=HashEmbedder()) as service:
+        await service.agent("ann", "a").forget(turns["ann", "a"].turn_ids[:1])
+        await service.agent("ann", "b").clear()
+        await service.forget_user("bob")
+        receipts = await service.erasures()
+    shutil.rmtree(tmp_path / "data")
+    shutil.copytree(before, tmp_path / "data")
+    async with MemoryService(cfg, embedder=HashEmbedder()) as service:
+        await service.agent("bob", "a").update_memory("said since", "Noted.")
+        assert await service.replay_erasures(receipts) == 3
+        left = {
+            (user, thread): [turn.content for turn in await service.agent(user, thread).fetch_short_term()]
+            for user, thread in (*turns, ("bob", "a"))
+        }
+        assert left == {
+            ("ann", "a"): ["Noted."],
+            ("ann", "b"): [],
+            ("bob", "a"): ["said since", "Noted."],
+            ("cy", "a"): ["cy a", "Noted."],
+        }
+        with pytest.raises(InvalidInput, match="is of another memory"):
+            await service.replay_erasures([replace(receipts[0], key="0000")])
+
+
+def test_a_planted_leak_is_found(tmp_path: Path) -> None:
+    """In a database, its log, and any other file, also across the pieces in which files are read."""
+    text, turn_id = "quokka", "01890a5d-ac96-774b-bcce-b302099a8057"
+    db = sqlite3.connect(tmp_path / "memory.sqlite3")
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("CREATE TABLE t (x)")
+    db.execute("INSERT INTO t VALUES (?)", [f"a {text} in a row"])
+    db.commit()
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "large.bin").write_bytes(b"\0" * (16_000_000 - 3) + f"{text}{text}".encode())
+    (tmp_path / "id.bin").write_bytes(bytes.fromhex(turn_id.replace("-", "")))
+    found = {(one.file, one.text): one.times for one in remains_in(tmp_path, [text, turn_id])}
+    db.close()
+    assert found == {
+        ("deep/large.bin", text): 2,
+        ("id.bin", turn_id): 1,
+        ("memory.sqlite3-wal", text): 1,
+    }
+    assert remains_in(tmp_path, []) == []
