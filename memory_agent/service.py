@@ -25,10 +25,11 @@ from memory_agent.search.row_scripts import unread_scripts
 from memory_agent.search.user_index_cache import IDLE_SECONDS
 from memory_agent.wiring import Core, wire
 from memory_agent.work.owed import owed_in_words
+from memory_agent.work.tasks import repeating, running
 from memory_agent.work.waiting import Looks
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
     from types import TracebackType
 
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     )
     from memory_agent.ports import LLM, Clock, DocumentStore, Embedder, EntityFinder, Redactor, VectorIndex
     from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
-    from memory_agent.work.worker import Worker
 
 log = logging.getLogger(__name__)
 
@@ -106,9 +106,9 @@ class MemoryService:
             raise NotOpen("this service is open already; use one `async with` per service")
         async with contextlib.AsyncExitStack() as stack:
             self._core = wire(await open_adapters(self.cfg, self.clock, self._overrides, stack))
-            await stack.enter_async_context(_repeating(self._core.housekeep, IDLE_SECONDS / 2))
+            await stack.enter_async_context(repeating(self._core.housekeep, IDLE_SECONDS / 2))
             if self.cfg.run_worker:
-                self._working = await stack.enter_async_context(_running(self._core.worker))
+                self._working = await stack.enter_async_context(running(self._core.worker))
                 stack.callback(setattr, self, "_working", None)
             self._stack = stack.pop_all()
         return self
@@ -240,7 +240,7 @@ class MemoryService:
         async with contextlib.AsyncExitStack() as stack:
             working = self._working
             if working is None:
-                working = await stack.enter_async_context(_running(self.core.worker))
+                working = await stack.enter_async_context(running(self.core.worker))
                 self._working = working
                 stack.callback(setattr, self, "_working", None)
             stopped = asyncio.create_task((stop or asyncio.Event()).wait())
@@ -383,32 +383,3 @@ class MemoryService:
         Raises InvalidInput for receipts of another memory.
         """
         return await self.core.forgetter.replay(receipts)
-
-
-@contextlib.asynccontextmanager
-async def _repeating(call: Callable[[], None], seconds: float) -> AsyncIterator[None]:
-    """`call` every so many seconds while the block lasts."""
-
-    async def repeat() -> None:
-        while True:
-            await asyncio.sleep(seconds)
-            call()
-
-    task = asyncio.create_task(repeat(), name="memory-agent housekeeping")
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-
-
-@contextlib.asynccontextmanager
-async def _running(worker: Worker) -> AsyncIterator[asyncio.Task[None]]:
-    """The worker as a task for as long as the block lasts; it finishes the batch in hand before the block ends."""
-    worker.resume()
-    task = asyncio.create_task(worker.run(), name="memory-agent worker")
-    try:
-        yield task
-    finally:
-        worker.stop()
-        await task

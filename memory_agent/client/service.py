@@ -19,7 +19,7 @@ from memory_agent.domain import DEFAULT_TENANT, Scope
 from memory_agent.errors import ConfigError, InvalidInput, MemoryAgentError, ServiceError, Unavailable
 from memory_agent.keys import is_proof, new_nonce
 from memory_agent.service import MemoryService
-from memory_agent.wire import people, requests, turns, work
+from memory_agent.wire import erasures, people, requests, turns, work
 from memory_agent.wire.pages import Page
 from memory_agent.wire.problems import Problem, error_of
 
@@ -217,10 +217,10 @@ class ServiceClient(Asking):
         """For a key for all tenants."""
         given = [dataclasses.asdict(receipt) for receipt in asked["receipts"]]
         calls = 0
-        for start in range(0, len(given), requests.MAX_RECEIPTS):
-            some = {"receipts": given[start : start + requests.MAX_RECEIPTS]}
+        for start in range(0, len(given), erasures.MAX_RECEIPTS):
+            some = {"receipts": given[start : start + erasures.MAX_RECEIPTS]}
             route = "POST erasures/replay"
-            reply = await self._ask(route, some, requests.ReplayErasures, repeatable=True, long=True)
+            reply = await self._ask(route, some, erasures.ReplayErasures, repeatable=True, long=True)
             calls += one(work.CallCount)(reply)
         return calls
 

@@ -156,7 +156,7 @@ TierState = Literal["erased", "owed", "operator"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErasedTier:
-    """How far an erasure is in one tier. `note`: what is still to come, or what the operator has to do, and until when."""
+    """State of an erasure in one tier. `note`: what is still to come, or what the operator has to do, and until when."""
 
     tier: str
     state: TierState

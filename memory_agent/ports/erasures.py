@@ -41,7 +41,7 @@ class ErasureStore(Protocol):
         """
 
     async def file_tiers(self) -> tuple[ErasedTier, ...]:
-        """How far an erasure is in files at its first pass, and what of them only an operator can reach."""
+        """The state of an erasure in files at its first pass, and what of them only an operator can reach."""
 
     async def erase_turns(self, erasure: Erasure, *, now: datetime, limit: int) -> ErasedCounts:
         """Erase up to `limit` of the erasure's turns with all that this store derived from them.

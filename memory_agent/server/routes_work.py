@@ -30,7 +30,8 @@ from memory_agent.topics.sweep_plan import SweepReport
 from memory_agent.wire import work as wire
 from memory_agent.wire.base import Items
 from memory_agent.wire.encoding import json_of, json_of_many
-from memory_agent.wire.requests import ReplayErasures, Settle, Sweep
+from memory_agent.wire.erasures import ReplayErasures
+from memory_agent.wire.requests import Settle, Sweep
 from memory_agent.wire.work import CallCount, ErasureReceipt, MemoryStatus, TurnCount, WorkerStatus
 
 router = APIRouter(tags=["work"], generate_unique_id_function=operation_id)

@@ -5,7 +5,7 @@ millions of them in one body.
 """
 
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import ConfigDict, Field, StrictBool, model_validator
 
@@ -17,7 +17,6 @@ from memory_agent.wire.base import GivenObject, GivenValue, Path, PathOrAll, Req
 from memory_agent.wire.facts import FactProposal
 
 MAX_TURNS: Final = 10_000
-MAX_RECEIPTS: Final = 100
 """In one call, of those to store and of those to forget."""
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
@@ -32,7 +31,7 @@ Seconds = Annotated[float, Field(strict=True, ge=0)]
 _PATH: Final = "preferences.meeting_time"
 
 
-def _example(*examples: dict[str, Any]) -> ConfigDict:
+def example(*examples: dict[str, Any]) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": list(examples)})
 
 
@@ -40,7 +39,7 @@ def _example(*examples: dict[str, Any]) -> ConfigDict:
 class GivenEntity(Request):
     """An entity of a turn, besides those that dictionaries find in it."""
 
-    model_config = _example({"kind": "brands", "name": "COSRX"})
+    model_config = example({"kind": "brands", "name": "COSRX"})
 
     kind: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,32}$")]
     """1 to 32 of a-z, 0-9, "_" and "-"."""
@@ -50,7 +49,7 @@ class GivenEntity(Request):
 class AddTurn(Request):
     """One message to remember."""
 
-    model_config = _example(
+    model_config = example(
         {
             "role": "user",
             "content": "I moved to Lisbon in May.",
@@ -83,7 +82,7 @@ class AddTurn(Request):
 class AddTurns(Request):
     """Many messages to remember, in order: all of them or, if one is refused, none."""
 
-    model_config = _example(
+    model_config = example(
         {
             "turns": [
                 {"role": "user", "content": "Hello"},
@@ -102,7 +101,7 @@ class AddTurns(Request):
 class Update(Request):
     """An exchange to remember: what the user said and what the assistant answered."""
 
-    model_config = _example(
+    model_config = example(
         {
             "user_msg": "Which flights go to Lisbon on Friday?",
             "assistant_msg": "There are three: 08:10, 12:45 and 19:30.",
@@ -124,7 +123,7 @@ class Update(Request):
 class Fetch(Request):
     """The message to be answered."""
 
-    model_config = _example({"user_message": "What did I say about my vacation?", "max_tokens": 2000})
+    model_config = example({"user_message": "What did I say about my vacation?", "max_tokens": 2000})
 
     user_message: Text
     max_tokens: Count | None = None
@@ -140,7 +139,7 @@ class Fetch(Request):
 class Search(Request):
     """A question to everything that was said."""
 
-    model_config = _example(
+    model_config = example(
         {"user_id": "user_123", "thread_id": "thread_abc", "query": "vacation in Portugal", "top_k": 5},
         {"user_id": "user_123", "query": "vacation", "since": "2026-01-01T00:00:00Z", "role": "user"},
     )
@@ -171,56 +170,17 @@ class Search(Request):
 class Forget(Request):
     """Turns to erase from every tier, index and cache."""
 
-    model_config = _example({"turn_ids": ["0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10"]})
+    model_config = example({"turn_ids": ["0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10"]})
 
     turn_ids: Annotated[tuple[Id, ...], Field(min_length=1, max_length=MAX_TURNS, fail_fast=True)]
     missing_ok: StrictBool = True
     """Whether ids that the thread does not have are passed over; else they are refused, and nothing is erased."""
 
 
-class GivenReceipt(Request):
-    """Receipt of an erasure, as `GET /api/erasures` gave it."""
-
-    id: Id
-    at: Time
-    key: Name
-    tenant: Name
-    user: Name
-    thread: Name | None = None
-    turns: Annotated[tuple[Name, ...], Field(max_length=MAX_TURNS, fail_fast=True)] = ()
-    before_id: Id
-    state: Literal["owed", "swept", "erased", "operator"] = "owed"
-
-    def domain(self) -> values.ErasureReceipt:
-        """The receipt."""
-        return values.ErasureReceipt(**dict(self))
-
-
-class ReplayErasures(Request):
-    """Receipts of what is to be erased again, after a backup of before brought it back."""
-
-    model_config = _example(
-        {
-            "receipts": [
-                {
-                    "id": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10",
-                    "at": "2026-11-24T09:00:00Z",
-                    "key": "5f0c8a1d2e3b4a59",
-                    "tenant": "default",
-                    "user": "9d3c",
-                    "before_id": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e11",
-                }
-            ]
-        }
-    )
-
-    receipts: Annotated[tuple[GivenReceipt, ...], Field(max_length=MAX_RECEIPTS, fail_fast=True)]
-
-
 class Settle(Request):
     """The time to wait for the thread's pending work."""
 
-    model_config = _example({"timeout": 30})
+    model_config = example({"timeout": 30})
 
     timeout: Seconds | None = None
     """In seconds; default: as long as the service lets a request wait."""
@@ -229,7 +189,7 @@ class Settle(Request):
 class Sweep(Request):
     """A sweep of faded topics, or its dry run."""
 
-    model_config = _example({"dry_run": True})
+    model_config = example({"dry_run": True})
 
     dry_run: StrictBool = False
 
@@ -238,7 +198,7 @@ class Sweep(Request):
 class GivenCharacter(Request):
     """The role that the assistant plays. Plain text; all but `name` may be empty."""
 
-    model_config = _example({"name": "Mira", "personality": "patient, dry humour", "traits": ["curious"]})
+    model_config = example({"name": "Mira", "personality": "patient, dry humour", "traits": ["curious"]})
 
     name: Name
     personality: Portrait = ""
@@ -253,7 +213,7 @@ class GivenCharacter(Request):
 class NewSession(Request):
     """A new sitting of the thread; the turns that follow belong to it."""
 
-    model_config = _example({"participants": ["Ada"], "character": {"name": "Mira"}})
+    model_config = example({"participants": ["Ada"], "character": {"name": "Mira"}})
 
     character: GivenCharacter | None = None
     participants: Annotated[tuple[Name, ...], Field(max_length=100, fail_fast=True)] = ()
@@ -264,7 +224,7 @@ class NewSession(Request):
 class StartSession(NewSession):
     """A new sitting of a thread; the turns that follow belong to it."""
 
-    model_config = _example(
+    model_config = example(
         {
             "user_id": "user_123",
             "thread_id": "thread_abc",
@@ -281,7 +241,7 @@ class StartSession(NewSession):
 class SetFact(Request):
     """The value of a path from now on, whatever it was before."""
 
-    model_config = _example({"path": _PATH, "value": "09:30"})
+    model_config = example({"path": _PATH, "value": "09:30"})
 
     path: Path
     value: GivenValue
@@ -293,7 +253,7 @@ class SetFact(Request):
 class AddFact(Request):
     """One more element of the list at a path."""
 
-    model_config = _example({"path": "interests", "value": "sailing"})
+    model_config = example({"path": "interests", "value": "sailing"})
 
     path: Path
     value: GivenValue
@@ -304,7 +264,7 @@ class AddFact(Request):
 class RetractFact(Request):
     """The fact that holds no more; its history stays."""
 
-    model_config = _example({"path": _PATH}, {"path": "interests", "value": "sailing"})
+    model_config = example({"path": _PATH}, {"path": "interests", "value": "sailing"})
 
     path: Path
     value: GivenValue | None = None
@@ -316,7 +276,7 @@ class RetractFact(Request):
 class RevertFact(Request):
     """A path that becomes what it was."""
 
-    model_config = _example(
+    model_config = example(
         {"path": _PATH}, {"path": _PATH, "to": "12.0"}, {"path": "", "to": "2026-03-01T18:30:00+01:00"}
     )
 
@@ -339,7 +299,7 @@ class RevertFact(Request):
 class Replay(Request):
     """Facts extracted anew from the stored turns, to be looked at."""
 
-    model_config = _example({}, {"model": "gpt-4o-mini"})
+    model_config = example({}, {"model": "gpt-4o-mini"})
 
     model: Name | None = None
     """Another chat model of the configured server."""
@@ -348,7 +308,7 @@ class Replay(Request):
 class ApplyReplay(Request):
     """A proposal to make count, wholly or not at all; of a replay that was undone its id will do."""
 
-    model_config = _example({"replay_id": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10"})
+    model_config = example({"replay_id": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10"})
 
     proposal: FactProposal | None = None
     """What `replay` answered, as it was."""
@@ -383,7 +343,7 @@ def _check_made_by_replay(proposal: replay.FactProposal) -> None:
 class UndoReplay(Request):
     """The replay to take back."""
 
-    model_config = _example({}, {"replay_id": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10"})
+    model_config = example({}, {"replay_id": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10"})
 
     replay_id: Id | None = None
     """Default: the newest that counts."""
@@ -393,7 +353,7 @@ class UndoReplay(Request):
 class Merge(Request):
     """The topic that another one becomes a part of."""
 
-    model_config = _example({"into": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10"})
+    model_config = example({"into": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10"})
 
     into: Id
     """Its id stays."""
@@ -402,7 +362,7 @@ class Merge(Request):
 class Tags(Request):
     """Tags to add to a topic and to take away."""
 
-    model_config = _example({"add": ["travel"], "remove": ["misc"]})
+    model_config = example({"add": ["travel"], "remove": ["misc"]})
 
     add: TagList = ()
     remove: TagList = ()
@@ -411,7 +371,7 @@ class Tags(Request):
 class SetImportance(Request):
     """A topic's importance."""
 
-    model_config = _example({"importance": 0.9}, {"importance": None})
+    model_config = example({"importance": 0.9}, {"importance": None})
 
     importance: Importance | None
     """0 to 1; null: as its turns say."""
@@ -420,7 +380,7 @@ class SetImportance(Request):
 class Feedback(Request):
     """A vote on the usefulness of a topic, or of a turn of it, which the opposite vote undoes."""
 
-    model_config = _example({"turn_or_topic": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10", "useful": True})
+    model_config = example({"turn_or_topic": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10", "useful": True})
 
     turn_or_topic: Id
     useful: StrictBool

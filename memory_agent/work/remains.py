@@ -1,4 +1,4 @@
-"""What files still hold of texts that should be gone: a look at every byte."""
+"""Remains in files of texts that should be gone: a look at every byte."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _READ_AT_ONCE: Final = 16_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Remains:
-    """How often a file holds a text. `file`: relative to the folder."""
+    """A file that still holds a text, so many `times`. `file`: relative to the folder."""
 
     file: str
     text: str
