@@ -12,15 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent.domain import EVENT_KINDS, MemoryEvent, RefusedFact, Scope
-from memory_agent.errors import EventsLost, EventsUnsupported, NotOpen
-from memory_agent.stores.mongo.connection import read_all
-from memory_agent.stores.sqlite import SqliteStore
-from memory_agent.stores.sqlite.schema import KEPT_EVENTS
-from tests.conformance.stores import (
-    ADAPTERS,
+from memory_agent.conformance.values import (
     NOW,
-    USUAL,
     a_change,
     a_compression,
     a_draft,
@@ -29,13 +22,19 @@ from tests.conformance.stores import (
     only_turns,
     stored,
 )
+from memory_agent.domain import EVENT_KINDS, MemoryEvent, RefusedFact, Scope
+from memory_agent.errors import EventsLost, EventsUnsupported, NotOpen
+from memory_agent.stores.mongo.connection import read_all
+from memory_agent.stores.sqlite import SqliteStore
+from memory_agent.stores.sqlite.schema import KEPT_EVENTS
+from tests.conformance.stores import ADAPTERS, USUAL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
+    from memory_agent.conformance.values import OpenStore
     from memory_agent.domain import Turn
     from memory_agent.ports import DocumentStore
-    from tests.conformance.stores import OpenStore
 
 SILENT = ("mongodb-standalone",)
 telling = pytest.mark.parametrize("stores", [name for name in USUAL if name not in SILENT], indirect=True)

@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from memory_agent.domain import (
-    Scope,
-    TopicDecayState,
-    TopicHead,
-    TopicTurns,
-    new_id,
-)
-from memory_agent.errors import InvalidInput
-from memory_agent.topics.merged import families_of, unmerged
-from tests.conformance.stores import (
+from memory_agent.conformance.values import (
     FULL_TOPIC,
     NOW,
     a_scope,
@@ -32,11 +23,20 @@ from tests.conformance.stores import (
     stored,
     the_topic,
 )
+from memory_agent.domain import (
+    Scope,
+    TopicDecayState,
+    TopicHead,
+    TopicTurns,
+    new_id,
+)
+from memory_agent.errors import InvalidInput
+from memory_agent.topics.merged import families_of, unmerged
 
 if TYPE_CHECKING:
+    from memory_agent.conformance.values import OpenStore
     from memory_agent.domain import Turn
     from memory_agent.ports import DocumentStore
-    from tests.conformance.stores import OpenStore
 
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)

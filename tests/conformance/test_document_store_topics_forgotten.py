@@ -6,11 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from memory_agent.domain import (
-    ErasedCounts,
-    new_id,
-)
-from tests.conformance.stores import (
+from memory_agent.conformance.values import (
     EMPTY_TOPIC,
     FULL_TOPIC,
     NOW,
@@ -24,6 +20,10 @@ from tests.conformance.stores import (
     stored,
     stored_compressed,
     the_topic,
+)
+from memory_agent.domain import (
+    ErasedCounts,
+    new_id,
 )
 
 if TYPE_CHECKING:
