@@ -11,6 +11,7 @@ from memory_agent.cli import (
     ask,
     chat,
     compression,
+    conformance,
     demo,
     embedder,
     fact_replay,
@@ -32,7 +33,17 @@ GROUPS: Final = {
     "Start here": ("demo", "ingest", "ask", "chat"),
     "What was said": ("users", "threads", "history", "session", "compressed", "compress", "compressions"),
     "What is known": ("facts", "topics", "topic", "entities"),
-    "Look after it": ("status", "settings", "worker", "retry", "sweep", "rebuild", "forget", "embedder"),
+    "Look after it": (
+        "status",
+        "settings",
+        "worker",
+        "retry",
+        "sweep",
+        "rebuild",
+        "forget",
+        "embedder",
+        "conformance",
+    ),
     "Serve it": ("serve", "mcp", "keys"),
 }
 _GROUP_OF: Final = {name: group for group, names in GROUPS.items() for name in names}
@@ -66,7 +77,21 @@ embedded in ./data, no server, no language model.
 **Start with**: memory-agent demo
 """,
 )
-for module in (ask, chat, compression, demo, embedder, forget, ingest, keys, mcp, people, server, sessions):
+for module in (
+    ask,
+    chat,
+    compression,
+    conformance,
+    demo,
+    embedder,
+    forget,
+    ingest,
+    keys,
+    mcp,
+    people,
+    server,
+    sessions,
+):
     app.add_typer(module.app)
 for module in (fact_replay, settings, status, topics, worker):
     app.add_typer(module.app)

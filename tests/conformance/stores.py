@@ -22,6 +22,8 @@ EVERY_SERVER = (
     "mongodb-standalone",
     pytest.param("mongodb-motor", marks=pytest.mark.nightly),
 )
+SILENT = ("mongodb-standalone",)
+"""Which tell no events."""
 TIMEOUT_SECONDS = 20.0
 
 

@@ -1,0 +1,24 @@
+"""Factories of the project's own adapters, as the conformance kit asks for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memory_agent.stores.chroma import EmbeddedChroma
+from memory_agent.testing import HashEmbedder
+from tests.conformance.conftest import ScriptedStage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def index(folder: Path, fingerprint: str) -> EmbeddedChroma:
+    return EmbeddedChroma(folder / "chroma", prefix="memory", fingerprint=fingerprint, shards=3)
+
+
+def embedder() -> HashEmbedder:
+    return HashEmbedder()
+
+
+def stage() -> ScriptedStage:
+    return ScriptedStage()
