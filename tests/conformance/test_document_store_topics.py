@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from memory_agent.conformance.assertions import assert_same_topic
 from memory_agent.conformance.values import (
     FULL_TOPIC,
     NOW,
     a_scope,
     a_topic,
     an_erasure,
-    assert_same_topic,
     on_every_server,
     saved_topic,
     stored,

@@ -6,15 +6,13 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from memory_agent.conformance.assertions import EMPTY_TOPIC, assert_reset_topic, assert_same_topic
 from memory_agent.conformance.values import (
-    EMPTY_TOPIC,
     FULL_TOPIC,
     NOW,
     a_scope,
     a_topic,
     an_erasure,
-    assert_reset_topic,
-    assert_same_topic,
     on_every_server,
     saved_topic,
     stored,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import Busy, MemoryConfig, MemoryService, SettleTimeout
-from memory_agent.errors import EmbedderUnavailable
+from memory_agent.errors import EmbedderUnavailable, StoreUnavailable
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import BruteForceIndex, HashEmbedder
 
@@ -217,3 +217,45 @@ async def test_above_the_bound_updates_are_told_to_wait(tmp_path: Path) -> None:
         await working
         service.core.backlog.forget()
         await service.agent("bob", "chat").update_memory("e", "f")
+
+
+# --- a store that cannot be written --------------------------------------------------------------------------
+class Full(SqliteStore):
+    """A store on a disk that is full: it can be read."""
+
+    is_full = False
+
+    async def acquire_leases(self, names: Sequence[str], holder: str, **times: Any) -> set[str]:
+        if self.is_full:
+            raise StoreUnavailable("database or disk is full")
+        return await super().acquire_leases(names, holder, **times)
+
+
+async def test_settle_ends_on_a_full_disk_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a timeout too: the store cannot keep a note of its own outage, but the worker knows. With room again it goes on."""
+    monkeypatch.setattr("memory_agent.service._SETTLE_PATIENCE_SECONDS", 0.5)
+    store = Full(tmp_path / "memory.db")
+    await store.open()
+    try:
+        async with service_on(tmp_path / "data", store=store, retry_max_seconds=1) as service:
+            memory = service.agent("ann", "chat")
+            await memory.update_memory("I like the sea.", "Noted.")
+            store.is_full = True
+            stop = asyncio.Event()
+            working = asyncio.create_task(service.run_worker(stop))
+            async with asyncio.timeout(SECONDS):
+                with pytest.raises(
+                    SettleTimeout, match="parts that are down: store: database or disk is full"
+                ):
+                    await memory.settle()
+            assert (await service.worker_status()).down == ("store",)
+            store.is_full = False
+            await memory.settle(SECONDS)
+            while (await service.worker_status()).down:
+                await asyncio.sleep(0.02)
+            stop.set()
+            await working
+    finally:
+        await store.close()
