@@ -24,7 +24,7 @@ from memory_agent.ports import known_scripts
 from memory_agent.search.row_scripts import unread_scripts
 from memory_agent.search.user_index_cache import IDLE_SECONDS
 from memory_agent.wiring import Core, wire
-from memory_agent.work.owed import owed_in_words
+from memory_agent.work.owed import owed_in_words, waits_for_a_part
 from memory_agent.work.tasks import repeating, running
 from memory_agent.work.waiting import Looks
 
@@ -299,6 +299,7 @@ class MemoryService:
         looks = Looks(timeout)
         self.core.worker.wake()
         owed: Mapping[Stage, int] | None = None
+        worker = self.core.worker if self._works else None
         moved_at = time.monotonic()
         while True:
             moved, status = self.core.worker.moved, await self._counts(scope)
@@ -307,13 +308,12 @@ class MemoryService:
             if status.owed_count == status.parked_count:
                 break
             now = time.monotonic()
-            if status.pending != owed or not self._waits_for_a_part(status):
+            if status.pending != owed or not waits_for_a_part(status, worker):
                 owed, moved_at = status.pending, now
             stands_still = looks.seconds is None and now - moved_at >= _SETTLE_PATIENCE_SECONDS
             if stands_still or looks.is_over:
                 waited = _SETTLE_PATIENCE_SECONDS if stands_still else looks.seconds
-                owed_by = (self.core.store, scope, status, self.core.worker if self._works else None)
-                words = await owed_in_words(*owed_by, now=self.clock.now())
+                words = await owed_in_words(self.core.store, scope, status, worker, now=self.clock.now())
                 raise SettleTimeout(f"after {waited:g} s {words}")
             await looks.pause(moved)
         if status.parked_count:
@@ -322,14 +322,6 @@ class MemoryService:
     @property
     def _works(self) -> bool:
         return self._working is not None and not self._working.done()
-
-    def _waits_for_a_part(self, status: MemoryStatus) -> bool:
-        """True if pending work waits for a part that is down, as far as is known here.
-
-        This process's own worker knows best: what is kept of an outage may be from before it was mended.
-        """
-        down = self.core.worker.down
-        return any(outage.part in down for outage in status.outages) if self._works else bool(status.outages)
 
     async def retry_parked(self, scope: Scope | None = None) -> int:
         """Give parked turns of the scope (None: of everybody) a fresh start; how many."""

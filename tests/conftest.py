@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 from tests import profiles
-from tests.conformance.stores import EVERY_SERVER, USUAL, Stores
+from tests.conformance.stores import ADAPTERS, EVERY_SERVER, SILENT, USUAL, Stores
 from tests.fence import Fence
 from tests.servers.mongod import Mongod
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Iterator
     from pathlib import Path
 
+    from memory_agent.conformance.values import OpenStore
     from memory_agent.ports import DocumentStore
-    from tests.conformance.stores import OpenStore
 
 pytest_plugins = ("tests.fixtures", "tests.hangs", "tests.leftovers", "tests.over_http")
 profiles.load()
@@ -133,11 +133,19 @@ def _running(request: pytest.FixtureRequest) -> list[Mongod]:
 _SERVERS = {"mongodb": "mongod", "mongodb-motor": "mongod", "mongodb-standalone": "mongod_standalone"}
 
 
+_STORES_OF = {
+    "on_every_server": EVERY_SERVER,
+    "telling": [name for name in USUAL if name not in SILENT],
+    "telling_by_any_driver": [name for name in ADAPTERS if name not in SILENT],
+}
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """What is marked `on_every_server` runs on all servers; not where somebody else's fixtures give the store."""
-    if "stores" in metafunc.fixturenames and metafunc.definition.get_closest_marker("on_every_server"):
-        metafunc.definition.add_marker(pytest.mark.parametrize("stores", EVERY_SERVER, indirect=True))
+    """What is marked so runs on all servers, or on those that tell events; not where somebody else's fixtures give the store."""
+    for marker, stores in _STORES_OF.items():
+        if "stores" in metafunc.fixturenames and metafunc.definition.get_closest_marker(marker):
+            metafunc.definition.add_marker(pytest.mark.parametrize("stores", stores, indirect=True))
 
 
 @pytest.fixture(params=USUAL)

@@ -11,6 +11,7 @@ from memory_agent.cli import (
     ask,
     chat,
     compression,
+    conformance,
     demo,
     embedder,
     erasures,
@@ -43,6 +44,7 @@ GROUPS: Final = {
         "forget",
         "erasures",
         "embedder",
+        "conformance",
     ),
     "Serve it": ("serve", "mcp", "keys"),
 }
@@ -77,7 +79,21 @@ embedded in ./data, no server, no language model.
 **Start with**: memory-agent demo
 """,
 )
-for module in (ask, chat, compression, demo, embedder, forget, ingest, keys, mcp, people, server, sessions):
+for module in (
+    ask,
+    chat,
+    compression,
+    conformance,
+    demo,
+    embedder,
+    forget,
+    ingest,
+    keys,
+    mcp,
+    people,
+    server,
+    sessions,
+):
     app.add_typer(module.app)
 for module in (erasures, fact_replay, settings, status, topics, worker):
     app.add_typer(module.app)

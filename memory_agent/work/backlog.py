@@ -22,6 +22,10 @@ class Backlog:
         self._store, self._most = store, most
         self._is_full, self._look_at = False, float("-inf")
 
+    def forget(self) -> None:
+        """Look at the store again at the next call."""
+        self._look_at = float("-inf")
+
     async def check_room(self) -> None:
         """Raises Busy while more turns owe work than may."""
         if self._most and (now := time.monotonic()) >= self._look_at:

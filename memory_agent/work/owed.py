@@ -22,6 +22,16 @@ _FAR: Final = timedelta(days=3_650)
 """Whatever is put off is due by then."""
 
 
+def waits_for_a_part(status: MemoryStatus, worker: Worker | None) -> bool:
+    """True if pending work waits for a part that is down, as far as is known here.
+
+    This process's own worker knows best: what is kept of an outage may be from before it was mended.
+    """
+    if worker is None:
+        return bool(status.outages)
+    return bool(worker.store_error) or any(outage.part in worker.down for outage in status.outages)
+
+
 async def owed_in_words(
     store: WorkStore, scope: Scope | None, status: MemoryStatus, worker: Worker | None, *, now: datetime
 ) -> str:
@@ -30,7 +40,10 @@ async def owed_in_words(
     Named are up to five threads, stage by stage: how much they owe, since when, and who is at it; none whose turns are all
     parked. `worker`: this process's, if it runs.
     """
-    down = "; ".join(f"{outage.part}: {outage.error}" for outage in status.outages) or "none known"
+    parts = [f"{outage.part}: {outage.error}" for outage in status.outages]
+    if worker is not None and worker.store_error is not None:
+        parts.append(f"store: {worker.store_error}")  # which cannot keep a note of it
+    down = "; ".join(parts) or "none known"
     idle = "; no worker runs in this process" if worker is None else "; the worker is paused" * worker.paused
     waits = await _threads_in_words(store, scope, now=now, ours="" if worker is None else worker.holder)
     return f"still owed: {dict(status.pending)}; parts that are down: {down}{idle}; it waits for: {waits}"

@@ -102,6 +102,7 @@ class Worker:
         self.moved = asyncio.Event()
         """Set, and replaced by another, whenever turns got their topic or owe nothing more."""
         self._woken: dict[str, asyncio.Event] = {loop: asyncio.Event() for loop in (*STAGES, _FORGET)}
+        self._store_errors: dict[str, str] = {}
         self.paused = self._stopping = False
         longest = settings.retry_max_seconds
         self._outages = Outages(store, clock, base_seconds=FIRST_RETRY_SECONDS, longest_seconds=longest)
@@ -109,8 +110,13 @@ class Worker:
 
     @property
     def down(self) -> frozenset[str]:
-        """Parts that were down when last needed (`llm`, `embedder`, `vector_index`)."""
-        return self._outages.down
+        """Parts that were down when last needed (`llm`, `embedder`, `vector_index`, `store`)."""
+        return self._outages.down | ({StoreUnavailable.part} if self._store_errors else frozenset())
+
+    @property
+    def store_error(self) -> str | None:
+        """The error by which the store kept a loop of this worker from its last round: a full disk, for one."""
+        return next(iter(self._store_errors.values()), None)
 
     @property
     def at_work(self) -> dict[Stage, int]:
@@ -156,11 +162,13 @@ class Worker:
             try:
                 worked = False if self.paused else await step()
                 failures = 0
+                self._store_errors.pop(name, None)
             except Exception as exc:
                 # Whatever it is, a worker that ended silently would leave everything owed for ever.
                 failures += 1
                 pause = self._outages.backoff(failures)
                 if isinstance(exc, StoreUnavailable):
+                    self._store_errors[name] = str(exc)
                     log.warning("the document store is down, trying again: %s", exc)
                 else:
                     log.error("the worker could not finish a batch and does it again: %s", origin_of(exc))

@@ -6,14 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from memory_agent.domain import (
-    Entity,
-    ErasedCounts,
-    PackedSize,
-    Tombstone,
-    TopicTurns,
-)
-from tests.conformance.stores import (
+from memory_agent.conformance.values import (
     NOW,
     a_call,
     a_draft,
@@ -26,10 +19,17 @@ from tests.conformance.stores import (
     stored_compressed,
     without_packing,
 )
+from memory_agent.domain import (
+    Entity,
+    ErasedCounts,
+    PackedSize,
+    Tombstone,
+    TopicTurns,
+)
 
 if TYPE_CHECKING:
+    from memory_agent.conformance.values import OpenStore
     from memory_agent.ports import DocumentStore
-    from tests.conformance.stores import OpenStore
 
 SCOPE = a_scope()
 T2 = a_scope(thread_id="t2")

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.domain import Compression, ErasedCounts, Scope, new_id
-from memory_agent.errors import InvalidInput
-from tests.conformance.stores import (
+from memory_agent.conformance.values import (
     FULL_COMPRESSION,
     NOW,
     a_compression,
@@ -22,13 +20,15 @@ from tests.conformance.stores import (
     only_turns,
     stored,
 )
+from memory_agent.domain import Compression, ErasedCounts, Scope, new_id
+from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from memory_agent.conformance.values import OpenStore
     from memory_agent.domain import Turn
     from memory_agent.ports import DocumentStore
-    from tests.conformance.stores import OpenStore
 
 DAY = timedelta(days=1)
 SCOPE = a_scope()

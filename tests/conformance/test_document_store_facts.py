@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, get_args
 
 import pytest
 
-from memory_agent.domain import ChangeKind, ExtractionCost, FactsDocument
-from memory_agent.errors import InvalidInput
-from tests.conformance.stores import (
+from memory_agent.conformance.values import (
     FULL_CHANGE,
     NASTY,
     NOW,
@@ -20,11 +18,13 @@ from tests.conformance.stores import (
     appended,
     on_every_server,
 )
+from memory_agent.domain import ChangeKind, ExtractionCost, FactsDocument
+from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from memory_agent.conformance.values import OpenStore
     from memory_agent.domain import Scope
     from memory_agent.ports import DocumentStore
-    from tests.conformance.stores import OpenStore
 
 SCOPE = a_scope()
 COST = ExtractionCost(turns=1, requests=2, prompt_tokens=2**31, completion_tokens=3)

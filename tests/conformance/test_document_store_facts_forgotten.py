@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.domain import ErasedCounts, ExtractionCost, FactsDocument, new_id
-from tests.conformance.stores import (
+from memory_agent.conformance.values import (
     NOW,
     a_change,
     a_draft,
@@ -20,6 +19,7 @@ from tests.conformance.stores import (
     only_turns,
     stored,
 )
+from memory_agent.domain import ErasedCounts, ExtractionCost, FactsDocument, new_id
 
 if TYPE_CHECKING:
     from memory_agent.domain import Erasure, Scope, Turn

@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory_agent.domain import (
-    ErasedCounts,
-    FactsDocument,
-    PackedSize,
-    Scope,
-    Tombstone,
-    TurnFeatures,
-    new_id,
-)
-from tests.conformance.stores import (
+from memory_agent.conformance.values import (
     NOW,
     a_call,
     a_change,
@@ -33,11 +24,20 @@ from tests.conformance.stores import (
     put_large,
     stored,
 )
+from memory_agent.domain import (
+    ErasedCounts,
+    FactsDocument,
+    PackedSize,
+    Scope,
+    Tombstone,
+    TurnFeatures,
+    new_id,
+)
 
 if TYPE_CHECKING:
+    from memory_agent.conformance.values import OpenStore
     from memory_agent.domain import Turn
     from memory_agent.ports import DocumentStore
-    from tests.conformance.stores import OpenStore
 
 DAY = timedelta(days=1)
 SCOPE = a_scope()

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from memory_agent.conformance.values import a_scope, on_every_server, stored
 from memory_agent.errors import NotOpen
 from memory_agent.ports import DocumentStore
-from tests.conformance.stores import a_scope, on_every_server, stored
 
 if TYPE_CHECKING:
-    from tests.conformance.stores import OpenStore
+    from memory_agent.conformance.values import OpenStore
 
 SCOPE = a_scope()
 
@@ -31,6 +31,17 @@ async def test_opens_and_closes_again_and_again(open_store: OpenStore) -> None:
             await call
     await store.open()
     assert await store.list_turns(SCOPE) == [turn]
+
+
+async def test_the_next_process_reads_what_was_acknowledged(open_store: OpenStore) -> None:
+    """A store that nobody closed, as of a process that was killed, has left all that its calls returned for; numbers go on."""
+    abandoned = await open_store()
+    kept = [*await stored(abandoned, SCOPE, "a", "b", key="k"), *await stored(abandoned, SCOPE, "c")]
+    await abandoned.strike_off(SCOPE, [kept[0].id], "index")
+    following = await open_store()
+    assert await following.list_turns(SCOPE) == kept
+    assert await stored(following, SCOPE, "a", "b", key="k") == kept[:2]
+    assert [turn.seq for turn in await stored(following, SCOPE, "d")] == [4]
 
 
 @on_every_server

@@ -6,8 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.domain import Scope, ThreadSummary, new_id
-from tests.conformance.stores import (
+from memory_agent.conformance.values import (
     NOW,
     a_change,
     a_draft,
@@ -18,6 +17,7 @@ from tests.conformance.stores import (
     stored,
     stored_compressed,
 )
+from memory_agent.domain import Scope, ThreadSummary, new_id
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -11,15 +11,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from memory_agent.conformance.values import (
+    NOW,
+    a_row,
+    a_scope,
+    an_erasure,
+    on_every_server,
+    put_large,
+    stored,
+)
 from memory_agent.domain import TurnFeatures, new_id
 from memory_agent.errors import StoreError
 from memory_agent.ports import ALL_ROWS
-from tests.conformance.stores import NOW, a_row, a_scope, an_erasure, on_every_server, put_large, stored
 
 if TYPE_CHECKING:
+    from memory_agent.conformance.values import OpenStore
     from memory_agent.domain import SearchRow
     from memory_agent.ports import DocumentStore
-    from tests.conformance.stores import OpenStore
 
 SCOPE = a_scope()
 NOW_MS = int(NOW.timestamp() * 1000)

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.domain import ErasedCounts, Scope, Session, ThreadHead, new_id
-from memory_agent.errors import InvalidInput
-from tests.conformance.stores import (
+from memory_agent.conformance.values import (
     FULL_SESSION,
     NOW,
     a_compression,
@@ -23,10 +21,12 @@ from tests.conformance.stores import (
     only_turns,
     stored,
 )
+from memory_agent.domain import ErasedCounts, Scope, Session, ThreadHead, new_id
+from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from memory_agent.conformance.values import OpenStore
     from memory_agent.ports import DocumentStore
-    from tests.conformance.stores import OpenStore
 
 HOUR = timedelta(hours=1)
 SCOPE = a_scope()

@@ -6,8 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from memory_agent.topics.index import TopicIndexCache
-from tests.conformance.stores import (
+from memory_agent.conformance.values import (
     NOW,
     a_scope,
     a_topic,
@@ -17,11 +16,12 @@ from tests.conformance.stores import (
     stored,
     the_topic,
 )
+from memory_agent.topics.index import TopicIndexCache
 
 if TYPE_CHECKING:
+    from memory_agent.conformance.values import OpenStore
     from memory_agent.domain import TopicChanges
     from memory_agent.ports import DocumentStore
-    from tests.conformance.stores import OpenStore
 
 SCOPE = a_scope()
 T2 = a_scope(thread_id="t2")

@@ -6,24 +6,22 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from memory_agent.domain import (
-    ErasedCounts,
-    new_id,
-)
-from tests.conformance.stores import (
-    EMPTY_TOPIC,
+from memory_agent.conformance.assertions import EMPTY_TOPIC, assert_reset_topic, assert_same_topic
+from memory_agent.conformance.values import (
     FULL_TOPIC,
     NOW,
     a_scope,
     a_topic,
     an_erasure,
-    assert_reset_topic,
-    assert_same_topic,
     on_every_server,
     saved_topic,
     stored,
     stored_compressed,
     the_topic,
+)
+from memory_agent.domain import (
+    ErasedCounts,
+    new_id,
 )
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from memory_agent.conformance.values import NOW, a_call, a_scope, on_every_server, stored
 from memory_agent.domain import STAGES, Lease, Outage, Scope, stored_at
-from tests.conformance.stores import NOW, a_call, a_scope, on_every_server, stored
 
 if TYPE_CHECKING:
+    from memory_agent.conformance.values import OpenStore
     from memory_agent.ports import DocumentStore
-    from tests.conformance.stores import OpenStore
 
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)
@@ -32,6 +32,28 @@ async def test_longest_due_threads_come_first(store: DocumentStore) -> None:
     assert await store.due_threads(NOW, "index", limit=10) == scopes[::-1]
     assert await store.due_threads(NOW, "index", limit=2) == scopes[:0:-1]
     assert await store.due_threads(NOW - DAY * 2, "index", limit=10) == scopes[:0:-1]
+
+
+async def test_users_take_turns(store: DocumentStore) -> None:
+    """However many threads of one user are due for longer, each user's first comes before anybody's second."""
+    many = [a_scope("ada", f"t{n}") for n in range(4)]
+    for days, scope in enumerate([*many[::-1], EVE, a_scope("bob")]):
+        [turn] = await stored(store, scope, "a", pending=("index",))
+        await store.postpone(scope, [turn.id], error="e", due_at=NOW - DAY * (9 - days), counted=True)
+    due = await store.due_threads(NOW, "index", limit=10)
+    assert due == [many[3], EVE, a_scope("bob"), *many[2::-1]]
+    assert await store.due_threads(NOW, "index", limit=3) == due[:3]
+
+
+async def test_tells_whether_more_is_owed(store: DocumentStore) -> None:
+    """Turns of everybody that owe any stage count, each once; parked ones don't."""
+    turns = await stored(store, SCOPE, "a", "b", pending=("index", "facts"))
+    await stored(store, EVE, "c", pending=("facts",))
+    await stored(store, EVE, "owes nothing")
+    assert [await store.owes_more_than(count) for count in (0, 2, 3)] == [True, True, False]
+    await store.postpone(SCOPE, [turns[0].id], error="e", due_at=None, counted=True)
+    await store.strike_off(SCOPE, [turns[1].id], "index")
+    assert [await store.owes_more_than(count) for count in (1, 2)] == [True, False]
 
 
 @on_every_server

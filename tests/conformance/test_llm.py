@@ -9,15 +9,9 @@ import pytest
 
 from memory_agent.domain import Message
 from memory_agent.errors import LLMError, LLMUnavailable
-from memory_agent.models.openai import OpenAIChat
-from memory_agent.testing import ScriptedLLM
-from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from memory_agent.ports import LLM
-    from tests.servers.openai_script import ScriptedOpenAI
 
 QUESTION = [Message(role="system", content="Be brief."), Message(role="user", content="What is two and two?")]
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "integer"}}}
@@ -31,43 +25,6 @@ class Stage(Protocol):
     def says(self, *texts: str) -> None: ...
     def is_down(self) -> None: ...
     def refuses(self) -> None: ...
-
-
-class OpenAIStage:
-    def __init__(self, server: ScriptedOpenAI) -> None:
-        self._server = server
-        self.llm: LLM = OpenAIChat("scripted", base_url=server.base_url, max_retries=0)
-
-    def says(self, *texts: str) -> None:
-        self._server.then(*texts)
-
-    def is_down(self) -> None:
-        self._server.then(Reply(status=500, text="on fire"))
-
-    def refuses(self) -> None:
-        self._server.then(Reply(status=400, text="no such option"))
-
-
-class ScriptedStage:
-    def __init__(self) -> None:
-        self._scripted = ScriptedLLM()
-        self.llm: LLM = self._scripted
-
-    def says(self, *texts: str) -> None:
-        self._scripted.then(*texts)
-
-    def is_down(self) -> None:
-        self._scripted.then(LLMUnavailable("on fire"))
-
-    def refuses(self) -> None:
-        self._scripted.then(LLMError("no such option"))
-
-
-@pytest.fixture(params=["openai", "scripted"])
-async def stage(request: pytest.FixtureRequest, openai_server: ScriptedOpenAI) -> AsyncIterator[Stage]:
-    stage = OpenAIStage(openai_server) if request.param == "openai" else ScriptedStage()
-    yield stage
-    await stage.llm.close()
 
 
 async def test_the_reply_is_the_models_text(stage: Stage) -> None:

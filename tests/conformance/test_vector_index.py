@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from memory_agent.domain import PassageVector, Scope, new_id
+from memory_agent.domain import PassageVector, Scope
 from memory_agent.errors import VectorIndexError
-from memory_agent.stores.chroma import ChromaServer
 from memory_agent.testing import BruteForceIndex
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memory_agent.ports import VectorIndex
-    from tests.servers.chroma import ChromaProcess
 
 
 HOSTILE_IDS = [
@@ -48,23 +46,6 @@ HOSTILE_IDS = [
         "𠜎" * 512,
     ),
 ]
-
-
-@pytest.fixture(params=["chroma-server", "brute-force"])
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def make_index(kind: str, request: pytest.FixtureRequest) -> Callable[[str], VectorIndex]:
-    """An index by fingerprint; those of one test share their storage."""
-    if kind == "brute-force":
-        return lambda fingerprint: BruteForceIndex()
-    server: ChromaProcess = request.getfixturevalue("chroma_server")
-    prefix = f"t{new_id()[-12:]}"
-    return lambda fingerprint: ChromaServer(
-        server.host, server.port, prefix=prefix, fingerprint=fingerprint, shards=3
-    )
 
 
 @contextlib.asynccontextmanager
@@ -206,8 +187,10 @@ async def test_another_fingerprint_sees_nothing(make_index: Callable[[str], Vect
         assert [s.turn_id for s in await first.query(ANN, direction(1), limit=5)] == ["a"]
 
 
-@pytest.mark.parametrize("kind", ["chroma-server"])
-async def test_vectors_of_former_models_can_be_erased(make_index: Callable[[str], VectorIndex]) -> None:
+@pytest.mark.parametrize("index_kind", ["chroma-server"])
+async def test_vectors_of_former_models_can_be_erased(
+    index_kind: str, make_index: Callable[[str], VectorIndex]
+) -> None:
     """What another model's index holds of a user is named and deleted with the rest; other users keep theirs."""
     async with opened(make_index("aaaaaaaaaaaa")) as former, opened(make_index("bbbbbbbbbbbb")) as current:
         for user in ("ann", "bob"):
@@ -270,7 +253,7 @@ async def test_calls_at_once_do_not_disturb_each_other(index: VectorIndex) -> No
     assert [len(await index.turn_ids(f"user{u}")) for u in range(4)] == [6, 6, 6, 6]
 
 
-async def test_a_vector_of_another_length_is_refused(kind: str, index: VectorIndex) -> None:
+async def test_a_vector_of_another_length_is_refused(index: VectorIndex) -> None:
     """A vector that cannot be of this model is an error of what was given, not an outage."""
     await index.upsert("ann", [passage("a", direction(1))])
     with pytest.raises((VectorIndexError, ValueError)):

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
+from pathlib import Path, PurePath
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "memory_agent"
@@ -50,7 +50,15 @@ def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
         for file in PACKAGE.rglob("*")
         if file.is_file() and "__pycache__" not in file.parts
     }
-    assert packed == ours
+    suite = {name for name in packed if name.startswith("memory_agent/conformance/suite/")}
+    assert packed - suite == ours
+    assert {PurePath(name).stem.removeprefix("test_document_store_") for name in suite} >= {
+        "turns",
+        "work",
+        "meta",
+        "test_llm",
+    }
+    assert all((ROOT / "tests" / "conformance" / PurePath(name).name).is_file() for name in suite)
     assert {"memory_agent/models/entities.yaml", "memory_agent/py.typed"} <= packed
 
 

@@ -111,13 +111,14 @@ ROOMS = {
     "agent": "errors checks domain llm search facts topics context conversations work config wiring",
     "service": "errors checks domain ports clock search topics conversations work config adapters wiring agent",
     "testing": "errors checks domain",
+    "conformance": "errors domain ports",
     "strategy": "errors domain ports messages text context conversations config adapters",
     "wire": "errors checks domain facts topics agent",
     "client": "errors checks domain keys facts topics context conversations work config agent service wire",
     "demo": "errors domain config agent service",
     "mcp": "errors checks domain topics agent wire client",
     "server": "errors checks domain ports clock keys topics conversations config data_dir adapters agent service wire mcp",
-    "cli": "errors checks domain ports clock subprocesses keys text facts topics work models config_words config data_dir adapters agent service client demo mcp server",
+    "cli": "errors checks domain ports clock subprocesses keys text facts topics work models config_words config data_dir adapters agent service client conformance demo mcp server",
     "__init__": "errors domain facts topics config agent service strategy",
 }
 """Folders (and single files) of the package from the ground up, each with what it may import, for types too."""

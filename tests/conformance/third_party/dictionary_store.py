@@ -22,6 +22,7 @@ from memory_agent.domain import (
     Tombstone,
     Turn,
     outages_of,
+    said_otherwise,
     stored_at,
 )
 from memory_agent.errors import InvalidInput, StoreError
@@ -72,6 +73,9 @@ class DictionaryTurns(Noun):
             for draft in drafts
             if draft.call_index < call.size and draft.call_index not in call.turn_ids
         ]
+        begun = [self._database.turns[turn_id] for _, turn_id in sorted(call.turn_ids.items())]
+        if missing and said_otherwise(drafts, begun):
+            return list(begun)
         for turn, draft in zip(self._store(scope, missing), missing, strict=True):
             call.turn_ids[draft.call_index] = turn.id
         return [self._database.turns[turn_id] for _, turn_id in sorted(call.turn_ids.items())]
@@ -148,7 +152,14 @@ class DictionaryWork(Noun):
         for turn in self._database.turns.values():
             if turn.pending[:1] == (stage,) and turn.due_at is not None and turn.due_at <= now:
                 since[turn.scope] = min(since.get(turn.scope, turn.due_at), turn.due_at)
-        return sorted(since, key=lambda scope: (since[scope], scope.user_id, scope.thread_id))[:limit]
+        longest = sorted(since, key=lambda scope: (since[scope], scope.user_id, scope.thread_id))
+        nth, before = {}, Counter[str]()
+        for scope in longest:
+            nth[scope], before[scope.user_id] = before[scope.user_id], before[scope.user_id] + 1
+        return sorted(longest, key=lambda scope: nth[scope])[:limit]
+
+    async def owes_more_than(self, turns: int) -> bool:
+        return sum(bool(turn.pending) and not turn.parked for turn in self._database.turns.values()) > turns
 
     async def owed_turns(
         self, scope: Scope, stage: Stage | None, *, limit: int, parked: bool = True, newest: bool = False

@@ -12,7 +12,11 @@ import pytest
 from tests.profiles import APART, chosen
 
 ROOT = Path(__file__).parents[3]
-FILES = ["tests/unit/models/local/with_torch.py", "tests/conformance/test_embedder.py"]
+FILES = [
+    "tests/unit/models/local/with_torch.py",
+    "tests/conformance/test_embedder.py",
+    "tests/conformance/test_embedder_models.py",
+]
 
 
 @pytest.mark.timeout(900)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from memory_agent.conformance.values import NOW, a_draft, a_scope, only_turns
 from memory_agent.domain import Entity
 from memory_agent.errors import EmbedderUnavailable
 from memory_agent.search.candidates import CandidateKeeper
@@ -18,7 +19,6 @@ from memory_agent.testing import BruteForceIndex, FixedClock, HashEmbedder
 from memory_agent.text.dictionary import EntityDictionary
 from memory_agent.text.features import features_of
 from memory_agent.text.terms import count_terms, made_with
-from tests.conformance.stores import NOW, a_draft, a_scope, only_turns
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.domain import Character, ErasedCounts, ExtractionCost, FactsDocument, SummaryItem
-from memory_agent.errors import StoreError, StoreUnavailable
-from memory_agent.facts.fold import fold_facts
-from memory_agent.stores.segments import pack_texts, unpack_texts
-from memory_agent.stores.sqlite import SqliteStore
-from memory_agent.stores.sqlite.errors import driver_errors, translated
-from memory_agent.stores.sqlite.schema import VERSION
-from tests.conformance.stores import (
+from memory_agent.conformance.values import (
     NOW,
     a_call,
     a_change,
@@ -30,6 +23,13 @@ from tests.conformance.stores import (
     put_large,
     stored,
 )
+from memory_agent.domain import Character, ErasedCounts, ExtractionCost, FactsDocument, SummaryItem
+from memory_agent.errors import StoreError, StoreUnavailable
+from memory_agent.facts.fold import fold_facts
+from memory_agent.stores.segments import pack_texts, unpack_texts
+from memory_agent.stores.sqlite import SqliteStore
+from memory_agent.stores.sqlite.errors import driver_errors, translated
+from memory_agent.stores.sqlite.schema import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -49,8 +49,8 @@ def example(kind: type[MemoryAgentError], message: str = "limit is 'é'; pass le
         return errors.TurnsParked([PARKED])
     if kind is errors.MalformedReply:
         return errors.MalformedReply(message, reply="what the model said of Ada")
-    if kind is errors.RateLimited:
-        return errors.RateLimited(message, retry_after=12.5)
+    if issubclass(kind, errors.RateLimited):
+        return kind(message, retry_after=12.5)
     return kind(message)
 
 

@@ -1,0 +1,1 @@
+"""Conformance: whether somebody's store, vector index, embedder or language model keeps the contracts of `memory_agent.ports`."""

@@ -1,0 +1,83 @@
+"""Stores with one fault each, and one with all of them: what the conformance kit has to find, and name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from memory_agent.domain import ErasedCounts, Scope, Turn
+from memory_agent.stores.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from memory_agent.domain import Erasure, Tombstone, TurnDraft
+
+
+class Leaking(SqliteStore):
+    """Lists turns by id alone, whoever's they are."""
+
+    async def list_turns(self, scope: Scope, **options: Any) -> list[Turn]:
+        if not options.get("ids"):
+            return await super().list_turns(scope, **options)
+        users = await self.user_ids("default", limit=100)
+        found = [await super(Leaking, self).list_turns(Scope(user_id=user), **options) for user in users]
+        return [turn for of_user in found for turn in of_user]
+
+
+class Keeping(SqliteStore):
+    """Loses deletions: says that it erased, and keeps everything."""
+
+    async def erase_turns(self, erasure: Erasure, **options: Any) -> ErasedCounts:
+        return ErasedCounts()
+
+
+class Doubling(SqliteStore):
+    """Tells a number twice: that of the turn before."""
+
+    async def append_turns(self, scope: Scope, drafts: Sequence[TurnDraft]) -> list[Turn | Tombstone]:
+        stored = await super().append_turns(scope, drafts)
+        return [
+            replace(turn, seq=max(turn.seq - 1, 1)) if isinstance(turn, Turn) else turn for turn in stored
+        ]
+
+
+class Forgetful(SqliteStore):
+    """Forgets the newest turn of everybody whenever it is opened."""
+
+    async def open(self) -> None:
+        await super().open()
+        await self._execute("DELETE FROM turns WHERE rowid = (SELECT max(rowid) FROM turns)", [])
+
+
+class Racing(SqliteStore):
+    """Gives a lease to whoever asks."""
+
+    async def acquire_lease(self, name: str, holder: str, **times: Any) -> bool:
+        await super().acquire_lease(name, holder, **times)
+        return True
+
+
+def leaking(folder: Path) -> Leaking:
+    return Leaking(folder / "memory.db")
+
+
+def keeping(folder: Path) -> Keeping:
+    return Keeping(folder / "memory.db")
+
+
+def doubling(folder: Path) -> Doubling:
+    return Doubling(folder / "memory.db")
+
+
+def forgetful(folder: Path) -> Forgetful:
+    return Forgetful(folder / "memory.db")
+
+
+def racing(folder: Path) -> Racing:
+    return Racing(folder / "memory.db")
+
+
+def right(folder: Path) -> SqliteStore:
+    return SqliteStore(folder / "memory.db")

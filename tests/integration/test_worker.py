@@ -1,0 +1,261 @@
+"""The worker beside many users: nobody waits for somebody else's backlog, and who waits is told for what."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import Busy, MemoryConfig, MemoryService, SettleTimeout
+from memory_agent.errors import EmbedderUnavailable, StoreUnavailable
+from memory_agent.stores.sqlite import SqliteStore
+from memory_agent.testing import BruteForceIndex, HashEmbedder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from memory_agent.domain import ErasedCounts, Scope, Turn
+
+SECONDS = 60
+
+
+class Watched(HashEmbedder):
+    """An embedder that keeps the texts of each batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[list[str]] = []
+
+    async def embed(self, texts: Sequence[str], **options: Any) -> NDArray[Any]:
+        self.batches.append(list(texts))
+        return await super().embed(texts, **options)
+
+
+def service_on(folder: Path, *, store: SqliteStore | None = None, **settings: Any) -> MemoryService:
+    """An embedded service without a worker of its own."""
+    cfg = MemoryConfig(data_dir=folder, **{"run_worker": False, "worker_poll_seconds": 0.1, **settings})
+    return MemoryService(cfg, store=store, vectors=BruteForceIndex(), embedder=HashEmbedder())
+
+
+# --- fairness ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("threads", "turns"), [(1, 1_200), (60, 20), pytest.param(1, 20_000, marks=pytest.mark.nightly)]
+)
+async def test_an_import_holds_up_nobodys_exchange(tmp_path: Path, threads: int, turns: int) -> None:
+    """However much one user brings, in one thread or many: what twenty others said later is indexed in the first two batches."""
+    embedder = Watched()
+    cfg = MemoryConfig(data_dir=tmp_path, run_worker=False, worker_poll_seconds=0.1)
+    async with MemoryService(cfg, vectors=BruteForceIndex(), embedder=embedder) as service:
+        for thread in range(threads):
+            for start in range(0, turns, 5_000):
+                said = [
+                    {"role": "user", "content": f"import {thread} {number}"}
+                    for number in range(start, min(start + 5_000, turns))
+                ]
+                await service.agent("importer", f"t{thread}").add_turns(said)
+        live = [service.agent(f"user{number}", "chat") for number in range(20)]
+        for number, memory in enumerate(live):
+            await memory.update_memory(f"live {number}", "Noted.")
+        stop = asyncio.Event()
+        working = asyncio.create_task(service.run_worker(stop))
+        await asyncio.gather(*(memory.settle(SECONDS) for memory in live))
+        stop.set()
+        await working
+        of_turns = [
+            batch for batch in embedder.batches if any(text.startswith(("import", "live")) for text in batch)
+        ]
+        first = {text for batch in of_turns[:2] for text in batch}
+        assert {f"live {number}" for number in range(20)} <= first
+        assert any(text.startswith("import") for text in first)
+
+
+class Meeting(SqliteStore):
+    """A store whose answers about owed turns wait until so many have asked: alone, nobody is answered."""
+
+    def __init__(self, path: Path, guests: int) -> None:
+        super().__init__(path)
+        self._guests = asyncio.Barrier(guests)
+        self._met = False
+
+    async def owed_turns(self, scope: Scope, *given: Any, **options: Any) -> list[Turn]:
+        if not self._met:
+            await self._guests.wait()
+            self._met = True
+        return await super().owed_turns(scope, *given, **options)
+
+
+async def test_a_round_asks_for_its_threads_side_by_side(tmp_path: Path) -> None:
+    """One after the other each question would wait behind everybody's calls, and the worker fell behind under load."""
+    store = Meeting(tmp_path / "memory.db", guests=20)
+    await store.open()
+    try:
+        async with service_on(tmp_path / "data", store=store) as service:
+            agents = [service.agent(f"user{number}", "chat") for number in range(20)]
+            for memory in agents:
+                await memory.update_memory("I like the sea.", "Noted.")
+            stop = asyncio.Event()
+            working = asyncio.create_task(service.run_worker(stop))
+            await service.settle(SECONDS)
+            stop.set()
+            await working
+    finally:
+        await store.close()
+
+
+# --- forgetting ----------------------------------------------------------------------------------------------
+class Sweeping(SqliteStore):
+    """A store that counts its sweeps, and makes them wait for leave."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.sweeps = 0
+        self.begun, self.leave = asyncio.Event(), asyncio.Event()
+
+    async def sweep_orphans(self, scope: Scope, **options: Any) -> ErasedCounts:
+        self.sweeps += 1
+        self.begun.set()
+        await self.leave.wait()
+        return await super().sweep_orphans(scope, **options)
+
+
+async def test_last_passes_of_a_user_are_one_and_hold_up_no_exchange(tmp_path: Path) -> None:
+    """A hundred forget calls cost one sweep; and while it takes its time, turns are indexed and settled."""
+    store = Sweeping(tmp_path / "memory.db")
+    await store.open()
+    try:
+        async with service_on(tmp_path / "data", store=store) as service:
+            memory = service.agent("ann", "chat")
+            turns = await memory.add_turns([{"role": "user", "content": f"secret {n}"} for n in range(100)])
+            for turn in turns:
+                await memory.forget([turn.id])
+            now = service.clock.now()
+            for erasure in await store.due_erasures(now.replace(year=now.year + 1), limit=1_000):
+                assert erasure.swept
+                await store.put_erasure(replace(erasure, due_at=now))
+            store.sweeps = 0
+            stop = asyncio.Event()
+            working = asyncio.create_task(service.run_worker(stop))
+            await asyncio.wait_for(store.begun.wait(), SECONDS)
+            other = service.agent("bob", "chat")
+            await other.update_memory("I like the sea.", "Noted.")
+            await other.settle(SECONDS)
+            store.leave.set()
+            while (await service.status()).erasures:
+                await asyncio.sleep(0.02)
+            stop.set()
+            await working
+            assert (
+                store.sweeps <= 2
+            )  # the first may find the stubs of what was forgotten, and comes again then
+    finally:
+        await store.close()
+
+
+# --- what is waited for --------------------------------------------------------------------------------------
+class Down(HashEmbedder):
+    """An embedder that is away."""
+
+    async def embed(self, texts: Sequence[str], **options: Any) -> NDArray[Any]:
+        raise EmbedderUnavailable("no such server")
+
+
+async def test_settle_names_what_it_waits_for(tmp_path: Path) -> None:
+    """Stage, turns, whose, how old, and who is at it: nobody, this process's worker, or a part that is down; up to five threads."""
+    cfg = MemoryConfig(data_dir=tmp_path, run_worker=False, worker_poll_seconds=0.1)
+    async with MemoryService(cfg, vectors=BruteForceIndex(), embedder=Down()) as service:
+        memory = service.agent("ann", "chat")
+        await memory.update_memory("I like the sea.", "Noted.")
+        with pytest.raises(SettleTimeout) as idle:
+            await memory.settle(0.05)
+        said = str(idle.value)
+        assert (
+            "; no worker runs in this process; it waits for: index of 2 turn(s) of user 'ann', thread 'chat'"
+            in said
+        )
+        assert said.endswith(" s old: due, and no worker is at it")
+        for number in range(6):
+            await service.agent("bob", f"t{number}").add_user_message("Hello")
+        with pytest.raises(SettleTimeout) as many:
+            await service.settle(0.05)
+        assert str(many.value).count("index of ") == 5
+        assert str(many.value).endswith("; and more")
+        stop = asyncio.Event()
+        working = asyncio.create_task(service.run_worker(stop))
+        while not (await service.status()).outages:
+            await asyncio.sleep(0.02)
+        with pytest.raises(
+            SettleTimeout, match=r"parts that are down: embedder: no such server; .*index of 2 turn"
+        ):
+            await memory.settle(0.05)
+        stop.set()
+        await working
+
+
+# --- the bound -----------------------------------------------------------------------------------------------
+async def test_above_the_bound_updates_are_told_to_wait(tmp_path: Path) -> None:
+    """Nothing is stored, and no session opened; once the worker has kept up, they are taken again."""
+    async with service_on(tmp_path, max_owed_turns=3) as service:
+        memory = service.agent("ann", "chat")
+        await memory.update_memory("a", "b")
+        service.core.backlog.forget()
+        await memory.update_memory("c", "d")
+        service.core.backlog.forget()
+        with pytest.raises(Busy, match=r"more than 3 turns owe work \(the setting max_owed_turns\)") as busy:
+            await service.agent("bob", "chat").update_memory("e", "f")
+        assert busy.value.retry_after == 10.0
+        assert (await service.users()).users[0].user_id == "ann"
+        assert await service.agent("bob", "chat").sessions() == []
+        stop = asyncio.Event()
+        working = asyncio.create_task(service.run_worker(stop))
+        await service.settle(SECONDS)
+        stop.set()
+        await working
+        service.core.backlog.forget()
+        await service.agent("bob", "chat").update_memory("e", "f")
+
+
+# --- a store that cannot be written --------------------------------------------------------------------------
+class Full(SqliteStore):
+    """A store on a disk that is full: it can be read."""
+
+    is_full = False
+
+    async def acquire_leases(self, names: Sequence[str], holder: str, **times: Any) -> set[str]:
+        if self.is_full:
+            raise StoreUnavailable("database or disk is full")
+        return await super().acquire_leases(names, holder, **times)
+
+
+async def test_settle_ends_on_a_full_disk_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a timeout too: the store cannot keep a note of its own outage, but the worker knows. With room again it goes on."""
+    monkeypatch.setattr("memory_agent.service._SETTLE_PATIENCE_SECONDS", 0.5)
+    store = Full(tmp_path / "memory.db")
+    await store.open()
+    try:
+        async with service_on(tmp_path / "data", store=store, retry_max_seconds=1) as service:
+            memory = service.agent("ann", "chat")
+            await memory.update_memory("I like the sea.", "Noted.")
+            store.is_full = True
+            stop = asyncio.Event()
+            working = asyncio.create_task(service.run_worker(stop))
+            async with asyncio.timeout(SECONDS):
+                with pytest.raises(
+                    SettleTimeout, match="parts that are down: store: database or disk is full"
+                ):
+                    await memory.settle()
+            assert (await service.worker_status()).down == ("store",)
+            store.is_full = False
+            await memory.settle(SECONDS)
+            while (await service.worker_status()).down:
+                await asyncio.sleep(0.02)
+            stop.set()
+            await working
+    finally:
+        await store.close()
