@@ -24,6 +24,7 @@ from memory_agent.domain import (
     TurnFeatures,
 )
 from memory_agent.errors import InvalidInput, StoreError
+from memory_agent.stores.segments import UNPACKED_BYTES, unbrotli
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -327,14 +328,25 @@ def pack_derived(compression: Compression) -> bytes:
     }
     if compression.preserved:
         packed["preserved"] = compression.preserved
-    data: bytes = brotli.compress(dump_json(packed).encode(), quality=_DERIVED_QUALITY)
+    text = dump_json(packed).encode()
+    if len(text) > UNPACKED_BYTES:
+        raise StoreError(
+            f"a compression of {len(text):,} bytes is too large; at most {UNPACKED_BYTES:,} are stored"
+        )
+    data: bytes = brotli.compress(text, quality=_DERIVED_QUALITY)
     return data
 
 
 @lru_cache(maxsize=32)
 def unpack_derived(data: bytes) -> Mapping[str, Any]:
-    """The inverse of `pack_derived`: fields of a Compression. Kept: each prompt of a thread reads its last one."""
-    packed = json.loads(brotli.decompress(data))
+    """The inverse of `pack_derived`: fields of a Compression. Kept: each prompt of a thread reads its last one.
+
+    Raises StoreError for bytes that are none of its doing.
+    """
+    try:
+        packed = json.loads(unbrotli(data))
+    except (brotli.error, ValueError) as exc:
+        raise StoreError(f"the stored contents of a compression are damaged: {exc}") from exc
     derived: dict[str, Any] = {
         name: tuple(_part(kind, values) for values in packed.get(_STORED_AS.get(name, name), ()))
         for name, kind in _PARTS.items()

@@ -26,6 +26,9 @@ BROTLI: Final = 2
 SEGMENT_BYTES: Final = 4_000_000
 """Text of one segment at most, unless a single turn has more: far below what a MongoDB document may be (16 MB)."""
 
+UNPACKED_BYTES: Final = 4 * SEGMENT_BYTES
+"""What bytes of a store may unpack to: a few of a damaged or foreign blob could otherwise fill the memory."""
+
 _THOROUGH_BYTES: Final = 200_000
 _THOROUGH: Final = 11
 _QUICK: Final = 5
@@ -45,17 +48,17 @@ class Packed:
 
 
 def pack_texts(texts: Sequence[str], *, codec: int = BROTLI) -> Packed:
-    """`texts` in their order; stored as they are where the codec would make them larger."""
+    """`texts` in their order; stored as they are where the codec would make them larger, or unpacking refuse them."""
     encoded = [text.encode() for text in texts]
     joined = _joined(encoded)
     data = _COMPRESS[codec](joined)
-    if len(data) >= len(joined):
+    if len(data) >= len(joined) or len(joined) > UNPACKED_BYTES:
         codec, data = STORED, joined
     return Packed(codec=codec, data=data, raw_bytes=sum(map(len, encoded)))
 
 
 def unpack_texts(codec: int, data: bytes) -> list[str]:
-    """The inverse of `pack_texts`. Raises StoreError for bytes that are none of its doing."""
+    """The inverse of `pack_texts`. Raises StoreError for bytes that are none of its doing, before they fill the memory."""
     if codec not in _DECOMPRESS:
         raise StoreError(
             f"a segment is packed by codec {codec}, and this version knows {', '.join(map(str, _DECOMPRESS))};"
@@ -128,6 +131,28 @@ def _brotli(data: bytes) -> bytes:
     return packed
 
 
+def unbrotli(data: bytes) -> bytes:
+    """Unpack what brotli packed. Raises brotli.error, or ValueError for a stream that is cut off or larger than UNPACKED_BYTES."""
+    unpacker = brotli.Decompressor()
+    # It stops near the limit: the whole of a larger stream is never in memory.
+    unpacked: bytes = unpacker.process(data, output_buffer_limit=UNPACKED_BYTES)
+    return _whole(unpacked, ended=unpacker.is_finished())
+
+
+def _gunzip(data: bytes) -> bytes:
+    unpacker = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    unpacked = unpacker.decompress(data, UNPACKED_BYTES + 1)
+    return _whole(unpacked, ended=unpacker.eof)
+
+
+def _whole(unpacked: bytes, *, ended: bool) -> bytes:
+    if len(unpacked) > UNPACKED_BYTES:
+        raise ValueError(f"it unpacks to more than {UNPACKED_BYTES:,} bytes, the most that is unpacked")
+    if not ended:
+        raise ValueError(f"it is cut off after {len(unpacked):,} bytes")
+    return unpacked
+
+
 _COMPRESS: Final[Mapping[int, Callable[[bytes], bytes]]] = {
     STORED: lambda data: data,
     GZIP: _gzip,
@@ -135,6 +160,6 @@ _COMPRESS: Final[Mapping[int, Callable[[bytes], bytes]]] = {
 }
 _DECOMPRESS: Final[Mapping[int, Callable[[bytes], bytes]]] = {
     STORED: lambda data: data,
-    GZIP: lambda data: zlib.decompress(data, 16 + zlib.MAX_WBITS),
-    BROTLI: brotli.decompress,
+    GZIP: _gunzip,
+    BROTLI: unbrotli,
 }

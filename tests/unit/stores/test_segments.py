@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 import zlib
 from dataclasses import fields, replace
 from datetime import UTC
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
 from typing import Any
 
 import brotli
@@ -19,7 +20,15 @@ from memory_agent.domain import SUMMARY_KINDS, Compression, KeyMoment, SummaryIt
 from memory_agent.errors import StoreError
 from memory_agent.stores.codec import pack_derived, unpack_derived
 from memory_agent.stores.fields import COMPRESSION
-from memory_agent.stores.segments import BROTLI, GZIP, STORED, pack_texts, segments_of, unpack_texts
+from memory_agent.stores.segments import (
+    BROTLI,
+    GZIP,
+    STORED,
+    UNPACKED_BYTES,
+    pack_texts,
+    segments_of,
+    unpack_texts,
+)
 
 several_texts = st.lists(st.text(max_size=300), max_size=12)
 codecs = st.sampled_from([STORED, GZIP, BROTLI])
@@ -71,6 +80,59 @@ def test_damaged_bytes_are_refused() -> None:
                 unpack_texts(codec, wrong)
     with pytest.raises(StoreError, match=r"codec 9.*upgrade memory_agent"):
         unpack_texts(9, b"")
+
+
+def bomb(codec: int, size: int) -> bytes:
+    """A few kilobytes that unpack to a segment of one text, `size` bytes in all."""
+    start = pack_texts(["x" * (size - 5)], codec=STORED).data[:5]
+    parts = chain([start], repeat(b"x" * ((size - 5) // 100), 100), [b"x" * ((size - 5) % 100)])
+    if codec == GZIP:
+        packer = zlib.compressobj(1, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
+        return b"".join(map(packer.compress, parts)) + packer.flush()
+    compressor = brotli.Compressor(quality=1)
+    return b"".join(map(compressor.process, parts)) + bytes(compressor.finish())
+
+
+@pytest.mark.parametrize("codec", [GZIP, BROTLI])
+def test_bytes_that_unpack_to_too_much_are_refused_before_they_fill_the_memory(codec: int) -> None:
+    """Up to the limit texts come back; of six times as much no more than a few limits' worth is ever in memory."""
+    assert unpack_texts(codec, bomb(codec, UNPACKED_BYTES)) == ["x" * (UNPACKED_BYTES - 5)]
+    too_much = r"damaged: it unpacks to more than 16,000,000 bytes"
+    with pytest.raises(StoreError, match=too_much):
+        unpack_texts(codec, bomb(codec, UNPACKED_BYTES + 1))
+    data = bomb(codec, 6 * UNPACKED_BYTES)
+    tracemalloc.start()
+    try:
+        with pytest.raises(StoreError, match=too_much):
+            unpack_texts(codec, data)
+        assert UNPACKED_BYTES < tracemalloc.get_traced_memory()[1] < 3 * UNPACKED_BYTES
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_could_not_be_unpacked_is_not_packed() -> None:
+    """Texts above the limit are stored as they are, whatever the codec; a compression above it is refused."""
+    texts = ["the sea at night " * 1_000_000]
+    segment = pack_texts(texts)
+    assert segment.codec == STORED
+    assert unpack_texts(segment.codec, segment.data) == texts
+    large = a_compression([], summary=(SummaryItem(kind="event", text=texts[0], first_seq=1, last_seq=1),))
+    with pytest.raises(StoreError, match=r"17,000,\d+ bytes is too large; at most 16,000,000 are stored"):
+        pack_derived(large)
+
+
+def test_damaged_contents_of_a_compression_are_refused() -> None:
+    """Bytes that pack_derived did not make, were cut, or unpack to too much are a StoreError that says so."""
+    data = pack_derived(replace(a_compression([]), **FULL_COMPRESSION))
+    for wrong in (
+        b"",
+        b"no brotli",
+        data[:-1],
+        brotli.compress(b"{no json"),
+        bomb(BROTLI, UNPACKED_BYTES + 1_000),
+    ):
+        with pytest.raises(StoreError, match="contents of a compression are damaged"):
+            unpack_derived(wrong)
 
 
 @given(sizes=st.lists(st.integers(0, 50), max_size=40), most=st.integers(1, 100))
