@@ -18,7 +18,6 @@ from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
 
     from memory_agent.ports import LLM, Embedder, VectorIndex
     from tests.conformance.test_llm import Stage
