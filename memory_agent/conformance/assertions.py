@@ -1,4 +1,4 @@
-"""What the conformance suites assert of a topic."""
+"""Assertions of the conformance suites about a topic."""
 
 from __future__ import annotations
 

@@ -125,6 +125,10 @@ class Forgetter:
                 " nothing was erased"
             )
 
+    async def work_off(self, holder: str) -> bool:
+        """Erasures that are due, else the files that they left bytes in; whether there was anything to do."""
+        return await self.resume_due(holder) or await self.rewrite_files(holder)
+
     async def resume_due(self, holder: str) -> bool:
         """Go on with erasures that are due: those that a crash or an outage cut short, and last passes.
 

@@ -149,7 +149,7 @@ class Worker:
     async def run(self) -> None:
         """Work until `stop`. Survives the store's outages; what it was doing is done again afterwards."""
         async with asyncio.TaskGroup() as loops:
-            loops.create_task(self._loop(_FORGET, self._forget_step))
+            loops.create_task(self._loop(_FORGET, lambda: self._forgetter.work_off(self.holder)))
             loops.create_task(self._loop("index", self._index_step))
             for kind in self._in_order:
                 loops.create_task(self._loop(kind.stage, functools.partial(self._step, kind)))
@@ -175,12 +175,6 @@ class Worker:
             if not worked and not self._stopping:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._woken[name].wait(), pause)
-
-    async def _forget_step(self) -> bool:
-        """Erasures that are due, and the files that they leave bytes in; whether there was anything to do."""
-        return await self._forgetter.resume_due(self.holder) or await self._forgetter.rewrite_files(
-            self.holder
-        )
 
     async def _index_step(self) -> bool:
         """One batch of indexing over threads, each with its share of it; whether there was anything to do."""

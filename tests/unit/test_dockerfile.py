@@ -125,7 +125,12 @@ def test_dependencies_are_those_of_the_package_and_of_the_service() -> None:
         check=True,
     )
     extras = PROJECT["optional-dependencies"]
-    assert finished.stdout.splitlines() == [*PROJECT["dependencies"], *extras["server"], *extras["mcp"]]
+    assert finished.stdout.splitlines() == [
+        *PROJECT["dependencies"],
+        *extras["chroma"],
+        *extras["server"],
+        *extras["mcp"],
+    ]
     assert not re.search(r"\btorch\b|sentence-transformers", finished.stdout)
 
 
