@@ -299,9 +299,9 @@ class MemoryService:
         looks = Looks(timeout)
         self.core.worker.wake()
         owed: Mapping[Stage, int] | None = None
-        worker = self.core.worker if self._works else None
         moved_at = time.monotonic()
         while True:
+            worker = self.core.worker if self._works else None
             moved, status = self.core.worker.moved, await self._counts(scope)
             if progress is not None:
                 progress(status)

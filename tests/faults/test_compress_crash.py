@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent.errors import TurnsParked
+from memory_agent.errors import IdempotencyKeyReused, TurnsParked
 from tests.faults.compress_jobs import (
     CALLS,
     SECRET,
@@ -36,6 +36,8 @@ THROUGH = (6, 12)
 """Where so many turns are compressed."""
 OPENED_AHEAD = [1, 1, 4, 5, 6, 7]
 """The sessions of TEXTS where the second call's two were opened before it died."""
+KEPT_OPEN = [1, 1, 1, 2, 3, 5]
+"""And where it died before the session that the third call, a repeat, had opened was taken back."""
 _RACES = 20
 
 
@@ -223,12 +225,15 @@ async def test_killed_while_sessions_open(nursery: Nursery, database: Database) 
         assert said == [*TEXTS[: len(said)]]
         assert len({text for number in map(int, done) for text, _ in CALLS[number][1]} - {*said}) == 0
         await check_sessions(memory)
-        for later in (0, 30):  # the second time, all is there, and the sessions it opens are taken back
+        for again in (False, True):  # the second time all is there, and the sessions it opens are taken back
             for number in range(len(CALLS)):
-                await say_call(memory, number, later=later)
+                await say_call(memory, number)
+            if again:
+                with pytest.raises(IdempotencyKeyReused, match="another timestamp"):
+                    await say_call(memory, 1, later=30)
             assert [turn.content for turn in (await memory.history()).turns] == [*TEXTS]
             numbers = await check_sessions(memory)
-            assert numbers in ([*SESSIONS_OF_TEXTS], OPENED_AHEAD)
+            assert numbers in ([*SESSIONS_OF_TEXTS], OPENED_AHEAD, KEPT_OPEN)
             known = sorted(session.number for session in await memory.sessions())
             assert known == list(range(1, numbers[-1] + 1))
         return False

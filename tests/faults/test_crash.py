@@ -46,7 +46,8 @@ async def check_everything(service: MemoryService, acknowledged: dict[int, tuple
         assert ([turn.id for turn in stored], stored[-1].seq) == (turn_ids, seq)
     ids = [turn.id for turn in turns]
     assert sorted(row.turn_id for row in await service.core.store.search_rows("ann")) == sorted(ids)
-    assert await service.core.vectors.turn_ids("ann") == set(ids)
+    kept = set() if service.cfg.embedded else set(ids)  # without a Chroma server the rows are the index
+    assert await service.core.vectors.turn_ids("ann") == kept
     changes = await service.core.store.fact_changes(memory.scope)
     assert [change.turn_id for change in changes] == ids[::2]
     document = await service.core.store.load_facts(memory.scope)

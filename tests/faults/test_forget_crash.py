@@ -83,7 +83,8 @@ async def check_kept(service: MemoryService) -> None:
         assert [turn.content for turn in turns] == [turn["content"] for turn in said(KEPT_TURNS)]
         ids = {turn.id for turn in turns}
         assert {row.turn_id for row in await store.search_rows(user) if not row.erased} == ids
-        assert await vectors.turn_ids(user) == ids
+        # Without a Chroma server the rows are the index.
+        assert await vectors.turn_ids(user) == (set() if service.cfg.embedded else ids)
         assert (await agent.fetch_facts())["name"] == "Zebulon"
         assert [change.turn_id for change in await store.fact_changes(agent.scope)] == [
             turn.id for turn in turns if "Zebulon" in turn.content

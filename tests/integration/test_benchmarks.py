@@ -90,7 +90,9 @@ def test_speed_measures_each_text_size_and_number_of_topics_and_compares(
     for case in cases:
         sane(case["figures"])
         assert (
-            case["bytes_a_turn"]["all"] > case["bytes_a_turn"]["speed.sqlite3"] > case["bytes_a_turn"]["text"]
+            case["bytes_a_turn"]["all"]
+            >= case["bytes_a_turn"]["speed.sqlite3"]
+            > case["bytes_a_turn"]["text"]
         )
         assert case["ingest"]["own_ms"] > 0
         assert {"first_search", "fetch_new", "settled", "acknowledged_busy"} <= set(case["figures"])

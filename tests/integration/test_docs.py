@@ -193,6 +193,7 @@ BEFORE: dict[str, tuple[str, ...]] = {
     r"facts (revert|retract) preferences": ("memory-agent facts add preferences.likes jazz",),
     r"facts revert --replay": (UNREAD, "memory-agent facts replay --yes"),
     r"session show --user": ("memory-agent session start --user ada --thread salon",),
+    r"forget --from": ("memory-agent erasures --jsonl > receipts.jsonl",),
     r"keys revoke": ("memory-agent keys create --tenant acme",),
 }
 """What a reader did before who types this."""

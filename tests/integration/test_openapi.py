@@ -87,9 +87,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
 
 async def _serve(folder: Path, found: list[Any], is_ready: threading.Event, is_done: threading.Event) -> None:
     cfg = {**QUICK, "data_dir": folder, "max_attempts": 2}
-    async with opened(cfg) as service, served(
-        service, server_requests_per_minute=0, server_failed_keys_per_minute=0
-    ) as running:
+    async with (
+        opened(cfg) as service,
+        served(service, server_requests_per_minute=0, server_failed_keys_per_minute=0) as running,
+    ):
         memory = service.agent("user_123", "thread_abc")
         await memory.update_memory("My puppy is called Rufus.", "Cute!")
         await memory.settle(timeout=60)

@@ -98,6 +98,26 @@ async def test_a_worker_pauses_and_goes_on(rest: Rest) -> None:
     await rest.post("settle", {"timeout": 30}, status=204)
 
 
+@shows("list_erasures", "replay_erasures")
+async def test_erasures_are_listed_and_made_again(rest: Rest) -> None:
+    """With a key for all tenants; a receipt names nobody, and what came back after it is kept."""
+    everybody = await operator(rest)
+    await rest.say("My puppy is called Rufus.")
+    await rest.ask("DELETE", "/api/threads/ann/chat")
+    listed = (await rest.ask("GET", "/api/erasures", headers=everybody)).json()["items"]
+    assert len(listed) == 1
+    assert "ann" not in listed[0].values()
+    await rest.say("I have a cat now.")
+    again = await rest.post("/api/erasures/replay", {"receipts": listed}, headers=everybody)
+    assert again == {"calls": 1}
+    assert (await rest.get("stats"))["turns"] == 2
+    foreign = [{**listed[0], "key": "0000"}]
+    told = await rest.refused(
+        "POST", "/api/erasures/replay", {"receipts": foreign}, status=422, headers=everybody
+    )
+    assert "0000" in told["detail"]
+
+
 @shows("sweep")
 async def test_a_sweep_tells_what_it_does(rest: Rest) -> None:
     """Frame by frame: what would be forgotten, and of whose; then the report."""
