@@ -96,12 +96,13 @@ async def come_to_rest(service: MemoryService, clock: AheadClock) -> None:
 async def check_whole(service: MemoryService) -> None:
     """The document is the fold; each turn's facts are there once and of turns that are there; the history holds together."""
     memory = service.agent("ann", "chat")
-    changes = await service.core.store.fact_changes(memory.scope)
     async with asyncio.timeout(30):
         # The clock's leaps let two workers make the last pass of one forget call, and the slower one may still be between
         # resetting the document and saving it anew; reading brings it up to date.
         while shown((await service.core.store.load_facts(memory.scope)).facts) != await memory.fetch_facts():
             await asyncio.sleep(0.05)
+    await service.settle(timeout=60)  # that slower one has turns read again
+    changes = await service.core.store.fact_changes(memory.scope)
     document = await service.core.store.load_facts(memory.scope)
     assert shown(document.facts) == fold(changes) == await memory.fetch_facts()
     turns = await service.core.store.list_turns(memory.scope)
