@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         LiveStats,
         MemoryStatus,
         Recollection,
+        SchemaState,
         Session,
         Stage,
         ThreadsPage,
@@ -364,6 +365,17 @@ class MemoryService:
         Turns that are written after this call began are not touched. Raises InvalidInput for an empty id.
         """
         return await self.core.forgetter.forget(Scope.of(user_id, tenant=tenant), None)
+
+    async def schema(self) -> SchemaState:
+        """State of the store's schema, whose upgrade began when this version first opened the store."""
+        return await self.core.store.schema()
+
+    async def finish_upgrade(self) -> SchemaState:
+        """Take away what only earlier versions of memory_agent need, the copy of before the upgrade too.
+
+        Call it when none of their processes works on the store any more: they are refused from then on. Idempotent.
+        """
+        return await self.core.store.contract_schema()
 
     async def erasures(self) -> list[ErasureReceipt]:
         """The receipts of all forget calls, by rising id, and how far each is. Keep them apart from the database: see `replay_erasures`."""

@@ -26,6 +26,7 @@ from memory_agent.cli import (
     settings,
     status,
     topics,
+    upgrade,
     worker,
 )
 from memory_agent.cli.options import Group, MemoryTyper, option
@@ -43,6 +44,7 @@ GROUPS: Final = {
         "rebuild",
         "forget",
         "erasures",
+        "upgrade",
         "embedder",
         "conformance",
     ),
@@ -95,7 +97,7 @@ for module in (
     sessions,
 ):
     app.add_typer(module.app)
-for module in (erasures, fact_replay, settings, status, topics, worker):
+for module in (erasures, fact_replay, settings, status, topics, upgrade, worker):
     app.add_typer(module.app)
 
 

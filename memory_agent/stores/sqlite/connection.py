@@ -135,22 +135,16 @@ class SqliteConnection:
 
         `secure_delete` leaves bytes in the gaps of pages, and nothing else ever shortens the log.
         """
-        lane = self._writer
-        if lane is None:
-            raise NotOpen(f"the {type(self).__name__} is not open; call open() first")
 
-        def vacuum() -> None:
-            with driver_errors(self._path):
-                if lane.connection is None:
-                    raise NotOpen(f"the {type(self).__name__} was closed")
-                lane.connection.execute("VACUUM")
-                deadline = time.monotonic() + self._timeout_seconds
-                while lane.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-                    if time.monotonic() >= deadline:
-                        raise StoreUnavailable(f"the log of {self._path} is being read; it is emptied later")
-                    time.sleep(_WAL_PAUSE_SECONDS)
+        def vacuum(db: sqlite3.Connection) -> None:
+            db.execute("VACUUM")
+            deadline = time.monotonic() + self._timeout_seconds
+            while db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                if time.monotonic() >= deadline:
+                    raise StoreUnavailable(f"the log of {self._path} is being read; it is emptied later")
+                time.sleep(_WAL_PAUSE_SECONDS)
 
-        await lane.run(vacuum)
+        await self._run(self._writer, None, vacuum)
 
     async def _read(self, work: Callable[[sqlite3.Connection], _R]) -> _R:
         """Run `work` on one snapshot of the file."""
@@ -165,15 +159,20 @@ class SqliteConnection:
         found = await self._fetch(f"SELECT {fields.columns} {rest}", parameters)
         return list(map(fields.read, found))
 
-    async def _run(self, lane: _Lane | None, mode: str, work: Callable[[sqlite3.Connection], _R]) -> _R:
+    async def _run(
+        self, lane: _Lane | None, mode: str | None, work: Callable[[sqlite3.Connection], _R]
+    ) -> _R:
         if lane is None:
             raise NotOpen(f"the {type(self).__name__} is not open; call open() first")
 
         def in_transaction() -> _R:
             if lane.connection is None:
                 raise NotOpen(f"the {type(self).__name__} was closed")
-            with driver_errors(self._path), _transaction(lane.connection, mode):
-                return work(lane.connection)
+            with driver_errors(self._path):
+                if mode is None:
+                    return work(lane.connection)
+                with _transaction(lane.connection, mode):
+                    return work(lane.connection)
 
         return await lane.run(in_transaction)
 

@@ -12,6 +12,7 @@ from memory_agent.stores.codec import milliseconds, thread_of
 from memory_agent.stores.fields import ERASURE, RECEIPT
 from memory_agent.stores.segments import BROTLI, GZIP, pack_texts
 from memory_agent.stores.sqlite.connection import SqliteConnection
+from memory_agent.stores.sqlite.copying import remove_left_over
 from memory_agent.stores.sqlite.facts import delete_changes, having_in_view, reset_facts
 from memory_agent.stores.sqlite.records import Where, in_scope, spend_keys
 from memory_agent.stores.sqlite.rows import stub_rows
@@ -61,6 +62,8 @@ class SqliteForgetting(SqliteConnection):
         return await self._select(RECEIPT, f"FROM erasure_receipts WHERE {where} ORDER BY id", where.values)
 
     async def rewrite_files(self) -> bool:
+        # In a copy of before an upgrade stands what is forgotten since.
+        await asyncio.to_thread(remove_left_over, self._path)
         await self._vacuum()
         return True
 

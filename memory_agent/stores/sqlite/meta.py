@@ -1,14 +1,22 @@
-"""Metadata of a SQLite store."""
+"""Metadata of a SQLite store, and its schema."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from memory_agent.domain import SchemaState
 from memory_agent.stores.codec import dump_json
 from memory_agent.stores.sqlite.connection import SqliteConnection
+from memory_agent.stores.sqlite.copying import left_over, remove_left_over
+from memory_agent.stores.versions import NEWEST
+
+if TYPE_CHECKING:
+    import sqlite3
 
 _PUT: Final = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO "
+_CONTRACTION: Final = ("DROP INDEX IF EXISTS turns_due", f"PRAGMA user_version = {NEWEST}")
 
 
 class SqliteMeta(SqliteConnection):
@@ -22,3 +30,17 @@ class SqliteMeta(SqliteConnection):
     async def put_meta(self, name: str, value: dict[str, Any], *, only_new: bool = False) -> bool:
         taken = "NOTHING" if only_new else "UPDATE SET value = excluded.value"
         return bool(await self._execute(_PUT + taken, [name, dump_json(value)]))
+
+    async def schema(self) -> SchemaState:
+        ((version,),) = await self._fetch("PRAGMA user_version", [])
+        kept = await asyncio.to_thread(left_over, self._path)
+        return SchemaState(version=version, newest=NEWEST, kept=tuple(map(str, kept)))
+
+    async def contract_schema(self) -> SchemaState:
+        def contract(db: sqlite3.Connection) -> None:
+            for statement in _CONTRACTION:
+                db.execute(statement)
+
+        await self._write(contract)
+        await asyncio.to_thread(remove_left_over, self._path)
+        return await self.schema()

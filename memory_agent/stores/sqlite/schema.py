@@ -9,7 +9,6 @@ import sqlite3
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import EVENT_KINDS
-from memory_agent.errors import StoreError
 from memory_agent.stores.fields import (
     CHANGE,
     COMPRESSION,
@@ -25,11 +24,12 @@ from memory_agent.stores.fields import (
     TOPIC,
     TURN,
 )
+from memory_agent.stores.sqlite.copying import keep_copy
+from memory_agent.stores.versions import NEWEST, check_version
 
 if TYPE_CHECKING:
     from memory_agent.stores.codec import Fields, Kind
 
-VERSION: Final = 10
 KEPT_EVENTS: Final = 100_000
 """How many of the newest events are kept at least; what was erased with its turn counts."""
 _PRUNED_AT_ONCE: Final = 100
@@ -63,7 +63,6 @@ CREATE INDEX turns_session ON turns (user_id, session_id, thread_id, seq) WHERE 
 CREATE INDEX turns_time ON turns (timestamp, id);
 CREATE INDEX turns_owed ON turns (user_id, thread_id, seq, pending, parked) WHERE pending <> 0;
 CREATE INDEX turns_owed_user ON turns (user_id, id, pending, parked) WHERE pending <> 0;
-CREATE INDEX turns_due ON turns (due_at, user_id, thread_id, id) WHERE due_at IS NOT NULL;
 CREATE INDEX turns_parked ON turns (user_id, thread_id, id) WHERE parked = 1;
 
 CREATE TABLE segments (             -- texts of compressed turns, which say where theirs is; the rest are empty
@@ -216,9 +215,8 @@ CREATE TABLE IF NOT EXISTS erasure_receipts ( -- of whom nothing else may be lef
 CREATE INDEX IF NOT EXISTS erasure_receipts_state ON erasure_receipts (state);
 -- With the stages that are owed, so that a backlog is looked through without reading its turns.
 CREATE INDEX IF NOT EXISTS turns_due_stage ON turns (due_at, pending, user_id, thread_id) WHERE due_at IS NOT NULL;
-DROP INDEX IF EXISTS turns_due;
 """
-"""What schema 10 has besides that of version 0.1.0. Each statement can be repeated."""
+"""What schema 10 has besides that of version 0.1.0, which goes on with its own index `turns_due`. Each can be repeated."""
 
 _OF_TOPIC: Final = "user_id = {0}.user_id AND thread_id = {0}.thread_id"
 _NUMBERED: Final = f"""
@@ -307,24 +305,23 @@ END;
 
 
 def create_schema(connection: sqlite3.Connection, path: str) -> None:
-    """Create what is missing, within the caller's transaction. Raises StoreError for a file of another version."""
+    """Create what is missing, within the caller's transaction. Raises StoreError for a file of a version that isn't read.
+
+    A file of an earlier version is expanded, and stays as that one reads it; it is copied first.
+    """
     (found,) = connection.execute("PRAGMA user_version").fetchone()
-    if found == VERSION:
+    if found == NEWEST:
         return
-    if found > VERSION:
-        raise StoreError(
-            f"{path} was written by a later memory_agent (schema {found}, this one knows up to {VERSION}); "
-            "upgrade memory_agent, or name another data_dir"
-        )
     if found:
-        raise StoreError(
-            f"{path} was written by an earlier memory_agent (schema {found}, this one needs {VERSION}), and before "
-            "1.0 there are no migrations; name another data_dir, or export the turns with the memory_agent that "
-            "wrote them and ingest them anew"
-        )
-    for statement in _statements(_SCHEMA + _TOPIC_MARKS + _EVENTS + _ADDED_IN_10):
+        check_version(found, path)
+        keep_copy(path)
+        script = _ADDED_IN_10
+    else:
+        script = _SCHEMA + _TOPIC_MARKS + _EVENTS + _ADDED_IN_10
+    for statement in _statements(script):
         connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {VERSION}")
+    if not found:
+        connection.execute(f"PRAGMA user_version = {NEWEST}")
 
 
 def _statements(script: str) -> list[str]:

@@ -29,7 +29,7 @@ from memory_agent.facts.fold import fold_facts
 from memory_agent.stores.segments import pack_texts, unpack_texts
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.stores.sqlite.errors import driver_errors, translated
-from memory_agent.stores.sqlite.schema import VERSION
+from memory_agent.stores.versions import NEWEST
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -78,8 +78,8 @@ async def test_a_file_of_another_version_or_kind_is_refused(tmp_path: Path) -> N
     """It is left alone, with words that say what to do; waiting will not mend it."""
     path = tmp_path / "memory.db"
     words = {
-        VERSION + 1: "upgrade memory_agent",
-        1: r"memory\.db .*earlier memory_agent .*another data_dir.*ingest",
+        NEWEST + 1: "later memory_agent .*Upgrade memory_agent",
+        1: r"memory\.db .*before 0\.1\.0 .*another data_dir.*ingest",
     }
     for version, said in words.items():
         with contextlib.closing(sqlite3.connect(path)) as connection:
