@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import platform
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
@@ -18,29 +16,28 @@ from memory_agent.checks import checked_id
 from memory_agent.clock import SystemClock
 from memory_agent.config import MemoryConfig
 from memory_agent.conversations.people import check_user, checked_limit, list_threads, list_users
-from memory_agent.domain import DEFAULT_TENANT, Scope, WorkerStatus, checked_tenant, new_id
+from memory_agent.domain import DEFAULT_TENANT, Scope, WorkerStatus, checked_tenant
 from memory_agent.errors import NotFound, NotOpen, SettleTimeout, TurnsParked
 from memory_agent.ports import known_scripts
 from memory_agent.search.row_scripts import unread_scripts
 from memory_agent.search.user_index_cache import IDLE_SECONDS
+from memory_agent.upkeep import Upkeep
 from memory_agent.wiring import Core, wire
 from memory_agent.work.owed import owed_in_words, waits_for_a_part
 from memory_agent.work.tasks import repeating, running
 from memory_agent.work.waiting import Looks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
     from types import TracebackType
 
     from memory_agent.domain import (
-        ErasureReceipt,
         ForgetReceipt,
         GivenRole,
         LiveStats,
         MemoryStatus,
         Recollection,
-        SchemaState,
         Session,
         Stage,
         ThreadsPage,
@@ -48,14 +45,13 @@ if TYPE_CHECKING:
         UsersPage,
     )
     from memory_agent.ports import LLM, Clock, DocumentStore, Embedder, EntityFinder, Redactor, VectorIndex
-    from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
 
 log = logging.getLogger(__name__)
 
 _SETTLE_PATIENCE_SECONDS = 60.0  # longer than a server takes to restart
 
 
-class MemoryService:
+class MemoryService(Upkeep):
     """Everything that agents of one application share. Use as `async with MemoryService(cfg) as service:`.
 
     One service lives on one event loop. Closing it finishes the stage in hand and leaves the rest owed; the next
@@ -330,60 +326,9 @@ class MemoryService:
         self.core.worker.wake()
         return count
 
-    async def rebuild_index(self, user_id: str, *, tenant: str = DEFAULT_TENANT) -> int:
-        """Fill the vector index of a user anew, and the search rows that are missing; how many turns.
-
-        Returns at once; `settle` waits for the work.
-        """
-        scope = Scope.of(user_id, tenant=tenant)
-        count = await self.core.store.owe(scope, "index", now=self.clock.now())
-        self.core.worker.wake()
-        return count
-
-    async def sweep(
-        self,
-        *,
-        dry_run: bool = False,
-        progress: Callable[[SweepProgress], None] | None = None,
-        each: Callable[[SweepAction], None] | None = None,
-    ) -> SweepReport:
-        """Archive (or delete, as `decay_policy` says) faded topics of all users, and forget turns past `retention_days`.
-
-        With `dry_run` nothing changes; `each` is called with everything that is done or would be. Interrupted, the
-        next one goes on from there. Raises SweepRunning while another process sweeps.
-        """
-        return await self.core.sweeper.sweep(
-            holder=f"{platform.node()}, process {os.getpid()}, run {new_id()}",
-            dry_run=dry_run,
-            progress=progress,
-            each=each,
-        )
-
     async def forget_user(self, user_id: str, *, tenant: str = DEFAULT_TENANT) -> ForgetReceipt:
         """Erase everything about a user from every tier, index and cache.
 
         Turns that are written after this call began are not touched. Raises InvalidInput for an empty id.
         """
         return await self.core.forgetter.forget(Scope.of(user_id, tenant=tenant), None)
-
-    async def schema(self) -> SchemaState:
-        """State of the store's schema, whose upgrade began when this version first opened the store."""
-        return await self.core.store.schema()
-
-    async def finish_upgrade(self) -> SchemaState:
-        """Take away what only earlier versions of memory_agent need, the copy of before the upgrade too.
-
-        Call it when none of their processes works on the store any more: they are refused from then on. Idempotent.
-        """
-        return await self.core.store.contract_schema()
-
-    async def erasures(self) -> list[ErasureReceipt]:
-        """The receipts of all forget calls, by rising id, and how far each is. Keep them apart from the database: see `replay_erasures`."""
-        return await self.core.store.receipts()
-
-    async def replay_erasures(self, receipts: Iterable[ErasureReceipt]) -> int:
-        """Erase again what these receipts were of, after a backup of before brought it back; how many forget calls that took.
-
-        Raises InvalidInput for receipts of another memory.
-        """
-        return await self.core.forgetter.replay(receipts)

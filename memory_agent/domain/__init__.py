@@ -47,6 +47,7 @@ from memory_agent.domain.context import (
     prompt_messages,
     prompt_text,
 )
+from memory_agent.domain.copies import CopiedTurn, ForgottenTurn, SpentKey, ThreadCopy, ThreadRemains
 from memory_agent.domain.entities import Entity, EntityCount, by_kind
 from memory_agent.domain.facts import (
     PERSON,
@@ -155,6 +156,7 @@ __all__ = [
     "CompressionReason",
     "ContextBlock",
     "ContextLine",
+    "CopiedTurn",
     "Entity",
     "EntityCount",
     "ErasedCounts",
@@ -170,6 +172,7 @@ __all__ = [
     "FactSource",
     "FactsDocument",
     "ForgetReceipt",
+    "ForgottenTurn",
     "GivenRole",
     "HistoryPage",
     "KeyMoment",
@@ -198,12 +201,15 @@ __all__ = [
     "SearchRow",
     "Session",
     "Similar",
+    "SpentKey",
     "Stage",
     "StatedFact",
     "SummaryItem",
     "SummaryKind",
     "TermCandidates",
+    "ThreadCopy",
     "ThreadHead",
+    "ThreadRemains",
     "ThreadSummary",
     "ThreadsPage",
     "Tier",

@@ -6,6 +6,7 @@ A call that takes a `Scope` or a `user_id` never reads or changes anything outsi
 without raises InvalidInput. A `limit` of 0 gives nothing, None everything; ids and texts compare code point by code point.
 """
 
+from memory_agent.ports.copies import CopyStore
 from memory_agent.ports.documents import DocumentStore
 from memory_agent.ports.erasures import ErasureStore
 from memory_agent.ports.events import EventStore
@@ -34,6 +35,7 @@ __all__ = [
     "ALL_ROWS",
     "LLM",
     "Clock",
+    "CopyStore",
     "DocumentStore",
     "Embedder",
     "EntityFinder",

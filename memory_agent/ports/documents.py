@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
+from memory_agent.ports.copies import CopyStore
 from memory_agent.ports.erasures import ErasureStore
 from memory_agent.ports.events import EventStore
 from memory_agent.ports.facts import FactStore
@@ -27,6 +28,7 @@ class DocumentStore(
     ErasureStore,
     EventStore,
     MetaStore,
+    CopyStore,
     Protocol,
 ):
     """The truth: turns with what is owed to them, search rows, facts, and the records of forgetting."""

@@ -107,9 +107,11 @@ ROOMS = {
     "config": "errors domain config_server config_words config_values",
     "data_dir": "errors config",
     "adapters": "errors ports text search stores models config data_dir",
+    "exports": "errors checks domain ports work stores config data_dir adapters",
     "wiring": "errors domain ports text llm digest search facts topics context conversations work config adapters",
     "agent": "errors checks domain llm search facts topics context conversations work config wiring",
-    "service": "errors checks domain ports clock search topics conversations work config adapters wiring agent",
+    "upkeep": "domain ports topics exports wiring",
+    "service": "errors checks domain ports clock search topics conversations work config adapters upkeep wiring agent",
     "testing": "errors checks domain",
     "conformance": "errors domain ports",
     "strategy": "errors domain ports messages text context conversations config adapters",
@@ -118,7 +120,7 @@ ROOMS = {
     "demo": "errors domain config agent service",
     "mcp": "errors checks domain topics agent wire client",
     "server": "errors checks domain ports clock keys topics conversations config data_dir adapters agent service wire mcp",
-    "cli": "errors checks domain ports clock subprocesses keys text facts topics work models config_words config data_dir adapters agent service client conformance demo mcp server",
+    "cli": "errors checks domain ports clock subprocesses keys text facts topics work models config_words config data_dir adapters agent service client conformance demo exports mcp server",
     "__init__": "errors domain facts topics config agent service strategy",
 }
 """Folders (and single files) of the package from the ground up, each with what it may import, for types too."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memory_agent.stores.sqlite.copies import SqliteCopies
 from memory_agent.stores.sqlite.events import SqliteEvents
 from memory_agent.stores.sqlite.facts import SqliteFacts
 from memory_agent.stores.sqlite.forgetting import SqliteForgetting
@@ -26,6 +27,7 @@ class SqliteStore(
     SqliteSessions,
     SqliteForgetting,
     SqliteMeta,
+    SqliteCopies,
 ):
     """`DocumentStore` in the SQLite file `path`; its folder is made if it is missing.
 

@@ -106,11 +106,16 @@ def _append(db: sqlite3.Connection, scope: Scope, change: FactChange) -> bool:
     )
     if inserted.rowcount <= 0:
         return False
+    put_views(db, scope, change, seq)
+    return True
+
+
+def put_views(db: sqlite3.Connection, scope: Scope, change: FactChange, seq: int) -> None:
+    """Note which turns the change of that number had in view."""
     db.executemany(
         "INSERT INTO fact_change_turns (user_id, turn_id, thread_id, seq) VALUES (?, ?, ?, ?)",
         _views(scope.user_id, thread_of(scope), seq, change.turn_id, change.turns),
     )
-    return True
 
 
 def _views(

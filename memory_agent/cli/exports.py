@@ -1,0 +1,207 @@
+"""`memory-agent backup`, `restore`, `export` and `import`: memories as files, and back."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from memory_agent.cli.erasures import read_receipts
+from memory_agent.cli.options import (
+    OK,
+    FolderOptions,
+    MemoryTyper,
+    TenantOptions,
+    flag,
+    option,
+    scope_of,
+    settings,
+)
+from memory_agent.cli.output import err, many, note, print_json, print_rows
+from memory_agent.clock import SystemClock
+from memory_agent.data_dir import check_memory
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from memory_agent.config import MemoryConfig
+    from memory_agent.exports.run import Imported
+    from memory_agent.ports import DocumentStore, KeyStore
+
+app = MemoryTyper()
+
+_FILE: Final[Any] = typer.Argument(help="The file.", metavar="FILE")
+_TARGET: Final[Any] = typer.Argument(
+    Path("-"), help="A new file, or - for standard output.", metavar="[FILE]"
+)
+_PLURALS: Final = {"remains": "threads", "change": "fact changes", "row": "search rows", "key": "API keys"}
+
+
+@asynccontextmanager
+async def _stores(cfg: MemoryConfig) -> AsyncIterator[tuple[DocumentStore, KeyStore]]:
+    """The stores alone, which several processes may read at once, whoever holds the folder."""
+    from memory_agent.adapters import open_keys, open_store
+
+    check_memory(cfg)
+    async with AsyncExitStack() as stack:
+        yield await open_store(cfg, None, stack), await open_keys(cfg, None, stack)
+
+
+def _counting(what: str) -> Callable[[int], None]:
+    def show(count: int) -> None:
+        if err.is_terminal:
+            err.print(f"{what} {count:,} records …", end="\r")
+
+    return show
+
+
+@app.command()
+async def backup(where: FolderOptions, file: Path = _FILE) -> int:
+    """Write everything into one file: turns with what was derived of them, facts with their history, API keys, receipts of forget calls.
+
+    Also while a service is using the memory. The file is packed if its name ends in .gz, checksummed, its owner's alone, and there only once it is
+    whole. It restores into SQLite and MongoDB alike, whichever it is of.
+
+    Examples:
+        memory-agent backup memory.backup.gz
+    """
+    from memory_agent.exports.run import back_up
+
+    async with _stores(settings(where.data_dir)) as (store, keys):
+        written = await back_up(file, store, keys, now=SystemClock().now(), progress=_counting("written"))
+    if where.as_json:
+        print_json({"file": str(file), "bytes": _size(file), **_json(written.records)})
+        return OK
+    _print(written.records, ("file", str(file)), ("size", f"{_size(file) / 1e6:,.1f} MB"))
+    note("It holds everything that was said, and hashes of API keys: keep it where nobody else can read it.")
+    return OK
+
+
+@app.command()
+async def restore(
+    where: FolderOptions,
+    file: Path = _FILE,
+    receipts: list[Path] | None = option(
+        "--receipts",
+        "Receipts (`erasures --jsonl`) of what was forgotten since. May be repeated.",
+        metavar="FILE",
+    ),
+    replace: bool = flag("--replace", "Put the memory aside that is in data_dir, and heed its receipts."),
+) -> int:
+    """Restore a backup into an empty memory, without what was forgotten since.
+
+    The file is read to its end before anything is written. Afterwards a worker brings the index up to date: `memory-agent worker --until-idle`.
+
+    Examples:
+        memory-agent restore memory.backup.gz --data-dir ./restored
+        memory-agent restore memory.backup.gz --receipts receipts.jsonl
+        memory-agent restore memory.backup.gz --replace
+    """
+    from memory_agent.exports.restoring import restore as restored_from
+
+    cfg = settings(where.data_dir)
+    kept = [receipt for one in receipts or () for receipt in read_receipts(one)]
+    done = await restored_from(
+        file, cfg, now=SystemClock().now(), receipts=kept, replace=replace, progress=_counting("restored")
+    )
+    if where.as_json:
+        print_json({"aside": done.aside, "receipts": done.receipts, **_imported(done.imported)})
+        return OK
+    _print_imported(done.imported)
+    if done.aside is not None:
+        note(f"The memory of before is {done.aside}; delete it once you need it no more.")
+    note("Bring the index up to date: memory-agent worker --until-idle")
+    return OK
+
+
+@app.command()
+async def export(
+    where: TenantOptions,
+    file: Path = _TARGET,
+    user: str | None = option("--user -u", "Only this user's."),
+    thread: str | None = option("--thread -t", "Only this conversation."),
+    everybody: bool = flag("--all-tenants", "Everybody's of all tenants, instead of the tenant's."),
+    vectors: bool = flag(
+        "--vectors", "With search rows, so that nothing is embedded again where it is imported."
+    ),
+) -> int:
+    """Export a thread, a user, a tenant or everybody as JSON Lines, to read or to import elsewhere.
+
+    One record a line: turns, sessions, topics, facts as the history of their changes, compressions. docs/exports.md describes them.
+
+    Examples:
+        memory-agent export --user ada
+        memory-agent export ada.jsonl --user ada
+        memory-agent export everybody.jsonl.gz --all-tenants --vectors
+    """
+    from memory_agent.exports.run import export_to
+
+    scope = scope_of(user, thread, where.tenant)
+    target: Any = sys.stdout.buffer if str(file) == "-" else file
+    async with _stores(settings(where.data_dir)) as (store, _):
+        written = await export_to(
+            target,
+            store,
+            now=SystemClock().now(),
+            tenant=None if everybody else where.tenant,
+            scope=scope,
+            vectors=vectors,
+            progress=_counting("written"),
+        )
+    if target is not file:
+        sys.stdout.buffer.flush()
+    elif where.as_json:
+        print_json({"file": str(file), "bytes": _size(file), **_json(written.records)})
+    else:
+        _print(written.records, ("file", str(file)), ("size", f"{_size(file) / 1e6:,.1f} MB"))
+    return OK
+
+
+@app.command(name="import")
+async def import_(where: FolderOptions, file: Path = _FILE) -> int:
+    """Import an export: what is there stays, and what this memory has forgotten stays forgotten.
+
+    The file is read to its end before anything is written; to import it twice changes nothing.
+
+    Examples:
+        memory-agent import ada.jsonl
+    """
+    from memory_agent.service import MemoryService
+
+    async with MemoryService(settings(where.data_dir, run_worker=False)) as service:
+        done = await service.import_from(file, progress=_counting("read"))
+    if where.as_json:
+        print_json(_imported(done))
+        return OK
+    _print_imported(done)
+    note("Bring the index up to date: memory-agent worker --until-idle")
+    return OK
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size
+
+
+def _json(records: dict[str, int]) -> dict[str, Any]:
+    return {"records": records}
+
+
+def _imported(done: Imported) -> dict[str, Any]:
+    return {
+        **_json(done.records),
+        "new_turns": done.new_turns,
+        "forgotten_turns": done.forgotten_turns,
+    }
+
+
+def _print(records: dict[str, int], *rows: tuple[str, str]) -> None:
+    print_rows([*((_PLURALS.get(kind, f"{kind}s"), f"{count:,}") for kind, count in records.items()), *rows])
+
+
+def _print_imported(done: Imported) -> None:
+    _print(done.records, ("new here", many(done.new_turns, "turn")))
+    if done.forgotten_turns:
+        note(f"{many(done.forgotten_turns, 'turn')} of the file were forgotten since, and left out.")

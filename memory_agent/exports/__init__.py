@@ -1,0 +1,1 @@
+"""Exports and backups: everything of a memory as JSON Lines, and back."""

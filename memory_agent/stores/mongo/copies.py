@@ -1,0 +1,221 @@
+"""Copies of threads in MongoDB, without a transaction: each part can be repeated, and what is there already stays."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from pymongo.errors import BulkWriteError
+
+from memory_agent.domain import (
+    CopiedTurn,
+    ExtractionCost,
+    ForgottenTurn,
+    SpentKey,
+    ThreadRemains,
+    new_id,
+)
+from memory_agent.errors import StoreError
+from memory_agent.stores.codec import pack_derived, thread_of
+from memory_agent.stores.fields import COMPRESSION, COST, SESSION, TURN
+from memory_agent.stores.mongo.connection import bounded, read_all
+from memory_agent.stores.mongo.documents import change_document, scope_filter
+from memory_agent.stores.mongo.facts import MongoFacts
+from memory_agent.stores.mongo.turns import MongoTurns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent.domain import FactChange, Scope, ThreadCopy
+    from memory_agent.stores.mongo.connection import Collection, Document
+
+_DUPLICATE: Final = 11_000
+
+
+class MongoCopies(MongoTurns, MongoFacts):
+    """The copies of a MongoStore."""
+
+    def _keeping(self) -> list[Collection]:
+        """The collections of what makes a thread one, remains included: forgotten turns leave their documents."""
+        return [self._turns, self._sessions, self._fact_events, self._spent_keys, self._facts]
+
+    async def stored_users(self, *, after: str = "", limit: int) -> list[str]:
+        found: list[str] = []
+        while len(found) < limit:
+            firsts = [
+                await self._bounded(
+                    each.find_one({"user_id": {"$gt": after}}, {"user_id": 1}, sort=[("user_id", 1)])
+                )
+                for each in self._keeping()
+            ]
+            ids = [first["user_id"] for first in firsts if first]
+            if not ids:
+                break
+            after = min(ids)
+            found.append(after)
+        return found
+
+    @bounded
+    async def stored_threads(self, user_id: str) -> list[str]:
+        found: set[str] = set()
+        for each in self._keeping():
+            groups: list[Document] = [{"$match": {"user_id": user_id}}, {"$group": {"_id": "$thread_id"}}]
+            found.update(group["_id"] for group in await read_all(each.aggregate(groups)))
+        return sorted(found)
+
+    @bounded
+    async def copied_turns(self, scope: Scope, *, after_seq: int = 0, limit: int) -> list[CopiedTurn]:
+        thread_of(scope)
+        if limit <= 0:
+            return []
+        query = {**scope_filter(scope), "seq": {"$gt": after_seq}, "gone_at": None}
+        found = await read_all(self._turns.find(query).sort("seq", 1).limit(limit))
+        return [
+            CopiedTurn(
+                turn=TURN.get(document),
+                idempotency_key=document.get("idempotency_key"),
+                call_index=document["call_index"],
+                call_size=document["call_size"],
+            )
+            for document in await self._with_texts(found)
+            if "gone_at" not in document
+        ]
+
+    @bounded
+    async def thread_remains(self, scope: Scope) -> ThreadRemains:
+        thread_of(scope)
+        where = scope_filter(scope)
+        keyed = {**where, "gone_at": {"$exists": True}, "idempotency_key": {"$type": "string"}}
+        gone = await read_all(self._turns.find(keyed).sort("seq", 1))
+        spent = await read_all(self._spent_keys.find(where).sort([("kind", 1), ("key", 1)]))
+        cost = await self._costs.find_one(where)
+        return ThreadRemains(
+            last_seq=await self._last_seq(scope),
+            last_change=await self._last_change(scope),
+            cost=COST.get(cost) if cost else ExtractionCost(),
+            turns=tuple(
+                ForgottenTurn(
+                    turn_id=turn["_id"],
+                    **{name: turn[name] for name in ("seq", "idempotency_key", "call_index", "call_size")},
+                )
+                for turn in gone
+            ),
+            keys=tuple(SpentKey(kind=one["kind"], key=one["key"], id=one["id"]) for one in spent),
+        )
+
+    @bounded
+    async def put_copies(self, scope: Scope, copies: ThreadCopy) -> Sequence[str]:
+        thread_of(scope)
+        async with self._sequences.lock(scope):
+            self._sequences.take(scope)  # whoever counts next asks what the last number is
+            new = await self._put_turns(scope, copies.turns)
+        await self._insert_missing(
+            self._sessions, [{"_id": str(uuid4()), **SESSION.document(one)} for one in copies.sessions]
+        )
+        await self._insert_missing(
+            self._compressions,
+            [
+                {"_id": str(uuid4()), **COMPRESSION.document(one, derived=pack_derived(one))}
+                for one in copies.compressions
+            ],
+        )
+        await self._put_changes(scope, copies.changes)
+        await self._put_remains(scope, copies.remains)
+        return new
+
+    async def _insert_missing(self, collection: Collection, documents: Sequence[Document]) -> set[int]:
+        """Insert the documents, but those of which something has the id or a unique key; the places of those."""
+        if not documents:
+            return set()
+        try:
+            await collection.insert_many(documents, ordered=False)
+        except BulkWriteError as exc:
+            errors = exc.details["writeErrors"]
+            if any(error["code"] != _DUPLICATE for error in errors):
+                raise
+            return {error["index"] for error in errors}
+        return set()
+
+    async def _put_turns(self, scope: Scope, copied: Sequence[CopiedTurn]) -> list[str]:
+        documents = [_turn_document(one) for one in copied]
+        there = await self._insert_missing(self._turns, documents)
+        numbers = {"seq": {"$in": [documents[at]["seq"] for at in there]}}
+        known = await read_all(self._turns.find({**scope_filter(scope), **numbers}, {"seq": 1}))
+        places = {turn["_id"]: turn["seq"] for turn in known}
+        for at in sorted(there):
+            turn = copied[at].turn
+            if places.get(turn.id) != turn.seq:
+                raise StoreError(
+                    f"turn {turn.id!r:.80} cannot be stored as number {turn.seq} of thread {scope.thread_id!r:.80}:"
+                    " another turn has that number, its id or its idempotency key"
+                )
+        return [one.turn.id for at, one in enumerate(copied) if at not in there]
+
+    async def _put_changes(self, scope: Scope, changes: Sequence[FactChange]) -> None:
+        documents = [
+            {"_id": str(uuid4()), **change_document(scope, change), "seq": change.seq} for change in changes
+        ]
+        there = await self._insert_missing(self._fact_events, documents)
+        numbers = {"seq": {"$in": [changes[at].seq for at in there]}}
+        known = await read_all(
+            self._fact_events.find({**scope_filter(scope), **numbers}, {"seq": 1, "key": 1})
+        )
+        keys = {change["seq"]: change["key"] for change in known}
+        for at in sorted(there):
+            change = changes[at]
+            if keys.get(change.seq) != change.key:
+                raise StoreError(
+                    f"change {change.key!r:.80} cannot be stored as number {change.seq} of the facts of thread"
+                    f" {scope.thread_id!r:.80}: another change has that number or its key"
+                )
+        if len(there) < len(changes):
+            await self._reset_facts(scope.user_id, [thread_of(scope)])
+
+    async def _put_remains(self, scope: Scope, remains: ThreadRemains) -> None:
+        place = {"user_id": scope.user_id, "thread_id": thread_of(scope)}
+        now = datetime.now(UTC)
+        await self._insert_missing(
+            self._turns,
+            [
+                {
+                    **place,
+                    "_id": gone.turn_id,
+                    "seq": gone.seq,
+                    "idempotency_key": gone.idempotency_key,
+                    "call_index": gone.call_index,
+                    "call_size": gone.call_size,
+                    "gone_at": now,
+                }
+                for gone in remains.turns
+            ],
+        )
+        if remains.last_seq > await self._last_seq(scope):
+            await self._insert_missing(
+                self._turns, [{**place, "_id": new_id(), "seq": remains.last_seq, "gone_at": now}]
+            )
+        await self._insert_missing(
+            self._spent_keys,
+            [
+                {**place, "_id": str(uuid4()), "kind": one.kind, "key": one.key, "id": one.id}
+                for one in remains.keys
+            ],
+        )
+        if remains.cost != ExtractionCost():
+            cost: dict[str, Any] = {**place, "_id": str(uuid4()), **COST.document(remains.cost)}
+            await self._insert_missing(self._costs, [cost])
+        if remains.last_change > await self._last_change(scope):
+            floor = {"$max": {"floor": remains.last_change}}
+            await self._update_facts(scope.user_id, {thread_of(scope): floor})
+
+
+def _turn_document(copied: CopiedTurn) -> Document:
+    turn = copied.turn
+    document = TURN.document(turn, segment_id=None, **({} if turn.pending else {"due_at": None}))
+    for name in ("attempts", "parked"):  # which a turn that never failed doesn't have
+        if not document[name]:
+            del document[name]
+    call = {"call_index": copied.call_index, "call_size": copied.call_size}
+    if copied.idempotency_key is not None:
+        document["idempotency_key"] = copied.idempotency_key
+    return {**document, **call, **({"owes": True} if turn.pending else {})}

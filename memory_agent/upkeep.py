@@ -1,0 +1,98 @@
+"""Upkeep of a memory: what its operator asks of a service, apart from what agents do."""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import TYPE_CHECKING, Any
+
+from memory_agent.domain import DEFAULT_TENANT, Scope, new_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+    from typing import IO
+
+    from memory_agent.domain import ErasureReceipt, SchemaState
+    from memory_agent.exports.files import Written
+    from memory_agent.exports.run import Imported
+    from memory_agent.ports import Clock
+    from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
+    from memory_agent.wiring import Core
+
+
+class Upkeep:
+    """The calls of a MemoryService that look after its stores."""
+
+    clock: Clock
+
+    @property
+    def core(self) -> Core:
+        """Every open part."""
+        raise NotImplementedError
+
+    async def rebuild_index(self, user_id: str, *, tenant: str = DEFAULT_TENANT) -> int:
+        """Fill the vector index of a user anew, and the search rows that are missing; how many turns.
+
+        Returns at once; `settle` waits for the work.
+        """
+        scope = Scope.of(user_id, tenant=tenant)
+        count = await self.core.store.owe(scope, "index", now=self.clock.now())
+        self.core.worker.wake()
+        return count
+
+    async def sweep(
+        self,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[SweepProgress], None] | None = None,
+        each: Callable[[SweepAction], None] | None = None,
+    ) -> SweepReport:
+        """Archive (or delete, as `decay_policy` says) faded topics of all users, and forget turns past `retention_days`.
+
+        With `dry_run` nothing changes; `each` is called with everything that is done or would be. Interrupted, the
+        next one goes on from there. Raises SweepRunning while another process sweeps.
+        """
+        return await self.core.sweeper.sweep(
+            holder=f"{platform.node()}, process {os.getpid()}, run {new_id()}",
+            dry_run=dry_run,
+            progress=progress,
+            each=each,
+        )
+
+    async def erasures(self) -> list[ErasureReceipt]:
+        """The receipts of all forget calls, by rising id, and how far each is. Keep them apart from the database: see `replay_erasures`."""
+        return await self.core.store.receipts()
+
+    async def replay_erasures(self, receipts: Iterable[ErasureReceipt]) -> int:
+        """Erase again what these receipts were of, after a backup of before brought it back; how many forget calls that took.
+
+        Raises InvalidInput for receipts of another memory.
+        """
+        return await self.core.forgetter.replay(receipts)
+
+    async def export_to(self, target: Path | IO[bytes], **options: Any) -> Written:
+        """Export everybody's memory, or less, as JSON Lines: see `exports.run.export_to` for the options."""
+        from memory_agent.exports.run import export_to
+
+        return await export_to(target, self.core.store, now=self.clock.now(), **options)
+
+    async def import_from(self, path: Path, *, progress: Callable[[int], None] | None = None) -> Imported:
+        """Take an export in; what is there stays, and what was forgotten here stays forgotten. See `exports.run.import_from`."""
+        from memory_agent.exports.run import import_from
+
+        done = await import_from(path, self.core.store, now=self.clock.now(), progress=progress)
+        self.core.housekeep()
+        self.core.worker.wake()
+        return done
+
+    async def schema(self) -> SchemaState:
+        """State of the store's schema, whose upgrade began when this version first opened the store."""
+        return await self.core.store.schema()
+
+    async def finish_upgrade(self) -> SchemaState:
+        """Take away what only earlier versions of memory_agent need, the copy of before the upgrade too.
+
+        Call it when none of their processes works on the store any more: they are refused from then on. Idempotent.
+        """
+        return await self.core.store.contract_schema()
