@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from memory_agent.exports.run import Imported
     from memory_agent.ports import DocumentStore
 
-_BESIDE = ("", "-wal", "-shm")
+_BESIDE = ("", "-wal", "-shm", ".mark")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,5 +141,7 @@ def _put_in_place(new: Path, file: Path, now: datetime) -> Path | None:
         for end in ("-wal", "-shm"):  # of a store that was closed: nothing is in them
             Path(f"{file}{end}").unlink(missing_ok=True)
         aside.hardlink_to(file)
+    Path(f"{file}.mark").unlink(missing_ok=True)
     new.replace(file)
+    Path(f"{new}.mark").replace(f"{file}.mark")
     return aside

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from memory_agent.errors import NotOpen, StoreUnavailable
 from memory_agent.stores.codec import pack_id, unpack_id
 from memory_agent.stores.sqlite.errors import PRIMARY_CODE, driver_errors
+from memory_agent.stores.sqlite.marks import Marker, check_file, check_mark
 from memory_agent.stores.sqlite.schema import create_schema
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class SqliteConnection:
         self._writer: _Lane | None = None
         self._reader: _Lane | None = None
         self._opening = asyncio.Lock()
+        self._marker = Marker(self._path)
 
     async def open(self) -> None:
         async with self._opening:
@@ -63,6 +65,7 @@ class SqliteConnection:
                 await reader.run(lambda: self._connect(reader, create=False))
             except BaseException:
                 await _close(writer, reader)
+                self._marker.close()
                 raise
             self._writer, self._reader = writer, reader
 
@@ -71,10 +74,12 @@ class SqliteConnection:
             lanes = [lane for lane in (self._reader, self._writer) if lane is not None]
             self._reader = self._writer = None
             await _close(*lanes)
+            self._marker.close()
 
     def _connect(self, lane: _Lane, *, create: bool) -> None:
         with driver_errors(self._path):
             if create:
+                self._before_opening()
                 self._make_place()
             connection = lane.connection = sqlite3.connect(
                 self._path,
@@ -93,6 +98,7 @@ class SqliteConnection:
             if create:
                 with _transaction(connection, "IMMEDIATE"):
                     self._create_schema(connection)
+                self._committed(connection)
             else:
                 connection.execute("PRAGMA query_only = ON")
 
@@ -111,7 +117,16 @@ class SqliteConnection:
                 return
 
     def _create_schema(self, connection: sqlite3.Connection) -> None:
+        check_mark(connection, self._path)
         create_schema(connection, self._path)
+
+    def _before_opening(self) -> None:
+        """Raise StoreError where SQLite must not make a new file."""
+        check_file(self._path)
+
+    def _committed(self, connection: sqlite3.Connection) -> None:
+        """A write has been committed."""
+        self._marker.put(connection)
 
     def _make_place(self) -> None:
         try:
@@ -172,7 +187,10 @@ class SqliteConnection:
                 if mode is None:
                     return work(lane.connection)
                 with _transaction(lane.connection, mode):
-                    return work(lane.connection)
+                    result = work(lane.connection)
+                if mode == "IMMEDIATE":
+                    self._committed(lane.connection)
+                return result
 
         return await lane.run(in_transaction)
 

@@ -26,6 +26,7 @@ _UNAVAILABLE_CODES: Final = frozenset(
         sqlite3.SQLITE_PROTOCOL,
     }
 )
+_DAMAGED_CODES: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 PRIMARY_CODE: Final = 0xFF  # the low byte of an extended result code (https://www.sqlite.org/rescode.html)
 
 
@@ -43,4 +44,9 @@ def translated(exc: Exception, path: str) -> StoreUnavailable | StoreError:
     code = getattr(exc, "sqlite_errorcode", None)
     if code is not None and code & PRIMARY_CODE in _UNAVAILABLE_CODES:
         return StoreUnavailable(f"{path} is unavailable for now ({exc.sqlite_errorname}): {exc}")  # type: ignore[attr-defined]
+    if code is not None and code & PRIMARY_CODE in _DAMAGED_CODES:
+        return StoreError(
+            f"{path} is damaged, or no file of SQLite's ({exc}). Nothing in it was changed. Restore a backup (`memory-agent restore"
+            " FILE --data-dir OTHER`), or save what is readable of it: `memory-agent doctor --save-to FILE`"
+        )
     return StoreError(f"{path}: SQLite refused an operation ({type(exc).__name__}): {exc}")

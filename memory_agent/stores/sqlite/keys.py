@@ -59,6 +59,12 @@ class SqliteKeys(SqliteConnection):
         connection.execute(_INDEX)
         connection.execute(f"PRAGMA user_version = {VERSION}")
 
+    def _before_opening(self) -> None:
+        """Keys that are lost are made anew: nobody takes them for a memory."""
+
+    def _committed(self, connection: sqlite3.Connection) -> None:
+        """Without a mark."""
+
     async def put(self, key: ApiKey) -> None:
         if not await self._execute(_PUT, API_KEY.record(key)):
             raise StoreError(f"there is an API key {key.id!r:.80} already; make another one")

@@ -208,6 +208,7 @@ CREATE TABLE IF NOT EXISTS meta (   -- what is true of the store as a whole
   name TEXT NOT NULL PRIMARY KEY,
   value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+INSERT OR IGNORE INTO meta VALUES ('store', json_object('id', lower(hex(randomblob(16)))));
 CREATE TABLE IF NOT EXISTS erasure_receipts ( -- of whom nothing else may be left, by hashes alone
   {declared(RECEIPT)},
   PRIMARY KEY (id)
