@@ -20,6 +20,9 @@ class MetaStore(Protocol):
         With `only_new` nothing changes where something is; True if it was put. Of several at once one wins.
         """
 
+    async def check_files(self) -> list[str]:
+        """Faults of the store's own files, a line each, as far as it can tell; of a server's files nothing is told."""
+
     async def schema(self) -> SchemaState:
         """State of the store's schema. A new store's upgrade is finished."""
 

@@ -44,6 +44,9 @@ class MongoMeta(MongoConnection):
             return False if only_new else await self.put_meta(name, value)
         return True
 
+    async def check_files(self) -> list[str]:
+        return []
+
     async def schema(self) -> SchemaState:
         found = await self.get_meta(_SCHEMA) or {"version": OLDEST}
         return SchemaState(version=found["version"], newest=NEWEST)

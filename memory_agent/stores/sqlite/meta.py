@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 _PUT: Final = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO "
+_FAULTS_TOLD: Final = 20
 _CONTRACTION: Final = ("DROP INDEX IF EXISTS turns_due", f"PRAGMA user_version = {NEWEST}")
 
 
@@ -30,6 +31,10 @@ class SqliteMeta(SqliteConnection):
     async def put_meta(self, name: str, value: dict[str, Any], *, only_new: bool = False) -> bool:
         taken = "NOTHING" if only_new else "UPDATE SET value = excluded.value"
         return bool(await self._execute(_PUT + taken, [name, dump_json(value)]))
+
+    async def check_files(self) -> list[str]:
+        found = await self._fetch(f"PRAGMA integrity_check({_FAULTS_TOLD})", [])
+        return [] if found == [("ok",)] else [line for (line,) in found]
 
     async def schema(self) -> SchemaState:
         ((version,),) = await self._fetch("PRAGMA user_version", [])
