@@ -97,7 +97,7 @@ async def drop(job: dict[str, Any]) -> None:
             await memory.clear()
         else:
             await memory.forget(job["turn_ids"])
-        await service.settle(60)
+        await service.settle(200)
 
 
 async def crowd(job: dict[str, Any]) -> None:
@@ -105,7 +105,7 @@ async def crowd(job: dict[str, Any]) -> None:
     writes, folder = job["number"] < job["writers"], Path(job["folder"])
     # In folders of their own: nobody looks at the vectors.
     settings = {**job["settings"], "data_dir": str(folder / f"process {job['number']}")}
-    async with asyncio.timeout(60), opened({**settings, "run_worker": not writes}) as service:
+    async with asyncio.timeout(200), opened({**settings, "run_worker": not writes}) as service:
         memory = service.agent("ann", "chat")
         if writes:
             await _meet(folder, "ready", job)
@@ -113,7 +113,7 @@ async def crowd(job: dict[str, Any]) -> None:
                 said = (f"{job['number']}:question {number}", f"{job['number']}:answer {number}")
                 await memory.update_memory(*said)
         await _meet(folder, "done", job)
-        await memory.settle(60)
+        await memory.settle(200)
 
 
 async def _meet(folder: Path, where: str, job: dict[str, Any]) -> None:

@@ -72,7 +72,7 @@ async def facts(job: dict[str, Any]) -> None:
     async with with_fuse(job, llm=Model(job.get("model", "plain"))) as service:
         memory = service.agent("ann", "chat")
         if job["step"] == "extract":
-            await service.settle(60)
+            await service.settle(200)
         elif job["step"] == "edit":
             for number in range(EDITS // 3):
                 await memory.set_fact(f"edits.set{number}", number)

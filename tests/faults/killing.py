@@ -32,7 +32,7 @@ def acknowledged(database: Database) -> list[str]:
 
 async def end_erasures(service: MemoryService, clock: AheadClock) -> None:
     """Move the clock on until forget calls had their last passes, of which there may be several."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(200):
         while (await service.status()).erasures:
             clock.ahead += timedelta(minutes=15)
             await asyncio.sleep(0.02)

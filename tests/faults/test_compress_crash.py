@@ -47,7 +47,7 @@ async def fill(database: Database, *, compressed: bool) -> list[Turn]:
         memory = service.agent("ann", "chat")
         turns = await memory.add_turns(talk(TURNS))
         if compressed:
-            await memory.settle(60)
+            await memory.settle(200)
             assert tuple(made.through for made in await memory.compressions()) == THROUGH
     database.keep()
     return turns
@@ -132,7 +132,7 @@ async def kill(
         async with opened(settings, clock=clock) as service:
             if worker:
                 await end_erasures(service, clock)
-                await service.settle(60)
+                await service.settle(200)
             forgotten = await check(service, service.agent("ann", "chat"))
         if forgotten:
             check_forgotten(database)
@@ -205,7 +205,7 @@ async def test_a_turn_parked_at_another_stage_holds_up_no_compression(database: 
     async with opened(database.settings) as service:
         memory = service.agent("ann", "chat")
         with pytest.raises(TurnsParked, match="broken"):
-            await memory.settle(60)
+            await memory.settle(200)
         assert tuple(made.through for made in await memory.compressions()) == THROUGH
 
 
@@ -279,7 +279,7 @@ async def test_a_worker_that_looked_before_a_compression_was_dropped(database: D
         await service.core.store.strike_off(memory.scope, [turns[-1].id], "compress")
     async with opened(database.settings, clock=clock) as service:
         await end_erasures(service, clock)
-        await service.settle(60)
+        await service.settle(200)
         await check_compressions(service.agent("ann", "chat"))
 
 

@@ -45,16 +45,16 @@ async def fill(database: Database, *, extracted: bool, riddle: bool = False) -> 
         memory = service.agent("ann", "chat")
         turns = await memory.add_turns([{"role": "user", "content": text} for text in TALK])
         if extracted:
-            await memory.settle(60)
+            await memory.settle(200)
             assert await memory.fetch_facts() == FACTS
         if riddle:
             rhyme = await memory.add_user_message("A rhyme.")
-            await memory.settle(60)
+            await memory.settle(200)
             assert "A rhyme about Zebulon." in str(await memory.fact_history())
             turns.append(rhyme)
             await memory.add_user_message("A riddle.")
             with pytest.raises(TurnsParked, match="A riddle about Zebulon"):
-                await memory.settle(60)
+                await memory.settle(200)
     return [turn.id for turn in turns]
 
 
@@ -93,9 +93,9 @@ async def kill(
             await end_erasures(service, clock)
             for _ in range(2):
                 with contextlib.suppress(TurnsParked):  # a riddle stays one
-                    await service.settle(60)
+                    await service.settle(200)
                 # What was struck off while it was forgotten is owed again a moment later.
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(200):
                     while any(service.core.worker.at_work.values()) or await owes(service):
                         await asyncio.sleep(0.01)
             memory = service.agent("ann", "chat")

@@ -41,7 +41,7 @@ def wait_for(line: str, log: Path, pid: int) -> None:
 async def erased(service: MemoryService, memory: MemoryAgent) -> None:
     """Until nothing of the thread is left to erase but what its last pass, minutes later, looks after."""
     store = service.core.store
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(200):
         while (await memory.status()).turns:
             await asyncio.sleep(0.05)
         while True:

@@ -60,16 +60,16 @@ async def fill(database: Database) -> None:
         await service.agent("bob", "chat").add_turns(said(*["boat"] * 4, *["food"] * 2, at=faded))
         await service.agent("cora", "chat").add_turns(said("food", "code", "food", at=now))
         await service.agent("dan", "chat").add_turns(said("stars", "stars", at=old))
-        await service.settle(60)
+        await service.settle(200)
         by_word = {topic.opener.split()[0]: topic.topic_id for topic in await ann.topics()}
         await ann.merge_topics(by_word["violin"], into=by_word["gearbox"])
-        await service.settle(60)
+        await service.settle(200)
         await _as_if_merge_was_cut_short(service, by_word["violin"])
     async with opened({**database.settings, "max_messages_per_topic": 1_000}) as service:
         await service.agent("ann", "chat").add_turns(
             said(*["garden"] * 4, *["food"] * 4, at=faded + timedelta(days=1), first=len(first))
         )
-        await service.settle(60)
+        await service.settle(200)
     database.keep()
 
 

@@ -217,7 +217,7 @@ async def with_fuse(job: dict[str, Any], **parts: Any) -> AsyncIterator[MemorySe
 async def settle(job: dict[str, Any]) -> None:
     """Work off what is owed in the job's database."""
     async with with_fuse(job) as service:
-        await service.settle(60)
+        await service.settle(200)
 
 
 async def sweep(job: dict[str, Any]) -> None:
