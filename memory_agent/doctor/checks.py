@@ -12,6 +12,7 @@ import numpy as np
 from memory_agent.doctor.findings import Finding
 from memory_agent.domain import stored_at
 from memory_agent.facts.fold import fold_facts
+from memory_agent.topics.merged import unmerged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -131,7 +132,7 @@ def _rows(view: ThreadView) -> Iterator[_Found]:
 
 def _topics(view: ThreadView) -> Iterator[_Found]:
     """Of turns that owe their topic nothing is said yet."""
-    home = {turn_topic: topic for topic in view.topics for turn_topic in topic.turns_of}
+    home = {turn_topic: topic for topic in unmerged(view.topics) for turn_topic in topic.turns_of}
     last: dict[str, int] = {}
     done: dict[str, int] = {}
     lost: set[str] = set()
@@ -162,7 +163,8 @@ def _topics(view: ThreadView) -> Iterator[_Found]:
             if topic.id in last and not done.get(topic.id, 0) <= topic.through <= last[topic.id]
         ],
     )
-    yield "topic_empty", [topic.id for topic in fresh if topic.id not in last and topic.through]
+    carried = {copied.turn.topic_id for copied in view.turns}
+    yield "topic_empty", [topic.id for topic in fresh if topic.through and carried.isdisjoint(topic.turns_of)]
     yield "topicless", topicless
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 1_000
 _TERMS_AT_ONCE: Final = 500
-_MOMENT_SECONDS: Final = 1.0
 _OVERDUE: Final = timedelta(hours=1)
 _DOUBTFUL: Final = 200
 """Threads and users of which something was found, before they are looked at once more."""
@@ -65,10 +64,11 @@ class Examiner:
         *,
         now: datetime,
         progress: Callable[[Totals], None] | None = None,
+        moment_seconds: float = 1.0,
     ) -> None:
         self.totals = Totals()
         self._store, self._keys, self._vectors = store, keys, vectors
-        self._now, self._progress = now, progress
+        self._now, self._progress, self._moment_seconds = now, progress, moment_seconds
         self._receipts: dict[str, list[ErasureReceipt]] = {}
         self._hasher: Hasher | None = None
         self._doubtful: list[tuple[list[Finding], Callable[[], Awaitable[list[Finding]]]]] = []
@@ -102,7 +102,7 @@ class Examiner:
         """What was found so far and is still so a moment later."""
         doubtful, self._doubtful = self._doubtful, []
         if doubtful:
-            await asyncio.sleep(_MOMENT_SECONDS)
+            await asyncio.sleep(self._moment_seconds)
         return [finding for found, look in doubtful for finding in still_there(found, await look())]
 
     def _note(self, found: list[Finding], look: Callable[[], Awaitable[list[Finding]]]) -> None:
@@ -213,9 +213,11 @@ class Examiner:
     async def _look_at_thread(self, scope: Scope, rows: _UsersRows) -> None:
         dimensions = rows.dimensions
 
-        async def look(of_thread: Sequence[RowView] | None) -> list[Finding]:
+        async def look(
+            of_thread: Sequence[RowView] | None = None, others: Sequence[str] = ()
+        ) -> list[Finding]:
             try:
-                view = await self._view(scope, of_thread, dimensions)
+                view = await self._view(scope, of_thread, others, dimensions)
             except StoreUnavailable:
                 raise
             except StoreError as exc:
@@ -224,16 +226,22 @@ class Examiner:
             return [*findings_of(view), *self._came_back(view), *await self._leases(view)]
 
         counts: list[int] = []
-        self._note(await look(rows.by_thread.get(str(scope.thread_id), [])), lambda: look(None))
+        found = await look(rows.by_thread.get(str(scope.thread_id), []))
+        others = [turn_id for finding in found if finding.kind == "row_orphan" for turn_id in finding.ids]
+        self._note(found, lambda: look(others=others))
         self.totals.threads += 1
         self.totals.turns += sum(counts[:1])
         if self._progress is not None:
             self._progress(self.totals)
 
     async def _view(
-        self, scope: Scope, rows: Sequence[RowView] | None, dimensions: dict[str, int]
+        self,
+        scope: Scope,
+        rows: Sequence[RowView] | None,
+        others: Sequence[str],
+        dimensions: dict[str, int],
     ) -> ThreadView:
-        """All of the thread. Without `rows` those of its turns are read after these."""
+        """All of the thread. Without `rows` those of its turns, and of `others`, are read after these."""
         store = self._store
         turns: list[CopiedTurn] = []
         while page := await store.copied_turns(
@@ -243,7 +251,8 @@ class Examiner:
         document = await store.load_facts(scope)
         changes = await store.fact_changes(scope)
         if rows is None:
-            rows = await self._rows_of(scope.user_id, [copied.turn.id for copied in turns])
+            ids = [*(copied.turn.id for copied in turns), *others]
+            rows = await self._rows_of(scope.user_id, ids)
         unseen = {turn_id for change in changes for turn_id in seen_by(change)}
         unseen -= {copied.turn.id for copied in turns}
         return ThreadView(

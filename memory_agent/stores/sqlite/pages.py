@@ -97,7 +97,10 @@ class Pages:
                 raise ValueError("its rest is lost")
             more = self._page(following)
             (following,) = struct.unpack_from(">I", more)
-            parts.append(more[4 : 4 + min(left, self._usable - 4)])
+            part = more[4 : 4 + min(left, self._usable - 4)]
+            if not any(part):
+                raise ValueError("its rest was zeroed")
+            parts.append(part)
             left -= self._usable - 4
         return b"".join(parts)
 
