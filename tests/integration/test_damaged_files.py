@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import random
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from memory_agent import MemoryConfig, MemoryService
+from memory_agent.conformance.values import a_draft
+from memory_agent.domain import Scope, TurnInput
+from memory_agent.testing import HashEmbedder
 from tests.integration.commands import Quick, one_line, with_store
 
 if TYPE_CHECKING:
@@ -20,41 +25,47 @@ if TYPE_CHECKING:
 FILE = "memory_agent.sqlite3"
 PAGE = 4_096
 SAID = [
-    f"Box {at} holds letters of the year {1_500 + at}, é 「図書館」. " * (1 + at * 7 % 120)
-    for at in range(60)
+    f"Box {at} holds letters of the year {1_500 + at}, é 「図書館」. " * (1 + at * 7 % 90) for at in range(60)
 ]
 
 
-@pytest.fixture
-def filled(quick: Quick) -> Quick:
+SCOPE = Scope(user_id="me", thread_id="main")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A memory with turns of all lengths, some of them packed, and an API key."""
-    quick("ingest", quick.file(*({"role": "user", "content": text} for text in SAID)))
+    folder = tmp_path_factory.mktemp("whole")
 
-    async def pack(store: SqliteStore) -> None:
-        [user] = await store.stored_users(limit=9)
-        turns = [turn for scope in await threads(store, user) for turn in await store.list_turns(scope)]
-        ids = [turn.id for turn in turns[:20]]
-        assert (await store.compress_turns(turns[0].scope, ids[0], ids)).turns == 20
+    async def fill() -> None:
+        async with MemoryService(MemoryConfig(data_dir=folder), embedder=HashEmbedder()) as service:
+            turns = [TurnInput(role="user", content=text) for text in SAID]
+            await service.agent("me", "main").add_turns(turns)
+            await service.settle(timeout=120)
+            store = service.core.store
+            plain = await store.list_turns(SCOPE, compressed=False, limit=20)
+            await store.compress_turns(SCOPE, plain[0].id, [turn.id for turn in plain])
 
-    with_store(quick, pack)
+    asyncio.run(fill())
+    return folder
+
+
+@pytest.fixture
+def filled(quick: Quick, whole: Path) -> Quick:
+    """A copy of it."""
+    shutil.copytree(whole, quick.data)
     quick("keys", "create", "--tenant", "default")
     return quick
 
 
-async def threads(store: SqliteStore, user: str) -> list[object]:
-    from memory_agent.domain import Scope
-
-    return [Scope(user_id=user, thread_id=each) for each in await store.stored_threads(user)]  # type: ignore[return-value]
-
-
-def damaged(whole: bytes, damage: str) -> bytes:
+def damaged(file: bytes, damage: str) -> bytes:
     """The file after that damage."""
-    changed, chance = bytearray(whole), random.Random(3)
-    pages = len(whole) // PAGE
+    changed, chance = bytearray(file), random.Random(3)
+    pages = len(file) // PAGE
     if damage == "first page":
         changed[:PAGE] = bytes(PAGE)
     elif damage == "truncated":
-        del changed[len(whole) // 2 + 100 :]
+        del changed[len(file) // 2 + 100 :]
     elif damage == "zeroed pages":
         for page in chance.sample(range(pages), pages // 5):
             changed[page * PAGE : (page + 1) * PAGE] = bytes(PAGE)
@@ -91,34 +102,29 @@ def test_a_damaged_truth(damage: str, filled: Quick, tmp_path: Path) -> None:
     assert len(texts) == 60 if damage == "first page" else len(texts) > 10
     filled.data = tmp_path / "other"
     filled("import", "saved.gz")
-    filled("worker", "--until-idle")
+
+    async def settle() -> list[str]:
+        cfg = MemoryConfig(data_dir=filled.data)
+        async with MemoryService(cfg, embedder=HashEmbedder()) as service:
+            await service.settle(timeout=120)
+            return [turn.content for turn in await service.core.store.list_turns(SCOPE)]
+
+    assert asyncio.run(settle()) == texts
     found = filled.json("doctor")
     assert found["findings"] == []
     assert found["totals"]["turns"] == len(texts)
-    history = filled.json("history", "--all", "--thread", thread_of(tmp_path / "saved.gz"))
-    assert [turn["content"] for turn in history["turns"]] == texts
-
-
-def lines(file: Path) -> list[dict[str, str]]:
-    return [json.loads(line) for line in gzip.decompress(file.read_bytes()).decode().splitlines()[1:-1]]
 
 
 def contents(file: Path) -> list[str]:
     """The texts in an export."""
-    return [line["content"] for line in lines(file)]
-
-
-def thread_of(file: Path) -> str:
-    return lines(file)[0]["thread_id"]
+    lines = gzip.decompress(file.read_bytes()).decode().splitlines()[1:-1]
+    return [json.loads(line)["content"] for line in lines]
 
 
 def test_what_stands_in_the_log_alone_is_saved(filled: Quick, tmp_path: Path) -> None:
     """Of a file whose last changes were never folded into it, and whose first page is gone."""
 
     async def say_more(store: SqliteStore) -> None:
-        from memory_agent.conformance.values import a_draft
-        from memory_agent.domain import Scope
-
         await store.append_turns(Scope(user_id="zoe", thread_id="late"), [a_draft("said at the last moment")])
         for name in (FILE, f"{FILE}-wal"):
             shutil.copy(filled.data / name, tmp_path / name)
@@ -176,9 +182,9 @@ def test_an_index_of_the_file_that_is_wrong_is_made_anew(filled: Quick) -> None:
     """SQLite's own check finds it, `--repair` mends it, and a damaged page it names with what else there is to do."""
 
     async def spoil(store: SqliteStore) -> None:
-        def work(db: object) -> None:
-            db.execute("PRAGMA writable_schema = ON")  # type: ignore[attr-defined]
-            db.execute(  # type: ignore[attr-defined]
+        def work(db: Any) -> None:
+            db.execute("PRAGMA writable_schema = ON")
+            db.execute(
                 "UPDATE sqlite_schema SET sql = 'CREATE INDEX turns_time ON turns (tokens, id)' WHERE name = 'turns_time'"
             )
 

@@ -15,11 +15,13 @@ import pytest
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.adapters import open_keys
 from memory_agent.conformance.values import a_change, a_compression, a_row
+from memory_agent.data_dir import DataDirLock
 from memory_agent.doctor.examine import Examiner
 from memory_agent.doctor.repair import Repairer
 from memory_agent.domain import ErasureReceipt, FactsDocument, Scope, new_id
 from memory_agent.work.claims import lease_name
 from memory_agent.work.receipts import Hasher
+from tests.integration.commands import one_line, with_store
 from tests.released.write import fill, known
 
 if TYPE_CHECKING:
@@ -328,3 +330,34 @@ async def test_nothing_is_found_while_a_service_is_at_work(settings: dict[str, A
             assert await examined(service) == []
         await service.settle(timeout=60)
         assert await examined(service) == []
+
+
+def test_the_command(quick: Quick) -> None:
+    """Exit codes for cron, JSON for machines, a repair; and where another process has the folder it looks, and says why it mends nothing."""
+    quick("ingest", quick.file(*({"role": "user", "content": f"Box {at} holds letters."} for at in range(8))))
+    assert "Examined 8 turns in 1 thread of 1 user: nothing is wrong." in quick("doctor").stdout
+    totals = {"users": 1, "threads": 1, "turns": 8}
+    assert quick.json("doctor") == {"totals": totals, "findings": [], "mended": []}
+    with_store(quick, lambda store: store._execute("DELETE FROM search_rows WHERE seq < 4", []))
+    said = quick("doctor", code=3).stdout
+    assert "Wrong: 3 turns without a search row (user me, thread main)" in said
+    assert "To mend it: memory-agent doctor --repair" in said
+    [found] = json.loads(quick("doctor", "--json", code=3).stdout)["findings"]
+    assert (found["kind"], found["user_id"], found["thread_id"]) == ("row_missing", "me", "main")
+    assert len(found["ids"]) == 3
+    lock = DataDirLock(quick.data)
+    lock.acquire()
+    assert "3 turns without a search row" in quick("doctor", code=3).stdout
+    one_line(
+        quick("doctor", "--repair", code=1).stderr,
+        "--repair wants the folder for itself",
+        "in use by process",
+    )
+    lock.release()
+    mended = quick("doctor", "--repair").stdout
+    assert "Mended: 3 turns without a search row (user me, thread main)" in mended
+    assert "nothing is wrong" in mended
+    assert "nothing is wrong" in quick("doctor").stdout
+    assert "--repair as well" in quick("doctor", "--forget-unreadable", code=2).stderr
+    quick("doctor", "--erased", "letters", code=3)
+    assert "Nothing of 1 text is in the files" in quick("doctor", "--erased", "nowhere to be found").stdout
