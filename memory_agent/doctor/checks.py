@@ -37,7 +37,7 @@ _SKEW: Final = timedelta(minutes=5)
 
 
 class RowView(NamedTuple):
-    """What is compared of a search row. `dimension`: of its vectors, 0 without any, -1 of such as can be none."""
+    """Search row, as far as it is compared. `dimension`: of its vectors, 0 without any, -1 of such as can be none."""
 
     turn_id: str
     seq: int

@@ -36,7 +36,7 @@ NO_END: Final = datetime(9_000, 1, 1, tzinfo=UTC)
 
 @dataclass(kw_only=True, slots=True)
 class Totals:
-    """How much was examined."""
+    """Totals of an examination."""
 
     users: int = 0
     threads: int = 0

@@ -70,7 +70,7 @@ class Finding:
 
     @property
     def repair(self) -> Repair | None:
-        """How it is mended; None: by a person."""
+        """Way of mending it; None: by a person."""
         return KINDS[self.kind][2] if self.wrong else None
 
     @property

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Salvaged:
-    """How many turns were saved, and how many were found that could not be: their text is gone."""
+    """Counts of turns: those that were saved, and those that were found and could not be, for their text is gone."""
 
     turns: int
     lost: int

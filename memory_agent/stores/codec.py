@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, replace
@@ -25,6 +24,7 @@ from memory_agent.domain import (
     TurnFeatures,
 )
 from memory_agent.errors import InvalidInput, StoreError
+from memory_agent.stores.damage import whole
 from memory_agent.stores.segments import UNPACKED_BYTES, unbrotli
 
 if TYPE_CHECKING:
@@ -65,7 +65,6 @@ _STORED_AS: Final = {"moments": "key_moments"}
 """Names in the packed text, where they are others: below `moments` there may be some of older, other fields."""
 _TIMES: Final = ("at", "said_at")
 """Fields of parts that hold a time, or None."""
-_DAMAGED: Final = (ValueError, TypeError, KeyError, IndexError, OverflowError, struct.error, brotli.error)
 _EMPTY: Final[tuple[Any, ...]] = (None, "", (), [], {}, b"")
 
 
@@ -111,13 +110,6 @@ class Kind:
         return f"{self.column} NOT NULL DEFAULT {literal}"
 
 
-def _damaged(name: object, exc: Exception) -> StoreError:
-    return StoreError(
-        f"what is stored as {name!r:.80} is damaged ({type(exc).__name__}: {exc!s:.200}). Nothing was changed; look for"
-        " more of it with `memory-agent doctor`, or restore a backup"
-    )
-
-
 class Fields(Generic[_V]):
     """The stored fields of a value, which `of` makes of them. `names`: what MongoDB calls those that it calls otherwise."""
 
@@ -151,10 +143,8 @@ class Fields(Generic[_V]):
 
     def read(self, record: Sequence[Any], **others: Any) -> _V:
         """The value in a row that begins with `columns`. Raises StoreError for one that is damaged."""
-        try:
+        with whole(record[0]):
             return self.of(**self.of_record(record), **others)
-        except _DAMAGED as exc:
-            raise _damaged(record[0], exc) from exc
 
     def document(self, value: Any, **given: Any) -> dict[str, Any]:
         """The value as MongoDB stores it, without fields that neither it nor `given` has."""
@@ -177,10 +167,8 @@ class Fields(Generic[_V]):
 
     def get(self, document: Mapping[str, Any]) -> _V:
         """The value in a document. Raises StoreError for one that is damaged."""
-        try:
+        with whole(document.get("_id")):
             return self.of(**self.of_document(document))
-        except _DAMAGED as exc:
-            raise _damaged(document.get("_id"), exc) from exc
 
 
 def milliseconds(time: datetime) -> int:

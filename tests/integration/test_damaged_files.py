@@ -70,7 +70,7 @@ def damaged(file: bytes, damage: str) -> bytes:
         for page in chance.sample(range(pages), pages // 5):
             changed[page * PAGE : (page + 1) * PAGE] = bytes(PAGE)
     elif damage == "random bytes":
-        for page in range(0, pages, 2):
+        for page in range(0, pages, 9):
             changed[page * PAGE : page * PAGE + 24] = chance.randbytes(24)
     else:
         changed = bytearray(b"dear diary " * 1_000)

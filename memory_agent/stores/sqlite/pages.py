@@ -98,10 +98,10 @@ class Pages:
             more = self._page(following)
             (following,) = struct.unpack_from(">I", more)
             part = more[4 : 4 + min(left, self._usable - 4)]
-            if not any(part):
-                raise ValueError("its rest was zeroed")
-            parts.append(part)
             left -= self._usable - 4
+            if not any(part) or (left <= 0 and following):
+                raise ValueError("its rest is another page's, or was zeroed")
+            parts.append(part)
         return b"".join(parts)
 
     def _read(self, number: int) -> bytes:
