@@ -24,7 +24,7 @@ from memory_agent.domain import (
     TurnFeatures,
 )
 from memory_agent.errors import InvalidInput, StoreError
-from memory_agent.stores.damage import whole
+from memory_agent.stores.damage import DAMAGED, damaged
 from memory_agent.stores.segments import UNPACKED_BYTES, unbrotli
 
 if TYPE_CHECKING:
@@ -143,8 +143,10 @@ class Fields(Generic[_V]):
 
     def read(self, record: Sequence[Any], **others: Any) -> _V:
         """The value in a row that begins with `columns`. Raises StoreError for one that is damaged."""
-        with whole(record[0]):
+        try:
             return self.of(**self.of_record(record), **others)
+        except DAMAGED as exc:
+            raise damaged(record[0], exc) from exc
 
     def document(self, value: Any, **given: Any) -> dict[str, Any]:
         """The value as MongoDB stores it, without fields that neither it nor `given` has."""
@@ -167,8 +169,10 @@ class Fields(Generic[_V]):
 
     def get(self, document: Mapping[str, Any]) -> _V:
         """The value in a document. Raises StoreError for one that is damaged."""
-        with whole(document.get("_id")):
+        try:
             return self.of(**self.of_document(document))
+        except DAMAGED as exc:
+            raise damaged(document.get("_id"), exc) from exc
 
 
 def milliseconds(time: datetime) -> int:

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import brotli
 
 from memory_agent.errors import StoreError
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
-_DAMAGED: Final = (ValueError, TypeError, KeyError, IndexError, OverflowError, brotli.error)
+DAMAGED: Final = (ValueError, TypeError, KeyError, IndexError, OverflowError, brotli.error)
+"""What comes of reading a value whose bytes were changed."""
 
 
-class whole:  # noqa: N801 - read as a word: with whole(...)
-    """Block that reads a stored value; raises StoreError, which names the value, where it is damaged.
-
-    A class and no generator, for every value that is read goes through it.
-    """
-
-    __slots__ = ("_name",)
-
-    def __init__(self, name: object) -> None:
-        self._name = name
-
-    def __enter__(self) -> None:
-        """Nothing."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is not None and isinstance(error, _DAMAGED):
-            raise StoreError(
-                f"what is stored as {self._name!r:.80} is damaged ({type(error).__name__}: {error!s:.200}). Nothing was"
-                " changed; look for more of it with `memory-agent doctor`, or restore a backup"
-            ) from error
+def damaged(name: object, exc: Exception) -> StoreError:
+    """The error about a stored value of that name."""
+    return StoreError(
+        f"what is stored as {name!r:.80} is damaged ({type(exc).__name__}: {exc!s:.200}). Nothing was changed; look for"
+        " more of it with `memory-agent doctor`, or restore a backup"
+    )
