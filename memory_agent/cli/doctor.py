@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path  # noqa: TC003 - read when the command is declared
 from typing import TYPE_CHECKING, Any, Final
 
@@ -170,12 +171,9 @@ def _show_owed(status: MemoryStatus) -> None:
 
 
 def _print(found: Sequence[Finding], totals: Totals, mended: Sequence[Finding]) -> None:
-    for finding in mended:
-        say(("Mended: ", "green"), f"{finding.what}{_whose(finding.scope)}")
-    kinds: dict[str, list[Finding]] = defaultdict(list)
-    for finding in found:
-        kinds[finding.kind].append(finding)
-    for of_kind in sorted(kinds.values(), key=lambda each: not each[0].wrong):
+    for of_kind in _by_kind(mended):
+        say(("Mended: ", "green"), _together(of_kind))
+    for of_kind in sorted(_by_kind(found), key=lambda each: not each[0].wrong):
         _print_kind(of_kind)
     looked = (
         f"{many(totals.turns, 'turn')} in {many(totals.threads, 'thread')} of {many(totals.users, 'user')}"
@@ -189,15 +187,28 @@ def _print(found: Sequence[Finding], totals: Totals, mended: Sequence[Finding]) 
         out.print(f"Examined {looked}.")
 
 
+def _by_kind(found: Sequence[Finding]) -> list[list[Finding]]:
+    kinds: dict[str, list[Finding]] = defaultdict(list)
+    for finding in found:
+        kinds[finding.kind].append(finding)
+    return list(kinds.values())
+
+
+def _together(found: Sequence[Finding]) -> str:
+    """Findings of a kind in one line."""
+    first, *others = found
+    if not others:
+        return f"{first.what}{_whose(first.scope)}"
+    whole = replace(first, ids=tuple(each for one in found for each in one.ids), detail="")
+    return f"{whole.what}, in {len(found):,} places"
+
+
 def _print_kind(found: Sequence[Finding]) -> None:
     """What was found of a kind, the largest first."""
     first = found[0]
     label = ("Wrong: ", "bold red") if first.wrong else ("Note: ", "yellow")
-    if len(found) == 1:
-        say(label, f"{first.what}{_whose(first.scope)}")
-    else:
-        whole = type(first)(kind=first.kind, ids=tuple(each for one in found for each in one.ids))
-        say(label, f"{whole.what}, in {len(found):,} places")
+    say(label, _together(found))
+    if len(found) > 1:
         for finding in sorted(found, key=lambda each: -len(each.ids))[:_SHOWN]:
             say(
                 f"  {len(finding.ids):,}{_whose(finding.scope)}{f': {finding.detail}' if finding.detail else ''}"
