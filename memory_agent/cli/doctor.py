@@ -114,8 +114,7 @@ async def _alone(cfg: MemoryConfig, stack: AsyncExitStack) -> MemoryService:
         service = await stack.enter_async_context(MemoryService(cfg))
     except DataDirInUse as exc:
         raise DataDirInUse(
-            f"--repair wants the folder for itself, whose caches would not hear of it: {exc} (Without --repair the doctor"
-            " looks while it is in use.)"
+            f"--repair needs data_dir to itself, nothing was changed; without --repair the doctor looks while it is in use. {exc}"
         ) from exc
     await service.pause_worker()
     return service

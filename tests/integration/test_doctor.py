@@ -350,7 +350,7 @@ def test_the_command(quick: Quick) -> None:
     assert "3 turns without a search row" in quick("doctor", code=3).stdout
     one_line(
         quick("doctor", "--repair", code=1).stderr,
-        "--repair wants the folder for itself",
+        "--repair needs data_dir to itself",
         "in use by process",
     )
     lock.release()
