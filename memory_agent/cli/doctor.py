@@ -2,30 +2,52 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path  # noqa: TC003 - read when the command is declared
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
 
 from memory_agent.cli.erasures import look_for
 from memory_agent.cli.options import OK, UNFINISHED, FolderOptions, MemoryTyper, flag, option, settings
-from memory_agent.cli.output import err, many, note, out, print_json, print_table
+from memory_agent.cli.output import err, many, note, out, print_json, say
 from memory_agent.clock import SystemClock
 from memory_agent.data_dir import check_memory
 from memory_agent.domain import DEFAULT_TENANT
-from memory_agent.errors import ConfigError
+from memory_agent.errors import BackendError, ConfigError, DataDirInUse, SettleTimeout, TurnsParked
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from memory_agent.config import MemoryConfig
-    from memory_agent.doctor.checks import Finding
-    from memory_agent.doctor.examine import Examined
+    from memory_agent.doctor.examine import Totals
+    from memory_agent.doctor.findings import Finding
+    from memory_agent.domain import MemoryStatus, Scope
+    from memory_agent.ports import DocumentStore, VectorIndex
+    from memory_agent.service import MemoryService
 
 app = MemoryTyper()
+
+_SHOWN: Final = 5
+_BY_HAND: Final = {
+    "file_damaged": "if --repair, which makes its indexes anew, doesn't help: restore a backup, or save what is readable"
+    " (memory-agent doctor --save-to FILE)",
+    "unreadable": "restore a backup, or save what is readable: memory-agent doctor --save-to FILE",
+    "text_lost": "restore a backup; or give these turns up: memory-agent doctor --repair --forget-unreadable",
+    "keys": "put keys.sqlite3 back from a backup, or move it away and make new keys: memory-agent keys create",
+}
+_MENDS: Final = "memory-agent doctor --repair"
 
 
 @app.command()
 async def doctor(
     where: FolderOptions,
     repair: bool = flag("--repair", "Mend what can be mended; no other process may be using data_dir."),
+    forget_unreadable: bool = flag(
+        "--forget-unreadable", "With --repair: forget turns whose packed text is lost or damaged."
+    ),
     erased: str | None = option(
         "--erased", "Look for this user id in all files of data_dir.", metavar="USER"
     ),
@@ -35,8 +57,9 @@ async def doctor(
 ) -> int:
     """Compare everything that is derived with the turns, say what differs, and mend it with `--repair`.
 
-    Search rows, vectors, topics, facts as the fold of their changes, sessions, compressions, packed texts, parked and overdue work, forget calls,
-    API keys, the schema, the SQLite file, clocks. Also while a service runs. **Exit codes**, for cron: 0 nothing is wrong (or all was mended), 3 something is, 1 it could not be examined.
+    Looks, also while a service runs, at search rows, vectors, large users' term index, topics, facts as the fold of their changes, sessions, compressions,
+    packed texts, parked and overdue work, leases, forget calls, API keys, the schema, the SQLite file and the clock. What is derived is made anew from the turns;
+    no turn is changed. **Exit codes**, for cron: 0 nothing is wrong (any more), 3 something is, 1 it could not be examined.
 
     Examples:
         memory-agent doctor
@@ -44,84 +67,177 @@ async def doctor(
         memory-agent doctor --erased ada
         memory-agent doctor --save-to saved.jsonl.gz
     """
-    cfg = settings(where.data_dir, run_worker=False)
+    cfg = settings(where.data_dir, run_worker=repair)
     if erased is not None:
         return look_for(cfg.data_dir, [erased], as_json=where.as_json)
     if save_to is not None:
         return _save(cfg, save_to, as_json=where.as_json)
+    if forget_unreadable and not repair:
+        raise typer.BadParameter("--forget-unreadable changes the memory: give --repair as well")
     check_memory(cfg)
-    found, totals = await _examined(cfg)
     mended: list[Finding] = []
-    if repair and found:
-        mended = await _mend(cfg, found)
-        found, totals = await _examined(cfg)
-    wrong = [finding for finding in found if finding.wrong]
+    async with AsyncExitStack() as stack:
+        if repair:
+            service = await _alone(cfg, stack)
+            store, vectors = service.core.store, service.core.vectors if cfg.chroma_host else None
+        else:
+            store, vectors = await _opened(cfg, stack)
+        found, totals = await _examined(cfg, store, vectors)
+        if repair and any(finding.wrong for finding in found):
+            mended = await _mend(service, found, forgets=forget_unreadable)
+            left, totals = await _examined(cfg, store, vectors)
+            gone = {(finding.kind, finding.scope) for finding in left}
+            mended = [finding for finding in mended if (finding.kind, finding.scope) not in gone]
+            found = left
     if where.as_json:
-        print_json({"totals": totals, "findings": found, "mended": mended})
+        print_json(
+            {"totals": totals, "findings": list(map(_plain, found)), "mended": list(map(_plain, mended))}
+        )
     else:
         _print(found, totals, mended)
-    return UNFINISHED if wrong else OK
+    return UNFINISHED if any(finding.wrong for finding in found) else OK
 
 
-async def _examined(cfg: MemoryConfig) -> tuple[list[Finding], Examined]:
-    from memory_agent.adapters import open_keys, open_store, open_vectors
-    from memory_agent.doctor.examine import Examined, examine
+async def _opened(cfg: MemoryConfig, stack: AsyncExitStack) -> tuple[DocumentStore, VectorIndex | None]:
+    """The stores alone, which several processes may read at once, whoever holds the folder."""
+    from memory_agent.adapters import open_store, open_vectors
 
-    def show(turns: int) -> None:
-        if err.is_terminal:
-            err.print(f"examined {turns:,} turns …", end="\r")
-
-    totals = Examined()
-    async with AsyncExitStack() as stack:
-        store, keys = await open_store(cfg, None, stack), await open_keys(cfg, None, stack)
-        vectors = None if cfg.chroma_host is None else await open_vectors(cfg, store, lambda: "", stack)
-        now = SystemClock().now()
-        found = [
-            finding async for finding in examine(store, keys, vectors, now=now, totals=totals, progress=show)
-        ]
-    return found, totals
+    store = await open_store(cfg, None, stack)
+    return store, await open_vectors(cfg, store, lambda: "", stack) if cfg.chroma_host else None
 
 
-async def _mend(cfg: MemoryConfig, found: list[Finding]) -> list[Finding]:
-    from memory_agent.doctor.examine import repair
+async def _alone(cfg: MemoryConfig, stack: AsyncExitStack) -> MemoryService:
+    """The memory opened to be changed; its worker waits."""
     from memory_agent.service import MemoryService
 
-    async with MemoryService(cfg.model_copy(update={"run_worker": True})) as service:
-        now = service.clock.now()
-        mended = [finding for finding in found if await repair(service.core, finding, now=now)]
-        await service.settle()
+    try:
+        service = await stack.enter_async_context(MemoryService(cfg))
+    except DataDirInUse as exc:
+        raise DataDirInUse(
+            f"--repair needs data_dir to itself, nothing was changed; without --repair the doctor looks while it is in use. {exc}"
+        ) from exc
+    await service.pause_worker()
+    return service
+
+
+async def _examined(
+    cfg: MemoryConfig, store: DocumentStore, vectors: VectorIndex | None
+) -> tuple[list[Finding], Totals]:
+    from memory_agent.adapters import open_keys
+    from memory_agent.doctor.examine import Examiner
+    from memory_agent.doctor.findings import Finding
+
+    def show(totals: Totals) -> None:
+        if err.is_terminal:
+            err.print(f"{many(totals.turns, 'turn')} of {many(totals.users, 'user')} examined …", end="\r")
+
+    found: list[Finding] = []
+    async with AsyncExitStack() as stack:
+        keys = None
+        try:
+            keys = await open_keys(cfg, None, stack)
+        except BackendError as exc:
+            found.append(Finding(kind="keys", detail=str(exc)))
+        examiner = Examiner(store, keys, vectors, now=SystemClock().now(), progress=show)
+        found += [finding async for finding in examiner.findings()]
+    return found, examiner.totals
+
+
+async def _mend(service: MemoryService, found: Sequence[Finding], *, forgets: bool) -> list[Finding]:
+    from memory_agent.doctor.repair import Repairer
+
+    repairer = Repairer(service.core, now=service.clock.now(), forgets=forgets)
+    mended: list[Finding] = []
+    for finding in found:
+        why = await repairer.mend(finding) if finding.wrong else ""
+        if why is None:
+            mended.append(finding)
+        elif why:
+            note(f"Not mended: {finding.what}{_whose(finding.scope)}: {why}")
+    await service.resume_worker()
+    for scope in dict.fromkeys(finding.scope for finding in mended if finding.scope is not None):
+        try:
+            await service.settle(scope=scope, progress=_show_owed)
+        except (TurnsParked, SettleTimeout) as exc:
+            note(f"Not all is done yet{_whose(scope)}: {exc}")
+    await service.pause_worker()
     return mended
 
 
-def _print(found: list[Finding], totals: Examined, mended: list[Finding]) -> None:
-    for finding in mended:
-        out.print(f"Mended: {finding.what}{_whose(finding)}", soft_wrap=True)
-    if found:
-        rows = [
-            ("wrong" if finding.wrong else "note", _whose(finding).strip(), finding.what, _remedy(finding))
-            for finding in found
-        ]
-        print_table(("", "+whose", "+what", "remedy"), rows)
+def _show_owed(status: MemoryStatus) -> None:
+    if err.is_terminal:
+        err.print(f"{many(status.owed_count, 'turn')} being worked on …   ", end="\r")
+
+
+def _print(found: Sequence[Finding], totals: Totals, mended: Sequence[Finding]) -> None:
+    for of_kind in _by_kind(mended):
+        say(("Mended: ", "green"), _together(of_kind))
+    for of_kind in sorted(_by_kind(found), key=lambda each: not each[0].wrong):
+        _print_kind(of_kind)
     looked = (
         f"{many(totals.turns, 'turn')} in {many(totals.threads, 'thread')} of {many(totals.users, 'user')}"
     )
-    if any(finding.wrong for finding in found):
-        note(f"Looked at {looked}.")
+    wrong = sum(finding.wrong for finding in found)
+    if not wrong:
+        out.print(f"Examined {looked}: nothing is wrong.")
+    elif any(finding.repair and finding.kind not in _BY_HAND for finding in found):
+        out.print(f"Examined {looked}. To mend it: {_MENDS}")
     else:
-        out.print(f"Looked at {looked}: nothing is wrong.")
+        out.print(f"Examined {looked}.")
 
 
-def _remedy(finding: Finding) -> str:
-    return "--repair" if finding.repair else ""
+def _by_kind(found: Sequence[Finding]) -> list[list[Finding]]:
+    kinds: dict[str, list[Finding]] = defaultdict(list)
+    for finding in found:
+        kinds[finding.kind].append(finding)
+    return list(kinds.values())
 
 
-def _whose(finding: Finding) -> str:
-    scope = finding.scope
+def _together(found: Sequence[Finding]) -> str:
+    """Findings of a kind in one line."""
+    first, *others = found
+    if not others:
+        return f"{first.what}{_whose(first.scope)}"
+    whole = replace(first, ids=tuple(each for one in found for each in one.ids), detail="")
+    return f"{whole.what}, in {len(found):,} places"
+
+
+def _print_kind(found: Sequence[Finding]) -> None:
+    """What was found of a kind, the largest first."""
+    first = found[0]
+    label = ("Wrong: ", "bold red") if first.wrong else ("Note: ", "yellow")
+    say(label, _together(found))
+    if len(found) > 1:
+        for finding in sorted(found, key=lambda each: -len(each.ids))[:_SHOWN]:
+            say(
+                f"  {len(finding.ids):,}{_whose(finding.scope)}{f': {finding.detail}' if finding.detail else ''}"
+            )
+        if len(found) > _SHOWN:
+            say(f"  and {len(found) - _SHOWN:,} more, which --json lists")
+    if first.kind in _BY_HAND:
+        say(f"  {_BY_HAND[first.kind]}")
+
+
+def _whose(scope: Scope | None) -> str:
     if scope is None:
         return ""
-    tenant = "" if scope.tenant == DEFAULT_TENANT else f" of {scope.tenant}"
+    tenant = "" if scope.tenant == DEFAULT_TENANT else f" of tenant {scope.tenant}"
     thread = "" if scope.thread_id is None else f", thread {scope.thread_id}"
     return f" (user {scope.tenants_user_id}{tenant}{thread})"
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    scope = finding.scope
+    return {
+        "kind": finding.kind,
+        "wrong": finding.wrong,
+        "what": finding.what,
+        "tenant": None if scope is None else scope.tenant,
+        "user_id": None if scope is None else scope.tenants_user_id,
+        "thread_id": None if scope is None else scope.thread_id,
+        "ids": finding.ids,
+        "repair": finding.repair,
+    }
 
 
 def _save(cfg: MemoryConfig, target: Path, *, as_json: bool) -> int:
@@ -130,12 +246,18 @@ def _save(cfg: MemoryConfig, target: Path, *, as_json: bool) -> int:
     file = cfg.data_dir / f"{cfg.db_name}.sqlite3"
     if not cfg.embedded or not file.is_file():
         raise ConfigError(f"--save-to reads the SQLite file of data_dir, and there is no {file}")
-    written = salvage(file, target)
-    turns = written.records.get("turn", 0)
+    saved = salvage(file, target)
     if as_json:
-        found: dict[str, Any] = {"file": str(target), "turns": turns}
-        print_json(found)
-    else:
-        out.print(f"Saved {many(turns, 'turn')} in {target}.", soft_wrap=True)
-        note(f"Take them into an empty memory: memory-agent import {target} --data-dir OTHER")
-    return OK
+        print_json({"file": str(target), "turns": saved.turns, "lost": saved.lost})
+        return OK if saved.turns else UNFINISHED
+    say(f"Saved {many(saved.turns, 'turn')} in {target}.")
+    if saved.lost:
+        note(f"Of {many(saved.lost, 'more turn')} the text is gone.")
+    if saved.turns:
+        note(
+            f"Take them into an empty folder, and let a worker make the rest anew: memory-agent import {target} --data-dir OTHER"
+        )
+        note(
+            "Look there for what people had set themselves (facts, topics, sessions): it is not in the file."
+        )
+    return OK if saved.turns else UNFINISHED

@@ -3,178 +3,197 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from datetime import timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from memory_agent.doctor.findings import Finding
+from memory_agent.domain import stored_at
 from memory_agent.facts.fold import fold_facts
+from memory_agent.topics.merged import unmerged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+    from datetime import datetime
 
     from memory_agent.domain import (
         Compression,
+        CopiedTurn,
         FactChange,
         FactsDocument,
         Scope,
         SearchRow,
         Session,
         ThreadRemains,
-        Topic,
-        Turn,
+        TopicHead,
     )
 
-Repair: TypeAlias = Literal["index", "embed", "sweep", "facts", "topics", "retry", "vectors", ""]
-"""How a finding is mended: rows made again, embedded again, orphans swept, facts folded again, topics made again, parked turns retried,
-vectors of nobody deleted; "": by a person."""
+
+FAR: Final = timedelta(days=1)
+"""Longer than any lease, and than any pause before a retry."""
+_SKEW: Final = timedelta(minutes=5)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
-    """A difference. `ids`: of the turns, topics or changes that it is about; `wrong`: False for what is only worth knowing."""
+class RowView(NamedTuple):
+    """Search row, as far as it is compared. `dimension`: of its vectors, 0 without any, -1 of such as can be none."""
 
-    what: str
-    scope: Scope | None = None
-    ids: tuple[str, ...] = ()
-    repair: Repair = ""
-    wrong: bool = True
+    turn_id: str
+    seq: int
+    role: str
+    timestamp: datetime
+    embedder: str
+    dimension: int
+    erased: bool
+
+    @classmethod
+    def of(cls, row: SearchRow) -> RowView:
+        vectors = row.vectors
+        dimension = vectors.shape[1] if vectors.size else 0
+        if vectors.size and not (np.isfinite(vectors).all() and vectors.any(axis=1).all()):
+            dimension = -1
+        return cls(row.turn_id, row.seq, row.role, row.timestamp, row.embedder, dimension, row.erased)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ThreadView:
-    """Everything that is stored of a thread."""
+    """All that is stored of a thread, without texts. `dimensions`: of the user's vectors by their embedder."""
 
     scope: Scope
-    turns: Sequence[Turn]
+    turns: Sequence[CopiedTurn]
     sessions: Sequence[Session]
-    topics: Sequence[Topic]
+    topics: Sequence[TopicHead]
     changes: Sequence[FactChange]
     compressions: Sequence[Compression]
-    rows: Sequence[SearchRow]
+    rows: Sequence[RowView]
+    dimensions: Mapping[str, int]
     document: FactsDocument
     remains: ThreadRemains
+    now: datetime
+    elsewhere: Set[str] = frozenset()
+    """Of the turns that changes had in view, those that are in other threads of the user."""
+
+
+def seen_by(change: FactChange) -> set[str]:
+    """The turns that a change had in view, its own among them."""
+    return {*change.turns, *([change.turn_id] if change.turn_id else [])}
 
 
 def findings_of(view: ThreadView) -> Iterator[Finding]:
     """The differences within a thread."""
-    for check in (_numbers, _rows, _vectors, _topics, _sessions, _facts, _compressions, _parked):
-        yield from check(view)
+    for check in (_turns, _rows, _topics, _sessions, _facts, _compressions):
+        for kind, ids, *detail in check(view):
+            if found := tuple(ids):
+                yield Finding(kind=kind, scope=view.scope, ids=found, detail=detail[0] if detail else "")
 
 
-def _found(
-    view: ThreadView, what: str, ids: Sequence[str], repair: Repair = "", *, wrong: bool = True
-) -> Iterator[Finding]:
-    if ids:
-        yield Finding(
-            what=f"{len(ids):,} {what}", scope=view.scope, ids=tuple(ids), repair=repair, wrong=wrong
-        )
+_Found = tuple[str, "Iterable[str]"] | tuple[str, "Iterable[str]", str]
 
 
-def _numbers(view: ThreadView) -> Iterator[Finding]:
-    numbers = [turn.seq for turn in view.turns]
-    twice = [turn.id for turn, before in zip(view.turns[1:], numbers, strict=False) if turn.seq <= before]
-    yield from _found(view, "turns whose number is not above the one before", twice)
-    above = [turn.id for turn in view.turns if turn.seq > view.remains.last_seq]
-    yield from _found(view, "turns above the last number that was given", above)
-
-
-def _rows(view: ThreadView) -> Iterator[Finding]:
-    rows = {row.turn_id: row for row in view.rows}
-    there = {turn.id: turn for turn in view.turns}
-    settled = [turn for turn in view.turns if "index" not in turn.pending]
-    missing = [turn.id for turn in settled if turn.id not in rows or rows[turn.id].erased]
-    yield from _found(view, "turns without a search row", missing, "index")
-    orphans = [row.turn_id for row in view.rows if not row.erased and row.turn_id not in there]
-    yield from _found(view, "search rows of turns that are gone", orphans, "sweep")
-    moved = [
-        row.turn_id
-        for row in view.rows
-        if not row.erased and row.turn_id in there and not _is_at(row, there[row.turn_id])
-    ]
-    yield from _found(
-        view, "search rows that say another place, role or time than their turns", moved, "embed"
-    )
-
-
-def _is_at(row: SearchRow, turn: Turn) -> bool:
-    return (row.seq, row.role, row.timestamp) == (turn.seq, turn.role, turn.timestamp)
-
-
-def _vectors(view: ThreadView) -> Iterator[Finding]:
-    sizes: dict[str, set[int]] = {}
-    for row in view.rows:
-        if row.vectors.size:
-            sizes.setdefault(row.embedder, set()).add(row.vectors.shape[1])
-    bad = [
-        row.turn_id
-        for row in view.rows
-        if row.vectors.size
-        and (
-            not np.isfinite(row.vectors).all()
-            or row.vectors.shape[1] != max(sizes[row.embedder])
-            or not row.vectors.any()
-        )
-    ]
-    yield from _found(view, "search rows with vectors that can be none", bad, "embed")
-
-
-def _topics(view: ThreadView) -> Iterator[Finding]:
-    known: set[str] = set()
-    for topic in view.topics:
-        known |= {topic.id, *topic.absorbed}
-    lost = {turn.topic_id for turn in view.turns if turn.topic_id is not None} - known
-    yield from _found(
-        view, "topics that turns belong to and that are missing", sorted(filter(None, lost)), "topics"
-    )
-    ahead = [topic.id for topic in view.topics if topic.through > view.remains.last_seq]
-    yield from _found(view, "topics that are made of more turns than there were", ahead, "topics")
-    unassigned = [
-        turn.id
-        for turn in view.turns
-        if turn.topic_id is None and not turn.pending and view.topics and turn.role == "user"
-    ]
-    yield from _found(view, "turns of users without a topic that owe none", unassigned, wrong=False)
-
-
-def _sessions(view: ThreadView) -> Iterator[Finding]:
-    known = {session.id for session in view.sessions}
-    lost = [turn.id for turn in view.turns if turn.session_id is not None and turn.session_id not in known]
-    yield from _found(view, "turns of a session that is missing", lost)
-
-
-def _facts(view: ThreadView) -> Iterator[Finding]:
-    there = {turn.id for turn in view.turns}
-    blind = [
-        change.key
-        for change in view.changes
-        if not there.issuperset([*change.turns, *([change.turn_id] if change.turn_id else [])])
-    ]
-    yield from _found(view, "changes of facts by turns that are gone", blind, "sweep")
-    last = max((change.seq for change in view.changes), default=0)
-    if view.document.revision is None or view.document.through not in (0, last):
-        if view.document.through > last:
-            yield from _found(view, "facts folded from changes that are missing", ["document"], "facts")
-        return
-    folded = fold_facts(view.changes).people if view.document.through else {}
-    if dict(view.document.facts) != folded:
-        yield from _found(
-            view, "document of facts that is not the fold of its changes", ["document"], "facts"
-        )
-
-
-def _compressions(view: ThreadView) -> Iterator[Finding]:
-    there = {turn.id for turn in view.turns}
-    blind = [one.id for one in view.compressions if not there.issuperset(one.covers)]
-    yield from _found(view, "compressions of turns that are gone", blind, "sweep")
-    numbers = [one.number for one in view.compressions]
-    if numbers != list(range(1, len(numbers) + 1)):
-        yield from _found(
-            view, "compressions that do not follow each other", [one.id for one in view.compressions], "sweep"
-        )
-
-
-def _parked(view: ThreadView) -> Iterator[Finding]:
-    parked = [turn for turn in view.turns if turn.parked]
+def _turns(view: ThreadView) -> Iterator[_Found]:
+    yield "text_lost", [copied.turn.id for copied in view.turns if not copied.readable]
+    turns = [copied.turn for copied in view.turns]
+    parked = [turn for turn in turns if turn.parked]
     if parked:
-        last = parked[-1].last_error or "without an error"
-        yield from _found(view, f"parked turns ({last:.120})", [turn.id for turn in parked], "retry")
+        errors = {turn.last_error for turn in parked if turn.last_error}
+        more = f", and {len(errors) - 1} other errors" if len(errors) > 1 else ""
+        yield "parked", [turn.id for turn in parked], f"{parked[-1].last_error or 'no error':.120}{more}"
+    never = view.now + FAR
+    yield (
+        "stuck",
+        [turn.id for turn in turns if turn.pending and not turn.parked and (turn.due_at or never) >= never],
+    )
+    yield "clock", [turn.id for turn in turns[-1:] if stored_at(turn.id) > view.now + _SKEW]
+
+
+def _rows(view: ThreadView) -> Iterator[_Found]:
+    rows = {row.turn_id: row for row in view.rows if not row.erased}
+    turns = {copied.turn.id: copied.turn for copied in view.turns}
+    yield (
+        "row_missing",
+        [turn.id for turn in turns.values() if "index" not in turn.pending and turn.id not in rows],
+    )
+    yield "row_orphan", rows.keys() - turns.keys()
+    there = [(row, turns[turn_id]) for turn_id, row in rows.items() if turn_id in turns]
+    yield (
+        "row_false",
+        [
+            turn.id
+            for row, turn in there
+            if (row.seq, row.role, row.timestamp) != (turn.seq, turn.role, turn.timestamp)
+        ],
+    )
+    yield (
+        "vectors_false",
+        [turn.id for row, turn in there if row.dimension not in (0, view.dimensions.get(row.embedder))],
+    )
+
+
+def _topics(view: ThreadView) -> Iterator[_Found]:
+    """Of turns that owe their topic nothing is said yet."""
+    home = {turn_topic: topic for topic in unmerged(view.topics) for turn_topic in topic.turns_of}
+    last: dict[str, int] = {}
+    done: dict[str, int] = {}
+    lost: set[str] = set()
+    topicless: list[str] = []
+    before = False
+    for turn in (copied.turn for copied in view.turns):
+        owes = "topics" in turn.pending
+        if turn.topic_id is None:
+            # Before the first question there is nothing that an assistant's turn could follow.
+            if not owes and (before or turn.role == "user"):
+                topicless.append(turn.id)
+            continue
+        before = True
+        topic = home.get(turn.topic_id)
+        if topic is None:
+            lost |= set() if owes else {turn.topic_id}
+            continue
+        last[topic.id] = max(turn.seq, last.get(topic.id, 0))
+        if not owes:
+            done[topic.id] = max(turn.seq, done.get(topic.id, 0))
+    yield "topic_missing", sorted(lost)
+    fresh = [topic for topic in view.topics if not topic.stale]
+    yield (
+        "topic_false",
+        [
+            topic.id
+            for topic in fresh
+            if topic.id in last and not done.get(topic.id, 0) <= topic.through <= last[topic.id]
+        ],
+    )
+    carried = {copied.turn.topic_id for copied in view.turns}
+    yield "topic_empty", [topic.id for topic in fresh if topic.through and carried.isdisjoint(topic.turns_of)]
+    yield "topicless", topicless
+
+
+def _sessions(view: ThreadView) -> Iterator[_Found]:
+    known = {session.id for session in view.sessions}
+    yield (
+        "session_missing",
+        sorted({copied.turn.session_id for copied in view.turns if copied.turn.session_id} - known),
+    )
+
+
+def _facts(view: ThreadView) -> Iterator[_Found]:
+    there = {copied.turn.id for copied in view.turns} | view.elsewhere
+    yield "change_orphan", [change.key for change in view.changes if not there >= seen_by(change)]
+    through = view.document.through
+    # One that is behind is right as far as it goes, and carried on by whoever reads it next.
+    folded = fold_facts([change for change in view.changes if change.seq <= through])
+    if through > view.remains.last_change or dict(view.document.facts) != folded.people:
+        yield "facts_false", ["document"]
+
+
+def _compressions(view: ThreadView) -> Iterator[_Found]:
+    there = {copied.turn.id for copied in view.turns}
+    false = {one.id for one in view.compressions if not there.issuperset(one.covers)}
+    if view.compressions and view.compressions[0].number != 1:
+        false.add(view.compressions[0].id)
+    false |= {
+        after.id
+        for before, after in pairwise(view.compressions)
+        if (after.number, after.after_seq) != (before.number + 1, before.through)
+    }
+    yield "compression_false", sorted(false)

@@ -1,33 +1,41 @@
-"""Examination of a whole memory, thread by thread, and the repair of what was found."""
+"""Examination of a whole memory, user by user and thread by thread; nothing is changed, and a user's rows are the most in memory.
+
+While a service is at work things are under way that look like differences. So what is found is looked at once more, a moment
+later, and counts if it is still there.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+import asyncio
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
 
-from memory_agent.doctor.checks import Finding, ThreadView, findings_of
-from memory_agent.domain import FactsDocument, Scope, Topic
-from memory_agent.errors import BackendError, StoreError, VectorIndexUnavailable
+from memory_agent.doctor.checks import FAR, RowView, ThreadView, findings_of, seen_by
+from memory_agent.doctor.findings import Finding, still_there
+from memory_agent.errors import BackendError, StoreError, StoreUnavailable, VectorIndexUnavailable
 from memory_agent.exports.reading import scopes_of
+from memory_agent.ports import ALL_ROWS
+from memory_agent.work.claims import lease_name
+from memory_agent.work.receipts import Hasher
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
-    from datetime import datetime
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from memory_agent.domain import SearchRow, Turn
+    from memory_agent.domain import CopiedTurn, ErasureReceipt, Scope
     from memory_agent.ports import DocumentStore, KeyStore, VectorIndex
-    from memory_agent.wiring import Core
 
 _AT_ONCE: Final = 1_000
+_TERMS_AT_ONCE: Final = 500
 _OVERDUE: Final = timedelta(hours=1)
-_SKEW: Final = timedelta(minutes=5)
-_EVER: Final = timedelta(days=36_500)
+_DOUBTFUL: Final = 200
+"""Threads and users of which something was found, before they are looked at once more."""
+NO_END: Final = datetime(9_000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(kw_only=True, slots=True)
-class Examined:
+class Totals:
     """Totals of an examination."""
 
     users: int = 0
@@ -35,172 +43,261 @@ class Examined:
     turns: int = 0
 
 
-async def examine(
-    store: DocumentStore,
-    keys: KeyStore | None,
-    vectors: VectorIndex | None,
-    *,
-    now: datetime,
-    totals: Examined,
-    progress: Callable[[int], None] | None = None,
-) -> AsyncIterator[Finding]:
-    """Compare everything; nothing is changed. `vectors`: of a Chroma server. `totals` counts what was looked at."""
-    async for finding in _of_files(store, keys, now):
-        yield finding
-    user_id = ""
-    rows: dict[str, list[SearchRow]] = {}
-    async for scope in scopes_of(store):
-        if scope.user_id != user_id:
-            user_id, rows = scope.user_id, await _rows_of(store, scope.user_id)
-            totals.users += 1
-            if vectors is not None:
-                async for finding in _of_vectors(store, vectors, scope.user_id):
+@dataclass(kw_only=True, slots=True)
+class _UsersRows:
+    """A user's search rows by thread, and of a large user how many rows hold each term."""
+
+    by_thread: dict[str, list[RowView]] = field(default_factory=lambda: defaultdict(list))
+    dimensions: dict[str, int] = field(default_factory=dict)
+    terms: Counter[str] = field(default_factory=Counter)
+    large: bool = False
+
+
+class Examiner:
+    """Examines a memory. `keys`, `vectors`: None where they are not looked at; the latter of a Chroma server alone."""
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        keys: KeyStore | None,
+        vectors: VectorIndex | None,
+        *,
+        now: datetime,
+        progress: Callable[[Totals], None] | None = None,
+        moment_seconds: float = 1.0,
+    ) -> None:
+        self.totals = Totals()
+        self._store, self._keys, self._vectors = store, keys, vectors
+        self._now, self._progress, self._moment_seconds = now, progress, moment_seconds
+        self._receipts: dict[str, list[ErasureReceipt]] = {}
+        self._hasher: Hasher | None = None
+        self._doubtful: list[tuple[list[Finding], Callable[[], Awaitable[list[Finding]]]]] = []
+
+    async def findings(self) -> AsyncIterator[Finding]:
+        """Whatever differs, and what else is worth knowing."""
+        for whole in (self._files, self._api_keys, self._schema, self._work, self._erasures):
+            for finding in await whole():
+                yield finding
+        user: Scope | None = None
+        threads: set[str] = set()
+        rows = _UsersRows()
+        async for scope in scopes_of(self._store):
+            if user is None or scope.user_id != user.user_id:
+                if user is not None:
+                    await self._look_at_user(user, threads, rows)
+                user, threads = scope.user, set()
+                rows = await self._rows(user.user_id)
+                self.totals.users += 1
+            threads.add(str(scope.thread_id))
+            await self._look_at_thread(scope, rows)
+            if len(self._doubtful) >= _DOUBTFUL:
+                for finding in await self._confirmed():
                     yield finding
-        try:
-            view = await thread_view(store, scope, rows.get(str(scope.thread_id), []))
-        except StoreError as exc:
-            yield Finding(what=f"it cannot be read: {exc}", scope=scope)
-            continue
-        totals.threads += 1
-        totals.turns += len(view.turns)
-        for finding in findings_of(view):
+        if user is not None:
+            await self._look_at_user(user, threads, rows)
+        for finding in await self._confirmed():
             yield finding
-        for finding in _of_clock(view.turns, scope, now):
-            yield finding
-        if progress is not None:
-            progress(totals.turns)
 
+    async def _confirmed(self) -> list[Finding]:
+        """What was found so far and is still so a moment later."""
+        doubtful, self._doubtful = self._doubtful, []
+        if doubtful:
+            await asyncio.sleep(self._moment_seconds)
+        return [finding for found, look in doubtful for finding in still_there(found, await look())]
 
-async def _rows_of(store: DocumentStore, user_id: str) -> dict[str, list[SearchRow]]:
-    """The user's search rows by thread."""
-    rows: dict[str, list[SearchRow]] = defaultdict(list)
-    for row in await store.search_rows(user_id):
-        rows[row.thread_id].append(row)
-    return rows
+    def _note(self, found: list[Finding], look: Callable[[], Awaitable[list[Finding]]]) -> None:
+        if found:
+            self._doubtful.append((found, look))
 
+    # --- the memory as a whole -------------------------------------------------------------------------------
+    async def _files(self) -> list[Finding]:
+        found = await self._store.check_files()
+        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        return [Finding(kind="file_damaged", ids=tuple(found), detail=f"{found[0]}{more}")] if found else []
 
-async def thread_view(store: DocumentStore, scope: Scope, rows: Sequence[SearchRow]) -> ThreadView:
-    """Everything that is stored of a thread, whose search rows are given."""
-    turns: list[Turn] = []
-    while page := await store.copied_turns(scope, after_seq=turns[-1].seq if turns else 0, limit=_AT_ONCE):
-        turns += [replace(copied.turn, content="") for copied in page]
-    return ThreadView(
-        scope=scope,
-        turns=turns,
-        sessions=await store.sessions(scope),
-        topics=await store.list_topics(scope),
-        document=await store.load_facts(scope),
-        changes=await store.fact_changes(scope),
-        compressions=await store.compressions(scope),
-        rows=rows,
-        remains=await store.thread_remains(scope),
-    )
-
-
-async def _of_files(store: DocumentStore, keys: KeyStore | None, now: datetime) -> AsyncIterator[Finding]:
-    for said in await store.check_files():
-        yield Finding(what=f"the store's file: {said}")
-    state = await store.schema()
-    if not state.finished:
-        what = f"schema {state.version} is still kept for processes of an earlier version: `memory-agent upgrade`"
-        yield Finding(what=what, wrong=False)
-    if keys is not None:
+    async def _api_keys(self) -> list[Finding]:
         try:
-            await keys.list()
+            if self._keys is not None:
+                await self._keys.list()
         except BackendError as exc:
-            yield Finding(what=f"API keys cannot be read: {exc}")
-    status = await store.status(None, now=now)
-    if status.lag_seconds > _OVERDUE.total_seconds():
-        owed = ", ".join(f"{count:,} {stage}" for stage, count in status.pending.items() if count)
-        yield Finding(
-            what=f"work is owed since {status.lag_seconds / 3600:,.1f} hours ({owed}): does a worker run?",
-            wrong=False,
-        )
-    overdue = await store.due_erasures(now - _OVERDUE, limit=1_000)
-    if overdue:
-        yield Finding(
-            what=f"{len(overdue):,} forget calls wait for more than an hour: does a worker run?", wrong=False
-        )
-    late = [
-        each
-        for each in await store.due_erasures(now + _EVER, limit=1_000)
-        if each.due_at > now + timedelta(days=1)
-    ]
-    if late:
-        yield Finding(
-            what=f"{len(late):,} forget calls are due in more than a day: was the clock ahead?", wrong=False
-        )
-
-
-async def _of_vectors(store: DocumentStore, vectors: VectorIndex, user_id: str) -> AsyncIterator[Finding]:
-    scope = Scope(user_id=user_id)
-    try:
-        there = await vectors.turn_ids(user_id)
-    except VectorIndexUnavailable as exc:
-        yield Finding(what=f"the vector index is down: {exc}", scope=scope, wrong=False)
-        return
-    if not there:
-        return
-    rows = {row.turn_id for row in await store.search_rows(user_id) if not row.erased}
-    if orphans := sorted(there - rows):
-        what = f"{len(orphans):,} turns that are gone have vectors in the index"
-        yield Finding(what=what, scope=scope, ids=tuple(orphans), repair="vectors")
-    if await store.candidates_through(user_id) is not None and (missing := sorted(rows - there)):
-        what = f"{len(missing):,} turns of a large user have no vectors in the index"
-        yield Finding(what=what, scope=scope, ids=tuple(missing), repair="index")
-
-
-def _of_clock(turns: Sequence[Turn], scope: Scope, now: datetime) -> list[Finding]:
-    ahead = [
-        turn.id for turn in turns if turn.due_at is not None and turn.due_at > now + timedelta(days=1) + _SKEW
-    ]
-    if not ahead:
+            return [Finding(kind="keys", detail=str(exc))]
         return []
-    what = f"{len(ahead):,} turns owe work that is due in more than a day: was the clock ahead?"
-    return [Finding(what=what, scope=scope, ids=tuple(ahead), wrong=False)]
 
+    async def _schema(self) -> list[Finding]:
+        state = await self._store.schema()
+        kept = ", ".join(state.kept)
+        what = f"schema {state.version}{f', {kept}' if kept else ''}"
+        return [] if state.finished else [Finding(kind="upgrade", detail=what)]
 
-async def repair(core: Core, finding: Finding, *, now: datetime) -> bool:
-    """Mend a finding, or let the worker; False if only a person can. Raises BackendError where it fails."""
-    scope, store = finding.scope, core.store
-    if scope is None or not finding.repair:
-        return False
-    ids: Any = list(finding.ids)
-    if finding.repair in ("index", "embed"):
-        if finding.repair == "embed":
-            rows = await store.search_rows(scope.user_id, ids=ids)
-            await store.put_search_rows(scope.user_id, [replace(row, embedder="") for row in rows], now=now)
-        await store.owe(scope, "index", now=now, turn_ids=ids)
-    elif finding.repair == "sweep":
-        await store.sweep_orphans(scope.user, stubs_before=now - _EVER, now=now)
-        await core.facts.save_all(scope)
-    elif finding.repair == "facts":
+    async def _work(self) -> list[Finding]:
+        status = await self._store.status(None, now=self._now)
+        if status.lag_seconds <= _OVERDUE.total_seconds():
+            return []
+        owed = ", ".join(f"{count:,} {stage}" for stage, count in status.pending.items() if count)
+        down = "".join(f"; {one.stage} waits for {one.part}: {one.error:.100}" for one in status.outages)
+        what = f"{owed}; the oldest for {status.lag_seconds / 3600:,.1f} hours{down}"
+        return [Finding(kind="owed", detail=what)]
+
+    async def _erasures(self) -> list[Finding]:
+        receipts = await self._store.receipts()
+        if receipts:
+            self._hasher = await Hasher.of(self._store)
+            for receipt in receipts:
+                self._receipts.setdefault(receipt.user, []).append(receipt)
+        found = []
+        due = await self._store.due_erasures(self._now - _OVERDUE, limit=_AT_ONCE)
+        if due:
+            found.append(Finding(kind="erasures_owed", detail=f"{len(due):,}"))
+        owed = {receipt.id for receipt in receipts if receipt.state == "owed"}
+        owed -= {erasure.id for erasure in await self._store.due_erasures(NO_END, limit=1_000_000)}
+        if owed:  # or they were finished between the two reads
+            owed &= {receipt.id for receipt in await self._store.receipts(state="owed")}
+        return [*found, *([Finding(kind="erasure_lost", ids=tuple(sorted(owed)))] if owed else [])]
+
+    # --- a user ----------------------------------------------------------------------------------------------
+    async def _rows(self, user_id: str) -> _UsersRows:
+        rows = _UsersRows(large=await self._store.candidates_through(user_id) == ALL_ROWS)
+        sizes: dict[str, Counter[int]] = defaultdict(Counter)
+        after = 0
+        while page := await self._store.search_rows(user_id, after=after, limit=_AT_ONCE):
+            for row in page:
+                view = RowView.of(row)
+                rows.by_thread[row.thread_id].append(view)
+                sizes[row.embedder][view.dimension] += view.dimension > 0
+                if rows.large and not row.erased:
+                    rows.terms.update(row.terms.keys())
+            after = page[-1].index_seq
+        rows.dimensions = {embedder: of_it.most_common(1)[0][0] for embedder, of_it in sizes.items()}
+        return rows
+
+    async def _look_at_user(self, user: Scope, threads: set[str], rows: _UsersRows) -> None:
+        async def look(rows: _UsersRows) -> list[Finding]:
+            checks = (self._nobodys_rows, self._terms, self._indexed)
+            return [finding for check in checks for finding in await check(user, threads, rows)]
+
+        async def again() -> list[Finding]:
+            return await look(await self._rows(user.user_id))
+
+        self._note(await look(rows), again)
+
+    async def _nobodys_rows(self, user: Scope, threads: set[str], rows: _UsersRows) -> list[Finding]:
+        of_others = [views for thread_id, views in rows.by_thread.items() if thread_id not in threads]
+        ids = tuple(view.turn_id for views in of_others for view in views if not view.erased)
+        return [Finding(kind="row_orphan", scope=user, ids=ids)] if ids else []
+
+    async def _terms(self, user: Scope, _: set[str], rows: _UsersRows) -> list[Finding]:
+        if not rows.large:
+            return []
+        terms, missing = sorted(rows.terms), []
+        for start in range(0, len(terms), _TERMS_AT_ONCE):
+            some = terms[start : start + _TERMS_AT_ONCE]
+            held = (await self._store.term_candidates(user, some, limit=0)).frequency
+            missing += [term for term in some if held[term] < rows.terms[term]]
+        return [Finding(kind="terms_missing", scope=user, ids=tuple(missing))] if missing else []
+
+    async def _indexed(self, user: Scope, _: set[str], rows: _UsersRows) -> list[Finding]:
+        """The Chroma server's vectors against the rows."""
+        if self._vectors is None:
+            return []
+        try:
+            there = await self._vectors.turn_ids(user.user_id)
+        except VectorIndexUnavailable as exc:
+            return [Finding(kind="index_down", scope=user, ids=("server",), detail=f"{exc!s:.200}")]
+        views = [view for of_thread in rows.by_thread.values() for view in of_thread if not view.erased]
+        orphans = there - {view.turn_id for view in views}
+        missing = {view.turn_id for view in views if view.dimension > 0} - there if rows.large else set()
+        found = [("vector_orphan", orphans), ("vector_missing", missing)]
+        return [Finding(kind=kind, scope=user, ids=tuple(sorted(ids))) for kind, ids in found if ids]
+
+    # --- a thread --------------------------------------------------------------------------------------------
+    async def _look_at_thread(self, scope: Scope, rows: _UsersRows) -> None:
+        dimensions = rows.dimensions
+
+        async def look(
+            of_thread: Sequence[RowView] | None = None, others: Sequence[str] = ()
+        ) -> list[Finding]:
+            try:
+                view = await self._view(scope, of_thread, others, dimensions)
+            except StoreUnavailable:
+                raise
+            except StoreError as exc:
+                return [Finding(kind="unreadable", scope=scope, ids=("thread",), detail=str(exc))]
+            counts.append(len(view.turns))
+            return [*findings_of(view), *self._came_back(view), *await self._leases(view)]
+
+        counts: list[int] = []
+        found = await look(rows.by_thread.get(str(scope.thread_id), []))
+        others = [turn_id for finding in found if finding.kind == "row_orphan" for turn_id in finding.ids]
+        self._note(found, lambda: look(others=others))
+        self.totals.threads += 1
+        self.totals.turns += sum(counts[:1])
+        if self._progress is not None:
+            self._progress(self.totals)
+
+    async def _view(
+        self,
+        scope: Scope,
+        rows: Sequence[RowView] | None,
+        others: Sequence[str],
+        dimensions: dict[str, int],
+    ) -> ThreadView:
+        """All of the thread. Without `rows` those of its turns, and of `others`, are read after these."""
+        store = self._store
+        turns: list[CopiedTurn] = []
+        while page := await store.copied_turns(
+            scope, after_seq=turns[-1].turn.seq if turns else 0, limit=_AT_ONCE, texts=False
+        ):
+            turns += page
         document = await store.load_facts(scope)
-        await store.save_facts(scope, FactsDocument(), expected=document.revision)
-        await core.facts.save(scope)
-    elif finding.repair == "topics":
-        await _make_topics_anew(store, scope, ids, now)
-        await core.folder.renew_soon(scope.user)
-    elif finding.repair == "vectors":
-        await core.vectors.delete(scope.user_id, ids)
-    else:
-        await store.retry_parked(scope, now=now)
-    core.residents.drop(scope.user_id)
-    core.facts.drop(scope.user_id)
-    return True
-
-
-async def _make_topics_anew(store: DocumentStore, scope: Scope, ids: Sequence[str], now: datetime) -> None:
-    known = {topic.id: topic for topic in await store.list_topics(scope, ids=ids)}
-    for topic_id in ids:
-        empty = Topic(
-            id=topic_id,
-            user_id=scope.user_id,
-            thread_id=str(scope.thread_id),
-            created_at=now,
-            last_access=now,
-            stale=True,
+        changes = await store.fact_changes(scope)
+        if rows is None:
+            ids = [*(copied.turn.id for copied in turns), *others]
+            rows = await self._rows_of(scope.user_id, ids)
+        unseen = {turn_id for change in changes for turn_id in seen_by(change)}
+        unseen -= {copied.turn.id for copied in turns}
+        return ThreadView(
+            scope=scope,
+            turns=turns,
+            sessions=await store.sessions(scope),
+            topics=await store.topic_heads(scope),
+            document=document,
+            changes=changes,
+            compressions=await store.compressions(scope),
+            rows=rows,
+            dimensions=dimensions,
+            remains=await store.thread_remains(scope),
+            now=self._now,
+            elsewhere={turn.id for turn in await store.list_turns(scope.user, ids=sorted(unseen))}
+            if unseen
+            else frozenset(),
         )
-        there = known.get(topic_id)
-        stale = empty if there is None else replace(there, stale=True, through=0)
-        await store.save_topic(stale, expected=None if there is None else there.revision)
+
+    async def _rows_of(self, user_id: str, ids: Sequence[str]) -> list[RowView]:
+        found: list[RowView] = []
+        for start in range(0, len(ids), _AT_ONCE):
+            some = await self._store.search_rows(user_id, ids=ids[start : start + _AT_ONCE])
+            found += map(RowView.of, some)
+        return found
+
+    def _came_back(self, view: ThreadView) -> list[Finding]:
+        """Turns of finished forget calls; those that are under way have yet to erase theirs."""
+        hasher, scope = self._hasher, view.scope
+        if hasher is None or not (of_user := self._receipts.get(hasher.user(scope.user_id))):
+            return []
+        thread = hasher.thread(scope.user_id, str(scope.thread_id))
+        done = [one for one in of_user if one.thread in (None, thread) and one.state != "owed"]
+        before = max((one.before_id for one in done if not one.turns), default="")
+        turns = {turn for one in done for turn in one.turns}
+        ids = [copied.turn.id for copied in view.turns]
+        back = [turn_id for turn_id in ids if turn_id < before or (turns and hasher.turn(turn_id) in turns)]
+        return [Finding(kind="came_back", scope=scope, ids=tuple(back))] if back else []
+
+    async def _leases(self, view: ThreadView) -> list[Finding]:
+        """Leases that keep what is owed from being done."""
+        owed = {stage for copied in view.turns for stage in copied.turn.pending}
+        found = []
+        for stage in sorted(owed):
+            lease = await self._store.load_lease(lease_name(stage, view.scope))
+            if lease is not None and lease.until > self._now + FAR:
+                found.append(lease.name)
+        return [Finding(kind="lease_ahead", scope=view.scope, ids=tuple(found))] if found else []

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CopiedTurn:
-    """A turn with its text, and its place in the call that brought it."""
+    """A turn with its text, and its place in the call that brought it. `readable`: its text is there, also where it was not asked for."""
 
     turn: Turn
     idempotency_key: str | None = None
     call_index: int = 0
     call_size: int = 1
+    readable: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

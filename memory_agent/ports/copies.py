@@ -22,8 +22,13 @@ class CopyStore(Protocol):
     async def stored_threads(self, user_id: str) -> list[str]:
         """The user's threads, by rising id, of which anything is kept: remains of forgotten turns as well."""
 
-    async def copied_turns(self, scope: Scope, *, after_seq: int = 0, limit: int) -> list[CopiedTurn]:
-        """The thread's first `limit` turns above `after_seq`, by rising `seq`."""
+    async def copied_turns(
+        self, scope: Scope, *, after_seq: int = 0, limit: int, texts: bool = True
+    ) -> list[CopiedTurn]:
+        """The thread's first `limit` turns above `after_seq`, by rising `seq`.
+
+        `texts=False`: with empty ones, those too whose packed text is lost or damaged; `CopiedTurn.readable` tells them.
+        """
 
     async def thread_remains(self, scope: Scope) -> ThreadRemains:
         """Numbers that the thread must not give again, and what is left of what was forgotten in it, by key."""

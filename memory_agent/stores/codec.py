@@ -24,6 +24,7 @@ from memory_agent.domain import (
     TurnFeatures,
 )
 from memory_agent.errors import InvalidInput, StoreError
+from memory_agent.stores.damage import DAMAGED, damaged
 from memory_agent.stores.segments import UNPACKED_BYTES, unbrotli
 
 if TYPE_CHECKING:
@@ -141,8 +142,11 @@ class Fields(Generic[_V]):
         }
 
     def read(self, record: Sequence[Any], **others: Any) -> _V:
-        """The value in a row that begins with `columns`."""
-        return self.of(**self.of_record(record), **others)
+        """The value in a row that begins with `columns`. Raises StoreError for one that is damaged."""
+        try:
+            return self.of(**self.of_record(record), **others)
+        except DAMAGED as exc:
+            raise damaged(record[0], exc) from exc
 
     def document(self, value: Any, **given: Any) -> dict[str, Any]:
         """The value as MongoDB stores it, without fields that neither it nor `given` has."""
@@ -164,8 +168,11 @@ class Fields(Generic[_V]):
         return found
 
     def get(self, document: Mapping[str, Any]) -> _V:
-        """The value in a document."""
-        return self.of(**self.of_document(document))
+        """The value in a document. Raises StoreError for one that is damaged."""
+        try:
+            return self.of(**self.of_document(document))
+        except DAMAGED as exc:
+            raise damaged(document.get("_id"), exc) from exc
 
 
 def milliseconds(time: datetime) -> int:

@@ -60,6 +60,12 @@ async def test_copied_turns_come_with_their_texts_and_calls(store: DocumentStore
         ("b", "k", 1, 2),
         ("packed away", None, 0, 1),
     ]
+    bare = await store.copied_turns(SCOPE, limit=9, texts=False)
+    assert [(one.turn.seq, one.turn.content, one.idempotency_key, one.readable) for one in bare] == [
+        (1, "", "k", True),
+        (2, "", "k", True),
+        (3, "", None, True),
+    ]
     assert await store.copied_turns(SCOPE, limit=0) == []
     assert await store.copied_turns(OTHER, limit=9) == []
     remains = await store.thread_remains(SCOPE)

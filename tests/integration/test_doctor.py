@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
+import asyncio
 import json
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,21 +14,27 @@ import pytest
 
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.adapters import open_keys
-from memory_agent.conformance.values import a_change, a_row
-from memory_agent.doctor.examine import Examined, examine, repair
-from memory_agent.domain import FactsDocument, Scope
+from memory_agent.conformance.values import a_change, a_compression, a_row
+from memory_agent.data_dir import DataDirLock
+from memory_agent.doctor.examine import Examiner
+from memory_agent.doctor.repair import Repairer
+from memory_agent.domain import ErasureReceipt, FactsDocument, Scope, new_id
+from memory_agent.work.claims import lease_name
+from memory_agent.work.receipts import Hasher
+from tests.integration.commands import one_line, with_store
 from tests.released.write import fill, known
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from memory_agent.doctor.checks import Finding
+    from memory_agent.doctor.findings import Finding
     from tests.integration.commands import Quick
     from tests.servers.mongod import Mongod
 
 SCOPE = Scope(user_id="ada", thread_id="home")
 Store = Any
+NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 
 @pytest.fixture(params=["sqlite", "mongodb"])
@@ -46,24 +52,38 @@ async def examined(service: MemoryService) -> list[Finding]:
     """What is wrong."""
     async with AsyncExitStack() as stack:
         keys = await open_keys(service.cfg, None, stack)
-        totals = Examined()
-        core, now = service.core, service.clock.now()
-        found = [each async for each in examine(core.store, keys, core.vectors, now=now, totals=totals)]
-    assert totals.turns > 40
-    assert totals.users == 4
+        now = service.clock.now()
+        examiner = Examiner(service.core.store, keys, None, now=now, moment_seconds=0.1)
+        found = [finding async for finding in examiner.findings()]
+    assert examiner.totals.turns > 40
+    assert examiner.totals.users == 4
     return [finding for finding in found if finding.wrong]
 
 
-async def lose_a_row(store: Store) -> None:
-    [first, *_] = await store.list_turns(SCOPE)
+async def first_turn(store: Store) -> Any:
+    return (await store.list_turns(SCOPE, limit=1))[0]
+
+
+async def raw(store: Store, sql: str, collection: str, change: Callable[[Any], Awaitable[Any]]) -> None:
+    """Change the stored data behind the store's back."""
     if hasattr(store, "_execute"):
-        await store._execute("DELETE FROM search_rows WHERE unpack_id(turn_id) = ?", [first.id])
+        await store._execute(sql, [])
     else:
-        await store._rows.delete_one({"_id": first.id, "user_id": "ada"})
+        await change(store._turns.database[collection])
+
+
+async def lose_a_row(store: Store) -> None:
+    one = (await first_turn(store)).id
+    sql = f"DELETE FROM search_rows WHERE unpack_id(turn_id) = '{one}'"
+    await raw(store, sql, "search_rows", lambda rows: rows.delete_one({"_id": one}))
 
 
 async def orphan_a_row(store: Store) -> None:
-    row = a_row(scope=SCOPE, seq=99)
+    await store.put_search_rows("ada", [a_row(scope=SCOPE, seq=99)], now=datetime.now(UTC))
+
+
+async def a_row_of_no_thread(store: Store) -> None:
+    row = a_row(scope=Scope(user_id="ada", thread_id="attic"), seq=1)
     await store.put_search_rows("ada", [row], now=datetime.now(UTC))
 
 
@@ -77,10 +97,16 @@ async def spoil_vectors(store: Store) -> None:
     await store.put_search_rows("ada", [spoilt], now=datetime.now(UTC))
 
 
-async def move_a_row(store: Store) -> None:
+async def shorten_vectors(store: Store) -> None:
     row = await _first_row(store)
-    moved = replace(row, role="assistant" if row.role == "user" else "user")
-    await store.put_search_rows("ada", [moved], now=datetime.now(UTC))
+    short = replace(row, vectors=row.vectors[:, :7])
+    await store.put_search_rows("ada", [short], now=datetime.now(UTC))
+
+
+async def falsify_a_row(store: Store) -> None:
+    row = await _first_row(store)
+    false = replace(row, role="assistant" if row.role == "user" else "user")
+    await store.put_search_rows("ada", [false], now=datetime.now(UTC))
 
 
 async def falsify_facts(store: Store) -> None:
@@ -89,8 +115,13 @@ async def falsify_facts(store: Store) -> None:
     assert await store.save_facts(SCOPE, false, expected=document.revision)
 
 
+async def overstate_facts(store: Store) -> None:
+    document = await store.load_facts(SCOPE)
+    assert await store.save_facts(SCOPE, replace(document, through=5_000), expected=document.revision)
+
+
 async def plant_a_change(store: Store) -> None:
-    assert await store.append_fact_change(SCOPE, a_change("01890a5d-ac96-774b-bcce-b302099a8057"))
+    assert await store.append_fact_change(SCOPE, a_change(NOBODY))
 
 
 async def lose_a_topic(store: Store) -> None:
@@ -103,22 +134,92 @@ async def overstate_a_topic(store: Store) -> None:
     assert await store.save_topic(replace(first, through=5_000), expected=first.revision)
 
 
+async def understate_a_topic(store: Store) -> None:
+    [first, *_] = await store.list_topics(SCOPE)
+    assert await store.save_topic(replace(first, through=1), expected=first.revision)
+
+
+async def plant_a_topic(store: Store) -> None:
+    [first, *_] = await store.list_topics(SCOPE)
+    assert await store.save_topic(replace(first, id=NOBODY, absorbed=()), expected=None)
+
+
+async def take_a_topic_away(store: Store) -> None:
+    last = (await store.list_turns(SCOPE, limit=1, newest=True))[0].id
+    sql = f"UPDATE turns SET topic_id = NULL WHERE id = '{last}'"
+    await raw(store, sql, "turns", lambda turns: turns.update_one({"_id": last}, {"$unset": {"topic_id": 1}}))
+    for topic in await store.list_topics(SCOPE):
+        assert await store.save_topic(replace(topic, stale=True, through=0), expected=topic.revision)
+
+
+async def lose_a_session(store: Store) -> None:
+    sql = "DELETE FROM sessions WHERE user_id = 'ada' AND thread_id = 'home'"
+    await raw(store, sql, "sessions", lambda each: each.delete_many({"user_id": "ada", "thread_id": "home"}))
+
+
 async def park_a_turn(store: Store) -> None:
-    [first, *_] = await store.list_turns(SCOPE)
-    await store.owe(SCOPE, "facts", now=datetime.now(UTC), turn_ids=[first.id])
-    await store.postpone(SCOPE, [first.id], error="the model is on fire", due_at=None, counted=True)
+    one = (await first_turn(store)).id
+    await store.owe(SCOPE, "facts", now=datetime.now(UTC), turn_ids=[one])
+    await store.postpone(SCOPE, [one], error="the model is on fire", due_at=None, counted=True)
+
+
+async def put_off_a_turn(store: Store) -> None:
+    one = (await first_turn(store)).id
+    await store.owe(SCOPE, "facts", now=datetime.now(UTC) + timedelta(days=400), turn_ids=[one])
+
+
+async def hold_a_lease(store: Store) -> None:
+    await put_off_a_turn(store)
+    now = datetime.now(UTC)
+    await store.owe(SCOPE, "facts", now=now, turn_ids=[(await first_turn(store)).id])
+    name = lease_name("facts", SCOPE)
+    assert await store.acquire_lease(name, "nobody", now=now, until=now + timedelta(days=400))
+
+
+async def plant_a_compression(store: Store) -> None:
+    assert await store.append_compression(a_compression((), scope=SCOPE, covers=()))
+    sql = "UPDATE compressions SET after_seq = 3, number = 4 WHERE user_id = 'ada' AND thread_id = 'home'"
+    change = {"$set": {"after_seq": 3, "number": 4}}
+    where = {"user_id": "ada", "thread_id": "home"}
+    await raw(store, sql, "compressions", lambda each: each.update_many(where, change))
+
+
+async def lose_an_erasure(store: Store) -> None:
+    hasher = await Hasher.of(store)
+    receipt = ErasureReceipt(
+        id=new_id(),
+        at=datetime.now(UTC),
+        key=hasher.key,
+        tenant="default",
+        user=hasher.user("zoe"),
+        thread=None,
+        turns=(),
+        before_id=new_id(),
+    )
+    await store.put_receipt(receipt)
 
 
 FAULTS: dict[str, tuple[Callable[[Store], Awaitable[None]], str]] = {
-    "a lost row": (lose_a_row, "1 turns without a search row"),
-    "a row of nobody": (orphan_a_row, "1 search rows of turns that are gone"),
-    "spoilt vectors": (spoil_vectors, "1 search rows with vectors that can be none"),
-    "a moved row": (move_a_row, "1 search rows that say another place, role or time than their turns"),
-    "false facts": (falsify_facts, "1 document of facts that is not the fold of its changes"),
-    "a change of nobody": (plant_a_change, "1 changes of facts by turns that are gone"),
-    "a lost topic": (lose_a_topic, "1 topics that turns belong to and that are missing"),
-    "an overstated topic": (overstate_a_topic, "1 topics that are made of more turns than there were"),
-    "a parked turn": (park_a_turn, "1 parked turns (the model is on fire)"),
+    "a lost row": (lose_a_row, "1 turn without a search row"),
+    "a row of nobody": (orphan_a_row, "1 search row of turns that are gone"),
+    "a row of no thread": (a_row_of_no_thread, "1 search row of turns that are gone"),
+    "spoilt vectors": (spoil_vectors, "1 search row with vectors that are none"),
+    "short vectors": (shorten_vectors, "1 search row with vectors that are none"),
+    "a false row": (falsify_a_row, "1 search row with another place, role or time than the turn's"),
+    "false facts": (falsify_facts, "1 facts document not the fold of the thread's changes"),
+    "facts of the future": (overstate_facts, "1 facts document not the fold of the thread's changes"),
+    "a change of nobody": (plant_a_change, "1 fact change of turns that are gone"),
+    "a lost topic": (lose_a_topic, "1 topic missing that turns belong to"),
+    "an overstated topic": (overstate_a_topic, "1 topic made of other turns than there are"),
+    "a topic that is behind": (understate_a_topic, "1 topic made of other turns than there are"),
+    "a topic of nobody": (plant_a_topic, "1 topic of turns that are all gone"),
+    "a turn without a topic": (take_a_topic_away, "1 turn without a topic"),
+    "a lost session": (lose_a_session, "1 session missing that turns belong to"),
+    "a parked turn": (park_a_turn, "1 turn parked (the model is on fire)"),
+    "a turn put off": (put_off_a_turn, "1 turn with work that no worker would ever begin"),
+    "a lease of nobody": (hold_a_lease, "1 lease held far into the future: was a clock ahead?"),
+    "a compression of nobody": (plant_a_compression, "1 compression of turns that are gone, or out of order"),
+    "a lost forget call": (lose_an_erasure, "1 forget call whose last pass nobody owes"),
 }
 
 
@@ -133,38 +234,130 @@ async def test_each_fault_is_found_and_mended(settings: dict[str, Any]) -> None:
             await plant(service.core.store)
             found = await examined(service)
             assert [finding.what for finding in found] == [what], name
-            assert found[0].scope == SCOPE
+            assert found[0].scope in (SCOPE, SCOPE.user, None), name
             await service.resume_worker()
-            assert await repair(service.core, found[0], now=service.clock.now())
+            assert await Repairer(service.core, now=service.clock.now()).mend(found[0]) is None, name
             await service.settle(timeout=60)
             assert await examined(service) == [], name
             assert json.dumps(await known(service)) == before, name
 
 
-def test_the_command(quick: Quick, tmp_path: Path) -> None:
-    """Exit codes for cron, JSON for machines; a page of a damaged file is named, and its other turns are saved."""
-    turns = [{"role": "user", "content": f"Box {at} holds letters. " * 20} for at in range(60)]
-    quick("ingest", quick.file(*turns))
-    assert "60 turns in 1 thread of 1 user: nothing is wrong." in quick("doctor").stdout
-    whole_one = {"totals": {"users": 1, "threads": 1, "turns": 60}, "findings": [], "mended": []}
-    assert quick.json("doctor") == whole_one
+async def test_turns_whose_text_is_lost_are_named_and_forgotten_when_asked_for(
+    settings: dict[str, Any],
+) -> None:
+    """One segment is damaged, another missing: only a person decides that they go, and then the thread can be read again."""
+    async with MemoryService(MemoryConfig(**settings)) as service:
+        await service.settle(timeout=60)
+        store: Store = service.core.store
+        turns = await store.list_turns(SCOPE)
+        for some in (turns[:3], turns[3:5]):
+            assert (await store.compress_turns(SCOPE, str(some[0].topic_id), [t.id for t in some])).turns
+        assert await examined(service) == []
+        gone = {"_id": {"$exists": True}, "turn_ids": turns[3].id}
+        await raw(
+            store,
+            f"DELETE FROM segments WHERE id = (SELECT segment_id FROM turns WHERE id = '{turns[3].id}')",
+            "segments",
+            lambda each: each.delete_one(gone),
+        )
+        of_first = {"turn_ids": turns[0].id}
+        await raw(
+            store,
+            "UPDATE segments SET data = x'0123' WHERE user_id = 'ada'",
+            "segments",
+            lambda each: each.update_one(of_first, {"$set": {"data": b"\x01\x23"}}),
+        )
+        [found] = await examined(service)
+        assert found.what == "5 turns whose packed text is lost or damaged"
+        assert set(found.ids) == {turn.id for turn in turns[:5]}
+        now = service.clock.now()
+        assert await Repairer(service.core, now=now).mend(found) == ""
+        assert await examined(service) == [found]
+        assert await Repairer(service.core, now=now, forgets=True).mend(found) is None
+        await service.settle(timeout=60)
+        assert await examined(service) == []
+        assert [turn.content for turn in await store.list_turns(SCOPE)] == [t.content for t in turns[5:]]
+
+
+async def test_a_large_users_term_index_is_compared(settings: dict[str, Any]) -> None:
+    """Terms that its rows hold and the index lost are found, and taken in again."""
+    async with MemoryService(MemoryConfig(**settings, resident_max_turns=10)) as service:
+        await service.rebuild_index("ada")
+        await service.settle(timeout=60)
+        assert await examined(service) == []
+        store: Store = service.core.store
+        await raw(
+            store,
+            "DELETE FROM row_terms WHERE user_id = 'ada' AND term = 'porto'",
+            "search_rows",
+            lambda rows: rows.update_many({"user_id": "ada"}, {"$pull": {"words": "porto"}}),
+        )
+        [found] = await examined(service)
+        assert found.what == "1 term missing in the large user's term index"
+        assert await Repairer(service.core, now=service.clock.now()).mend(found) is None
+        await service.settle(timeout=60)
+        assert await examined(service) == []
+
+
+async def test_what_was_forgotten_and_is_there_again_is_found(settings: dict[str, Any]) -> None:
+    """By the hashes of its receipt; it is forgotten once more."""
+    async with MemoryService(MemoryConfig(**settings)) as service:
+        await service.settle(timeout=60)
+        store: Store = service.core.store
+        receipts = [one for one in await store.receipts() if one.turns]
+        one = await first_turn(store)
+        hasher = await Hasher.of(store)
+        of_it = replace(
+            receipts[0], state="erased", user=hasher.user("ada"), thread=hasher.thread("ada", "home")
+        )
+        await store.put_receipt(replace(of_it, id=new_id(), turns=(hasher.turn(one.id),)))
+        [found] = await examined(service)
+        assert found.what == "1 turn there again after being forgotten"
+        assert await Repairer(service.core, now=service.clock.now()).mend(found) is None
+        await service.settle(timeout=60)
+        assert await examined(service) == []
+        assert one.id not in [turn.id for turn in await store.list_turns(SCOPE)]
+
+
+async def test_nothing_is_found_while_a_service_is_at_work(settings: dict[str, Any]) -> None:
+    """What is under way looks like a difference for a moment; right after it, and while it is owed, nothing is wrong."""
+    async with MemoryService(MemoryConfig(**settings)) as service:
+        async with asyncio.TaskGroup() as group:
+            for at in range(6):
+                agent = service.agent("ada", f"busy {at % 2}")
+                group.create_task(agent.update_memory(f"I bought {at} figs in Porto.", "Good."))
+        for _ in range(3):
+            assert await examined(service) == []
+        await service.settle(timeout=60)
+        assert await examined(service) == []
+
+
+def test_the_command(quick: Quick) -> None:
+    """Exit codes for cron, JSON for machines, a repair; and where another process has the folder it looks, and says why it mends nothing."""
+    quick("ingest", quick.file(*({"role": "user", "content": f"Box {at} holds letters."} for at in range(8))))
+    assert "Examined 8 turns in 1 thread of 1 user: nothing is wrong." in quick("doctor").stdout
+    totals = {"users": 1, "threads": 1, "turns": 8}
+    assert quick.json("doctor") == {"totals": totals, "findings": [], "mended": []}
+    with_store(quick, lambda store: store._execute("DELETE FROM search_rows WHERE seq < 4", []))
+    said = quick("doctor", code=3).stdout
+    assert "Wrong: 3 turns without a search row (user me, thread main)" in said
+    assert "To mend it: memory-agent doctor --repair" in said
+    [found] = json.loads(quick("doctor", "--json", code=3).stdout)["findings"]
+    assert (found["kind"], found["user_id"], found["thread_id"]) == ("row_missing", "me", "main")
+    assert len(found["ids"]) == 3
+    lock = DataDirLock(quick.data)
+    lock.acquire()
+    assert "3 turns without a search row" in quick("doctor", code=3).stdout
+    one_line(
+        quick("doctor", "--repair", code=1).stderr,
+        "--repair needs data_dir to itself",
+        "in use by process",
+    )
+    lock.release()
+    mended = quick("doctor", "--repair").stdout
+    assert "Mended: 3 turns without a search row (user me, thread main)" in mended
+    assert "nothing is wrong" in mended
+    assert "nothing is wrong" in quick("doctor").stdout
+    assert "--repair as well" in quick("doctor", "--forget-unreadable", code=2).stderr
     quick("doctor", "--erased", "letters", code=3)
     assert "Nothing of 1 text is in the files" in quick("doctor", "--erased", "nowhere to be found").stdout
-    file = quick.data / "memory_agent.sqlite3"
-    whole = bytearray(file.read_bytes())
-    page = whole.rindex(b"holds letters") // 4_096 * 4_096
-    whole[page : page + 4_096] = bytes(4_096)
-    file.write_bytes(whole)
-    said = quick("doctor", code=1)
-    assert "is damaged" in said.stderr
-    assert "doctor --save-to FILE" in said.stderr
-    assert "in saved.gz" in quick("doctor", "--save-to", "saved.gz").stdout
-    lines = gzip.decompress((tmp_path / "saved.gz").read_bytes()).decode().splitlines()[1:-1]
-    saved = [json.loads(line)["content"] for line in lines]
-    assert 10 < len(saved) < 60
-    assert {turn["content"] for turn in turns} > {*saved}
-    quick.data = tmp_path / "other"
-    quick("import", "saved.gz")
-    quick("worker", "--until-idle")
-    assert quick.json("doctor")["findings"] == []
-    assert len(quick.json("history", "--all")["turns"]) == len(saved)

@@ -109,7 +109,7 @@ ROOMS = {
     "adapters": "errors ports text search stores models config data_dir",
     "exports": "errors checks domain ports work stores config data_dir adapters",
     "wiring": "errors domain ports text llm digest search facts topics context conversations work config adapters",
-    "doctor": "errors domain facts ports exports stores wiring",
+    "doctor": "errors domain ports facts topics work exports stores wiring",
     "agent": "errors checks domain llm search facts topics context conversations work config wiring",
     "upkeep": "domain ports topics exports wiring",
     "service": "errors checks domain ports clock search topics conversations work config adapters upkeep wiring agent",

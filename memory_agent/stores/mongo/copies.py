@@ -65,20 +65,26 @@ class MongoCopies(MongoTurns, MongoFacts):
         return sorted(found)
 
     @bounded
-    async def copied_turns(self, scope: Scope, *, after_seq: int = 0, limit: int) -> list[CopiedTurn]:
+    async def copied_turns(
+        self, scope: Scope, *, after_seq: int = 0, limit: int, texts: bool = True
+    ) -> list[CopiedTurn]:
         thread_of(scope)
         if limit <= 0:
             return []
         query = {**scope_filter(scope), "seq": {"$gt": after_seq}, "gone_at": None}
         found = await read_all(self._turns.find(query).sort("seq", 1).limit(limit))
+        lost = set() if texts else await self._without_text(found)
         return [
             CopiedTurn(
                 turn=TURN.get(document),
                 idempotency_key=document.get("idempotency_key"),
                 call_index=document["call_index"],
                 call_size=document["call_size"],
+                readable=document["_id"] not in lost,
             )
-            for document in await self._with_texts(found)
+            for document in (
+                await self._with_texts(found) if texts else [{**each, "content": ""} for each in found]
+            )
             if "gone_at" not in document
         ]
 

@@ -44,7 +44,7 @@ class MongoMeta(MongoConnection):
             return False if only_new else await self.put_meta(name, value)
         return True
 
-    async def check_files(self) -> list[str]:
+    async def check_files(self, *, mend: bool = False) -> list[str]:
         return []
 
     async def schema(self) -> SchemaState:

@@ -9,6 +9,7 @@ segments that hold it afterwards, a crash leaves at most a text too many, and a 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -59,6 +60,19 @@ class MongoSegments(MongoConnection):
             }
         unreadable = next(t for t in turns.values() if "segment_id" in t and "content" not in t)
         raise StoreError(f"turn {unreadable['_id']} has no text in its segment {unreadable['segment_id']}")
+
+    async def _without_text(self, documents: Sequence[Document]) -> set[str]:
+        """Of these of one user, those that are compressed and whose text is lost or damaged."""
+        packed = [document for document in documents if "segment_id" in document]
+        if not packed:
+            return set()
+        query = {**one_of({turn["segment_id"] for turn in packed}), "user_id": packed[0]["user_id"]}
+        held: set[tuple[str, str]] = set()
+        for segment in await read_all(self._segments.find(query, {"codec": 1, "data": 1, "turn_ids": 1})):
+            with suppress(StoreError):
+                texts = await asyncio.to_thread(_unpacked, segment)
+                held |= {(segment["_id"], turn_id) for turn_id, _ in texts}
+        return {turn["_id"] for turn in packed if (turn["segment_id"], turn["_id"]) not in held}
 
     async def _fill_in(self, packed: Sequence[Document]) -> list[str]:
         """Give these turns their `content`; the ids of those that their segment does not hold."""

@@ -8,11 +8,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from memory_agent.errors import NotOpen, StoreUnavailable
 from memory_agent.stores.codec import pack_id, unpack_id
-from memory_agent.stores.sqlite.errors import PRIMARY_CODE, driver_errors
+from memory_agent.stores.sqlite.errors import OF_A_MEMORY, PRIMARY_CODE, driver_errors
 from memory_agent.stores.sqlite.marks import Marker, check_file, check_mark
 from memory_agent.stores.sqlite.schema import create_schema
 
@@ -47,6 +47,9 @@ class _Lane:
 class SqliteConnection:
     """The base of a SqliteStore's parts. Reads have a lane of their own, so none waits for a write's fsync."""
 
+    _remedy: ClassVar = OF_A_MEMORY
+    """What to do about a damaged file."""
+
     def __init__(self, path: str | Path, *, timeout_seconds: float = 10.0) -> None:
         self._path = str(path)
         self._timeout_seconds = timeout_seconds
@@ -77,7 +80,7 @@ class SqliteConnection:
             self._marker.close()
 
     def _connect(self, lane: _Lane, *, create: bool) -> None:
-        with driver_errors(self._path):
+        with driver_errors(self._path, self._remedy):
             if create:
                 self._before_opening()
                 self._make_place()
@@ -183,7 +186,7 @@ class SqliteConnection:
         def in_transaction() -> _R:
             if lane.connection is None:
                 raise NotOpen(f"the {type(self).__name__} was closed")
-            with driver_errors(self._path):
+            with driver_errors(self._path, self._remedy):
                 if mode is None:
                     return work(lane.connection)
                 with _transaction(lane.connection, mode):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -12,7 +13,7 @@ from memory_agent.stores.fields import CHANGE, COMPRESSION, COST, DRAFT, SESSION
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.facts import put_views, reset_facts
 from memory_agent.stores.sqlite.records import in_scope, scalar
-from memory_agent.stores.sqlite.segments import TURN_COLUMNS, with_texts
+from memory_agent.stores.sqlite.segments import TURN_COLUMNS, with_texts, without_text
 from memory_agent.stores.sqlite.turns import last_given
 
 if TYPE_CHECKING:
@@ -41,10 +42,13 @@ class SqliteCopies(SqliteConnection):
         each = " UNION ".join(f"SELECT thread_id FROM {table} WHERE user_id = ?1" for table in _KEEPING)
         return [thread_id for (thread_id,) in await self._fetch(f"{each} ORDER BY thread_id", [user_id])]
 
-    async def copied_turns(self, scope: Scope, *, after_seq: int = 0, limit: int) -> list[CopiedTurn]:
+    async def copied_turns(
+        self, scope: Scope, *, after_seq: int = 0, limit: int, texts: bool = True
+    ) -> list[CopiedTurn]:
         where = in_scope(scope).equal(thread_id=thread_of(scope)).also("seq > ?", after_seq)
         sql = f"SELECT {TURN_COLUMNS}, {_CALL} FROM turns WHERE {where} ORDER BY seq LIMIT ?"
-        return await self._read(lambda db: _copied(db, sql, [*where.values, max(limit, 0)]))
+        copied = _copied if texts else _looked_at
+        return await self._read(lambda db: copied(db, sql, [*where.values, max(limit, 0)]))
 
     async def thread_remains(self, scope: Scope) -> ThreadRemains:
         thread_of(scope)
@@ -74,6 +78,20 @@ def _copied(db: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> list
     return [
         CopiedTurn(turn=turn, idempotency_key=key, call_index=index, call_size=size)
         for turn, (*_, key, index, size) in zip(with_texts(db, records), records, strict=True)
+    ]
+
+
+def _looked_at(db: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> list[CopiedTurn]:
+    """The same without texts."""
+    records = db.execute(sql, parameters).fetchall()
+    lost = set(without_text(db, records))
+    return [
+        CopiedTurn(
+            turn=replace(TURN.read(stored), content=""),
+            **dict(zip(_CALL.split(", "), stored[-3:], strict=True)),
+            readable=stored[0] not in lost,
+        )
+        for _, _, *stored in records
     ]
 
 

@@ -27,26 +27,29 @@ _UNAVAILABLE_CODES: Final = frozenset(
     }
 )
 _DAMAGED_CODES: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+OF_A_MEMORY: Final = (
+    "Restore a backup (`memory-agent restore FILE --data-dir OTHER`), or save what is readable of it:"
+    " `memory-agent doctor --save-to FILE`"
+)
 PRIMARY_CODE: Final = 0xFF  # the low byte of an extended result code (https://www.sqlite.org/rescode.html)
 
 
 @contextmanager
-def driver_errors(path: str) -> Iterator[None]:
-    """Only our errors come out of what runs inside."""
+def driver_errors(path: str, remedy: str = OF_A_MEMORY) -> Iterator[None]:
+    """Only our errors come out of what runs inside. `remedy`: what to do about a damaged file."""
     try:
         yield
     except (sqlite3.Error, sqlite3.Warning, OverflowError) as exc:
-        raise translated(exc, path) from exc
+        raise translated(exc, path, remedy) from exc
 
 
-def translated(exc: Exception, path: str) -> StoreUnavailable | StoreError:
+def translated(exc: Exception, path: str, remedy: str = OF_A_MEMORY) -> StoreUnavailable | StoreError:
     """Our error for one of the driver's; it names the file."""
     code = getattr(exc, "sqlite_errorcode", None)
     if code is not None and code & PRIMARY_CODE in _UNAVAILABLE_CODES:
         return StoreUnavailable(f"{path} is unavailable for now ({exc.sqlite_errorname}): {exc}")  # type: ignore[attr-defined]
     if code is not None and code & PRIMARY_CODE in _DAMAGED_CODES:
         return StoreError(
-            f"{path} is damaged, or no file of SQLite's ({exc}). Nothing in it was changed. Restore a backup (`memory-agent restore"
-            " FILE --data-dir OTHER`), or save what is readable of it: `memory-agent doctor --save-to FILE`"
+            f"{path} is damaged, or no file of SQLite's ({exc}). Nothing in it was changed. {remedy}"
         )
     return StoreError(f"{path}: SQLite refused an operation ({type(exc).__name__}): {exc}")

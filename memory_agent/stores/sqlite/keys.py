@@ -38,6 +38,8 @@ class SqliteKeys(SqliteConnection):
     `timeout_seconds` bounds the wait for another process that holds the file's write lock.
     """
 
+    _remedy = "Put it back from a copy, or move it away and make new keys: `memory-agent keys create`"
+
     def _make_place(self) -> None:
         super()._make_place()
         try:

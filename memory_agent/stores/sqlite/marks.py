@@ -7,6 +7,7 @@ the file, which is on disk first. So it never is ahead of a file that is whole.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sqlite3
 import time
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from memory_agent.errors import StoreError
+
+log = logging.getLogger(__name__)
 
 _BYTES: Final = 256
 _LAST: Final = "SELECT seq FROM sqlite_sequence WHERE name = 'events'"
@@ -40,7 +43,15 @@ def read_mark(path: str) -> Mark | None:
     """The mark beside the file; None without one that can be read."""
     try:
         return Mark(**json.loads(mark_of(path).read_text(encoding="ascii")))
-    except (OSError, ValueError, TypeError):
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as exc:
+        log.warning(
+            "%s is damaged (%s), so that nobody can tell whether %s has lost something; it is written anew",
+            mark_of(path),
+            type(exc).__name__,
+            Path(path).name,
+        )
         return None
 
 
@@ -104,6 +115,7 @@ class Marker:
             if self._handle is None:
                 self._store = connection.execute(_STORE).fetchone()[0]
                 self._handle = os.open(mark_of(self._path), os.O_CREAT | os.O_RDWR, 0o600)
+                os.ftruncate(self._handle, _BYTES)  # of a damaged one more may be there
             mark = json.dumps(asdict(Mark(store=self._store, last=last, at=time.time())))
             os.pwrite(self._handle, mark.ljust(_BYTES).encode("ascii"), 0)
         except OSError:

@@ -11,6 +11,7 @@ packed text. So places stay when others go, and a text that went is left empty.
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -73,6 +74,25 @@ def with_texts(db: sqlite3.Connection, records: Sequence[Record]) -> list[Turn]:
             stored[_CONTENT] = texts[segment_id, at]
         found.append(TURN.read(stored))
     return found
+
+
+def without_text(db: sqlite3.Connection, records: Sequence[Record]) -> list[str]:
+    """Of the turns in such rows, the ids of those that are compressed and whose text is lost or damaged."""
+    wanted: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    for segment_id, at, turn_id, *_ in records:
+        if segment_id is not None:
+            wanted[segment_id].append((at, turn_id))
+    counts: dict[int, int] = {}
+    if wanted:
+        for segment_id, codec, data in _segments(db, "id, codec, data", records[0][_USER], wanted):
+            with suppress(StoreError):
+                counts[segment_id] = len(unpack_texts(codec, data))
+    return [
+        turn_id
+        for segment_id, turns in wanted.items()
+        for at, turn_id in turns
+        if at >= counts.get(segment_id, 0)
+    ]
 
 
 def _texts(db: sqlite3.Connection, user_id: str, places: Iterable[Record]) -> dict[Record, str]:
