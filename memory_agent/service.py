@@ -18,8 +18,7 @@ from memory_agent.config import MemoryConfig
 from memory_agent.conversations.people import check_user, checked_limit, list_threads, list_users
 from memory_agent.domain import DEFAULT_TENANT, Scope, WorkerStatus, checked_tenant
 from memory_agent.errors import NotFound, NotOpen, SettleTimeout, TurnsParked
-from memory_agent.ports import known_scripts
-from memory_agent.search.row_scripts import unread_scripts
+from memory_agent.search.row_scripts import unread
 from memory_agent.search.user_index_cache import IDLE_SECONDS
 from memory_agent.upkeep import Upkeep
 from memory_agent.wiring import Core, wire
@@ -273,9 +272,11 @@ class MemoryService(Upkeep):
 
     async def status(self, scope: Scope | None = None) -> MemoryStatus:
         """Counts of the scope (None: everybody): turns, owed stages, parked turns with their last error, lag."""
-        read = known_scripts(self.core.embedder) if scope else None
-        unread = await unread_scripts(self.core.store, scope, read) if scope and read else ()
-        return replace(await self._counts(scope), unread_scripts=unread)
+        counts = await self._counts(scope)
+        if scope is None:
+            return counts
+        scripts, language = await unread(self.core.store, scope, self.core.embedder)
+        return replace(counts, unread_scripts=scripts, unread_language=language)
 
     async def _counts(self, scope: Scope | None) -> MemoryStatus:
         return await self.core.store.status(scope, now=self.clock.now())

@@ -90,7 +90,7 @@ def status_as_json(status: MemoryStatus) -> dict[str, Any]:
         for turn in status.parked
     ]
     return {
-        **picked(status, "turns pending lag_seconds erasures parked_count unread_scripts"),
+        **picked(status, "turns pending lag_seconds erasures parked_count unread_scripts unread_language"),
         "parked": parked,
         "extraction": cost_as_json(status.extraction),
         "outages": status.outages,
@@ -117,6 +117,11 @@ def print_status(status: MemoryStatus) -> None:
         scripts = ", ".join(status.unread_scripts)
         note(
             f"The embedding model knows no words in {scripts}; such turns are found by their words alone: {MULTILINGUAL}"
+        )
+    if status.unread_language:
+        note(
+            f"The newest turns are in a language ({status.unread_language}) of which the embedding model hardly knows a word; what they"
+            f" mean is seldom found: {MULTILINGUAL}"
         )
     if status.parked:
         table = Table("turn", "user", "thread", "owes", "attempts", "last error", title="Parked")

@@ -117,8 +117,8 @@ class MemoryStatus:
     `lag_seconds` is the age of the oldest owed turn that is not parked (0 if none); `parked` lists at most 100 of
     `parked_count`; `erasures` counts forget calls whose last pass is still to come; `extraction` is what facts have
     cost so far; `outages` are the parts that owed stages wait for, in the order of the stages; `unread_scripts` those in
-    which the newest turns are written and of which the embedding model knows no words, see `Embedder.scripts` (of
-    everybody: none are told).
+    which the newest turns are written and of which the embedding model knows no words, see `Embedder.scripts`, and
+    `unread_language` the language in Latin letters (ISO 639), "" if it knows it or none is told (of everybody: neither is).
     """
 
     turns: int
@@ -131,6 +131,7 @@ class MemoryStatus:
     extraction: ExtractionCost = field(default_factory=ExtractionCost)
     outages: tuple[Outage, ...] = ()
     unread_scripts: tuple[str, ...] = ()
+    unread_language: str = ""
 
 
 KeyedKind = Literal["edit", "session"]

@@ -22,6 +22,7 @@ from memory_agent.ports.models import (
     TokenCounter,
     known_fingerprint,
     known_scripts,
+    pieces_per_word,
     tokens_by,
 )
 from memory_agent.ports.rows import ALL_ROWS, RowStore
@@ -55,5 +56,6 @@ __all__ = [
     "WorkStore",
     "known_fingerprint",
     "known_scripts",
+    "pieces_per_word",
     "tokens_by",
 ]

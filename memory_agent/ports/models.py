@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -78,6 +79,16 @@ def known_scripts(embedder: Embedder) -> frozenset[str] | None:
     """The scripts that the embedder reads, as `Embedder.scripts` says them; None from one that says nothing."""
     scripts: frozenset[str] | None = getattr(embedder, "scripts", None)
     return scripts
+
+
+async def pieces_per_word(embedder: Embedder, texts: Sequence[str]) -> float | None:
+    """The mean number of pieces that the model's vocabulary makes of a word of these texts; None where it is not known.
+
+    An embedder that can tell has a blocking method of this name.
+    """
+    own = getattr(embedder, "pieces_per_word", None)
+    found: float | None = None if own is None else await asyncio.to_thread(own, texts)
+    return found
 
 
 async def tokens_by(

@@ -8,18 +8,20 @@ made anew if other rules made its terms.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from memory_agent.domain import Scope, SearchRow
 from memory_agent.ports import known_scripts, tokens_by
+from memory_agent.search.row_scripts import unread
 from memory_agent.search.token_codes import packed
 from memory_agent.text.features import features_of
 from memory_agent.text.terms import count_terms, made_with
-from memory_agent.text.writing import is_read
+from memory_agent.text.writing import MULTILINGUAL, is_read
 from memory_agent.together import together
 
 if TYPE_CHECKING:
@@ -31,6 +33,11 @@ if TYPE_CHECKING:
     from memory_agent.ports import Clock, DocumentStore, Embedder
     from memory_agent.search.candidates import CandidateKeeper
     from memory_agent.search.entities import EntitySpotter
+
+log = logging.getLogger(__name__)
+
+_LOOKED_EVERY: Final = 50
+"""So many turns of a thread on, its language is looked at."""
 
 
 class Indexer:
@@ -72,6 +79,18 @@ class Indexer:
         turns = await self._alive(turns)
         rows |= new
         await together(*(self._put(*each, new, rows) for each in _by_user(turns).items()))
+        for user_id in {turn.user_id for turn in turns if turn.seq % _LOOKED_EVERY == 0 and turn.id in new}:
+            await self._warn_of_language(Scope(user_id=user_id))
+
+    async def _warn_of_language(self, scope: Scope) -> None:
+        # Of scripts says so whoever reads the user's rows into memory; they hold no whole words, from which a language is told.
+        _, language = await unread(self._store, scope, self._embedder)
+        if language:
+            log.warning(
+                "a user's newest turns are in a language (%s) of which the embedding model hardly knows a word; %s",
+                language,
+                MULTILINGUAL,
+            )
 
     async def _put(
         self,

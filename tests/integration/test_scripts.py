@@ -45,6 +45,30 @@ async def test_a_model_of_english_is_silent_in_korean_and_says_so(
         assert known == dict.fromkeys(KOREAN, False) | dict.fromkeys(ENGLISH, True)
 
 
+async def test_a_language_in_latin_letters_that_the_model_does_not_know_is_named_with_the_way_out(
+    embedded_settings: dict[str, Any], shared_embedder: LocalEmbedder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the status of the user who speaks it, and once in fifty turns in the log; of English nothing is said, nor of code."""
+    german = [
+        *EVERYDAY["german"],
+        "Morgen muss ich lange arbeiten, deshalb kommt Ines ohne mich zum Abendessen.",
+    ]
+    english = [*EVERYDAY["english"], "Why does df.groupby('customer_id').reset_index() raise KeyError here?"]
+    async with opened(embedded_settings, embedder=shared_embedder, vectors=BruteForceIndex()) as service:
+        for user, sentences in (("ann", english), ("eva", german)):
+            memory = service.agent(user, "chat")
+            turns = [{**turn, "role": "user"} for turn in said([sentences[n % 6] for n in range(50)])]
+            await memory.add_turns(turns[:6])
+            await memory.settle()
+            assert "in a language" not in caplog.text
+            assert (await memory.status()).unread_language == {"ann": "", "eva": "de"}[user]
+            await memory.add_turns(turns[6:])
+            await memory.settle()
+        assert caplog.text.count("newest turns are in a language (de)") == 1
+        assert "extra `multilingual`" in caplog.text
+        assert (await service.status()).unread_language == ""
+
+
 async def test_the_multilingual_model_finds_turns_in_another_language(
     embedded_settings: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -51,6 +52,8 @@ QUESTION_PATIENCE_SECONDS: Final = 5.0
 
 MOST_THREADS: Final = 8
 """By default no more cores than this: what else an ingest does (writing rows and vectors) is then the slower part."""
+
+_WORD: Final = re.compile(r"[^\W\d_]+")
 
 _QUOTA_FILE: Final = Path("/sys/fs/cgroup/cpu.max")
 
@@ -148,8 +151,7 @@ class LocalEmbedder(BatchingEmbedder):
         return await asyncio.to_thread(self._split, text)
 
     def _split(self, text: str) -> list[str]:
-        with self._choosing:
-            tokenizer, window = self._tokenizer = self._tokenizer or self._open_tokenizer()
+        tokenizer, window = self._opened_tokenizer()
         # encode_batch rather than encode: it lets other threads run meanwhile.
         (encoded,) = tokenizer.encode_batch([text], add_special_tokens=False)
         if len(encoded.offsets) <= window:
@@ -160,6 +162,15 @@ class LocalEmbedder(BatchingEmbedder):
         return [
             part for passage in passages for part in (self._split(passage) if passage != text else [passage])
         ]
+
+    def pieces_per_word(self, texts: Sequence[str]) -> float | None:
+        """See `pieces_per_word` of the ports. Nothing is looked for: None until the model was found."""
+        words = [word for text in texts for word in _WORD.findall(text)]
+        if self._chosen is None or not words:
+            return None
+        tokenizer, _ = self._opened_tokenizer()
+        pieces = tokenizer.encode_batch(words, add_special_tokens=False)
+        return sum(len(encoded.ids) for encoded in pieces) / len(words)
 
     async def embed(self, texts: Sequence[str], *, purpose: Purpose) -> NDArray[np.float32]:
         """See `Embedder.embed`. While a model's file is made, questions are refused after QUESTION_PATIENCE_SECONDS."""
@@ -244,6 +255,11 @@ class LocalEmbedder(BatchingEmbedder):
         self._model = None
         if executor is not None:
             executor.shutdown()
+
+    def _opened_tokenizer(self) -> tuple[Tokenizer, int]:
+        with self._choosing:
+            self._tokenizer = self._tokenizer or self._open_tokenizer()
+            return self._tokenizer
 
     def _open_tokenizer(self) -> tuple[Tokenizer, int]:
         """The model's tokenizer, and how many of a text's own tokens it reads."""
