@@ -11,7 +11,6 @@ import shutil
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pymongo
@@ -33,6 +32,7 @@ from tests.released.fixture import DB_NAME, known, put_documents, put_file
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
+    from pathlib import Path
 
     from benchmarks.kills_model import Call
 
@@ -78,7 +78,9 @@ class Place:
 
     def settings(self, name: str = "main") -> MemoryConfig:
         """Settings of the memory of that name."""
-        more: dict[str, Any] = {"mongo_uri": self.mongo_uri, "db_name": f"kills_{name}"} if self.mongo_uri else {}
+        more: dict[str, Any] = (
+            {"mongo_uri": self.mongo_uri, "db_name": f"kills_{name}"} if self.mongo_uri else {}
+        )
         return MemoryConfig(
             data_dir=self.folder / name,
             worker_poll_seconds=0.05,
@@ -173,7 +175,12 @@ def say(user: str, name: str, thread: str) -> Call:
     told = f"The parcel {name} lies in the hall, and the gate to it is locked."
     if name.endswith("3"):
         told += f" I live in Town{name.replace('-', '')}."
-    return {"op": "say", "place": f"{user}/{thread}", "texts": [told, f"Noted: {name}."], "key": f"key {name}"}
+    return {
+        "op": "say",
+        "place": f"{user}/{thread}",
+        "texts": [told, f"Noted: {name}."],
+        "key": f"key {name}",
+    }
 
 
 # --- what a memory holds ---------------------------------------------------------------------------------------
@@ -450,8 +457,7 @@ class Upgrade:
             if not (await store.schema()).finished:
                 raise Wrong("the upgrade is not finished")
             findings = [
-                each
-                async for each in examine(store, None, None, now=place.clock.now(), totals=Examined())
+                each async for each in examine(store, None, None, now=place.clock.now(), totals=Examined())
             ]
             demand(f"doctor: {each.what} ({each.scope})" for each in findings if each.wrong)
         finally:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from memory_agent.adapters import open_keys, open_store
 from memory_agent.data_dir import DataDirLock
+from memory_agent.domain.hashing import Hasher
 from memory_agent.errors import ConfigError, InvalidInput, MemoryAgentError
 from memory_agent.exports.run import checked_file, take_in
-from memory_agent.work.receipts import Hasher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

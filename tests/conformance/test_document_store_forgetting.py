@@ -245,7 +245,7 @@ async def test_erases_what_remains_of_a_user(store: DocumentStore) -> None:
     [newer] = await stored(store, a_scope(thread_id="t3"), "d", key="k3")
     await store.erase_turns(an_erasure(a_scope(thread_id="t3"), [newer.id]), now=NOW, limit=10)
     for _ in range(2):
-        await store.erase_user_remains("ada", before_id=before_id)
+        await store.erase_remains(SCOPE.user, before_id=before_id)
     assert await store.load_facts(SCOPE) == FactsDocument()
     assert (await store.load_facts(a_scope(thread_id="t2"))).revision is not None
     assert await store.search_rows("ada") == []
@@ -281,7 +281,7 @@ async def test_no_read_crosses_a_scope(store: DocumentStore, names: list[tuple[s
     # The store is shared by the examples, so each begins by forgetting what its scopes hold.
     for scope in scopes:
         await store.erase_turns(an_erasure(scope.user), now=NOW, limit=1_000)
-        await store.erase_user_remains(scope.user_id, before_id="~")
+        await store.erase_remains(scope.user, before_id="~")
     mark = new_id()
     expected = {scope: await everything_of(store, scope, mark) for scope in scopes}
     everything = [turn.id for turns in expected.values() for turn in turns]
