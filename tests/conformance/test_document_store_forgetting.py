@@ -181,14 +181,23 @@ async def test_a_number_is_not_given_again(open_store: OpenStore) -> None:
 
 @on_every_server
 async def test_a_repeat_after_forgetting_finds_tombstones(store: DocumentStore) -> None:
-    """A repeat of a call whose turns were forgotten stores nothing and tells which are gone."""
+    """A repeat of a call whose turns were forgotten stores nothing and tells which are gone; after the sweep by a hash in place of the id."""
     first = await stored(store, SCOPE, "a", "b", key="k")
     await store.erase_turns(an_erasure(SCOPE, [first[0].id]), now=NOW, limit=10)
-    await store.sweep_orphans(SCOPE, stubs_before=NOW + DAY, now=NOW + DAY)
     gone, kept = await store.append_turns(SCOPE, a_call("a", "b", key="k"))
     assert gone == Tombstone(turn_id=first[0].id, seq=1, call_index=0, call_size=2)
-    assert kept == first[1]
+    hashes = set()
+    for _ in range(2):
+        await store.sweep_orphans(SCOPE, stubs_before=NOW + DAY, now=NOW + DAY)
+        gone, kept = await store.append_turns(SCOPE, a_call("a", "b", key="k"))
+        assert isinstance(gone, Tombstone)
+        assert (gone.seq, gone.call_index, gone.call_size) == (1, 0, 2)
+        assert kept == first[1]
+        hashes.add(gone.turn_id)
+    assert len(hashes) == 1
+    assert first[0].id not in hashes
     assert await store.list_turns(SCOPE) == [kept]
+    assert [turn.seq for turn in await stored(store, SCOPE, "c", key="k2")] == [3]
 
 
 @on_every_server
@@ -231,6 +240,34 @@ async def test_sweeps_what_a_late_worker_wrote(store: DocumentStore) -> None:
     assert not hers.erased
     again = await store.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW)
     assert again == ErasedCounts()
+
+
+async def test_what_is_under_hashes_is_as_good_as_under_ids(store: DocumentStore) -> None:
+    """The numbers, calls and keys of a thread that was swept are known, and go with the user but for what is newer."""
+    erased = [
+        await stored(store, SCOPE, "a", key="k"),
+        await stored(store, SCOPE, "b"),
+    ]
+    await store.append_fact_change(SCOPE, a_change(None, key=new_id(), idempotency_key="edit"))
+    await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=10)
+    await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=10)
+    before_id = new_id()
+    for _ in range(2):
+        await store.sweep_orphans(SCOPE, stubs_before=NOW + DAY, now=NOW + DAY)
+        await store.erase_remains(SCOPE, before_id=before_id)
+    assert await store.stored_threads("ada") == []
+    remains = await store.thread_remains(SCOPE)
+    assert (remains.last_seq, len(remains.turns), len(remains.keys)) == (2, 1, 1)
+    assert await store.key_spent(SCOPE, "edit", "edit")
+    assert not await store.key_spent(a_scope("eve"), "edit", "edit")
+    [left] = await store.append_turns(SCOPE, a_call("a", key="k"))
+    assert isinstance(left, Tombstone)
+    [new] = await stored(store, SCOPE, "c")
+    assert new.seq > erased[1][0].seq
+    await store.erase_remains(SCOPE.user, before_id=before_id)
+    assert not await store.key_spent(SCOPE, "edit", "edit")
+    [again] = await stored(store, SCOPE, "a", key="k")
+    assert again.seq > new.seq
 
 
 async def test_erases_what_remains_of_a_user(store: DocumentStore) -> None:
