@@ -5,6 +5,8 @@ A document gets another id by being written under it, before the first goes; who
 
 from __future__ import annotations
 
+import math
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +14,7 @@ from pymongo.errors import BulkWriteError
 
 from memory_agent.domain import Scope
 from memory_agent.domain.hashing import HASHING, Hasher, is_of_remains, new_secret
-from memory_agent.stores.codec import SEQ_HELD, thread_of
+from memory_agent.stores.codec import SEQ_HELD, SEQ_TRUST_SECONDS, thread_of
 from memory_agent.stores.mongo.connection import read_all
 from memory_agent.stores.mongo.documents import scope_filter
 from memory_agent.stores.mongo.meta import MongoMeta
@@ -24,13 +26,17 @@ if TYPE_CHECKING:
     from memory_agent.stores.mongo.connection import Collection, Document
 
 _DUPLICATE: Final = 11_000
+_REMEMBERED_THREADS: Final = 20_000
 _CALL: Final = ("seq", "gone_at", "idempotency_key", "call_index", "call_size")
 
 
 class MongoRemains(MongoMeta):
     """The remains of a MongoStore's forgotten turns."""
 
-    _known_hasher: Hasher | None = None
+    def __init__(self, client_or_uri: object, db_name: str, *, timeout_seconds: float) -> None:
+        super().__init__(client_or_uri, db_name, timeout_seconds=timeout_seconds)
+        self._known_hasher: Hasher | None = None
+        self._left: dict[Scope, tuple[bool, float]] = {}
 
     async def _hasher(self) -> Hasher | None:
         """The store's; None if it has no secret yet, and so nothing under hashes."""
@@ -43,6 +49,22 @@ class MongoRemains(MongoMeta):
         hasher = await self._hasher()
         hashed = [] if hasher is None else [scope_filter(hasher.remains(scope))]
         return [scope_filter(scope), *hashed]
+
+    async def _has_left(self, scope: Scope) -> bool:
+        """True if turns of a keyed call were forgotten in the thread, as of the last SEQ_TRUST_SECONDS.
+
+        That is soon enough: such remains are older than SEQ_HELD when they go under hashes, where no unique index meets a repeat.
+        """
+        left, known_at = self._left.get(scope, (False, -math.inf))
+        if time.monotonic() - known_at >= SEQ_TRUST_SECONDS:
+            known_at = time.monotonic()
+            keyed = {"gone_at": {"$exists": True}, "idempotency_key": {"$type": "string"}}
+            places = await self._of_remains(scope)
+            left = any([await self._turns.find_one({**where, **keyed}, {"_id": 1}) for where in places])
+            if len(self._left) >= _REMEMBERED_THREADS:
+                self._left.clear()
+            self._left[scope] = (left, known_at)
+        return left
 
     async def _last_seq(self, scope: Scope) -> int:
         """The last `seq` of the thread's turns, those that are gone included; 0 without any."""
@@ -65,6 +87,7 @@ class MongoRemains(MongoMeta):
 
     async def _hash_remains(self, user_id: str, *, gone_before: datetime) -> None:
         """Put the user's remains under hashes: documents that were emptied before that time, and spent keys."""
+        self._left.clear()
         old = {"gone_at": {"$lt": gone_before}, "erasing": None}
         await self.put_meta(HASHING, new_secret(), only_new=True)
         hasher = Hasher.of(await self.get_meta(HASHING) or {})

@@ -91,7 +91,7 @@ class MongoTurns(MongoSegments, MongoRemains):
         return [by_index[index] for index in sorted(by_index)]
 
     async def _hashed_of_call(self, scope: Scope, key: str) -> list[Document]:
-        hasher = await self._hasher()
+        hasher = await self._hasher() if await self._has_left(scope) else None
         if hasher is None:
             return []
         query = {**scope_filter(hasher.remains(scope)), "idempotency_key": key}
@@ -108,6 +108,7 @@ class MongoTurns(MongoSegments, MongoRemains):
             last = self._sequences.take(scope)
             if last is None:
                 last = await self._last_seq(scope)
+                await self._has_left(scope)  # so that a call with a key, too, is one round trip then
             for seq, document in enumerate(remaining, start=last + 1):
                 document["seq"] = seq
             try:
