@@ -122,7 +122,7 @@ def _pieces(rows: Iterable[tuple[Any, ...]]) -> tuple[set[bytes], set[bytes]]:
             raw = value.encode() if isinstance(value, str) else value
             if isinstance(raw, bytes):
                 pieces = {raw[:40], raw[len(raw) // 2 :][:40]}
-                (mine if user == USER else others).update(each for each in pieces if len({*each}) >= 12)
+                (mine if user == USER else others).update(each for each in pieces if len({*each}) >= 6)
     return mine, others
 
 
