@@ -20,7 +20,7 @@ from memory_agent import MemoryConfig, MemoryService
 from memory_agent.adapters import open_keys, open_store
 from memory_agent.clock import SystemClock
 from memory_agent.conformance.values import stored
-from memory_agent.doctor.examine import Examined, examine
+from memory_agent.doctor.examine import Examiner
 from memory_agent.domain import Scope
 from memory_agent.exports.files import ExportFile
 from memory_agent.exports.restoring import restore
@@ -206,7 +206,8 @@ async def diagnose(service: MemoryService) -> None:
         keys = await open_keys(service.cfg, None, stack)
         core, now = service.core, service.clock.now()
         findings = [
-            each async for each in examine(core.store, keys, core.vectors, now=now, totals=Examined())
+            each
+            async for each in Examiner(core.store, keys, core.vectors, now=now, moment_seconds=0.1).findings()
         ]
     demand(f"doctor: {each.what} ({each.scope}, {each.ids[:3]})" for each in findings if each.wrong)
 
@@ -457,7 +458,10 @@ class Upgrade:
             if not (await store.schema()).finished:
                 raise Wrong("the upgrade is not finished")
             findings = [
-                each async for each in examine(store, None, None, now=place.clock.now(), totals=Examined())
+                each
+                async for each in Examiner(
+                    store, None, None, now=place.clock.now(), moment_seconds=0.1
+                ).findings()
             ]
             demand(f"doctor: {each.what} ({each.scope})" for each in findings if each.wrong)
         finally:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_agent import MemoryConfig, MemoryService, StoreUnavailable
-from memory_agent.doctor.examine import Examined, examine
+from memory_agent.doctor.examine import Examiner
 from memory_agent.testing import HashEmbedder
 
 USERS = ("ann", "bob", "cy")
@@ -97,7 +97,10 @@ async def main(folder: Path, way: str) -> dict[str, Any]:
             turns = await service.core.store.list_turns(service.agent(writer.user, "chat").scope)
             assert [turn.id for turn in turns[::2]] == writer.acknowledged, "each once, in order"
         now = service.clock.now()
-        found = [each async for each in examine(service.core.store, None, None, now=now, totals=Examined())]
+        found = [
+            each
+            async for each in Examiner(service.core.store, None, None, now=now, moment_seconds=0.1).findings()
+        ]
         assert [each.what for each in found if each.wrong] == []
     said = {text for writer in writers for text in writer.refusals}
     assert all("memory_agent.sqlite3 is unavailable for now" in text for text in said), said
