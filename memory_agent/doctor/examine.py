@@ -18,12 +18,13 @@ from memory_agent.errors import BackendError, StoreError, StoreUnavailable, Vect
 from memory_agent.exports.reading import scopes_of
 from memory_agent.ports import ALL_ROWS
 from memory_agent.work.claims import lease_name
-from memory_agent.work.receipts import Hasher
+from memory_agent.work.receipts import hasher_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from memory_agent.domain import CopiedTurn, ErasureReceipt, Scope
+    from memory_agent.domain.hashing import Hasher
     from memory_agent.ports import DocumentStore, KeyStore, VectorIndex
 
 _AT_ONCE: Final = 1_000
@@ -141,7 +142,7 @@ class Examiner:
     async def _erasures(self) -> list[Finding]:
         receipts = await self._store.receipts()
         if receipts:
-            self._hasher = await Hasher.of(self._store)
+            self._hasher = await hasher_of(self._store)
             for receipt in receipts:
                 self._receipts.setdefault(receipt.user, []).append(receipt)
         found = []

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from memory_agent.domain import Compression, ErasureReceipt, FactChange, Scope, Topic, Turn
+    from memory_agent.domain.hashing import Hasher
     from memory_agent.exports.records import Record
-    from memory_agent.work.receipts import Hasher
 
 
 class Forgotten:

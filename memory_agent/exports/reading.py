@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import Scope
+from memory_agent.domain.hashing import HASHING, is_of_remains
 from memory_agent.exports.records import Record, Secret
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 _TURNS_AT_ONCE: Final = 500
 _USERS_AT_ONCE: Final = 200
 _EVER: Final = timedelta(days=36_500)
-HASHING: Final = "secret"
-"""Name of the metadata that holds the secret of receipts."""
 
 
 async def scopes_of(
@@ -33,8 +32,12 @@ async def scopes_of(
     tenant: str | None = None,
     user_id: str | None = None,
     thread_id: str | None = None,
+    remains: bool = False,
 ) -> AsyncIterator[Scope]:
-    """Every thread of which something is kept, or those of one tenant, one user (`user_id` as stored) or the one thread."""
+    """Every thread of which something is kept, or those of one tenant, one user (`user_id` as stored) or the one thread.
+
+    `remains`: also the hashed ones that what stays of forgotten turns is kept under.
+    """
     if user_id is not None:
         for scope in await _threads(store, user_id, thread_id):
             yield scope
@@ -42,6 +45,8 @@ async def scopes_of(
     after = ""
     while page := await store.stored_users(after=after, limit=_USERS_AT_ONCE):
         for each in page:
+            if is_of_remains(each) and not remains:
+                continue
             if tenant is None or Scope(user_id=each).tenant == tenant:
                 for scope in await _threads(store, each, None):
                     yield scope

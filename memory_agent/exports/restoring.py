@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_agent.adapters import open_keys, open_store
 from memory_agent.data_dir import DataDirLock
+from memory_agent.domain.hashing import Hasher
 from memory_agent.errors import ConfigError, InvalidInput, MemoryAgentError
 from memory_agent.exports.run import checked_file, take_in
-from memory_agent.work.receipts import Hasher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from memory_agent.exports.run import Imported
     from memory_agent.ports import DocumentStore
 
+_EVER = timedelta(days=36_500)
 _BESIDE = ("", "-wal", "-shm", ".mark")
 
 
@@ -84,6 +87,7 @@ async def restore(
             for receipt in more:
                 if receipt.id not in known:
                     await store.put_receipt(receipt)
+            await _end_receipts(store, now)
         aside = _put_in_place(_file(place), _file(cfg), now) if cfg.embedded else None
     return Restored(imported=taken, receipts=len(more), aside=aside)
 
@@ -113,6 +117,14 @@ async def _receipts_there(cfg: MemoryConfig, *, replace: bool) -> list[ErasureRe
                     " backup would come back; move the file away, and restore with --receipts, if you kept them"
                 ) from exc
             raise
+
+
+async def _end_receipts(store: DocumentStore, now: datetime) -> None:
+    """Receipts that were owed and whose erasure is not here wait for the files alone: what they are of was left out."""
+    under_way = {erasure.id for erasure in await store.due_erasures(now + _EVER, limit=1_000_000)}
+    for receipt in await store.receipts(state="owed"):
+        if receipt.id not in under_way:
+            await store.put_receipt(dataclasses.replace(receipt, state="swept"))
 
 
 async def _check_empty(store: DocumentStore, cfg: MemoryConfig, hasher: Hasher) -> None:

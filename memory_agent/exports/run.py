@@ -12,7 +12,7 @@ from memory_agent.exports.files import ExportFile, ExportWriter, Header, new_fil
 from memory_agent.exports.forgotten import Forgotten
 from memory_agent.exports.reading import memory_records, scopes_of, thread_records
 from memory_agent.exports.writing import Importer
-from memory_agent.work.receipts import Hasher
+from memory_agent.work.receipts import hasher_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from memory_agent.domain import ErasureReceipt, Scope
+    from memory_agent.domain.hashing import Hasher
     from memory_agent.exports.files import Written
     from memory_agent.ports import DocumentStore, KeyStore
 
@@ -83,7 +84,7 @@ async def back_up(
 
     async def write(stream: IO[bytes]) -> Written:
         writer = ExportWriter(stream, header)
-        await Hasher.of(store)  # so that there is a secret, by which what is forgotten later is known again
+        await hasher_of(store)  # so that there is a secret, by which what is forgotten later is known again
         await _put_threads(writer, store, header, None, progress)
         async for record in memory_records(store, keys, now):
             writer.put(record)
@@ -108,7 +109,8 @@ async def _put_threads(
 ) -> None:
     user_id, thread_id = (None, None) if scope is None else (scope.user_id, scope.thread_id)
     count = 0
-    async for thread in scopes_of(store, tenant=header.tenant, user_id=user_id, thread_id=thread_id):
+    whose = {"tenant": header.tenant, "user_id": user_id, "thread_id": thread_id}
+    async for thread in scopes_of(store, **whose, remains=header.content == "backup"):
         async for record in thread_records(store, thread, vectors=header.vectors):
             writer.put(record)
             count += 1
@@ -134,7 +136,7 @@ async def import_from(
     file, header, written = await checked_file(path)
     if header.content != "export":
         raise InvalidInput(f"{path} is a backup; `memory-agent restore` takes it into an empty memory")
-    hasher = await Hasher.of(store)
+    hasher = await hasher_of(store)
     return await take_in(
         file, written, store, None, hasher, receipts=await store.receipts(), now=now, progress=progress
     )

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import STAGES, ThreadCopy, ThreadRemains
+from memory_agent.domain.hashing import HASHING
 from memory_agent.errors import InvalidInput
-from memory_agent.exports.reading import HASHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

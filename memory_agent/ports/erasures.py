@@ -68,15 +68,17 @@ class ErasureStore(Protocol):
         compressions that cover a turn that is gone, or whose predecessor is missing, with all later ones of their
         threads.
         Topics of turns that are gone are reset if a crash kept `erase_turns` from it, and so is a topic that says
-        something though no turn belongs to it. Stubs erased before `stubs_before` are deleted. What a worker wrote for a turn that was forgotten
+        something though no turn belongs to it. Stubs erased before `stubs_before` are deleted. Tombstones, spent keys and the highest
+        number of each thread with forgotten turns are kept under hashes from then on (`domain.hashing`): a repeat of such a call
+        gets a Tombstone whose `turn_id` is one. Not while processes of before schema 10 may be at work, which would not find them. What a worker wrote for a turn that was forgotten
         meanwhile ends here. Works on the whole user, whichever thread `scope` names.
         """
 
-    async def erase_user_remains(self, user_id: str, *, before_id: str) -> None:
-        """Delete the user's tombstones and spent keys, and of threads without turns the facts documents, costs, sessions,
-        topics and compressions; also expired leases.
+    async def erase_remains(self, scope: Scope, *, before_id: str) -> None:
+        """Delete of the scope's threads without turns and fact changes the facts documents, costs, sessions, topics and
+        compressions; of a user also tombstones and spent keys; and expired leases.
 
         Tombstones of turns, sessions, and spent keys of what had an id that does not sort before `before_id` stay: a
         session that was started since has yet to see its first turn, and the numbers of its thread go on. The last step
-        of forgetting a user.
+        of forgetting a thread or a user.
         """

@@ -16,7 +16,7 @@ class SessionStore(Protocol):
     async def thread_head(self, scope: Scope) -> ThreadHead:
         """The thread's newest session (its counted fields at their defaults), its last turn, and the last `seq` given.
 
-        That number outlives the turn that had it, until `erase_user_remains` lets the thread begin anew.
+        That number outlives the turn that had it, until `erase_remains` lets the thread begin anew.
 
         Small indexed reads: every `update_memory` makes them. `scope` must name a thread.
         """

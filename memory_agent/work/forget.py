@@ -28,12 +28,13 @@ from memory_agent.domain import (
     new_id,
 )
 from memory_agent.errors import BackendError, InvalidInput, NotFound, StoreError, StoreUnavailable
-from memory_agent.work.receipts import Hasher
+from memory_agent.work.receipts import hasher_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from memory_agent.domain import ErasureReceipt
+    from memory_agent.domain.hashing import Hasher
     from memory_agent.ports import Clock, DocumentStore, VectorIndex
 
 log = logging.getLogger(__name__)
@@ -97,11 +98,11 @@ class Forgetter:
             await self._check_known(scope, checked)
         if before_id is None and turn_ids is None:
             before_id = new_id()
-            # Ids are made by their writers, whose clocks may be ahead of ours.
+            # Ids are made by their writers, whose clocks may be ahead of ours. Their time alone, for a receipt keeps this.
             ids = [turn.id for turn in await self.store.list_turns(scope, limit=1, newest=True)]
             ids += [session.id for session in await self.store.sessions(scope)]
             ids += [change.key for change in await self.store.fact_changes(scope) if change.turn_id is None]
-            before_id = max([before_id, *(f"{made}~" for made in ids)])
+            before_id = max([before_id, *(f"{made[:13]}~" for made in ids)])
         # A worker takes over only if this call has died; the two would share the counts otherwise.
         now = self.clock.now()
         erasure = Erasure(
@@ -228,9 +229,12 @@ class Forgetter:
             for erasure in erasures:
                 await self.store.put_erasure(replace(erasure, due_at=due_at))
             return
-        of_user = [each.before_id for each in erasures if each.scope == user and each.turn_ids is None]
-        if of_user:
-            await self.store.erase_user_remains(user.user_id, before_id=max(of_user))
+        before: dict[Scope, str] = {}
+        for each in erasures:
+            if each.turn_ids is None:
+                before[each.scope] = max(before.get(each.scope, ""), each.before_id)
+        for scope, before_id in before.items():
+            await self.store.erase_remains(scope, before_id=before_id)
         self.drop_caches(user.user_id)
         receipts = {receipt.id: receipt for receipt in await self.store.receipts(state="owed")}
         hasher = await self.hasher()
@@ -320,7 +324,7 @@ class Forgetter:
     async def hasher(self) -> Hasher:
         """Hashes of ids as receipts have them."""
         if self._hasher is None:
-            self._hasher = await Hasher.of(self.store)
+            self._hasher = await hasher_of(self.store)
         return self._hasher
 
     async def _owe_compress(self, thread: Scope, now: datetime) -> None:

@@ -239,7 +239,7 @@ async def test_forgetting_a_scope_takes_its_compressions(
     # Numbers begin anew.
     [made] = await compressed(store, later, 2)
     for _ in range(2):
-        await store.erase_user_remains("ada", before_id=new_id())
+        await store.erase_remains(SCOPE.user, before_id=new_id())
     assert await store.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW) == ErasedCounts()
     assert await store.compressions(SCOPE) == [replace(made, after_seq=0)]
     assert await store.compressions(T2) == kept

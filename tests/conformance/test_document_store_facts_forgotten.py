@@ -237,7 +237,7 @@ async def check_remains(store: DocumentStore) -> None:
         assert not await store.key_spent(scope, kind, key)  # type: ignore[arg-type]
     await stored(store, SCOPE, "there")
     assert (await store.status(T2, now=NOW)).extraction == COST
-    await store.erase_user_remains("ada", before_id=new_id())
+    await store.erase_remains(SCOPE.user, before_id=new_id())
     assert not await store.key_spent(T2, "edit", "$k")
     for asked, times in ((T2, 0), (SCOPE.user, 1), (None, 2)):
         cost = (await store.status(asked, now=NOW)).extraction

@@ -181,14 +181,23 @@ async def test_a_number_is_not_given_again(open_store: OpenStore) -> None:
 
 @on_every_server
 async def test_a_repeat_after_forgetting_finds_tombstones(store: DocumentStore) -> None:
-    """A repeat of a call whose turns were forgotten stores nothing and tells which are gone."""
+    """A repeat of a call whose turns were forgotten stores nothing and tells which are gone; after the sweep by a hash in place of the id."""
     first = await stored(store, SCOPE, "a", "b", key="k")
     await store.erase_turns(an_erasure(SCOPE, [first[0].id]), now=NOW, limit=10)
-    await store.sweep_orphans(SCOPE, stubs_before=NOW + DAY, now=NOW + DAY)
     gone, kept = await store.append_turns(SCOPE, a_call("a", "b", key="k"))
     assert gone == Tombstone(turn_id=first[0].id, seq=1, call_index=0, call_size=2)
-    assert kept == first[1]
+    hashes = set()
+    for _ in range(2):
+        await store.sweep_orphans(SCOPE, stubs_before=NOW + DAY, now=NOW + DAY)
+        gone, kept = await store.append_turns(SCOPE, a_call("a", "b", key="k"))
+        assert isinstance(gone, Tombstone)
+        assert (gone.seq, gone.call_index, gone.call_size) == (1, 0, 2)
+        assert kept == first[1]
+        hashes.add(gone.turn_id)
+    assert len(hashes) == 1
+    assert first[0].id not in hashes
     assert await store.list_turns(SCOPE) == [kept]
+    assert [turn.seq for turn in await stored(store, SCOPE, "c", key="k2")] == [3]
 
 
 @on_every_server
@@ -233,6 +242,34 @@ async def test_sweeps_what_a_late_worker_wrote(store: DocumentStore) -> None:
     assert again == ErasedCounts()
 
 
+async def test_what_is_under_hashes_is_as_good_as_under_ids(store: DocumentStore) -> None:
+    """The numbers, calls and keys of a thread that was swept are known, and go with the user but for what is newer."""
+    erased = [
+        await stored(store, SCOPE, "a", key="k"),
+        await stored(store, SCOPE, "b"),
+    ]
+    await store.append_fact_change(SCOPE, a_change(None, key=new_id(), idempotency_key="edit"))
+    await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=10)
+    await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=10)
+    before_id = new_id()
+    for _ in range(2):
+        await store.sweep_orphans(SCOPE, stubs_before=NOW + DAY, now=NOW + DAY)
+        await store.erase_remains(SCOPE, before_id=before_id)
+    assert await store.stored_threads("ada") == []
+    remains = await store.thread_remains(SCOPE)
+    assert (remains.last_seq, len(remains.turns), len(remains.keys)) == (2, 1, 1)
+    assert await store.key_spent(SCOPE, "edit", "edit")
+    assert not await store.key_spent(a_scope("eve"), "edit", "edit")
+    [left] = await store.append_turns(SCOPE, a_call("a", key="k"))
+    assert isinstance(left, Tombstone)
+    [new] = await stored(store, SCOPE, "c")
+    assert new.seq > erased[1][0].seq
+    await store.erase_remains(SCOPE.user, before_id=before_id)
+    assert not await store.key_spent(SCOPE, "edit", "edit")
+    [again] = await stored(store, SCOPE, "a", key="k")
+    assert again.seq > new.seq
+
+
 async def test_erases_what_remains_of_a_user(store: DocumentStore) -> None:
     """Tombstones, stubs and facts documents of empty threads go; what the user did since stays."""
     await remembered(store, SCOPE, "a", key="k")
@@ -245,7 +282,7 @@ async def test_erases_what_remains_of_a_user(store: DocumentStore) -> None:
     [newer] = await stored(store, a_scope(thread_id="t3"), "d", key="k3")
     await store.erase_turns(an_erasure(a_scope(thread_id="t3"), [newer.id]), now=NOW, limit=10)
     for _ in range(2):
-        await store.erase_user_remains("ada", before_id=before_id)
+        await store.erase_remains(SCOPE.user, before_id=before_id)
     assert await store.load_facts(SCOPE) == FactsDocument()
     assert (await store.load_facts(a_scope(thread_id="t2"))).revision is not None
     assert await store.search_rows("ada") == []
@@ -281,7 +318,7 @@ async def test_no_read_crosses_a_scope(store: DocumentStore, names: list[tuple[s
     # The store is shared by the examples, so each begins by forgetting what its scopes hold.
     for scope in scopes:
         await store.erase_turns(an_erasure(scope.user), now=NOW, limit=1_000)
-        await store.erase_user_remains(scope.user_id, before_id="~")
+        await store.erase_remains(scope.user, before_id="~")
     mark = new_id()
     expected = {scope: await everything_of(store, scope, mark) for scope in scopes}
     everything = [turn.id for turns in expected.values() for turn in turns]

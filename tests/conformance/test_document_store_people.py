@@ -124,5 +124,5 @@ async def test_what_was_forgotten_does_not_count(store: DocumentStore) -> None:
     assert await store.thread_ids(a_scope("ada"), limit=9) == ["t2"]
     assert await store.user_ids("default", limit=9) == ["ada"]
     assert (await store.count_threads(["bo"])) == {"bo": []}
-    await store.erase_user_remains("bo", before_id=new_id())
+    await store.erase_remains(Scope(user_id="bo"), before_id=new_id())
     assert await store.user_ids("default", limit=9) == ["ada"]

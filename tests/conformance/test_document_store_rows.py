@@ -258,10 +258,10 @@ async def test_how_far_candidates_go_never_sinks(store: DocumentStore) -> None:
         await store.set_candidates_through("ada", through)
         assert await store.candidates_through("ada") == expected
     await store.index_terms("ada", [turn.id])
-    await store.erase_user_remains("ada", before_id="~")
+    await store.erase_remains(SCOPE.user, before_id="~")
     assert (await store.candidates_through("ada"), await store.candidates_through("eve")) == (ALL_ROWS, None)
     await store.erase_turns(an_erasure(SCOPE.user), now=NOW, limit=5)
-    await store.erase_user_remains("ada", before_id="~")
+    await store.erase_remains(SCOPE.user, before_id="~")
     assert await store.candidates_through("ada") is None
 
 

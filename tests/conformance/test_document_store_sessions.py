@@ -161,7 +161,7 @@ async def test_a_session_started_after_a_user_was_forgotten_counts_on(
     started = a_session(1, after_seq=(await store.thread_head(SCOPE)).last_given, explicit=True)
     await store.put_sessions([started])
     for _ in range(2):
-        await store.erase_user_remains("ada", before_id=erasure.before_id)
+        await store.erase_remains(SCOPE.user, before_id=erasure.before_id)
     assert await store.thread_head(SCOPE) == ThreadHead(session=started, last_given=3)
     assert await store.thread_head(T2) == ThreadHead()
     assert [turn.seq for turn in await stored(store, SCOPE, "d", key=key)] == [4]
@@ -300,7 +300,7 @@ async def test_forgetting_a_scope_takes_its_sessions(store: DocumentStore, whole
             an_erasure(T2, [turn.id for turn in await store.list_turns(T2)]), now=NOW, limit=9
         )
         for _ in range(2):
-            await store.erase_user_remains("ada", before_id=before_id)
+            await store.erase_remains(SCOPE.user, before_id=before_id)
         assert await ids_of(store, SCOPE.user) == [started.id, old[1].id, new.id]
         assert len(await ids_of(store, EVE)) == 1
 
@@ -345,11 +345,11 @@ async def test_the_key_of_an_erased_session_is_spent(store: DocumentStore) -> No
     assert not await store.key_spent(T2, "session", "$k")
     with pytest.raises(InvalidInput, match="names no thread"):
         await store.key_spent(SCOPE.user, "session", "$k")
-    await store.erase_user_remains("ada", before_id=kept.id[:8])
+    await store.erase_remains(SCOPE.user, before_id=kept.id[:8])
     assert await store.key_spent(SCOPE, "session", "$k")
-    await store.erase_user_remains("eve", before_id=new_id())
+    await store.erase_remains(Scope(user_id="eve"), before_id=new_id())
     assert await store.key_spent(SCOPE, "session", "$k")
-    await store.erase_user_remains("ada", before_id=new_id())
+    await store.erase_remains(SCOPE.user, before_id=new_id())
     assert not await store.key_spent(SCOPE, "session", "$k")
 
 

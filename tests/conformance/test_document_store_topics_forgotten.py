@@ -132,7 +132,7 @@ async def test_erases_what_remains_of_a_users_topics(store: DocumentStore) -> No
     await saved_topic(store, a_topic("hers", scope=EVE))
     await store.erase_turns(an_erasure(SCOPE, [gone.id]), now=NOW, limit=10)
     for _ in range(2):
-        await store.erase_user_remains("ada", before_id=new_id())
+        await store.erase_remains(SCOPE.user, before_id=new_id())
     assert [topic.id for topic in await store.list_topics(SCOPE.user)] == ["kept"]
     assert [topic.id for topic in await store.list_topics(EVE)] == ["hers"]
     assert await store.list_turns(SCOPE.user) == [kept]

@@ -20,7 +20,7 @@ from memory_agent.doctor.examine import Examiner
 from memory_agent.doctor.repair import Repairer
 from memory_agent.domain import ErasureReceipt, FactsDocument, Scope, new_id
 from memory_agent.work.claims import lease_name
-from memory_agent.work.receipts import Hasher
+from memory_agent.work.receipts import hasher_of
 from tests.integration.commands import one_line, with_store
 from tests.released.write import fill, known
 
@@ -185,7 +185,7 @@ async def plant_a_compression(store: Store) -> None:
 
 
 async def lose_an_erasure(store: Store) -> None:
-    hasher = await Hasher.of(store)
+    hasher = await hasher_of(store)
     receipt = ErasureReceipt(
         id=new_id(),
         at=datetime.now(UTC),
@@ -306,7 +306,7 @@ async def test_what_was_forgotten_and_is_there_again_is_found(settings: dict[str
         store: Store = service.core.store
         receipts = [one for one in await store.receipts() if one.turns]
         one = await first_turn(store)
-        hasher = await Hasher.of(store)
+        hasher = await hasher_of(store)
         of_it = replace(
             receipts[0], state="erased", user=hasher.user("ada"), thread=hasher.thread("ada", "home")
         )

@@ -332,7 +332,7 @@ async def test_an_eraser_dies_at_any_step(
         emptied = await database.turns.count_documents({"_id": gone.id, "gone_at": None}) == 0
         assert await texts(other, scope) == (["kept"] if emptied else ["gone", "kept"])
         # What cleans up elsewhere must not take away the marks of what is left to do.
-        await other.erase_user_remains(scope.user_id, before_id="z")
+        await other.erase_remains(scope.user, before_id="z")
         if finisher == "erase_turns" or not emptied:
             await other.erase_turns(erasure, now=NOW, limit=5)
             assert await other.erase_turns(erasure, now=NOW, limit=5) == ErasedCounts()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
-
-from pymongo.errors import BulkWriteError
 
 from memory_agent.domain import (
     CopiedTurn,
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import FactChange, Scope, ThreadCopy
     from memory_agent.stores.mongo.connection import Collection, Document
-
-_DUPLICATE: Final = 11_000
 
 
 class MongoCopies(MongoTurns, MongoFacts):
@@ -91,11 +87,13 @@ class MongoCopies(MongoTurns, MongoFacts):
     @bounded
     async def thread_remains(self, scope: Scope) -> ThreadRemains:
         thread_of(scope)
-        where = scope_filter(scope)
-        keyed = {**where, "gone_at": {"$exists": True}, "idempotency_key": {"$type": "string"}}
-        gone = await read_all(self._turns.find(keyed).sort("seq", 1))
-        spent = await read_all(self._spent_keys.find(where).sort([("kind", 1), ("key", 1)]))
-        cost = await self._costs.find_one(where)
+        keyed = {"gone_at": {"$exists": True}, "idempotency_key": {"$type": "string"}}
+        gone: list[Document] = []
+        spent: list[Document] = []
+        for where in await self._of_remains(scope):
+            gone += await read_all(self._turns.find({**where, **keyed}))
+            spent += await read_all(self._spent_keys.find(where))
+        cost = await self._costs.find_one(scope_filter(scope))
         return ThreadRemains(
             last_seq=await self._last_seq(scope),
             last_change=await self._last_change(scope),
@@ -105,9 +103,12 @@ class MongoCopies(MongoTurns, MongoFacts):
                     turn_id=turn["_id"],
                     **{name: turn[name] for name in ("seq", "idempotency_key", "call_index", "call_size")},
                 )
-                for turn in gone
+                for turn in sorted(gone, key=lambda turn: turn["seq"])
             ),
-            keys=tuple(SpentKey(kind=one["kind"], key=one["key"], id=one["id"]) for one in spent),
+            keys=tuple(
+                SpentKey(kind=one["kind"], key=one["key"], id=one["id"])
+                for one in sorted(spent, key=lambda one: (one["kind"], one["key"]))
+            ),
         )
 
     @bounded
@@ -129,19 +130,6 @@ class MongoCopies(MongoTurns, MongoFacts):
         await self._put_changes(scope, copies.changes)
         await self._put_remains(scope, copies.remains)
         return new
-
-    async def _insert_missing(self, collection: Collection, documents: Sequence[Document]) -> set[int]:
-        """Insert the documents, but those of which something has the id or a unique key; the places of those."""
-        if not documents:
-            return set()
-        try:
-            await collection.insert_many(documents, ordered=False)
-        except BulkWriteError as exc:
-            errors = exc.details["writeErrors"]
-            if any(error["code"] != _DUPLICATE for error in errors):
-                raise
-            return {error["index"] for error in errors}
-        return set()
 
     async def _put_turns(self, scope: Scope, copied: Sequence[CopiedTurn]) -> list[str]:
         documents = [_turn_document(one) for one in copied]

@@ -10,17 +10,19 @@ document is marked `erasing` and keeps its `topic_id`, and the next call and `sw
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from pymongo.errors import OperationFailure
 
-from memory_agent.domain import ErasedCounts, ErasedTier, Scope
+from memory_agent.domain import ErasedCounts, ErasedTier
 from memory_agent.stores.codec import SEQ_HELD, chunks, milliseconds, thread_of
 from memory_agent.stores.fields import ERASURE, RECEIPT
 from memory_agent.stores.mongo.connection import bounded, read_all
 from memory_agent.stores.mongo.documents import one_of, scope_filter, stub_document
 from memory_agent.stores.mongo.facts import MongoFacts
+from memory_agent.stores.mongo.remains import MongoRemains
 from memory_agent.stores.mongo.rows import MongoRows
 from memory_agent.stores.mongo.sessions import MongoSessions
 from memory_agent.stores.mongo.topics import MongoTopics
@@ -29,7 +31,7 @@ from memory_agent.stores.mongo.work import owing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from memory_agent.domain import Erasure, ErasureReceipt, KeyedKind
+    from memory_agent.domain import Erasure, ErasureReceipt, KeyedKind, Scope
     from memory_agent.stores.mongo.connection import Document
 
 _AT_ONCE: Final = 1_000
@@ -38,14 +40,16 @@ _LEFT_OF_A_TURN: Final = (
 )
 
 
-class MongoForgetting(MongoRows, MongoTopics, MongoFacts, MongoSessions):
+class MongoForgetting(MongoRows, MongoTopics, MongoRemains, MongoFacts, MongoSessions):
     """The forgetting of a MongoStore."""
 
     @bounded
     async def key_spent(self, scope: Scope, kind: KeyedKind, key: str) -> bool:
         thread_of(scope)
-        where = {**scope_filter(scope), "kind": kind, "key": key}
-        return await self._spent_keys.find_one(where, {"_id": 1}) is not None
+        for where in await self._of_remains(scope):
+            if await self._spent_keys.find_one({**where, "kind": kind, "key": key}, {"_id": 1}) is not None:
+                return True
+        return False
 
     @bounded
     async def put_erasure(self, erasure: Erasure) -> None:
@@ -259,48 +263,55 @@ class MongoForgetting(MongoRows, MongoTopics, MongoFacts, MongoSessions):
         """Delete the stubs whose numbers cannot come back: rows' below `now`, turns' below their thread's last."""
         stubs: Document = {"user_id": user_id, "erased": True, "erased_at": {"$lt": stubs_before}}
         await self._rows.delete_many({**stubs, "index_seq": {"$lt": milliseconds(now)}})
-        old: Document = {"gone_at": {"$lt": min(stubs_before, now - SEQ_HELD)}}
-        old |= {"idempotency_key": None, "erasing": None}
+        gone_before = min(stubs_before, now - SEQ_HELD)
+        if (await self.schema()).finished:
+            await self._hash_remains(user_id, gone_before=gone_before)
+            return
+        # Processes of an earlier version would not find what is under hashes.
+        old: Document = {"gone_at": {"$lt": gone_before}, "idempotency_key": None, "erasing": None}
         for thread_id in await self._threads_with_gone_turns(user_id):
             where = {"user_id": user_id, "thread_id": thread_id}
             last = await self._turns.find_one(where, {"seq": 1}, sort=[("seq", -1)])
             if last:
                 await self._turns.delete_many({**where, **old, "seq": {"$lt": last["seq"]}})
 
-    async def _threads_with_gone_turns(self, user_id: str) -> list[str]:
-        gone = {"user_id": user_id, "gone_at": {"$exists": True}}
-        return list(await self._turns.distinct("thread_id", gone))
-
     @bounded
-    async def erase_user_remains(self, user_id: str, *, before_id: str) -> None:
-        user = Scope(user_id=user_id)
-        live = await self._turns.distinct("thread_id", {**scope_filter(user), "gone_at": None})
-        ended = {**scope_filter(user), "thread_id": {"$nin": live}}
+    async def erase_remains(self, scope: Scope, *, before_id: str) -> None:
+        user_id = scope.user_id
+        live = await self._turns.distinct("thread_id", {**scope_filter(scope), "gone_at": None})
+        ended = {**scope_filter(scope), "$nor": [{"thread_id": {"$in": live}}]}
         for derived in (self._facts, self._costs, self._topics, self._topic_marks, self._compressions):
             await derived.delete_many(ended)
         # One that was started since the call has yet to see its first turn.
         await self._sessions.delete_many({**ended, "session_id": {"$lt": before_id}})
-        for thread_id in await self._threads_with_gone_turns(user_id):
-            await self._erase_tombstones({"user_id": user_id, "thread_id": thread_id}, before_id)
-        await self._spent_keys.delete_many({"user_id": user_id, "id": {"$lt": before_id}})
+        if scope.thread_id is None:
+            for where in await self._of_remains(scope):
+                await self._erase_tombstones(scope, where["user_id"], before_id)
+                await self._spent_keys.delete_many({**where, "id": {"$lt": before_id}})
         await self._trim_all(user_id, await self._segments_of_user(user_id))
-        await self._rows.delete_many({**scope_filter(user), "erased": True, "_id": {"$lt": before_id}})
-        if await self._rows.find_one(scope_filter(user), {"_id": 1}) is None:
+        await self._rows.delete_many({**scope_filter(scope), "erased": True, "_id": {"$lt": before_id}})
+        if await self._rows.find_one(scope_filter(scope.user), {"_id": 1}) is None:
             await self._large_users.delete_one({"user_id": user_id})
         # Of leases the store knows only the names. One that ran out means nothing any more, whoever held it.
         await self._leases.delete_many({"until": {"$lt": datetime.now(UTC)}})
 
-    async def _erase_tombstones(self, where: Document, before_id: str) -> None:
-        # One that is still being erased by another call is that call's to find.
-        gone = {**where, "gone_at": {"$exists": True}, "erasing": None, "_id": {"$lt": before_id}}
-        turn = await self._turns.find_one({**where, "gone_at": None}, {"_id": 1})
-        if turn is None and await self._sessions.find_one(where, {"_id": 1}) is None:
-            await self._turns.delete_many(gone)
-            return
-        # The thread lives on, or a session counts from its number: the document of that stays, without the call's key.
-        last = await self._turns.find_one(where, {"seq": 1}, sort=[("seq", -1)])
-        await self._turns.delete_many({**gone, "seq": {"$lt": last["seq"] if last else 0}})
-        await self._turns.update_many(gone, {"$unset": {"idempotency_key": ""}})
+    async def _erase_tombstones(self, user: Scope, kept_under: str, before_id: str) -> None:
+        """Delete the tombstones that are kept under the user's id, or (`kept_under`) under its hash."""
+        living = set(await self._turns.distinct("thread_id", {**scope_filter(user), "gone_at": None}))
+        living |= set(await self._sessions.distinct("thread_id", scope_filter(user)))
+        if (hasher := await self._hasher()) is not None:
+            living |= {hasher.remains(replace(user, thread_id=thread)).thread_id for thread in living}
+        for thread_id in await self._threads_with_gone_turns(kept_under):
+            where = {"user_id": kept_under, "thread_id": thread_id}
+            # One that is still being erased by another call is that call's to find.
+            gone = {**where, "gone_at": {"$exists": True}, "erasing": None, "_id": {"$lt": before_id}}
+            if thread_id not in living:
+                await self._turns.delete_many(gone)
+                continue
+            # The thread lives on, or a session counts from its number: the document of that stays, without the call's key.
+            last = await self._turns.find_one(where, {"seq": 1}, sort=[("seq", -1)])
+            await self._turns.delete_many({**gone, "seq": {"$lt": last["seq"] if last else 0}})
+            await self._turns.update_many(gone, {"$unset": {"idempotency_key": ""}})
 
 
 def _live(user_id: str, ids: Iterable[str]) -> Document:

@@ -21,6 +21,7 @@ from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_
 from memory_agent.stores.mongo.documents import scope_filter, turn_document, turn_or_tombstone
 from memory_agent.stores.mongo.errors import first_write_error, violated_keys
 from memory_agent.stores.mongo.indexes import CALL_KEYS, CHANGE_KEYS, NUMBER_KEYS, SEQ_KEYS, STANDING_KEYS
+from memory_agent.stores.mongo.remains import MongoRemains
 from memory_agent.stores.mongo.segments import MongoSegments
 from memory_agent.together import together
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from memory_agent.stores.mongo.connection import Collection, Document
 
 
-class MongoTurns(MongoSegments):
+class MongoTurns(MongoSegments, MongoRemains):
     """The turns of a MongoStore."""
 
     @bounded
@@ -51,15 +52,18 @@ class MongoTurns(MongoSegments):
         self, scope: Scope, drafts: Sequence[TurnDraft], documents: list[Document]
     ) -> list[Document]:
         """Insert what the thread has not seen of this call; everything it then has of it, in order."""
+        left = await self._hashed_of_call(scope, documents[0]["idempotency_key"])
         try:
-            await self._insert_turns(scope, documents)
+            if not left:
+                await self._insert_turns(scope, documents)
         except BulkWriteError as exc:
             if not violated_keys(exc):
                 raise
         else:
-            return documents  # nearly always; whether a call is a repeat is asked only where something is there already
+            if not left:
+                return documents  # nearly always; whether it is a repeat is asked only where something is there already
         async for _ in Tries():
-            seen = await self._turns_of_call(scope, documents[0]["idempotency_key"])
+            seen = await self._turns_of_call(scope, documents[0]["idempotency_key"], left)
             # The first call decides how many turns it has, whatever its repeat brings.
             size = seen[0]["call_size"] if seen else documents[0]["call_size"]
             known = {document["call_index"] for document in seen}
@@ -80,9 +84,18 @@ class MongoTurns(MongoSegments):
             return sorted([*seen, *missing], key=lambda document: document["call_index"])
         raise overtaken("the call's turns")
 
-    async def _turns_of_call(self, scope: Scope, key: str) -> list[Document]:
-        query = {**scope_filter(scope), "idempotency_key": key}
-        return await read_all(self._turns.find(query).sort("call_index", 1))
+    async def _turns_of_call(self, scope: Scope, key: str, left: Sequence[Document]) -> list[Document]:
+        """The call's turns, with what is `left` of those that were forgotten."""
+        found = await read_all(self._turns.find({**scope_filter(scope), "idempotency_key": key}))
+        by_index = {document["call_index"]: document for document in (*left, *found)}
+        return [by_index[index] for index in sorted(by_index)]
+
+    async def _hashed_of_call(self, scope: Scope, key: str) -> list[Document]:
+        hasher = await self._hasher() if await self._has_left(scope) else None
+        if hasher is None:
+            return []
+        query = {**scope_filter(hasher.remains(scope)), "idempotency_key": key}
+        return await read_all(self._turns.find(query))
 
     async def _insert_turns(self, scope: Scope, documents: list[Document]) -> None:
         """Insert in order under the next numbers, which the documents then carry.
@@ -95,6 +108,7 @@ class MongoTurns(MongoSegments):
             last = self._sequences.take(scope)
             if last is None:
                 last = await self._last_seq(scope)
+                await self._has_left(scope)  # so that a call with a key, too, is one round trip then
             for seq, document in enumerate(remaining, start=last + 1):
                 document["seq"] = seq
             try:
@@ -108,10 +122,6 @@ class MongoTurns(MongoSegments):
             self._sequences.put(scope, last + len(remaining))
             return
         raise overtaken("the thread's next number")
-
-    async def _last_seq(self, scope: Scope) -> int:
-        newest = await self._turns.find_one(scope_filter(scope), {"seq": 1, "_id": 0}, sort=[("seq", -1)])
-        return newest["seq"] if newest else 0
 
     @bounded
     async def list_turns(

@@ -12,7 +12,8 @@ from memory_agent.stores.codec import pack_derived, pack_stated, thread_of
 from memory_agent.stores.fields import CHANGE, COMPRESSION, COST, DRAFT, SESSION, TURN
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.facts import put_views, reset_facts
-from memory_agent.stores.sqlite.records import in_scope, scalar
+from memory_agent.stores.sqlite.records import Where, in_scope, scalar
+from memory_agent.stores.sqlite.remains import of_remains
 from memory_agent.stores.sqlite.segments import TURN_COLUMNS, with_texts, without_text
 from memory_agent.stores.sqlite.turns import last_given
 
@@ -98,13 +99,14 @@ def _looked_at(db: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> l
 def _remains(db: sqlite3.Connection, scope: Scope) -> ThreadRemains:
     where = in_scope(scope)
 
-    def found(columns: str, table: str, order: str) -> list[Any]:
-        sql = f"SELECT {columns} FROM {table} WHERE {where} ORDER BY {order}"
-        return db.execute(sql, where.values).fetchall()
+    def found(columns: str, table: str, order: str, of: Where) -> list[Any]:
+        sql = f"SELECT {columns} FROM {table} WHERE {of} ORDER BY {order}"
+        return db.execute(sql, of.values).fetchall()
 
-    gone = found(f"turn_id, seq, {_CALL}", "tombstones", "seq")
-    spent = found("kind, key, id", "spent_keys", "kind, key")
-    costs = found(COST.columns, "costs", "1")
+    remains = of_remains(db, scope)
+    gone = found(f"turn_id, seq, {_CALL}", "tombstones", "seq", remains)
+    spent = found("kind, key, id", "spent_keys", "kind, key", remains)
+    costs = found(COST.columns, "costs", "1", where)
     return ThreadRemains(
         last_seq=last_given(db, scope),
         last_change=_last_change(db, scope),

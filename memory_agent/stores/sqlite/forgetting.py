@@ -14,7 +14,8 @@ from memory_agent.stores.segments import BROTLI, GZIP, pack_texts
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.copying import remove_left_over
 from memory_agent.stores.sqlite.facts import delete_changes, having_in_view, reset_facts
-from memory_agent.stores.sqlite.records import Where, in_scope, spend_keys
+from memory_agent.stores.sqlite.records import Where, in_scope, scalar, spend_keys
+from memory_agent.stores.sqlite.remains import delete_remains, hash_remains, of_remains
 from memory_agent.stores.sqlite.rows import stub_rows
 from memory_agent.stores.sqlite.segments import leaving, remaining_texts, take_out
 from memory_agent.stores.sqlite.sessions import forget_compressions, forget_sessions, sweep_compressions
@@ -37,8 +38,13 @@ class SqliteForgetting(SqliteConnection):
     """The forgetting of a SqliteStore."""
 
     async def key_spent(self, scope: Scope, kind: KeyedKind, key: str) -> bool:
-        sql = "SELECT 1 FROM spent_keys WHERE user_id = ? AND thread_id = ? AND kind = ? AND key = ?"
-        return bool(await self._fetch(sql, [scope.user_id, thread_of(scope), kind, key]))
+        thread_of(scope)
+
+        def spent(db: sqlite3.Connection) -> bool:
+            where = of_remains(db, scope).equal(kind=kind, key=key)
+            return scalar(db, f"SELECT 1 FROM spent_keys WHERE {where}", where.values) is not None
+
+        return await self._read(spent)
 
     async def put_erasure(self, erasure: Erasure) -> None:
         sql = f"INSERT OR REPLACE INTO erasures ({ERASURE.columns}) VALUES ({ERASURE.marks})"
@@ -96,8 +102,8 @@ class SqliteForgetting(SqliteConnection):
     async def sweep_orphans(self, scope: Scope, *, stubs_before: datetime, now: datetime) -> ErasedCounts:
         return await self._write(lambda db: _sweep(db, scope.user_id, stubs_before, now))
 
-    async def erase_user_remains(self, user_id: str, *, before_id: str) -> None:
-        await self._write(lambda db: _erase_remains(db, user_id, before_id))
+    async def erase_remains(self, scope: Scope, *, before_id: str) -> None:
+        await self._write(lambda db: _erase_remains(db, scope, before_id))
 
 
 def _turns_of(erasure: Erasure) -> Where:
@@ -219,29 +225,25 @@ def _sweep(db: sqlite3.Connection, user_id: str, stubs_before: datetime, now: da
         "DELETE FROM search_rows WHERE user_id = ? AND erased_at < ? AND index_seq < ?",
         [user_id, milliseconds(stubs_before), milliseconds(now)],
     )
+    hash_remains(db, user_id)
     return counts
 
 
-def _erase_remains(db: sqlite3.Connection, user_id: str, before_id: str) -> None:
-    for old in (
-        "tombstones WHERE user_id = ? AND turn_id < ?",
-        "spent_keys WHERE user_id = ? AND id < ?",
-        "search_rows WHERE user_id = ? AND erased_at IS NOT NULL AND unpack_id(turn_id) < ?",
-    ):
-        db.execute(f"DELETE FROM {old}", [user_id, before_id])
-    for table in ("facts", "costs", "topics", "topic_marks", "compressions", "sessions", "threads"):
-        without = (
-            f"NOT EXISTS (SELECT 1 FROM {{0}} WHERE {{0}}.user_id = {table}.user_id"
-            f" AND {{0}}.thread_id = {table}.thread_id)"
+def _erase_remains(db: sqlite3.Connection, scope: Scope, before_id: str) -> None:
+    user_id = scope.user_id
+    stubs = in_scope(scope).also("erased_at IS NOT NULL AND unpack_id(turn_id) < ?", before_id)
+    db.execute(f"DELETE FROM search_rows WHERE {stubs}", stubs.values)
+    for table in ("facts", "costs", "topics", "topic_marks", "compressions", "sessions"):
+        where = in_scope(scope).also(
+            f"NOT EXISTS (SELECT 1 FROM turns WHERE turns.user_id = {table}.user_id"
+            f" AND turns.thread_id = {table}.thread_id)"
         )
-        where = Where("user_id = ?", user_id).also(without.format("turns"))
         if table == "sessions":
             # One that was started since the call has yet to see its first turn.
             where = where.also("id < ?", before_id)
-        if table == "threads":
-            # And counts its turns from the thread's last number.
-            where = where.also(without.format("sessions"))
         db.execute(f"DELETE FROM {table} WHERE {where}", where.values)
+    if scope.thread_id is None:
+        delete_remains(db, user_id, before_id)
     rowless = "NOT EXISTS (SELECT 1 FROM search_rows WHERE search_rows.user_id = large_users.user_id)"
     db.execute(f"DELETE FROM large_users WHERE user_id = ? AND {rowless}", [user_id])
     # Of leases the store knows only the names. One that ran out means nothing any more, whoever held it.

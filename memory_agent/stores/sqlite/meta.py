@@ -10,6 +10,7 @@ from memory_agent.domain import SchemaState
 from memory_agent.stores.codec import dump_json
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.copying import left_over, remove_left_over
+from memory_agent.stores.sqlite.remains import hash_all_remains
 from memory_agent.stores.versions import NEWEST
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class SqliteMeta(SqliteConnection):
         def contract(db: sqlite3.Connection) -> None:
             for statement in _CONTRACTION:
                 db.execute(statement)
+            hash_all_remains(db)
 
         await self._write(contract)
         await asyncio.to_thread(remove_left_over, self._path)

@@ -12,6 +12,7 @@ from memory_agent.stores.codec import by_thread, from_milliseconds, milliseconds
 from memory_agent.stores.fields import DRAFT, OLD_TURN, TOMBSTONE
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import Where, in_scope, scalar, these_turns
+from memory_agent.stores.sqlite.remains import of_remains
 from memory_agent.stores.sqlite.segments import TURN_COLUMNS, read_turns, with_texts
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ def last_given(db: sqlite3.Connection, scope: Scope) -> int:
     """The last `seq` of the thread's turns, those that are gone included; 0 without any."""
     where = in_scope(scope)
     stored = scalar(db, f"SELECT max(seq) FROM turns WHERE {where}", where.values)
-    erased = scalar(db, f"SELECT last_seq FROM threads WHERE {where}", where.values)
+    remains = of_remains(db, scope)
+    erased = scalar(db, f"SELECT max(last_seq) FROM threads WHERE {remains}", remains.values)
     return max(stored or 0, erased or 0)
 
 
@@ -122,8 +124,9 @@ def _insert_call(db: sqlite3.Connection, scope: Scope, drafts: Sequence[TurnDraf
     for record, found in zip(stored, with_texts(db, stored), strict=True):
         *_, index, size = record
         call[index] = found
-    erased = f"SELECT {TOMBSTONE.columns} FROM tombstones WHERE {where}"
-    for left in map(TOMBSTONE.read, db.execute(erased, where.values)):
+    remains = of_remains(db, scope).equal(idempotency_key=drafts[0].idempotency_key)
+    erased = f"SELECT {TOMBSTONE.columns} FROM tombstones WHERE {remains}"
+    for left in map(TOMBSTONE.read, db.execute(erased, remains.values)):
         call[left.call_index], size = left, left.call_size
     missing = [draft for draft in drafts if draft.call_index not in call and draft.call_index < size]
     if missing and said_otherwise(drafts, [call[index] for index in sorted(call)]):

@@ -290,7 +290,7 @@ async def test_reads_go_by_an_index(asked: Asked) -> None:
             await store.erase_turns(an_erasure(scope), now=NOW, limit=5)
         await store.append_fact_change(scope, a_change("gone", seen=ids))
         await store.sweep_orphans(scope, stubs_before=NOW, now=NOW)
-        await store.erase_user_remains("ada", before_id="z")
+        await store.erase_remains(scope.user, before_id="z")
     assert [scan["command"] for scan in scans if scan["ns"] != asked.of("leases")] == []
 
 

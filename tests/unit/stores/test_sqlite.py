@@ -351,7 +351,7 @@ async def test_reads_go_by_an_index(sqlite: SqliteStore) -> None:
     await sqlite.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW)
     for erased in (SCOPE, SCOPE.user):
         await sqlite.erase_turns(an_erasure(erased), now=NOW, limit=5)
-    await sqlite.erase_user_remains("ada", before_id="z")
+    await sqlite.erase_remains(SCOPE.user, before_id="z")
     steps = await explained(sqlite, statements)
     assert len(steps) > 40
     scans = {

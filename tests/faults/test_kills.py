@@ -1,0 +1,34 @@
+"""`benchmarks.kills`, a few kills of each kind of job on each store; its figures are those of many."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests import profiles
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KILLS = 40 if profiles.chosen() == "nightly" else 5
+
+
+@pytest.mark.parametrize(
+    "store", [[], pytest.param(["--mongo"], marks=pytest.mark.nightly)], ids=["sqlite", "mongodb"]
+)
+async def test_processes_killed_at_any_moment_leave_what_was_acknowledged(
+    store: list[str], tmp_path: Path
+) -> None:
+    """Other moments each time, on purpose; what is wrong is told with the seed and the round."""
+    command = [sys.executable, "-m", "benchmarks.kills", *store, "--rounds", str(KILLS)]
+    process = await asyncio.create_subprocess_exec(
+        *command, "--place", str(tmp_path / "kills"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    out, said = await asyncio.wait_for(process.communicate(), 290)
+    assert process.returncode == 0, said.decode()
+    assert json.loads(out)["kills"] == KILLS
