@@ -1,11 +1,11 @@
-"""Regular expressions that are compiled when they are first used, so that importing this package compiles none.
+"""What is made when it is first used: regular expressions, and fields of values that few readers ask for.
 
-There are some three hundred; a process that only reads needs a fraction of them.
+There are some three hundred expressions: importing this package compiles none, and a process that only reads needs a fraction of them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,3 +34,26 @@ def lazily(compiler: Callable[..., P], *arguments: Any) -> P:
     'cbt'
     """
     return cast("P", _Pattern(lambda: compiler(*arguments)))
+
+
+class LateFields:
+    """Base of frozen values of which some fields are made when they are first read: few readers do."""
+
+    __slots__ = ("_makers",)
+
+    def made_later(self, **makers: Callable[[], Any]) -> Self:
+        """This value, with these fields left to be made, whatever they were given. For whoever has just made it."""
+        object.__setattr__(self, "_makers", makers)
+        for name in makers:
+            object.__delattr__(self, name)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        """The field, from now on there, that was left to be made."""
+        makers: dict[str, Callable[[], Any]] = {} if name == "_makers" else getattr(self, "_makers", {})
+        if name not in makers:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        made = makers[name]()
+        object.__setattr__(self, name, made)
+        makers.pop(name, None)  # and what it was made of
+        return made
