@@ -316,7 +316,7 @@ class Searcher:
         words: Floats,
     ) -> Floats | None:
         """The signal `detail` of all candidates: 0 but for the `best`, whose `words` stand in where their tokens aren't kept."""
-        turn_ids = [scored.turn_ids[position] for position in best]
+        turn_ids = [scored.turn_ids[position] for position in best.tolist()]
         before, after = current.index.beside(turn_ids)
         shortlist = Shortlist(
             query=current.request.query,
@@ -342,14 +342,14 @@ class Searcher:
         enough, tokens = request.enough_tokens, 0
         page, start = min(_PAGE, request.top_k) if enough else request.top_k, 0
         while start < len(ranking) and len(found) < request.top_k and (enough is None or tokens < enough):
-            positions = ranking[start : start + page]
+            positions = ranking[start : start + page].tolist()
             start += page
             ids = [scored.turn_ids[position] for position in positions]
             turns = {turn.id: turn for turn in await self._store.list_turns(request.scope, ids=ids)}
             for position in positions:
                 turn = turns.get(scored.turn_ids[position])
                 if turn is not None and request.wants(turn):
-                    found.append((int(position), turn))
+                    found.append((position, turn))
                     tokens += min(turn.tokens, request.tokens_each)
             page = 2 * page  # a narrow metadata filter reads on in larger steps
             if enough and tokens:

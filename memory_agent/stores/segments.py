@@ -90,7 +90,11 @@ def _split(joined: bytes) -> list[str]:
     count, at = _read_length(joined, 0)
     lengths = []
     for _ in range(count):
-        length, at = _read_length(joined, at)
+        length = joined[at]
+        if length < _MORE:  # nearly all are short, and every prompt reads a thousand
+            at += 1
+        else:
+            length, at = _read_length(joined, at)
         lengths.append(length)
     if at + sum(lengths) != len(joined):
         raise ValueError(f"{len(joined):,} bytes where {at + sum(lengths):,} are announced")
