@@ -261,17 +261,19 @@ class Searcher:
             scores = fuse(values, weights)
         # A turn without a vector has no cosine that could be high enough.
         is_result = settings.min_similarity is None or scored.similarity >= settings.min_similarity
-        ranking = best_first(np.where(is_result, scores, np.nan).astype(np.float32))
+        shortlist = best_first(np.where(is_result, scores, np.nan).astype(np.float32), most=SHORTLIST)
         late = settings.late_interaction
         # Of "the second one then" the words tell less than what it goes on with.
-        if late is not None and len(ranking) and not current.asked.leans:
-            detail = await self._word_by_word(late, current, scored, ranking[:SHORTLIST], values["words"])
+        if late is not None and len(shortlist) and not current.asked.leans:
+            detail = await self._word_by_word(late, current, scored, shortlist, values["words"])
             if detail is not None:
                 values, weights = values | {"detail": detail}, for_sessions(late.weights, sessions)
                 scores = fuse(values, weights)
         scores = np.where(is_result, scores, np.nan).astype(np.float32)
         most = current.request.top_k + _BEYOND
-        ranking = behind_repeats(best_first(scores), scored.turn_ids, current.index, most=most)
+        # What rows don't tell, filters may refuse any number of.
+        best = best_first(scores, most=None if current.request.is_filtered else most)
+        ranking = behind_repeats(best, scored.turn_ids, current.index, most=most)
         turns = await self._read_back(current.request, scored, ranking)
         ranked = _Ranked(scored=scored, values=values, weights=weights, scores=scores, confidence=confident)
         return self._answer(current, *await self._corrected(current, turns, ranked), ranked)
