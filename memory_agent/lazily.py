@@ -37,23 +37,20 @@ def lazily(compiler: Callable[..., P], *arguments: Any) -> P:
 
 
 class LateFields:
-    """Base of frozen values of which some fields are made when they are first read: few readers do."""
+    """Base of frozen dataclasses with slots, of which some fields are made when they are first read: few readers do."""
 
-    __slots__ = ("_makers",)
+    __slots__ = ("_make",)
 
-    def made_later(self, **makers: Callable[[], Any]) -> Self:
-        """This value, with these fields left to be made, whatever they were given. For whoever has just made it."""
-        object.__setattr__(self, "_makers", makers)
-        for name in makers:
+    def made_later(self, make: Callable[[str], Any], *names: str) -> Self:
+        """This value with these fields left for `make`, whatever they were given. For whoever has just made it."""
+        object.__setattr__(self, "_make", make)
+        for name in names:
             object.__delattr__(self, name)
         return self
 
     def __getattr__(self, name: str) -> Any:
-        """The field, from now on there, that was left to be made."""
-        makers: dict[str, Callable[[], Any]] = {} if name == "_makers" else getattr(self, "_makers", {})
-        if name not in makers:
+        if name not in getattr(self, "__dataclass_fields__", ()):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        made = makers[name]()
+        made = object.__getattribute__(self, "_make")(name)
         object.__setattr__(self, name, made)
-        makers.pop(name, None)  # and what it was made of
         return made

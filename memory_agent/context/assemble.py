@@ -253,4 +253,4 @@ def _context(packed: Packed, material: Material, *, preset: str, budget: int) ->
         preset=preset,
         persona=packed.text_of("persona"),
         state=packed.text_of("state"),
-    ).made_later(ledger=lambda: packed.ledger)
+    ).made_later(lambda _: packed.ledger, "ledger")

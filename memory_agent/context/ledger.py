@@ -279,7 +279,7 @@ class Packing:
                 kept = frozenset((item.tier, item.name) for item in self._taken)
                 taken, left = list(self._taken), list(self._left.values())
                 return Packed(blocks=blocks, ledger=(), tokens=tokens, kept=kept).made_later(
-                    ledger=lambda: _ledger(self._order, taken, left, tokens)
+                    lambda _: _ledger(self._order, taken, left, tokens), "ledger"
                 )
             self.leave(self._taken.pop(), NO_ROOM)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import Entity
@@ -71,11 +71,11 @@ class Explanations:
 
     def of(self, found: Recollection, number: int) -> Recollection:
         """The recollection, which is the result of that number, as one that asks here for what is said of it."""
-        return found.made_later(
-            why=lambda: self._whys[number], explanation=lambda: self._explanation(found.turn, number)
-        )
+        return found.made_later(partial(self._said, number, found.turn), "why", "explanation")
 
-    def _explanation(self, turn: Turn, number: int) -> str:
+    def _said(self, number: int, turn: Turn, field: str) -> dict[str, float] | str:
+        if field == "why":
+            return self._whys[number]
         words = [self._as_asked.get(term, term) for term in self._shared.get(turn.id, ())]
         return explain(self._whys[number], turn, words)
 
