@@ -120,9 +120,7 @@ class ContextReader:
         """
         material = await self._material(scope, reach or scope, question, budget, now, until, missing)
         name = preset or self._settings.context_preset
-        return pack_context(
-            material, shares=PRESETS[name], preset=name, budget=budget, counter=self._counter
-        )
+        return pack_context(material, shares=PRESETS[name], preset=name, budget=budget, counter=self._counter)
 
     async def _material(
         self,

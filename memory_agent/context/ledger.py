@@ -276,12 +276,15 @@ class Packing:
             blocks = self._blocks()
             tokens = self._counter.count(prompt_text(blocks))
             if max(tokens, message_tokens(blocks, self._counter)) <= self._budget or not self._taken:
-                kept = frozenset((item.tier, item.name) for item in self._taken)
-                taken, left = list(self._taken), list(self._left.values())
-                return Packed(blocks=blocks, ledger=(), tokens=tokens, kept=kept).made_later(
-                    lambda _: _ledger(self._order, taken, left, tokens), "ledger"
-                )
+                return self._packed(blocks, tokens)
             self.leave(self._taken.pop(), NO_ROOM)
+
+    def _packed(self, blocks: tuple[ContextBlock, ...], tokens: int) -> Packed:
+        kept = frozenset((item.tier, item.name) for item in self._taken)
+        taken, left = list(self._taken), list(self._left.values())
+        return Packed(blocks=blocks, ledger=(), tokens=tokens, kept=kept).made_later(
+            lambda _: _ledger(self._order, taken, left, tokens), "ledger"
+        )
 
     def _blocks(self) -> tuple[ContextBlock, ...]:
         of_tier: dict[Tier, list[Item]] = {tier: [] for tier in self._order}

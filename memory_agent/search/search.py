@@ -389,7 +389,5 @@ class Searcher:
                 ),
                 number,
             )
-            for number, ((_, turn), (score, confident, cosine)) in enumerate(
-                zip(turns, numbers, strict=True)
-            )
+            for number, ((_, turn), (score, confident, cosine)) in enumerate(zip(turns, numbers, strict=True))
         )
