@@ -48,9 +48,11 @@ class LateFields:
             object.__delattr__(self, name)
         return self
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in getattr(self, "__dataclass_fields__", ()):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        made = object.__getattribute__(self, "_make")(name)
-        object.__setattr__(self, name, made)
-        return made
+    if not TYPE_CHECKING:  # else any misspelt attribute would be one
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in getattr(self, "__dataclass_fields__", ()):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            made = object.__getattribute__(self, "_make")(name)
+            object.__setattr__(self, name, made)
+            return made
