@@ -1,4 +1,4 @@
-"""What is made when it is first used: regular expressions, and fields of values that few readers ask for.
+"""Regular expressions, and fields of values that few readers ask for, made when they are first used.
 
 There are some three hundred expressions: importing this package compiles none, and a process that only reads needs a fraction of them.
 """

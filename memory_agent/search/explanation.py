@@ -48,7 +48,7 @@ _LEAST_SHARE: Final = 0.05
 
 
 class Explanations:
-    """What is to say of the results of one search, made when it is first asked for: prompts do without it.
+    """Explanations of the results of one search, made when they are first asked for: prompts do without them.
 
     `values`: the signals of all candidates, of which the results are those at `positions`; `heard`: see `heard_weights`;
     `shared`: terms of the question, by the id of a turn that has them; `query` is in `language`.

@@ -1,4 +1,4 @@
-"""What is made when it is first used: importing the package compiles no pattern, and fields left for later are made once."""
+"""No pattern is compiled before it is used: importing the package compiles none. Fields left for later are made once."""
 
 from __future__ import annotations
 
