@@ -39,6 +39,7 @@ from benchmarks.speed_table import PROFILED, key, tables
 from benchmarks.texts import FRESH, made_up, text_option, texts_of
 from memory_agent import MemoryConfig
 from memory_agent.adapters import wanted_model
+from memory_agent.cli.opening import stay_long
 from memory_agent.models.local.embedder import LocalEmbedder
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class Case:
             db_name=self.db_name,
             **settings,
         ) as service:
+            stay_long()  # as `serve` and `worker` do
             yield service, service.agent(user_id="one user", thread_id="one thread")
 
     def bytes_a_turn(self, turns: int) -> dict[str, float]:

@@ -126,8 +126,10 @@ async def open_store(cfg: MemoryConfig, client: Any | None, stack: AsyncExitStac
 def clear_store_caches() -> None:
     """Forget the texts that stores keep unpacked: something was forgotten."""
     from memory_agent.stores.codec import unpack_derived
+    from memory_agent.stores.segments import forget_unpacked
 
     unpack_derived.cache_clear()
+    forget_unpacked()
 
 
 async def open_keys(cfg: MemoryConfig, client: Any | None, stack: AsyncExitStack) -> KeyStore:

@@ -1,11 +1,11 @@
-"""Regular expressions that are compiled when they are first used, so that importing this package compiles none.
+"""Regular expressions, and fields of values that few readers ask for, made when they are first used.
 
-There are some three hundred; a process that only reads needs a fraction of them.
+There are some three hundred expressions: importing this package compiles none, and a process that only reads needs a fraction of them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,3 +34,25 @@ def lazily(compiler: Callable[..., P], *arguments: Any) -> P:
     'cbt'
     """
     return cast("P", _Pattern(lambda: compiler(*arguments)))
+
+
+class LateFields:
+    """Base of frozen dataclasses with slots, of which some fields are made when they are first read: few readers do."""
+
+    __slots__ = ("_make",)
+
+    def made_later(self, make: Callable[[str], Any], *names: str) -> Self:
+        """This value with these fields left for `make`, whatever they were given. For whoever has just made it."""
+        object.__setattr__(self, "_make", make)
+        for name in names:
+            object.__delattr__(self, name)
+        return self
+
+    if not TYPE_CHECKING:  # else any misspelt attribute would be one
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in getattr(self, "__dataclass_fields__", ()):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            made = object.__getattribute__(self, "_make")(name)
+            object.__setattr__(self, name, made)
+            return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Literal
 
+from memory_agent.cli.opening import stay_long
 from memory_agent.cli.options import Commands, DataDir, flag, option, settings
 from memory_agent.cli.output import note
 from memory_agent.errors import ConfigError
@@ -82,6 +83,7 @@ def _serve(cfg: MemoryConfig, log_level: str, *, as_json: bool, insecure_no_auth
     def ready(address: str) -> None:
         if own is not None:
             own.leave(address)  # commands on this machine ask it, for the folder is held
+        stay_long()
         print_address(address)
         kept = f"embedded in {cfg.data_dir}" if cfg.embedded else "on MongoDB and Chroma"
         tell(f"{kept}; the API is described at {address}/docs")

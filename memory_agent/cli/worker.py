@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from memory_agent.cli.opening import opened, say_if_unknown, tell_if_idle
+from memory_agent.cli.opening import opened, say_if_unknown, stay_long, tell_if_idle
 from memory_agent.cli.options import (
     OK,
     UNFINISHED,
@@ -79,6 +79,7 @@ async def _work(data_dir: Path | None, *, until_idle: bool, patience: float) -> 
     async with opened(data_dir, new=True, shares=True, stores=True) as service:
         if not isinstance(service, MemoryService):
             return await _left_to(service, until_idle=until_idle, patience=patience)
+        stay_long()
         note("working; SIGTERM or ctrl-C finishes the stage in hand and leaves")
         working = asyncio.create_task(service.run_worker(stop))
         left = None

@@ -233,7 +233,7 @@ def _context(packed: Packed, material: Material, *, preset: str, budget: int) ->
     kept_turns = {turn.id: turn for turn, _ in material.preserved if packed.keeps("preserved", turn.id)}
     return MemoryContext(
         blocks=packed.blocks,
-        ledger=packed.ledger,
+        ledger=(),
         tokens=packed.tokens,
         budget=budget,
         summary=tuple(
@@ -253,4 +253,4 @@ def _context(packed: Packed, material: Material, *, preset: str, budget: int) ->
         preset=preset,
         persona=packed.text_of("persona"),
         state=packed.text_of("state"),
-    )
+    ).made_later(lambda _: packed.ledger, "ledger")

@@ -256,7 +256,7 @@ def _context(
     ordered = tuple(sorted(preserved.values(), key=lambda turn: turn.seq))
     return CompressedContext(
         blocks=packed.blocks,
-        ledger=packed.ledger,
+        ledger=(),
         tokens=packed.tokens,
         budget=budget,
         reminder="\n".join(filter(None, (packed.text_of("persona"), packed.text_of("state")))),
@@ -280,7 +280,7 @@ def _context(
             made_by=made_by,
             summary_through=0 if made_by is None else digest.through if last is None else last.through,
         ),
-    )
+    ).made_later(lambda _: packed.ledger, "ledger")
 
 
 def choose_preserved(

@@ -15,11 +15,13 @@ _ALL_KEPT_CHARS: Final = 2_000_000
 class KeptCounts:
     """`TokenCounter` that keeps the counts of texts up to `_KEPT_CHARS`: the lines of turns recur from prompt to prompt.
 
-    Of `counter`. The texts that were asked for last stay, between one and two times `_ALL_KEPT_CHARS`.
+    Of `counter`. The texts that were asked for last stay, between one and two times `_ALL_KEPT_CHARS`. A longer text, such as a
+    whole prompt, is counted line by line where that comes to the same.
     """
 
     def __init__(self, counter: TokenCounter) -> None:
         self._counter = counter
+        self._lines_of = getattr(counter, "lines_of", None)
         self._newer: dict[str, int] = {}
         self._older: dict[str, int] = {}
         self._newer_chars = 0
@@ -35,6 +37,9 @@ class KeptCounts:
         if found is not None:
             return found
         found = self._older.get(text)
+        if found is None and self._lines_of is not None and len(text) > _KEPT_CHARS:
+            lines = self._lines_of(text)
+            return sum(map(self.count, lines)) if len(lines) > 1 else self._counter.count(text)
         if found is None:
             found = self._counter.count(text)
         if len(text) <= _KEPT_CHARS:

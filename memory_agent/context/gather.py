@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memory_agent.context.answered import LOOKED_BACK, answered
@@ -118,16 +118,9 @@ class ContextReader:
 
         `reach` (None: `scope`): the thread, or all of its user's, whose facts and turns are recalled; `now`: what "last week" in the question is told from; `missing`: parts that are known to be down.
         """
-        material, answer = await self._material(scope, reach or scope, question, budget, now, until, missing)
+        material = await self._material(scope, reach or scope, question, budget, now, until, missing)
         name = preset or self._settings.context_preset
-        packed = pack_context(
-            material,
-            shares=PRESETS[name],
-            preset=name,
-            budget=budget,
-            counter=self._counter,
-        )
-        return replace(packed, long_term=answer.explained(packed.long_term))
+        return pack_context(material, shares=PRESETS[name], preset=name, budget=budget, counter=self._counter)
 
     async def _material(
         self,
@@ -138,8 +131,8 @@ class ContextReader:
         now: datetime,
         until: datetime | None,
         missing: Sequence[str],
-    ) -> tuple[Material, SearchAnswer]:
-        """All that the context may be made of, read side by side, and what was found."""
+    ) -> Material:
+        """All that the context may be made of, read side by side."""
         down: list[str] = []
         # First, for they tell who is meant by a name in the question, and what one of few words goes on with.
         shown_turns = self._settings.short_term_window
@@ -166,7 +159,7 @@ class ContextReader:
         )
         topic = _active(stand, whole=until is None)
         reminder = self._reminder(stand, topic)
-        material = Material(
+        return Material(
             persona=reminder.identity,
             state=reminder.state,
             reminder_left=reminder.left,
@@ -188,7 +181,6 @@ class ContextReader:
             degraded=sorted({*missing, *down, *answer.degraded}),
             thread_id=scope.thread_id,
         )
-        return material, answer
 
     def _reminder(self, stand: ConversationState, topic: TopicLine | None) -> Reminder:
         """The reminder of a prompt that has a line for the current `topic`, which needs no second one."""
@@ -288,7 +280,7 @@ def _request(
     now: datetime,
     until: datetime | None,
 ) -> SearchRequest:
-    """The search of a prompt in `budget` tokens. What it says of its results is asked for when it is known which are shown."""
+    """The search of a prompt in `budget` tokens."""
     return SearchRequest(
         scope=reach,
         here=scope.thread_id,
@@ -300,7 +292,6 @@ def _request(
         said=said,
         enough_tokens=int(_ENOUGH * budget),
         tokens_each=passage_tokens(budget),
-        explained=False,
     )
 
 

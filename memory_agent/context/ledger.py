@@ -23,6 +23,7 @@ from memory_agent.domain import (
     prompt_messages,
     prompt_text,
 )
+from memory_agent.lazily import LateFields
 from memory_agent.text.sentences import shortened
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ MESSAGE_OVERHEAD: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Packed:
+class Packed(LateFields):
     """The chosen items: blocks in reading order, the ledger, the tokens of the text."""
 
     blocks: tuple[ContextBlock, ...]
@@ -275,13 +276,15 @@ class Packing:
             blocks = self._blocks()
             tokens = self._counter.count(prompt_text(blocks))
             if max(tokens, message_tokens(blocks, self._counter)) <= self._budget or not self._taken:
-                return Packed(
-                    blocks=blocks,
-                    ledger=self._ledger(tokens),
-                    tokens=tokens,
-                    kept=frozenset((item.tier, item.name) for item in self._taken),
-                )
+                return self._packed(blocks, tokens)
             self.leave(self._taken.pop(), NO_ROOM)
+
+    def _packed(self, blocks: tuple[ContextBlock, ...], tokens: int) -> Packed:
+        kept = frozenset((item.tier, item.name) for item in self._taken)
+        taken, left = list(self._taken), list(self._left.values())
+        return Packed(blocks=blocks, ledger=(), tokens=tokens, kept=kept).made_later(
+            lambda _: _ledger(self._order, taken, left, tokens), "ledger"
+        )
 
     def _blocks(self) -> tuple[ContextBlock, ...]:
         of_tier: dict[Tier, list[Item]] = {tier: [] for tier in self._order}
@@ -292,19 +295,6 @@ class Packing:
             for tier, items in of_tier.items()
             if items
         )
-
-    def _ledger(self, tokens: int) -> tuple[LedgerEntry, ...]:
-        position = {tier: number for number, tier in enumerate(self._order)}
-        taken = sorted(self._taken, key=lambda item: (position[item.tier], item.place))
-        entries = [_entry(item, item.reason, kept=True) for item in taken]
-        if taken:
-            rest = tokens - sum(item.tokens for item in taken)
-            entries.append(
-                LedgerEntry(
-                    tier="envelope", item="delimiters", tokens=rest, kept=True, reason="marks the data"
-                )
-            )
-        return (*entries, *(_entry(item, reason, kept=False) for item, reason in self._left.values()))
 
     def _delimiters(self, tier: Tier) -> int:
         """Tokens of a tier's delimiters."""
@@ -350,6 +340,21 @@ def _shown_among(tier: Tier) -> str:
 def message_tokens(blocks: Sequence[ContextBlock], counter: TokenCounter) -> int:
     """The tokens of a context as chat messages, with `MESSAGE_OVERHEAD` for each."""
     return sum(counter.count(message["content"]) + MESSAGE_OVERHEAD for message in prompt_messages(blocks))
+
+
+def _ledger(
+    order: Sequence[Tier], taken: Sequence[Item], left: Iterable[tuple[Item, str]], tokens: int
+) -> tuple[LedgerEntry, ...]:
+    """What was taken as it is read, tier by tier in that `order`, what delimits it, and what was left and why."""
+    position = {tier: number for number, tier in enumerate(order)}
+    as_read = sorted(taken, key=lambda item: (position[item.tier], item.place))
+    entries = [_entry(item, item.reason, kept=True) for item in as_read]
+    if taken:
+        rest = tokens - sum(item.tokens for item in taken)
+        entries.append(
+            LedgerEntry(tier="envelope", item="delimiters", tokens=rest, kept=True, reason="marks the data")
+        )
+    return (*entries, *(_entry(item, reason, kept=False) for item, reason in left))
 
 
 def _entry(item: Item, reason: str, *, kept: bool) -> LedgerEntry:

@@ -55,8 +55,13 @@ def name_of(speaker: str | None) -> str:
 def fact_line(path: Sequence[str], value: Any, whose: str = "") -> ContextLine:
     """One fact as a line: `- occupation: nurse`, or `- Ann, occupation: nurse` where it has to say whose it is."""
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return _fact_line(".".join(path), shown, whose)
+
+
+@lru_cache(maxsize=1_024)
+def _fact_line(name: str, value: str, whose: str) -> ContextLine:
     who = f"{name_of(whose)}, " if whose else ""
-    return ContextLine(body=one_line(f"- {who}{name_of('.'.join(path))}: {shown}"))
+    return ContextLine(body=one_line(f"- {who}{name_of(name)}: {value}"))
 
 
 def day_of(day: date, *, with_year: bool = True) -> str:
@@ -97,6 +102,7 @@ def _passes_for_a_name(name: str) -> bool:
 def forget_names() -> None:
     """Forget the names that were shown last: something was forgotten."""
     name_of.cache_clear()
+    _fact_line.cache_clear()
     _passes_for_a_name.cache_clear()
 
 

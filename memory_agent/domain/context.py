@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memory_agent.checks import is_whole
 from memory_agent.errors import InvalidInput
-from memory_agent.lazily import lazily
+from memory_agent.lazily import LateFields, lazily
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -157,7 +157,7 @@ class LedgerEntry:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Rendered:
+class _Rendered(LateFields):
     """Base of contexts: blocks, size in tokens, and the ledger of all items considered.
 
     `tokens` is the sum of the tokens of what the ledger kept: its `envelope` entry is what the delimiters take, less what

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from memory_agent.lazily import LateFields
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
@@ -167,7 +169,7 @@ class Similar:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Recollection:
+class Recollection(LateFields):
     """A turn that search brought back. `score` in [0, 1] orders one answer's results, and only those; but a
     near-duplicate of a better one stands behind the others, and a turn that replaces another right before it, whatever its score.
 

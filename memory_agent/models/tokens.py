@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from memory_agent.ports import TokenCounter
 
+_NEXT_LINE: Final = re.compile(r"\n(?=[^\s/])")
 DEFAULT_ENCODING: Final = "o200k_base"
 
 ESTIMATE_MARGIN: Final = 0.10
@@ -154,6 +155,14 @@ class ExactTokens:
     def count(self, text: str) -> int:
         """See `TokenCounter.count`. Text that looks like a special token is counted as the text it is."""
         return int(self._encoding.count(text))
+
+    def lines_of(self, text: str) -> list[str]:
+        """The parts of `text` whose tokens add up to its own: none of the encodings merges a line break with a letter or mark behind it.
+
+        With white space or a slash they do.
+        """
+        *lines, last = _NEXT_LINE.split(text)
+        return [*(f"{line}\n" for line in lines), last]
 
 
 def best_token_counter(encoding_name: str = DEFAULT_ENCODING) -> TokenCounter:

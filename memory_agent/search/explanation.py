@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import Entity
 from memory_agent.lazily import lazily
+from memory_agent.search.fusion import contributions
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from memory_agent.domain import Turn
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from memory_agent.domain import Recollection, Turn
+    from memory_agent.search.fusion import Signal
+
+    Floats = NDArray[np.float32]
 
 _WORDS: Final[Mapping[str, str]] = {
     "meaning": "means something alike",
@@ -37,6 +45,47 @@ _FORMS: Final = 2
 """Terms of one word at most: its stem, and that of it without accents."""
 _LEAST_SHARE: Final = 0.05
 """A signal that made up less of the score is left unsaid."""
+
+
+class Explanations:
+    """Explanations of the results of one search, made when they are first asked for: prompts do without them.
+
+    `values`: the signals of all candidates, of which the results are those at `positions`; `heard`: see `heard_weights`;
+    `shared`: terms of the question, by the id of a turn that has them; `query` is in `language`.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[Signal, Floats],
+        heard: Mapping[Signal, float],
+        positions: Sequence[int],
+        shared: Mapping[str, Sequence[str]],
+        *,
+        query: str,
+        language: str,
+    ) -> None:
+        # Not the whole arrays, which somebody who keeps an answer would keep with it.
+        self._values = {signal: values[signal][positions] for signal in heard}
+        self._heard, self._results, self._shared = heard, range(len(positions)), shared
+        self._query, self._language = query, language
+
+    def of(self, found: Recollection, number: int) -> Recollection:
+        """The recollection, which is the result of that number, as one that asks here for what is said of it."""
+        return found.made_later(partial(self._said, number, found.turn), "why", "explanation")
+
+    def _said(self, number: int, turn: Turn, field: str) -> dict[str, float] | str:
+        if field == "why":
+            return self._whys[number]
+        words = [self._as_asked.get(term, term) for term in self._shared.get(turn.id, ())]
+        return explain(self._whys[number], turn, words)
+
+    @cached_property
+    def _whys(self) -> list[dict[str, float]]:
+        return contributions(self._values, self._heard, self._results)
+
+    @cached_property
+    def _as_asked(self) -> dict[str, str]:
+        return words_of(self._query, self._language)
 
 
 def explain(why: Mapping[str, float], turn: Turn, shared: Sequence[str]) -> str:

@@ -204,8 +204,12 @@ def contributions(
     ]
 
 
-def best_first(scores: Floats) -> NDArray[np.intp]:
-    """Positions of the results (not NaN), highest score first; of equal scores the later position first."""
+def best_first(scores: Floats, *, most: int | None = None) -> NDArray[np.intp]:
+    """Positions of the results (not NaN), highest score first; of equal scores the later position first. `most`: no more of them."""
     results = np.flatnonzero(~np.isnan(scores))
+    if most is not None and len(results) > most:
+        # To find the least that may be among them takes a fraction of putting all in order.
+        least = np.partition(scores[results], -most)[-most]
+        results = results[scores[results] >= least]
     order = np.lexsort((-results, -scores[results]))
-    return results[order]
+    return results[order][:most]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     import numpy as np
@@ -50,8 +50,6 @@ class SearchRequest:
     enough_tokens: int | None = None
     """Fewer than `top_k` will do once the turns that were found hold so many tokens, each at most `tokens_each` of them."""
     tokens_each: int = 0
-    explained: bool = True
-    """Whether each result comes with its signals and their explanation; else `SearchAnswer.explained` gives some theirs."""
 
     @property
     def is_filtered(self) -> bool:
@@ -93,15 +91,9 @@ class AnalysedQuery:
     leans: bool = False
 
 
-def _as_they_are(recollections: Sequence[Recollection]) -> tuple[Recollection, ...]:
-    return tuple(recollections)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchAnswer:
     """Recollections, best first, and the parts that were down (`embedder`, `vector_index`, `entities`)."""
 
     recollections: tuple[Recollection, ...]
     degraded: tuple[str, ...]
-    explained: Callable[[Sequence[Recollection]], tuple[Recollection, ...]] = _as_they_are
-    """These of the recollections with their signals and explanations, for a request that goes without."""

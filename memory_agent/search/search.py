@@ -8,6 +8,7 @@ under the caller's scope a moment ago, so nothing forgotten or foreign can come 
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -19,10 +20,9 @@ from memory_agent.search.candidates import CandidateSource
 from memory_agent.search.confidence import confidence, grounds, unrelated
 from memory_agent.search.corrections import LOOKED_AT, corrected, proposed, replacements
 from memory_agent.search.entities import UNINDEXED_LIMIT
-from memory_agent.search.explanation import explain, words_of
+from memory_agent.search.explanation import Explanations
 from memory_agent.search.fusion import (
     best_first,
-    contributions,
     for_sessions,
     fuse,
     heard_weights,
@@ -39,7 +39,7 @@ from memory_agent.text.question import read_question
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from memory_agent.search.user_index_cache import ResidentCache
 
     Floats = NDArray[np.float32]
-    _Found = tuple[tuple[Recollection, ...], Callable[[Sequence[Recollection]], tuple[Recollection, ...]]]
-    """The best turns, and what explains some of them."""
 
 CANDIDATES: Final = 500
 """From Chroma, and for each word of the question, of users that aren't resident; more find more and cost more."""
@@ -182,9 +180,7 @@ class Searcher:
             found = await self._rank(current)
         else:
             found = await self._search_candidates(request, asked, unindexed, degraded)
-        recollections, explained = found
-        down = tuple(dict.fromkeys(degraded))
-        return SearchAnswer(recollections=recollections, degraded=down, explained=explained)
+        return SearchAnswer(recollections=found, degraded=tuple(dict.fromkeys(degraded)))
 
     def clear_cache(self) -> None:
         """Forget the words kept of unindexed turns."""
@@ -232,7 +228,7 @@ class Searcher:
 
     async def _search_candidates(
         self, request: SearchRequest, asked: AnalysedQuery, unindexed: Sequence[Turn], degraded: list[str]
-    ) -> _Found:
+    ) -> tuple[Recollection, ...]:
         """Search a user too large to keep, with more candidates as long as the filters leave too few of them."""
         limit = CANDIDATES
         while True:
@@ -245,12 +241,12 @@ class Searcher:
             asked_now = replace(asked, question=question, terms=terms, with_assistant=told)
             current = replace(current, asked=asked_now)
             found = await self._rank(current)
-            if len(found[0]) >= request.top_k or not request.is_filtered or limit >= statistics.rows:
+            if len(found) >= request.top_k or not request.is_filtered or limit >= statistics.rows:
                 return found
             limit *= _WIDER
 
     # --- ranking ---------------------------------------------------------------------------------------------
-    async def _rank(self, current: _Search) -> _Found:
+    async def _rank(self, current: _Search) -> tuple[Recollection, ...]:
         """The best turns of what is searched, read back from the truth."""
         settings, scored = self._settings, current.scored()
         sessions = current.index.sessions
@@ -265,17 +261,19 @@ class Searcher:
             scores = fuse(values, weights)
         # A turn without a vector has no cosine that could be high enough.
         is_result = settings.min_similarity is None or scored.similarity >= settings.min_similarity
-        ranking = best_first(np.where(is_result, scores, np.nan).astype(np.float32))
+        shortlist = best_first(np.where(is_result, scores, np.nan).astype(np.float32), most=SHORTLIST)
         late = settings.late_interaction
         # Of "the second one then" the words tell less than what it goes on with.
-        if late is not None and len(ranking) and not current.asked.leans:
-            detail = await self._word_by_word(late, current, scored, ranking[:SHORTLIST], values["words"])
+        if late is not None and len(shortlist) and not current.asked.leans:
+            detail = await self._word_by_word(late, current, scored, shortlist, values["words"])
             if detail is not None:
                 values, weights = values | {"detail": detail}, for_sessions(late.weights, sessions)
                 scores = fuse(values, weights)
         scores = np.where(is_result, scores, np.nan).astype(np.float32)
         most = current.request.top_k + _BEYOND
-        ranking = behind_repeats(best_first(scores), scored.turn_ids, current.index, most=most)
+        # What rows don't tell, filters may refuse any number of.
+        best = best_first(scores, most=None if current.request.is_filtered else most)
+        ranking = behind_repeats(best, scored.turn_ids, current.index, most=most)
         turns = await self._read_back(current.request, scored, ranking)
         ranked = _Ranked(scored=scored, values=values, weights=weights, scores=scores, confidence=confident)
         return self._answer(current, *await self._corrected(current, turns, ranked), ranked)
@@ -320,7 +318,7 @@ class Searcher:
         words: Floats,
     ) -> Floats | None:
         """The signal `detail` of all candidates: 0 but for the `best`, whose `words` stand in where their tokens aren't kept."""
-        turn_ids = [scored.turn_ids[position] for position in best]
+        turn_ids = [scored.turn_ids[position] for position in best.tolist()]
         before, after = current.index.beside(turn_ids)
         shortlist = Shortlist(
             query=current.request.query,
@@ -346,14 +344,14 @@ class Searcher:
         enough, tokens = request.enough_tokens, 0
         page, start = min(_PAGE, request.top_k) if enough else request.top_k, 0
         while start < len(ranking) and len(found) < request.top_k and (enough is None or tokens < enough):
-            positions = ranking[start : start + page]
+            positions = ranking[start : start + page].tolist()
             start += page
             ids = [scored.turn_ids[position] for position in positions]
             turns = {turn.id: turn for turn in await self._store.list_turns(request.scope, ids=ids)}
             for position in positions:
                 turn = turns.get(scored.turn_ids[position])
                 if turn is not None and request.wants(turn):
-                    found.append((int(position), turn))
+                    found.append((position, turn))
                     tokens += min(turn.tokens, request.tokens_each)
             page = 2 * page  # a narrow metadata filter reads on in larger steps
             if enough and tokens:
@@ -367,31 +365,29 @@ class Searcher:
         turns: Sequence[tuple[int, Turn]],
         replaced: Mapping[str, str],
         ranked: _Ranked,
-    ) -> _Found:
-        position_of = {turn.id: position for position, turn in turns}
-        scores, confident, similarity = ranked.scores, ranked.confidence, ranked.scored.similarity
-        found = tuple(
-            Recollection(
-                turn=turn,
-                score=float(scores[position]),
-                confidence=float(confident[position]),
-                why={},
-                explanation="",
-                similarity=None if np.isnan(cosine := float(similarity[position])) else cosine,
-                replaced_by=replaced.get(turn.id),
-            )
-            for position, turn in turns
+    ) -> tuple[Recollection, ...]:
+        at = [position for position, _ in turns]
+        explanations = Explanations(
+            ranked.values,
+            heard_weights(ranked.values, ranked.weights),
+            at,
+            current.shared([turn.id for _, turn in turns]),
+            query=current.request.query[:MAX_CHARS],
+            language=self._settings.language,
         )
-
-        def explained(recollections: Sequence[Recollection]) -> tuple[Recollection, ...]:
-            shared = current.shared([each.turn.id for each in recollections])
-            as_asked = words_of(current.request.query[:MAX_CHARS], self._settings.language)
-            heard = heard_weights(ranked.values, ranked.weights)
-            whys = contributions(ranked.values, heard, [position_of[each.turn.id] for each in recollections])
-            return tuple(
-                replace(each, why=why, explanation=explain(why, each.turn, words))
-                for each, why in zip(recollections, whys, strict=True)
-                for words in [[as_asked.get(t, t) for t in shared.get(each.turn.id, ())]]
+        told = (ranked.scores[at], ranked.confidence[at], ranked.scored.similarity[at])
+        numbers = zip(*(each.tolist() for each in told), strict=True)
+        return tuple(
+            explanations.of(
+                Recollection(
+                    turn=turn,
+                    score=score,
+                    confidence=confident,
+                    why={},
+                    similarity=None if math.isnan(cosine) else cosine,
+                    replaced_by=replaced.get(turn.id),
+                ),
+                number,
             )
-
-        return explained(found) if current.request.explained else found, explained
+            for number, ((_, turn), (score, confident, cosine)) in enumerate(zip(turns, numbers, strict=True))
+        )

@@ -191,9 +191,9 @@ class ResidentIndex:
         `if_read`: zeros also for turns in a script that the embedder does not read.
         """
         positions = [self._position.get(turn_id, -1) for turn_id in turn_ids]
-        return self._vectors.of(
-            [-1 if if_read and at >= 0 and self._scripts.is_unread(at) else at for at in positions]
-        )
+        if if_read and self._scripts.unread:
+            positions = [-1 if at >= 0 and self._scripts.is_unread(at) else at for at in positions]
+        return self._vectors.of(positions)
 
     def shared_terms(self, turn_ids: Sequence[str], terms: Iterable[str]) -> dict[str, list[str]]:
         """The terms among `terms` that each of the turns that are here holds."""
@@ -379,7 +379,7 @@ def behind_repeats(
 ) -> NDArray[np.intp]:
     """`ranking` with repeats among its first `most` moved behind the others of them, their order kept."""
     head = ranking[:most]
-    is_repeat = repeats(index.vectors_of([turn_ids[position] for position in head], if_read=True))
+    is_repeat = repeats(index.vectors_of([turn_ids[position] for position in head.tolist()], if_read=True))
     if not is_repeat.any():
         return ranking
     return np.concatenate([head[~is_repeat], head[is_repeat], ranking[most:]])

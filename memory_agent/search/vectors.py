@@ -93,11 +93,12 @@ class Vectors:
     def of(self, positions: Sequence[int]) -> Floats:
         """The mean vectors of rows at unit length, shape (len(positions), dimension); zeros for -1 and without vectors."""
         found = np.zeros((len(positions), self._matrix.shape[1]), dtype=np.float32)
-        for i, position in enumerate(positions):
-            if position >= 0 and self._count[position] == 1:
-                found[i] = self._matrix[self._first[position]]
-            elif position >= 0 and self._count[position]:
-                found[i] = self._mean(position) / max(self._length[position], _LEAST)
+        at = np.array(positions, dtype=np.intp)
+        count = np.append(np.array(self._count, dtype=np.intc), 0)[at]  # none for -1
+        single = np.flatnonzero(count == 1)
+        found[single] = self._matrix[np.array(self._first, dtype=np.intp)[at[single]]]
+        for i in np.flatnonzero(count > 1).tolist():
+            found[i] = self._mean(positions[i]) / max(self._length[positions[i]], _LEAST)
         return found
 
     def _rows(self) -> tuple[NDArray[np.intp], NDArray[np.intc]]:

@@ -121,7 +121,7 @@ class Fields(Generic[_V]):
         self._names = dict(names or {})
         self.columns = ", ".join(self.kinds)
         self.marks = ", ".join("?" * len(self.kinds))
-        self._reads = [(name, kind.read) for name, kind in self.kinds.items()]
+        self._reads = [(name, kind.read) for name, kind in self.kinds.items() if kind.read is not _as_it_is]
 
     def only(self, of: Callable[..., _W], *names: str) -> Fields[_W]:
         """These of the fields, for another value."""
@@ -136,10 +136,10 @@ class Fields(Generic[_V]):
 
     def of_record(self, record: Sequence[Any]) -> dict[str, Any]:
         """The fields in a row that begins with `columns`."""
-        return {
-            name: value if read is _as_it_is else read(value)
-            for (name, read), value in zip(self._reads, record, strict=False)
-        }
+        fields = dict(zip(self.kinds, record, strict=False))
+        for name, read in self._reads:
+            fields[name] = read(fields[name])
+        return fields
 
     def read(self, record: Sequence[Any], **others: Any) -> _V:
         """The value in a row that begins with `columns`. Raises StoreError for one that is damaged."""

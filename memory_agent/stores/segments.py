@@ -34,6 +34,12 @@ _THOROUGH: Final = 11
 _QUICK: Final = 5
 """Brotli's quality, 11 packs about 1 MB a second and 5 about 50; what is long repeats itself, and packs well anyhow."""
 
+_KEPT: Final[dict[tuple[int, bytes], tuple[str, ...]]] = {}
+"""Texts as they were unpacked last: each prompt reads a hundred segments for one or two texts each, and the next one half of them again."""
+_MOST_KEPT: Final = 1_000
+_MOST_KEPT_CHARS: Final = 16_000
+"""Of a segment. Those of a chat have some 2,000, so that all take a few megabytes."""
+
 _LENGTH_BITS: Final = 7
 _MORE: Final = 1 << _LENGTH_BITS
 
@@ -64,10 +70,23 @@ def unpack_texts(codec: int, data: bytes) -> list[str]:
             f"a segment is packed by codec {codec}, and this version knows {', '.join(map(str, _DECOMPRESS))};"
             " upgrade memory_agent"
         )
-    try:
-        return _split(_DECOMPRESS[codec](bytes(data)))
-    except (brotli.error, zlib.error, ValueError, IndexError) as exc:
-        raise StoreError(f"a segment of codec {codec} is damaged: {exc}") from exc
+    packed = codec, bytes(data)
+    if packed not in _KEPT:
+        try:
+            texts = _split(_DECOMPRESS[codec](packed[1]))
+        except (brotli.error, zlib.error, ValueError, IndexError) as exc:
+            raise StoreError(f"a segment of codec {codec} is damaged: {exc}") from exc
+        if sum(map(len, texts)) > _MOST_KEPT_CHARS:
+            return texts
+        if len(_KEPT) >= _MOST_KEPT:
+            _KEPT.clear()
+        _KEPT[packed] = tuple(texts)
+    return list(_KEPT[packed])
+
+
+def forget_unpacked() -> None:
+    """Forget the texts that were unpacked last: something was forgotten."""
+    _KEPT.clear()
 
 
 def segments_of(sizes: Iterable[int], *, most_bytes: int = SEGMENT_BYTES) -> Iterator[slice]:
@@ -90,7 +109,11 @@ def _split(joined: bytes) -> list[str]:
     count, at = _read_length(joined, 0)
     lengths = []
     for _ in range(count):
-        length, at = _read_length(joined, at)
+        length = joined[at]
+        if length < _MORE:  # most are short, and every prompt reads a thousand
+            at += 1
+        else:
+            length, at = _read_length(joined, at)
         lengths.append(length)
     if at + sum(lengths) != len(joined):
         raise ValueError(f"{len(joined):,} bytes where {at + sum(lengths):,} are announced")

@@ -1,12 +1,17 @@
-"""No pattern is compiled before it is used: importing the package compiles none."""
+"""No pattern is compiled before it is used: importing the package compiles none. Fields left for later are made once."""
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 import subprocess
 import sys
+from dataclasses import dataclass, replace
 
-from memory_agent.lazily import lazily
+import pytest
+
+from memory_agent.lazily import LateFields, lazily
 
 COUNTING = """
 import re, sys
@@ -49,3 +54,36 @@ def test_a_pattern_is_made_once_and_then_is_as_any_other() -> None:
     assert pattern.search("xx") is None
     assert (pattern.pattern, pattern.flags & re.IGNORECASE) == ("a+", re.IGNORECASE)
     assert made == ["a+"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Told(LateFields):
+    """A value of which one field may be left for later."""
+
+    name: str
+    said: str = ""
+
+
+def test_a_field_that_is_left_for_later_is_made_when_it_is_read_and_once() -> None:
+    """Until then nothing is made; whatever reads all fields, such as a comparison or a copy, finds it."""
+    asked: list[str] = []
+
+    def made(field: str) -> str:
+        asked.append(field)
+        return f"{field} at last"
+
+    told, others = (
+        Told(name="a").made_later(made, "said"),
+        [Told(name="a").made_later(made, "said") for _ in range(4)],
+    )
+    assert told.name == "a"
+    assert asked == []
+    assert told.said == told.said == "said at last"
+    assert asked == ["said"]
+    whole = Told(name="a", said="said at last")
+    assert others[0] == whole
+    assert repr(others[1]) == repr(whole)
+    assert replace(others[2], name="b") == replace(whole, name="b")
+    assert copy.copy(others[3]) == pickle.loads(pickle.dumps(others[3])) == whole
+    with pytest.raises(AttributeError, match="'Told' object has no attribute 'heard'"):
+        _ = told.heard  # type: ignore[attr-defined]

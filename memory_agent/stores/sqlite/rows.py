@@ -147,7 +147,8 @@ def _search_row(record: Record) -> SearchRow:
 
 def _rows_of(user_id: str, turn_ids: Sequence[str] | None) -> Where:
     """A condition for the user's rows of these turns (None: all of the user's)."""
-    where = Where("user_id = ?", user_id)
+    # The plus leaves the choice to the ids: by the user all of their rows would be looked at.
+    where = Where("user_id = ?" if turn_ids is None else "+user_id = ?", user_id)
     return where.among("turn_id", turn_ids, each="pack_id(value)")
 
 

@@ -139,6 +139,12 @@ def test_of_equal_scores_the_later_comes_first() -> None:
     assert best_first(floats([0.5, np.nan, 0.5, 0.9])).tolist() == [3, 2, 0]
 
 
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0, math.nan])), st.integers(1, 12))
+def test_the_best_few_are_the_first_of_all(scores: list[float], most: int) -> None:
+    """Also where several that are worth the same compete for the last places."""
+    assert best_first(floats(scores), most=most).tolist() == best_first(floats(scores)).tolist()[:most]
+
+
 def test_words_count_as_far_as_they_reach() -> None:
     """Where the best turn holds little of what the question's words weigh, by chance, they count as much less; what stands in stays."""
     nan = np.nan

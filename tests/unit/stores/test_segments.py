@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from memory_agent.conformance.values import FULL_COMPRESSION, a_compression
 from memory_agent.domain import SUMMARY_KINDS, Compression, KeyMoment, SummaryItem, TopicRanges
 from memory_agent.errors import StoreError
+from memory_agent.stores import segments
 from memory_agent.stores.codec import pack_derived, unpack_derived
 from memory_agent.stores.fields import COMPRESSION
 from memory_agent.stores.segments import (
@@ -25,6 +26,7 @@ from memory_agent.stores.segments import (
     GZIP,
     STORED,
     UNPACKED_BYTES,
+    forget_unpacked,
     pack_texts,
     segments_of,
     unpack_texts,
@@ -201,3 +203,22 @@ def test_a_field_that_a_part_gained_gets_its_default() -> None:
     packed["summary"] = [item[:-1] for item in packed["summary"]]
     older = brotli.compress(json.dumps(packed).encode())
     assert [item.said_at for item in unpack_derived(older)["summary"]] == [None] * 3
+
+
+def test_texts_that_were_unpacked_are_kept_within_bounds_until_they_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever reads them may change the list; long ones are unpacked each time."""
+    forget_unpacked()
+    monkeypatch.setattr(segments, "_MOST_KEPT", 3)
+    for number in range(10):
+        packed = pack_texts([f"text {number} " * 20, "another"])
+        unpack_texts(packed.codec, packed.data).clear()
+        assert unpack_texts(packed.codec, packed.data)[1:] == ["another"]
+        assert 1 <= len(segments._KEPT) <= 3
+    long = pack_texts(["a" * 20_000])
+    before = dict(segments._KEPT)
+    assert unpack_texts(long.codec, long.data) == ["a" * 20_000]
+    assert before == segments._KEPT
+    forget_unpacked()
+    assert segments._KEPT == {}

@@ -336,6 +336,9 @@ async def test_reads_go_by_an_index(sqlite: SqliteStore) -> None:
         await sqlite.append_fact_change(SCOPE, a_change(turn_id, seen=ids[:i]))
     await sqlite.add_extraction_cost(SCOPE, ExtractionCost(turns=1))
     await sqlite.thread_head(SCOPE)
+    await sqlite.search_rows("ada", ids=ids)
+    await sqlite.token_codes("ada", ids, embedder="e")
+    await sqlite.put_search_rows("ada", [a_row(ids[1])], now=NOW)
     await sqlite.compressions(SCOPE, newest=1)
     await sqlite.compressions(SCOPE, through=3)
     for scope in (SCOPE, SCOPE.user):
@@ -360,6 +363,10 @@ async def test_reads_go_by_an_index(sqlite: SqliteStore) -> None:
         if any(step.startswith("SCAN") and step.split()[1] in TABLES for step in found)
     }
     assert scans == {}
+    # By the ids: by the user it would be all of their rows, at each question and each turn.
+    by_ids = [found for sql, found in steps.items() if "search_rows" in sql and "pack_id(value)" in sql]
+    assert len(by_ids) >= 3
+    assert all("SEARCH search_rows USING INDEX search_rows_turn (turn_id=?)" in found for found in by_ids)
     of_a_user = "SEARCH fact_events USING PRIMARY KEY (user_id=?)"
     assert all("ORDER BY recorded_at" in sql for sql, found in steps.items() if of_a_user in found)
     plans = {step for found in steps.values() for step in found}
