@@ -71,12 +71,12 @@ class Sentence:
         return self.text[self.offsets[start] : self.offsets[end - 1] + 1].strip(" ,-–—")
 
     def quoted(self, at: int) -> str:
-        """What the turn quotes where the plain form has one `"`; "" where that stands for code or an address."""
+        """The words that the turn quotes where the plain form has one `"`; "" if that stands for code or an address."""
         said = self._quotation(at)
         return said[0][1:-1].strip(" ,.!*") if said and said[0][0] in _QUOTES else ""
 
     def _quotation(self, at: int) -> regex.Match[str] | None:
-        """What stands in the turn where the plain form has one `"`."""
+        """The part of the turn that the plain form has as one `"`."""
         return _NOT_SAID.match(self.text, self.offsets[at]) if self.plain[at] == '"' else None
 
 
