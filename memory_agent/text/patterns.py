@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from memory_agent.text.tables import Table
 
-EXTRACTOR_VERSION: Final = "4"
+EXTRACTOR_VERSION: Final = "5"
 """Changes with the rules, for the record of what extracted a fact."""
 MAX_TEXT_CHARS: Final = 4_000
 """Longer turns are pasted documents, whose "I" is anybody."""
@@ -63,10 +63,21 @@ class Sentence:
 
     def quote(self, start: int, end: int) -> str:
         """The sentence as it stands in the turn, or the part from `start` to `end` of a long one."""
-        whole = self.text[self.offsets[0] : self.offsets[-1] + 1]
+        last = len(self.plain.rstrip()) - 1
+        title = self._quotation(last)
+        whole = self.text[self.offsets[0] : title.end() if title else self.offsets[-1] + 1]
         if len(whole) <= MAX_QUOTE_CHARS:
             return whole
         return self.text[self.offsets[start] : self.offsets[end - 1] + 1].strip(" ,-–—")
+
+    def quoted(self, at: int) -> str:
+        """The words that the turn quotes where the plain form has one `"`; "" if that stands for code or an address."""
+        said = self._quotation(at)
+        return said[0][1:-1].strip(" ,.!*") if said and said[0][0] in _QUOTES else ""
+
+    def _quotation(self, at: int) -> regex.Match[str] | None:
+        """The part of the turn that the plain form has as one `"`."""
+        return _NOT_SAID.match(self.text, self.offsets[at]) if self.plain[at] == '"' else None
 
 
 # Bounded repeats keep what is never closed from being read to the end of the text again and again.
@@ -82,6 +93,7 @@ _NOT_SAID: Final = lazily(
 )
 # What parts statements besides the ends of sentences.
 _PARTS: Final = lazily(regex.compile, r"[;…\p{So}\uFE0F]|(?<=~)\s")
+_QUOTES: Final = "\"“*'‘«"
 _STRAIGHT: Final = str.maketrans("’‘´", "'''")
 _RUN: Final = lazily(re.compile, r"\s+|\S+")
 _BLANK: Final = (" ", "\n")

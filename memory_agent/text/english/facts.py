@@ -85,6 +85,7 @@ def _plain(sentence: Sentence) -> Iterator[StatedFact]:
         ("birthday", _PERSON["birthday"], 0.95),
         ("education", _PERSON["education"], 0.85),
         ("education", _PERSON["studies"], 0.8),
+        ("goals", _PERSON["goal"], 0.85),
         ("diet", _LIFE["diet"], 0.9),
         ("languages", _LIFE["languages"], 0.9),
     ):
@@ -185,6 +186,9 @@ def _family(sentence: Sentence) -> Iterator[StatedFact]:
             path = f"family.{relation}{'_in_law' if in_law else ''}"
             for name in filter(_is_name, match.captures("name")):
                 yield stated(sentence, match, path, name, 0.9)
+    for match in statements(_LIFE["relatives"], sentence):
+        for value in match.captures("value"):
+            yield stated(sentence, match, "relatives", value, 0.85)
 
 
 def _stands_beside(sentence: Sentence, match: regex.Match[str]) -> bool:
@@ -207,6 +211,9 @@ def _pets(sentence: Sentence) -> Iterator[StatedFact]:
         if match.groupdict().get("bare") is not None and not _has(match[0]):
             continue
         yield stated(sentence, match, "pets", f"{kind} {name}" if name else kind, 0.9 if name else 0.8)
+    for match in statements(_LIFE["pet_in_passing"], sentence):
+        if not _LIFE["not_mine"].search(sentence.plain):
+            yield stated(sentence, match, "pets", match["animal"].lower(), 0.75)
 
 
 def _has(clause: str) -> bool:

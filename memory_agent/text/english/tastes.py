@@ -149,18 +149,46 @@ def _favorites(sentence: Sentence) -> Iterator[StatedFact]:
         value = None if said.lower().startswith(("when", "the one")) else _object(said)
         if value is not None and not _TASTES["no_subject"].search(match["subject"]):
             op: Op = "update" if match["now"] else "add"
-            yield stated(sentence, _span(sentence, match, value), _favorite(match), value, 0.85, op)
+            path = _LIKES if match["among"] else _favorite(match)
+            yield stated(sentence, _span(sentence, match, value), path, value, 0.85, op)
     for match in statements(_TASTES["no_favorite"], sentence, past_is_meant=True):
         over = regex.search(r"\bno longer\b|\bany ?more\b", sentence.plain)
         if over and not _TASTES["no_subject"].search(match["subject"]):
             yield stated(sentence, match, _favorite(match), None, 0.85, "retract")
 
 
-def _one_of_favorites(sentence: Sentence) -> Iterator[StatedFact]:
-    """ "Chess is one of my favourite games": a like."""
-    for match in statements(_TASTES["one_of"], sentence):
+def _called_favorites(sentence: Sentence) -> Iterator[StatedFact]:
+    """ "Ajax is my favourite team"; a like where it is one of several, or of no kind."""
+    for match in statements(_TASTES["a_favorite"], sentence):
+        if _object(match["value"]) != match["value"] or _no_subject(match):
+            continue
+        path = _LIKES if match["one"] or not match["subject"] else _favorite(match)
+        yield stated(sentence, match, path, match["value"], 0.8)
+    for match in statements(_TASTES["among"], sentence):
+        value = None if _no_subject(match) else _object(sentence.plain[match.start("value") :])
+        if value is not None:
+            yield stated(sentence, _span(sentence, match, value), _LIKES, value, 0.8)
+
+
+def _no_subject(match: regex.Match[str]) -> bool:
+    return _TASTES["no_subject"].search(match["subject"] or "") is not None
+
+
+def _fan_of(sentence: Sentence) -> Iterator[StatedFact]:
+    """ "I'm a big tennis fan", "I'm interested in law"."""
+    for match in statements(_TASTES["fan_of"], sentence):
         if _object(match["value"]) == match["value"]:
-            yield stated(sentence, match, _LIKES, match["value"], 0.8)
+            yield stated(sentence, match, _DISLIKES if match["not"] else _LIKES, match["value"], 0.8)
+    for match in statements(_TASTES["interest"], sentence):
+        if _object(match["value"]) == match["value"]:
+            yield stated(sentence, match, "interests", match["value"], 0.8)
+
+
+def _titled(sentence: Sentence) -> Iterator[StatedFact]:
+    """ "I love watching “Dark”"."""
+    for match in statements(_TASTES["titled"], sentence):
+        if value := sentence.quoted(match.start("value")):
+            yield stated(sentence, match, _LIKES, value, 0.8)
 
 
 def _favorite(match: regex.Match[str]) -> str:
@@ -178,4 +206,4 @@ def _times(sentence: Sentence) -> Iterator[StatedFact]:
         yield stated(sentence, match, f"preferences.{name}_time", time, 0.9)
 
 
-TASTES: Final = (_times, _tastes, _no_more, _favorites, _one_of_favorites)
+TASTES: Final = (_times, _tastes, _no_more, _favorites, _called_favorites, _fan_of, _titled)
