@@ -275,7 +275,9 @@ class MemoryService(Upkeep):
         """Counts of the scope (None: everybody): turns, owed stages, parked turns with their last error, lag."""
         read = known_scripts(self.core.embedder) if scope else None
         unread = await unread_scripts(self.core.store, scope, read) if scope and read else ()
-        return replace(await self._counts(scope), unread_scripts=unread)
+        status = replace(await self._counts(scope), unread_scripts=unread)
+        migration = await self.embedder_migration() if scope is None else None
+        return status if migration is None or migration.is_over else replace(status, migration=migration)
 
     async def _counts(self, scope: Scope | None) -> MemoryStatus:
         return await self.core.store.status(scope, now=self.clock.now())

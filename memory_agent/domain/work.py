@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from memory_agent.domain.base import Scope, Stage
     from memory_agent.domain.language import Usage
+    from memory_agent.domain.migration import EmbedderMigration
     from memory_agent.domain.turns import Turn
 
 
@@ -118,7 +119,7 @@ class MemoryStatus:
     `parked_count`; `erasures` counts forget calls whose last pass is still to come; `extraction` is what facts have
     cost so far; `outages` are the parts that owed stages wait for, in the order of the stages; `unread_scripts` those in
     which the newest turns are written and of which the embedding model knows no words, see `Embedder.scripts` (of
-    everybody: none are told).
+    everybody: none are told). `migration`: the move to another embedding model that is under way (told of everybody alone).
     """
 
     turns: int
@@ -131,6 +132,7 @@ class MemoryStatus:
     extraction: ExtractionCost = field(default_factory=ExtractionCost)
     outages: tuple[Outage, ...] = ()
     unread_scripts: tuple[str, ...] = ()
+    migration: EmbedderMigration | None = None
 
 
 KeyedKind = Literal["edit", "session"]
@@ -237,6 +239,15 @@ class WorkerStatus:
     down: tuple[str, ...]
     extractor: str
     usage: Usage | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RebuildStep:
+    """A step of indexing everybody anew: `turns` owe it now; `done` of `users` were taken in all steps so far, and all when it is over."""
+
+    turns: int
+    users: int
+    done: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -242,7 +242,8 @@ def _erase_remains(db: sqlite3.Connection, user_id: str, before_id: str) -> None
             # And counts its turns from the thread's last number.
             where = where.also(without.format("sessions"))
         db.execute(f"DELETE FROM {table} WHERE {where}", where.values)
-    rowless = "NOT EXISTS (SELECT 1 FROM search_rows WHERE search_rows.user_id = large_users.user_id)"
-    db.execute(f"DELETE FROM large_users WHERE user_id = ? AND {rowless}", [user_id])
+    rowless = "NOT EXISTS (SELECT 1 FROM search_rows WHERE search_rows.user_id = ?1)"
+    for table in ("large_users", "vector_pointers"):
+        db.execute(f"DELETE FROM {table} WHERE user_id = ?1 AND {rowless}", [user_id])
     # Of leases the store knows only the names. One that ran out means nothing any more, whoever held it.
     db.execute("DELETE FROM leases WHERE until < ?", [milliseconds(datetime.now(UTC))])
