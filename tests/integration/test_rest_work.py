@@ -269,7 +269,7 @@ async def test_a_memory_moves_to_another_embedding_model(rest: Rest, tmp_path: P
     """With a key for all tenants: the plan, the move, how both compare, the way back, and the end."""
     everybody = await operator(rest)
     model = {"model": str(tiny_model(tmp_path / "tiny"))}
-    assert await rest.get("/api/embedder/migration", headers=everybody) is None
+    assert (await rest.ask("GET", "/api/embedder/migration", headers=everybody)).json() is None
     texts = [f"The puppy number {number} sleeps beside the wooden cupboard at home." for number in range(4)]
     await rest.post("turns", {"turns": [{"role": "user", "content": text} for text in texts]}, status=201)
     await rest.post("settle", {"timeout": 30}, status=204)
@@ -279,7 +279,7 @@ async def test_a_memory_moves_to_another_embedding_model(rest: Rest, tmp_path: P
     async def until(phase: str) -> None:
         async with asyncio.timeout(30):
             while True:
-                state = await rest.get("/api/embedder/migration", headers=everybody)
+                state = (await rest.ask("GET", "/api/embedder/migration", headers=everybody)).json()
                 if state["phase"] == phase and state["looked"] and state["users"] == state["moved"]:
                     return
                 await asyncio.sleep(0.05)
@@ -288,12 +288,12 @@ async def test_a_memory_moves_to_another_embedding_model(rest: Rest, tmp_path: P
         begun = await rest.post("/api/embedder/migration", model, status=202, headers=everybody)
         assert begun["target"]["fingerprint"] == plan["target"]["fingerprint"]
         await until("moving")
-        assert (await rest.get("/api/stats", headers=everybody))["migration"]["moved"] == 1
+        assert (await rest.ask("GET", "/api/stats", headers=everybody)).json()["migration"]["moved"] == 1
         report = await rest.post("/api/embedder/compare", {"questions": 3}, headers=everybody)
         assert report["questions"] == 3
         await rest.post(f"/api/embedder/{way}", status=202, headers=everybody)
         await until(end)
-        assert (await rest.get("/api/stats", headers=everybody))["migration"] is None
+        assert (await rest.ask("GET", "/api/stats", headers=everybody)).json()["migration"] is None
     told = await rest.refused("POST", "/api/embedder/rollback", status=422, headers=everybody)
     assert "was finished" in told["detail"]
 
