@@ -271,7 +271,8 @@ async def test_a_memory_moves_to_another_embedding_model(rest: Rest, tmp_path: P
     model = {"model": str(tiny_model(tmp_path / "tiny"))}
     assert (await rest.ask("GET", "/api/embedder/migration", headers=everybody)).json() is None
     texts = [f"The puppy number {number} sleeps beside the wooden cupboard at home." for number in range(4)]
-    await rest.post("turns", {"turns": [{"role": "user", "content": text} for text in texts]}, status=201)
+    for text in texts:
+        await rest.post("turns", {"role": "user", "content": text}, status=201)
     await rest.post("settle", {"timeout": 30}, status=204)
     plan = await rest.post("/api/embedder/plan", model, headers=everybody)
     assert (plan["users"], plan["turns"]) == (1, 4)
