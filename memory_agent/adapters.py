@@ -9,17 +9,18 @@ import asyncio
 import functools
 import importlib.util
 import logging
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.data_dir import DataDirLock
+from memory_agent.domain import new_id
 from memory_agent.errors import ConfigError, ModelNotFound, VectorIndexUnavailable
-from memory_agent.ports import known_fingerprint
+from memory_agent.ports import LOST_INDEX, known_fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AsyncExitStack
+    from collections.abc import Callable, Mapping
 
     from memory_agent.config import MemoryConfig
     from memory_agent.models.local.choose import ModelChoiceRequest
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         TokenCounter,
         VectorIndex,
     )
+    from memory_agent.search.embedders import Embedders
     from memory_agent.search.entities import EntitySpotter
     from memory_agent.text.dictionary import EntityDictionary
 
@@ -63,7 +65,7 @@ class Adapters:
     clock: Clock
     store: DocumentStore
     vectors: VectorIndex
-    embedder: Embedder
+    embedder: Embedders
     llm: LLM | None
     summary_llm: LLM | None
     redact: Redactor | None
@@ -78,7 +80,7 @@ async def open_adapters(
 
     The lock on the data folder is taken before anything in it is opened.
     """
-    embedder = overrides.embedder or make_embedder(cfg, stack)
+    own = overrides.embedder or make_embedder(cfg, stack)
     redact = overrides.redact or load_redactor(cfg)
     llm = overrides.llm or make_llm(cfg, cfg.fact_extraction_model, stack)
     is_shared = overrides.llm is not None or cfg.summary_model == cfg.fact_extraction_model
@@ -89,13 +91,15 @@ async def open_adapters(
         lock.acquire()
         stack.callback(lock.release)
     store = overrides.store or await open_store(cfg, overrides.mongo_client, stack)
-    await _look_for_model(embedder, cfg)
-    fingerprint = functools.partial(known_fingerprint, embedder)
+    await _look_for_model(own, cfg)
+    fingerprint = functools.partial(known_fingerprint, own)
+    vectors = overrides.vectors or await open_vectors(cfg, store, fingerprint, stack)
+    embedder = await _open_embedders(cfg, store, own, vectors, overrides, stack)
     return Adapters(
         cfg=cfg,
         clock=clock,
         store=store,
-        vectors=overrides.vectors or await open_vectors(cfg, store, fingerprint, stack),
+        vectors=vectors,
         embedder=embedder,
         llm=llm,
         summary_llm=summary_llm,
@@ -103,6 +107,62 @@ async def open_adapters(
         counter=make_counter(),
         spotter=spotter,
     )
+
+
+async def _open_embedders(
+    cfg: MemoryConfig,
+    store: DocumentStore,
+    own: Embedder,
+    vectors: VectorIndex,
+    overrides: Overrides,
+    stack: AsyncExitStack,
+) -> Embedders:
+    """The settings' embedding model, and those that a move to another one needs, opened as they are."""
+    from memory_agent.search.embedders import Embedders
+    from memory_agent.search.row_vectors import RowVectors
+
+    # One of its own, for the given one may have been emptied into another by the time that a model is opened.
+    models = await stack.enter_async_context(AsyncExitStack())
+
+    async def open_model(settings: Mapping[str, Any], fingerprint: str) -> tuple[Embedder, VectorIndex]:
+        wanted = cfg.model_copy(update=dict(settings))
+        embedder = make_embedder(wanted, models)
+        known = functools.partial(known_fingerprint, embedder)
+        found = await asyncio.to_thread(lambda: embedder.fingerprint)
+        if fingerprint and found != fingerprint:
+            raise ModelNotFound(
+                f"it was {fingerprint} when the move began, and is {found} here; was it exchanged?"
+            )
+        if overrides.vectors is not None:
+            return embedder, RowVectors(store, fingerprint=known)
+        return embedder, await open_vectors(wanted, store, known, models)
+
+    given = overrides.embedder is not None
+    name = model_name(cfg) if not given else type(overrides.embedder).__name__
+    settings = {} if given else model_settings(cfg)
+    embedders = Embedders(store, own, vectors, open_model, name=name, settings=settings)
+    await embedders.refresh()
+    return embedders
+
+
+def model_name(cfg: MemoryConfig) -> str:
+    """Name of the embedding model of these settings, for people."""
+    if not cfg.use_local_embeddings:
+        return cfg.openai_embedding_model
+    return f"{cfg.local_embedding_model}{' (int8)' if cfg.embedding_precision == 'int8' else ''}"
+
+
+def model_settings(cfg: MemoryConfig) -> dict[str, Any]:
+    """The settings that say which embedding model it is, for other processes and later ones."""
+    if not cfg.use_local_embeddings:
+        return {"use_local_embeddings": False, "openai_embedding_model": cfg.openai_embedding_model}
+    model, folder = cfg.local_embedding_model, Path(cfg.local_embedding_model).expanduser()
+    return {
+        "use_local_embeddings": True,
+        "local_embedding_model": str(folder.absolute()) if folder.is_dir() else model,
+        "embedding_precision": cfg.embedding_precision,
+        "embedding_backend": cfg.embedding_backend,
+    }
 
 
 async def open_store(cfg: MemoryConfig, client: Any | None, stack: AsyncExitStack) -> DocumentStore:
@@ -181,6 +241,7 @@ async def open_vectors(
         prefix=cfg.memory_collection_prefix,
         fingerprint=fingerprint,
         shards=cfg.vector_shards,
+        missed=lambda: store.put_meta(LOST_INDEX, {"at": new_id()}),
     )
     stack.push_async_callback(vectors.close)
     try:

@@ -274,8 +274,9 @@ class MemoryService(Upkeep):
         """Counts of the scope (None: everybody): turns, owed stages, parked turns with their last error, lag."""
         counts = await self._counts(scope)
         if scope is None:
-            return counts
-        scripts, language = await unread(self.core.store, scope, self.core.embedder)
+            migration = await self.embedder_migration()
+            return counts if migration is None or migration.is_over else replace(counts, migration=migration)
+        scripts, language = await unread(self.core.store, scope, self.core.embedder.current)
         return replace(counts, unread_scripts=scripts, unread_language=language)
 
     async def _counts(self, scope: Scope | None) -> MemoryStatus:

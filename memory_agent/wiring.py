@@ -40,11 +40,14 @@ from memory_agent.topics.sweep import Sweeper
 from memory_agent.topics.sweep_plan import SweepSettings
 from memory_agent.work.backlog import Backlog
 from memory_agent.work.forget import Forgetter
+from memory_agent.work.heal import IndexHealer
+from memory_agent.work.migrate import Migrator
 from memory_agent.work.stages import Stages
 from memory_agent.work.worker import FACTS_BATCH_TURNS, Worker, WorkerSettings
 
 if TYPE_CHECKING:
     import contextlib
+    from collections.abc import Awaitable, Callable
 
     from memory_agent.config import MemoryConfig
     from memory_agent.context.counts import KeptCounts
@@ -87,9 +90,20 @@ class Core(Adapters):
     contexts: ContextReader
 
     forgetter: Forgetter
+    migrator: Migrator
     worker: Worker
     backlog: Backlog
     sweeper: Sweeper
+
+    def searcher_by(self, fingerprint: str) -> Searcher:
+        """A searcher that searches everybody by the model of this fingerprint."""
+
+        async def of_user(_: str) -> str:
+            return fingerprint
+
+        return Searcher(
+            self.store, self.embedder, _make_residents(self, of_user), self.spotter, _search_settings(self)
+        )
 
     def extractor_of(self, model: str, stack: contextlib.AsyncExitStack) -> FactExtractor:
         """An extractor by another chat model of the configured server, closed with `stack`.
@@ -127,18 +141,14 @@ def wire(on: Adapters) -> Core:
     from memory_agent.text.code.detect import CodeRules
 
     cfg, clock, store = on.cfg, on.clock, on.store
-    # search
     residents = _make_residents(on)
-    searcher = Searcher(store, on.vectors, on.embedder, residents, on.spotter, _search_settings(on))
+    searcher = Searcher(store, on.embedder, residents, on.spotter, _search_settings(on))
     entity_counter = EntityCounter(store, residents, on.spotter)
-    # topics
     folder = _make_folder(on)
     topics = TopicKeeper(store, folder, _section(cfg, MatchSettings))
     compactor = _make_compactor(on, folder)
-    # facts
     facts = _make_fact_keeper(on)
     fact_editor = FactEditor(store, facts, clock)
-    # conversations, and what is read of them
     live = AnalysisCache(CodeRules(patterns=cfg.code_patterns, priorities=cfg.code_language_priorities))
     counts = KeptCounts(on.counter)
     limits, prompt = _section(cfg, CompressSettings), _section(cfg, ContextSettings)
@@ -152,6 +162,7 @@ def wire(on: Adapters) -> Core:
     stages = Stages(
         indexer=_make_indexer(on), topics=topics, facts=facts, compactor=compactor, compressor=compressor
     )
+    migrator = _make_migrator(on)
     return Core(
         **vars(on),
         residents=residents,
@@ -172,16 +183,29 @@ def wire(on: Adapters) -> Core:
         contexts=contexts,
         forgetter=forgetter,
         backlog=Backlog(store, most=cfg.max_owed_turns),
-        worker=Worker(store, stages, forgetter, clock, _section(cfg, WorkerSettings)),
+        migrator=migrator,
+        worker=_make_worker(on, stages, forgetter, migrator),
         sweeper=Sweeper(store, folder, compactor, curator, forgetter, clock, _section(cfg, SweepSettings)),
     )
 
 
-def _make_residents(on: Adapters) -> ResidentCache:
+def _make_migrator(on: Adapters) -> Migrator:
+    keep_tokens, lease = on.cfg.second_stage == "late_interaction", timedelta(seconds=on.cfg.lease_seconds)
+    return Migrator(on.store, on.embedder, on.clock, keep_tokens=keep_tokens, lease=lease)
+
+
+def _make_worker(on: Adapters, stages: Stages, forgetter: Forgetter, migrator: Migrator) -> Worker:
+    healer = IndexHealer(on.store, on.vectors, on.clock, lease=timedelta(seconds=on.cfg.lease_seconds))
+    background = {"migrate": migrator.work_off, "heal": healer.work_off}
+    return Worker(on.store, stages, forgetter, background, on.clock, _section(on.cfg, WorkerSettings))
+
+
+def _make_residents(on: Adapters, of_user: Callable[[str], Awaitable[str]] | None = None) -> ResidentCache:
     return ResidentCache(
         on.store,
         embedder=functools.partial(known_fingerprint, on.embedder),
-        scripts=lambda: known_scripts(on.embedder),
+        scripts=lambda fingerprint: known_scripts(on.embedder.by(fingerprint) or on.embedder),
+        of_user=of_user or on.embedder.of_user,
         max_turns=on.cfg.resident_max_turns,
         max_bytes=on.cfg.resident_memory_mb * 1_000_000,
     )
@@ -197,7 +221,7 @@ def _make_folder(on: Adapters) -> TopicFolder:
 def _make_indexer(on: Adapters) -> Indexer:
     return Indexer(
         on.store,
-        CandidateKeeper(on.store, on.vectors, max_turns=on.cfg.resident_max_turns),
+        CandidateKeeper(on.store, indexes=on.embedder.index_of, max_turns=on.cfg.resident_max_turns),
         on.embedder,
         on.clock,
         on.spotter,

@@ -209,16 +209,21 @@ class Commands(typer.Typer):
         super().__init__(**{"cls": Group, "rich_markup_mode": "markdown", **options})
 
     def command(
-        self, name: str | None = None, *, quiet: bool = False, **options: Any
+        self,
+        name: str | None = None,
+        *,
+        quiet: bool = False,
+        on_memory: bool = False,
+        **options: Any,
     ) -> Callable[[Function], Function]:
         """Declare a command: a function, or coroutine function, that gives its exit code (None: done).
 
-        `quiet`: errors are all that is said beside what it prints itself.
+        `quiet`: errors are all that is said beside what it prints itself. `on_memory`: it is about a memory, whatever the others are.
         """
         declare = super().command(name, **{"cls": Command, **options})
 
         def declared(function: Function) -> Function:
-            declare(_command(function, on_memory=self.on_memory, quiet=quiet))
+            declare(_command(function, on_memory=on_memory or self.on_memory, quiet=quiet))
             return function
 
         return declared

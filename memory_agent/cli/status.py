@@ -94,6 +94,7 @@ def status_as_json(status: MemoryStatus) -> dict[str, Any]:
         "parked": parked,
         "extraction": cost_as_json(status.extraction),
         "outages": status.outages,
+        "migration": status.migration,
     }
 
 
@@ -106,6 +107,7 @@ def print_status(status: MemoryStatus) -> None:
             ("oldest owed", f"{status.lag_seconds:.1f} s"),
             ("forgetting under way", f"{status.erasures:,}"),
             ("parked", f"{status.parked_count:,}"),
+            ("another embedder", _migration_text(status)),
             ("extracting facts took", cost_text(status.extraction) if status.extraction.requests else ""),
         ]
     )
@@ -131,6 +133,15 @@ def print_status(status: MemoryStatus) -> None:
             table.add_row(*map(line, cells))
         out.print(table)
         note("Mend the cause, then run: memory-agent retry")
+
+
+def _migration_text(status: MemoryStatus) -> str:
+    found = status.migration
+    return (
+        ""
+        if found is None
+        else f"{found.target.name}, {found.phase}: {found.moved:,} of {found.users:,} users"
+    )
 
 
 def _whose(scope: Scope) -> str:

@@ -11,7 +11,9 @@ import typer
 from memory_agent.cli.opening import opened, say_if_unknown, stay_long, tell_if_idle
 from memory_agent.cli.options import (
     OK,
+    TENANT,
     UNFINISHED,
+    USER,
     FolderOptions,
     MemoryTyper,
     TenantOptions,
@@ -20,7 +22,7 @@ from memory_agent.cli.options import (
     option,
     scope_of,
 )
-from memory_agent.cli.output import note, out, print_json, print_rows, say, settle_bar
+from memory_agent.cli.output import many, note, out, print_json, print_rows, say, settle_bar
 from memory_agent.cli.status import NO_TIMEOUT, PATIENCE, first_of, settled, tell_what_is_owed
 from memory_agent.domain import Scope
 from memory_agent.errors import DataDirInUse, InvalidInput
@@ -190,7 +192,12 @@ async def _settle(service: Service, scope: Scope | None, where: ThreadOptions) -
 
 
 @app.command()
-async def rebuild(where: UserOptions) -> None:
+async def rebuild(
+    where: UserOptions,
+    everybody: bool = flag(
+        "--all", "Everybody's, some users after the other; interrupted, the next one goes on."
+    ),
+) -> None:
     """Make a user's vector index, and the search rows that need it, anew from the stored turns.
 
     After the vector index was lost, or when another embedding model or search_language was set. Vectors that
@@ -198,7 +205,13 @@ async def rebuild(where: UserOptions) -> None:
 
     Examples:
         memory-agent rebuild --user ada
+        memory-agent rebuild --all
     """
+    if everybody:
+        if (where.user, where.tenant) != (USER, TENANT):
+            raise typer.BadParameter("--all is for everybody; leave out --user and --tenant")
+        await _rebuild_all(where)
+        return
     async with opened(where.data_dir, works=True) as service:
         turns = await service.rebuild_index(where.user, tenant=where.tenant)
         await say_if_unknown(where.agent(service), reach="user")
@@ -207,3 +220,20 @@ async def rebuild(where: UserOptions) -> None:
         print_json({"user": where.user, "turns": turns})
     else:
         say(f"Indexed {turns} turn(s) of {where.user!r} anew.")
+
+
+async def _rebuild_all(where: ThreadOptions) -> None:
+    turns = users = 0
+    async with opened(where.data_dir, works=True) as service:
+        while True:
+            step = await service.rebuild_next()
+            turns, users = turns + step.turns, step.users
+            await _settle(service, None, where)
+            if not where.as_json and step.users:
+                note(f"{step.done:,} of {many(step.users, 'user')} done")
+            if step.done >= step.users:
+                break
+    if where.as_json:
+        print_json({"users": users, "turns": turns})
+    else:
+        say(f"Indexed {many(turns, 'turn')} anew; the index of {many(users, 'user')} is whole.")

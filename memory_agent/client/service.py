@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from memory_agent.agent.arguments import checked_query
 from memory_agent.checks import checked_id, is_number, is_whole
 from memory_agent.client.address import Address
-from memory_agent.client.calls import Asked, Asking, documented, many, one, sends, settled, stands_for
+from memory_agent.client.calls import Asked, Asking, documented, many, maybe, one, sends, settled, stands_for
 from memory_agent.client.connection import Call, Connection
 from memory_agent.client.replies import value_of
 from memory_agent.conversations.people import checked_limit
@@ -19,7 +19,7 @@ from memory_agent.domain import DEFAULT_TENANT, Scope
 from memory_agent.errors import ConfigError, InvalidInput, MemoryAgentError, ServiceError, Unavailable
 from memory_agent.keys import is_proof, new_nonce
 from memory_agent.service import MemoryService
-from memory_agent.wire import erasures, people, requests, turns, work
+from memory_agent.wire import embedder, erasures, people, requests, turns, work
 from memory_agent.wire.pages import Page
 from memory_agent.wire.problems import Problem, error_of
 
@@ -41,6 +41,8 @@ _PROBE_SECONDS: Final = 15.0
 
 _WORKER: Final = one(work.WorkerStatus)
 _COUNT: Final = one(work.TurnCount)
+_MIGRATION: Final = one(work.EmbedderMigration)
+_MODEL_OF: Final = "A folder is one of the service's machine. For a key for all tenants."
 
 
 # --- arguments that are not sent as they are -----------------------------------------------------------------
@@ -224,6 +226,62 @@ class ServiceClient(Asking):
             calls += one(work.CallCount)(reply)
         return calls
 
+    rebuild_next = sends(
+        MemoryService.rebuild_next,
+        "POST rebuild",
+        one(work.RebuildStep),
+        long=True,
+        note="For a key for all tenants.",
+    )
+    plan_migration = sends(
+        MemoryService.plan_migration,
+        "POST embedder/plan",
+        one(work.MigrationPlan),
+        embedder.Model,
+        repeatable=True,
+        long=True,
+        note=_MODEL_OF,
+    )
+    migrate_embedder = sends(
+        MemoryService.migrate_embedder,
+        "POST embedder/migration",
+        _MIGRATION,
+        embedder.Model,
+        repeatable=True,
+        long=True,
+        note=_MODEL_OF,
+    )
+    embedder_migration = sends(
+        MemoryService.embedder_migration,
+        "GET embedder/migration",
+        maybe(work.EmbedderMigration),
+        note="For a key for all tenants.",
+    )
+    compare_embedders = sends(
+        MemoryService.compare_embedders,
+        "POST embedder/compare",
+        one(work.MigrationReport),
+        embedder.Compare,
+        repeatable=True,
+        long=True,
+        note="For a key for all tenants.",
+    )
+    roll_back_migration = sends(
+        MemoryService.roll_back_migration,
+        "POST embedder/rollback",
+        _MIGRATION,
+        repeatable=True,
+        long=True,
+        note="For a key for all tenants.",
+    )
+    finish_migration = sends(
+        MemoryService.finish_migration,
+        "POST embedder/finish",
+        _MIGRATION,
+        repeatable=True,
+        long=True,
+        note="For a key for all tenants.",
+    )
     worker_status = sends(
         MemoryService.worker_status,
         "GET worker",

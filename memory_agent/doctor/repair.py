@@ -74,7 +74,7 @@ class Repairer:
         rows = await self._store.search_rows(scope.user_id, ids=ids)
         # Nobody's vectors, so that they are made anew.
         await self._store.put_search_rows(
-            scope.user_id, [replace(row, embedder="") for row in rows], now=self._now
+            scope.user_id, [replace(row, embedder="", next=None) for row in rows], now=self._now
         )
         await self._owe(scope, "index", ids)
 

@@ -65,7 +65,7 @@ class Hasher:
         return Scope.of(self._hash("remains", scope.user_id), thread, tenant=_TENANT)
 
     def gone(self, made_id: str) -> str:
-        """What is kept in place of the id of something that is gone: its time and a hash. A hash stays as it is."""
+        """The stand-in for the id of something that is gone: its time and a hash. A hash stays as it is."""
         if made_id[_TIME_CHARS : _TIME_CHARS + 1] == "#":
             return made_id
         return f"{made_id[:_TIME_CHARS]}#{self.turn(made_id)}"

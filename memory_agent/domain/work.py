@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from memory_agent.domain.base import Scope, Stage
     from memory_agent.domain.language import Usage
+    from memory_agent.domain.migration import EmbedderMigration
     from memory_agent.domain.turns import Turn
 
 
@@ -119,6 +120,7 @@ class MemoryStatus:
     cost so far; `outages` are the parts that owed stages wait for, in the order of the stages; `unread_scripts` those in
     which the newest turns are written and of which the embedding model knows no words, see `Embedder.scripts`, and
     `unread_language` the language in Latin letters (ISO 639), "" if it knows it or none is told (of everybody: neither is).
+    `migration`: the move to another embedding model that is under way (told of everybody alone).
     """
 
     turns: int
@@ -132,6 +134,7 @@ class MemoryStatus:
     outages: tuple[Outage, ...] = ()
     unread_scripts: tuple[str, ...] = ()
     unread_language: str = ""
+    migration: EmbedderMigration | None = None
 
 
 KeyedKind = Literal["edit", "session"]
@@ -238,6 +241,15 @@ class WorkerStatus:
     down: tuple[str, ...]
     extractor: str
     usage: Usage | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RebuildStep:
+    """A step of indexing everybody anew: `turns` owe it now; `done` of `users` were taken in all steps so far, and all when it is over."""
+
+    turns: int
+    users: int
+    done: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,6 +13,7 @@ from memory_agent.ports.events import EventStore
 from memory_agent.ports.facts import FactStore
 from memory_agent.ports.keys import KeyStore
 from memory_agent.ports.meta import MetaStore
+from memory_agent.ports.migration import MigrationStore
 from memory_agent.ports.models import (
     LLM,
     Clock,
@@ -29,12 +30,13 @@ from memory_agent.ports.rows import ALL_ROWS, RowStore
 from memory_agent.ports.sessions import SessionStore
 from memory_agent.ports.topics import TopicStore
 from memory_agent.ports.turns import PeopleStore, TurnStore
-from memory_agent.ports.vectors import VectorIndex
+from memory_agent.ports.vectors import LOST_INDEX, VectorIndex
 from memory_agent.ports.work import WorkStore
 
 __all__ = [
     "ALL_ROWS",
     "LLM",
+    "LOST_INDEX",
     "Clock",
     "CopyStore",
     "DocumentStore",
@@ -45,6 +47,7 @@ __all__ = [
     "FactStore",
     "KeyStore",
     "MetaStore",
+    "MigrationStore",
     "PeopleStore",
     "Redactor",
     "RowStore",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memory_agent.domain import PassageVector, Scope, Similar
+
+
+LOST_INDEX: Final = "vector index lost"
+"""Name of the metadata that an adapter leaves before it makes what should have been there: see `work.heal`."""
 
 
 class VectorIndex(Protocol):
@@ -47,6 +51,9 @@ class VectorIndex(Protocol):
 
         Unknown turns are passed over.
         """
+
+    async def drop(self) -> None:
+        """Drop everything that this model has here, of all users; those of other models stay. Idempotent."""
 
     async def turn_ids(self, user_id: str) -> set[str]:
         """The turns of which the user has passages here, from whichever model."""

@@ -39,9 +39,12 @@ _COUNTED_USERS: Final = 10_000
 class CandidateKeeper:
     """Takes rows of users with more than `max_turns` into both indexes."""
 
-    def __init__(self, store: RowStore, vectors: VectorIndex, *, max_turns: int) -> None:
+    def __init__(
+        self, store: RowStore, *, indexes: Callable[[str], VectorIndex | None], max_turns: int
+    ) -> None:
+        """`indexes`: gives the vector index of an embedder."""
         self._store = store
-        self._vectors = vectors
+        self._indexes = indexes
         self._max_turns = max_turns
         self._room: dict[str, int] = {}
         """How many rows users may get before they have to be counted again."""
@@ -78,11 +81,19 @@ class CandidateKeeper:
 
     async def _add(self, user_id: str, rows: Sequence[SearchRow]) -> None:
         await self._store.index_terms(user_id, [row.turn_id for row in rows])
-        await self._vectors.upsert(user_id, [passage for row in rows for passage in _passages(row)])
+        embedders = {each for row in rows for each in (row.embedder, row.next and row.next.embedder) if each}
+        for embedder in sorted(embedders):
+            if (index := self._indexes(embedder)) is not None:
+                passages = [
+                    passage for row in rows for passage in passages_of(row.seen_by(embedder), embedder)
+                ]
+                await index.upsert(user_id, passages)
 
 
-def _passages(row: SearchRow) -> list[PassageVector]:
-    """A row's vectors as the vector index keeps them."""
+def passages_of(row: SearchRow, embedder: str) -> list[PassageVector]:
+    """A row's vectors as the vector index keeps them, if they are this model's."""
+    if row.embedder != embedder:
+        return []
     return [
         PassageVector(
             turn_id=row.turn_id,
@@ -99,19 +110,26 @@ class CandidateSource:
     """Makes an index of a question's candidates."""
 
     def __init__(
-        self, store: RowStore, vectors: VectorIndex, *, index_of: Callable[..., ResidentIndex]
+        self,
+        store: RowStore,
+        *,
+        indexes: Callable[[str], VectorIndex | None],
+        index_of: Callable[..., ResidentIndex],
     ) -> None:
-        """`index_of`: see `ResidentCache.index_of`."""
+        """`indexes`: gives the vector index of an embedder; `index_of`: see `ResidentCache.index_of`."""
         self._store = store
-        self._vectors = vectors
+        self._indexes = indexes
         self._index_of = index_of
 
     async def index(
-        self, scope: Scope, asked: AnalysedQuery, limit: int, degraded: list[str]
+        self, scope: Scope, asked: AnalysedQuery, limit: int, degraded: list[str], *, embedder: str
     ) -> tuple[ResidentIndex, CollectionStatistics]:
-        """An index over up to `limit` candidates by meaning and by each word, and the whole collection's statistics."""
+        """An index over up to `limit` candidates by meaning and by each word, and the whole collection's statistics.
+
+        `embedder`: by which the question was embedded.
+        """
         nearest, held = await asyncio.gather(
-            self._nearest(scope, asked, limit, degraded),
+            self._nearest(scope, asked, limit, degraded, embedder),
             self._store.term_candidates(scope, asked.terms, limit=limit),
         )
         statistics = CollectionStatistics(
@@ -119,7 +137,7 @@ class CandidateSource:
         )
         ids = list(dict.fromkeys([*nearest, *held.turn_ids]))
         rows = await self._store.search_rows(scope.user_id, ids=ids) if ids else []
-        index = self._index_of(rows, whole=False)
+        index = self._index_of(rows, embedder=embedder, whole=False)
         scored = index.score(asked, where=RowFilter(thread_id=scope.thread_id), statistics=statistics)
         best = best_first(fuse(normalised(scored.values), DEFAULT_WEIGHTS))[:BESIDE]
         of_best = {scored.turn_ids[position] for position in best}
@@ -129,16 +147,22 @@ class CandidateSource:
         }
         if wanted - here:
             rows += await self._store.neighbour_rows(scope.user_id, sorted(wanted - here))
-            index = self._index_of(rows, whole=False)
+            index = self._index_of(rows, embedder=embedder, whole=False)
         return index, statistics
 
     async def _nearest(
-        self, scope: Scope, asked: AnalysedQuery, limit: int, degraded: list[str]
+        self, scope: Scope, asked: AnalysedQuery, limit: int, degraded: list[str], embedder: str
     ) -> list[str]:
-        if asked.gist is None:
+        vectors = self._indexes(embedder)
+        if asked.gist is None or vectors is None:
             return []
         try:
-            found = await self._vectors.query(scope, np.asarray(asked.gist), limit=limit)
+            found = await vectors.query(scope, np.asarray(asked.gist), limit=limit)
+            if scope.thread_id is None and len(found) < limit:
+                # A large user has more: the index has lost some, and is filled again. Until then the rows are looked through.
+                found = await self._store.nearest_turns(
+                    scope, np.asarray(asked.gist), embedder=embedder, limit=limit
+                )
         except BackendError:
             degraded.append("vector_index")
             return []

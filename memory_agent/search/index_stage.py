@@ -13,25 +13,24 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from memory_agent.domain import Scope, SearchRow
-from memory_agent.ports import known_scripts, tokens_by
+from memory_agent.errors import EmbedderError, EmbedderUnavailable
+from memory_agent.ports import tokens_by
+from memory_agent.search.embedding import embedded as embedded_by
+from memory_agent.search.embedding import next_vectors
 from memory_agent.search.row_scripts import unread
-from memory_agent.search.token_codes import packed
 from memory_agent.text.features import features_of
 from memory_agent.text.terms import count_terms, made_with
-from memory_agent.text.writing import MULTILINGUAL, is_read
+from memory_agent.text.writing import MULTILINGUAL
 from memory_agent.together import together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    from memory_agent.domain import Turn
-    from memory_agent.ports import Clock, DocumentStore, Embedder
+    from memory_agent.domain import NextVectors, Turn
+    from memory_agent.ports import Clock, DocumentStore
     from memory_agent.search.candidates import CandidateKeeper
+    from memory_agent.search.embedders import Embedders
     from memory_agent.search.entities import EntitySpotter
 
 log = logging.getLogger(__name__)
@@ -47,7 +46,7 @@ class Indexer:
         self,
         store: DocumentStore,
         candidates: CandidateKeeper,
-        embedder: Embedder,
+        embedder: Embedders,
         clock: Clock,
         spotter: EntitySpotter,
         *,
@@ -68,6 +67,7 @@ class Indexer:
         The rows are written before the vectors, so that while the vector index is away search still has them. Raises
         ModelNotFound while there is no embedding model; then nothing was written.
         """
+        await self._embedder.refresh()
         # Beside the event loop, for it may have to look for its model first.
         await asyncio.to_thread(lambda: self._embedder.fingerprint)
         embedded: dict[str, SearchRow] = {}
@@ -81,10 +81,22 @@ class Indexer:
         await together(*(self._put(*each, new, rows) for each in _by_user(turns).items()))
         for user_id in {turn.user_id for turn in turns if turn.seq % _LOOKED_EVERY == 0 and turn.id in new}:
             await self._warn_of_language(Scope(user_id=user_id))
+        await self._point_back(
+            [row for turn_id, row in new.items() if turn_id in {turn.id for turn in turns}]
+        )
+
+    async def _point_back(self, put: Sequence[SearchRow]) -> None:
+        """Users who were moved already, and have now rows without the next vectors: they go back to the old ones until that is mended."""
+        migration = await self._embedder.refresh()
+        if migration is None or migration.phase != "moving":
+            return
+        lacking = {row.user_id for row in put if row.vectors_by(migration.target.fingerprint) is None}
+        for user_id in sorted(lacking):
+            await self._store.set_vector_pointer(user_id, "", now=self._clock.now())
 
     async def _warn_of_language(self, scope: Scope) -> None:
         # Of scripts says so whoever reads the user's rows into memory; they hold no whole words, from which a language is told.
-        _, language = await unread(self._store, scope, self._embedder)
+        _, language = await unread(self._store, scope, self._embedder.current)
         if language:
             log.warning(
                 "a user's newest turns are in a language (%s) of which the embedding model hardly knows a word; %s",
@@ -106,7 +118,10 @@ class Indexer:
 
     async def _embedded(self, user_id: str, turns: Sequence[Turn]) -> dict[str, SearchRow]:
         """The rows of a user's turns that have this embedder's vectors already."""
-        stored = await self._store.search_rows(user_id, ids=[turn.id for turn in turns])
+        stored = [
+            row.seen_by(self._embedder.fingerprint)
+            for row in await self._store.search_rows(user_id, ids=[turn.id for turn in turns])
+        ]
         return await self._with_tokens(user_id, [row for row in stored if self._is_embedded(row)])
 
     async def _with_tokens(self, user_id: str, rows: Sequence[SearchRow]) -> dict[str, SearchRow]:
@@ -116,6 +131,12 @@ class Indexer:
         ids, fingerprint = [row.turn_id for row in rows], self._embedder.fingerprint
         codes = await self._store.token_codes(user_id, ids, embedder=fingerprint)
         whole = {row.turn_id: replace(row, tokens=codes.get(row.turn_id, b"")) for row in rows}
+        others = [row.next.embedder for row in rows if row.next is not None]
+        for embedder in sorted({*others}):
+            beside = await self._store.token_codes(user_id, ids, embedder=embedder)
+            for turn_id, row in whole.items():
+                if row.next is not None and row.next.embedder == embedder:
+                    whole[turn_id] = replace(row, next=replace(row.next, tokens=beside.get(turn_id, b"")))
         if not self._keep_tokens or len(codes) == len(rows):
             return whole
         if await tokens_by(self._embedder, [], purpose="document") is None:
@@ -155,7 +176,9 @@ class Indexer:
         self, turns: Sequence[Turn], embedded: Mapping[str, SearchRow]
     ) -> dict[str, SearchRow]:
         """New rows of these turns, by turn id; one that `embedded` has a row of keeps its vectors."""
-        made = await self._embed([turn for turn in turns if turn.id not in embedded])
+        fresh = [turn for turn in turns if turn.id not in embedded]
+        made = await embedded_by(fresh, self._embedder, keep_tokens=self._keep_tokens)
+        beside = await self._next_vectors(fresh) | {turn_id: row.next for turn_id, row in embedded.items()}
         made |= {row.turn_id: (row.vectors, row.tokens) for row in embedded.values()}
         read = await asyncio.to_thread(
             lambda: [
@@ -174,38 +197,23 @@ class Indexer:
                 tokens=made[turn.id][1],
                 embedder=self._embedder.fingerprint,
                 language=made_with(self._language),
+                next=beside.get(turn.id),
             )
             for turn, (words, features), entities in zip(turns, read, named, strict=True)
         }
 
-    async def _embed(self, turns: Sequence[Turn]) -> dict[str, tuple[NDArray[np.float32], bytes]]:
-        """The vectors of each turn's passages, shape (passages, dimension), and the codes of its first tokens, by turn id."""
-        if not turns:
+    async def _next_vectors(self, turns: Sequence[Turn]) -> dict[str, NextVectors | None]:
+        """By turn id, while users are moved to another model. None of those where that one fails: they are caught up with later."""
+        embedder = self._embedder.next
+        if embedder is None or not turns:
             return {}
-        passages = await together(*(self._embedder.split(turn.searchable_text) for turn in turns))
-        flat = [passage for of_turn in passages for passage in of_turn]
-        vectors = await self._embedder.embed(flat, purpose="document")
-        cuts = np.cumsum([len(of_turn) for of_turn in passages])[:-1]
-        codes = await self._codes([of_turn[0] for of_turn in passages])
-        return {
-            turn.id: (of_turn, code)
-            for turn, of_turn, code in zip(turns, np.split(vectors, cuts), codes, strict=True)
-        }
-
-    async def _codes(self, texts: Sequence[str]) -> list[bytes]:
-        """The packed token vectors of each text, which were made with its vector; none if they aren't wanted, or the model has none."""
-        tokens = await tokens_by(self._embedder, texts, purpose="document") if self._keep_tokens else None
-        if tokens is None:
-            return [b""] * len(texts)
-        read = known_scripts(self._embedder)
-
-        def work() -> list[bytes]:
-            return [
-                packed(of_text.vectors) if is_read(text, read) else b""
-                for text, of_text in zip(texts, tokens, strict=True)
-            ]
-
-        return await asyncio.to_thread(work)
+        try:
+            return {**await next_vectors(turns, embedder, keep_tokens=self._keep_tokens)}
+        except (EmbedderUnavailable, EmbedderError) as exc:
+            log.warning(
+                "%d turns have no vectors of the model that the memory moves to yet: %s", len(turns), exc
+            )
+            return {}
 
 
 def _by_user(turns: Sequence[Turn]) -> dict[str, list[Turn]]:

@@ -70,21 +70,23 @@ class LateInteraction:
         self._language = language
         self.weights = weights
 
-    async def score(self, shortlist: Shortlist) -> Floats | None:
+    async def score(self, shortlist: Shortlist, embedder: Embedder | None = None) -> Floats | None:
         """Late-interaction score of each turn, shape (turns,), 0 to 1, NaN for one whose tokens weren't kept.
 
-        None where that is so of all, where the embedder has no vectors of tokens, does not read the question, or is down.
+        None where that is so of all, where the embedder has no vectors of tokens, does not read the question, or is down. `embedder`: by which
+        the user is searched, if not everybody's.
         """
-        if not is_read(shortlist.query, known_scripts(self._embedder)):
+        embedder = embedder or self._embedder
+        if not is_read(shortlist.query, known_scripts(embedder)):
             return None
         try:
-            asked = await tokens_by(self._embedder, [shortlist.query], purpose="query")
+            asked = await tokens_by(embedder, [shortlist.query], purpose="query")
         except (EmbedderUnavailable, EmbedderError):
             return None  # the question has no vector either, and the search has said so
         if asked is None:
             return None
         codes = await self._store.token_codes(
-            shortlist.user_id, shortlist.turn_ids, embedder=self._embedder.fingerprint
+            shortlist.user_id, shortlist.turn_ids, embedder=embedder.fingerprint
         )
         if not codes:
             return None

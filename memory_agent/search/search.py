@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from memory_agent.domain import Recollection, SearchRow
+from memory_agent.ports import known_fingerprint
 from memory_agent.search.candidates import CandidateSource
-from memory_agent.search.confidence import confidence, grounds, unrelated
 from memory_agent.search.corrections import LOOKED_AT, corrected, proposed, replacements
+from memory_agent.search.current import CurrentSearch, Ranked
 from memory_agent.search.entities import UNINDEXED_LIMIT
 from memory_agent.search.explanation import Explanations
 from memory_agent.search.fusion import (
@@ -44,9 +45,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memory_agent.domain import Turn
-    from memory_agent.ports import DocumentStore, Embedder, VectorIndex
+    from memory_agent.ports import DocumentStore, Embedder
+    from memory_agent.search.embedders import Embedders
     from memory_agent.search.entities import EntitySpotter
-    from memory_agent.search.fusion import Signal
     from memory_agent.search.late_interaction import LateInteraction
     from memory_agent.search.postings import CollectionStatistics
     from memory_agent.search.request import SearchRequest
@@ -77,81 +78,26 @@ class SearchSettings:
     late_interaction: LateInteraction | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Search:
-    """One search: the question, the index, the turns that are not in it yet, and the statistics of both."""
-
-    request: SearchRequest
-    asked: AnalysedQuery
-    index: ResidentIndex
-    fresh: ResidentIndex
-    statistics: CollectionStatistics
-    degraded: list[str]
-
-    def scored(self) -> Scored:
-        """Raw signals of all turns that pass the filters."""
-        where, statistics = self.request.where, self.statistics
-        scored = self.index.score(self.asked, where=where, statistics=statistics)
-        if not len(self.fresh):
-            return scored
-        return scored.joined(self.fresh.score(self.asked, where=where, statistics=statistics))
-
-    def confidence(self, scores: Floats, scored: Scored) -> Floats:
-        """See `memory_agent.search.confidence`. `scores`: of the first stage, by which it was fitted."""
-        values, meaning = scored.values, scored.values["meaning"]
-        return confidence(
-            grounds(
-                scores,
-                meaning,
-                np.nan_to_num(values["words"]),
-                np.nan_to_num(values["words_around"]),
-                weight_of_words=self.statistics.weight(self.asked.terms),
-                unrelated_cosine=unrelated(meaning, background=self.asked.background, whole=self.index.whole),
-            )
-        )
-
-    @property
-    def weight_of_words(self) -> float:
-        """See `normalised`. 0 where the question names an entity that a row holds: that is no chance, whatever its other words."""
-        terms, frequency = self.asked.terms, self.statistics.frequency
-        named = any(term.startswith("@") and frequency.get(term) for term in terms)
-        return 0.0 if named else self.statistics.weight(terms)
-
-    def shared(self, turn_ids: Sequence[str]) -> dict[str, list[str]]:
-        """The question's terms that each of the turns holds."""
-        terms = self.asked.terms
-        return self.index.shared_terms(turn_ids, terms) | self.fresh.shared_terms(turn_ids, terms)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Ranked:
-    """Scores of the turns, shape (n,) each: normalised signals, their sum by `weights`, and confidence."""
-
-    scored: Scored
-    values: Mapping[Signal, Floats]
-    weights: Mapping[str, float]
-    scores: Floats
-    confidence: Floats
-
-
 class Searcher:
     """Searches long-term memory. Errors of the document store are raised; other parts degrade the answer."""
 
     def __init__(
         self,
         store: DocumentStore,
-        vectors: VectorIndex,
-        embedder: Embedder,
+        embedders: Embedders,
         residents: ResidentCache,
         spotter: EntitySpotter,
         settings: SearchSettings,
     ) -> None:
         self._store = store
-        self._questioner = Questioner(embedder, spotter, language=settings.language, weights=settings.weights)
+        self._questioner = Questioner(
+            embedders, spotter, language=settings.language, weights=settings.weights
+        )
+        self._embedders = embedders
         self._residents = residents
         self._spotter = spotter
         self._settings = settings
-        self._candidates = CandidateSource(store, vectors, index_of=residents.index_of)
+        self._candidates = CandidateSource(store, indexes=embedders.index_of, index_of=residents.index_of)
         self._row_of: OrderedDict[str, SearchRow] = OrderedDict()
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
@@ -160,6 +106,7 @@ class Searcher:
         # In this order: a turn that the worker indexes in between is then in both, and not in neither.
         unindexed = await self._store.owed_turns(request.scope, "index", limit=UNINDEXED_LIMIT, newest=True)
         resident = await self._residents.get(request.scope.user_id)
+        embedder = await self._embedder_of(request.scope.user_id, resident)
         speakers = {turn.speaker for turn in unindexed if turn.speaker is not None}
         asked = await self._questioner.asked(
             request.query,
@@ -170,17 +117,23 @@ class Searcher:
             resident=resident,
             degraded=degraded,
             said=request.said,
+            embedder=embedder,
         )
         told = any(turn.role == "assistant" for turn in unindexed)
         told = told or (resident is not None and resident.with_assistant)
         asked = replace(asked, here=request.here, with_assistant=told)
         if resident is not None:
             # Only now, for while the question was embedded another search may have taken some into the index.
-            current = self._over(resident, unindexed, request, asked, degraded)
+            current = self._over(resident, unindexed, request, asked, degraded, embedder)
             found = await self._rank(current)
         else:
-            found = await self._search_candidates(request, asked, unindexed, degraded)
+            found = await self._search_candidates(request, asked, unindexed, degraded, embedder)
         return SearchAnswer(recollections=found, degraded=tuple(dict.fromkeys(degraded)))
+
+    async def _embedder_of(self, user_id: str, resident: ResidentIndex | None) -> Embedder:
+        """The model whose vectors the rows are searched by: that of the index, or of a user too large for one."""
+        fingerprint = await self._embedders.of_user(user_id) if resident is None else resident.embedder
+        return self._embedders.by(fingerprint) or self._embedders.current
 
     def clear_cache(self) -> None:
         """Forget the words kept of unindexed turns."""
@@ -211,29 +164,38 @@ class Searcher:
         request: SearchRequest,
         asked: AnalysedQuery,
         degraded: list[str],
+        embedder: Embedder,
         of_index: CollectionStatistics | None = None,
-    ) -> _Search:
+    ) -> CurrentSearch:
         """A search of `index` and of those turns that the worker has not indexed yet, by their words alone."""
         new = [self._row(turn) for turn in reversed(unindexed) if not index.has(turn.id)]
         fresh = self._residents.index_of(new)
         statistics = of_index or index.statistics(asked.terms)
-        return _Search(
+        return CurrentSearch(
             request=request,
             asked=asked,
             index=index,
             fresh=fresh,
             statistics=statistics.joined(fresh.statistics(asked.terms)) if new else statistics,
             degraded=degraded,
+            embedder=embedder,
         )
 
     async def _search_candidates(
-        self, request: SearchRequest, asked: AnalysedQuery, unindexed: Sequence[Turn], degraded: list[str]
+        self,
+        request: SearchRequest,
+        asked: AnalysedQuery,
+        unindexed: Sequence[Turn],
+        degraded: list[str],
+        embedder: Embedder,
     ) -> tuple[Recollection, ...]:
         """Search a user too large to keep, with more candidates as long as the filters leave too few of them."""
         limit = CANDIDATES
         while True:
-            index, statistics = await self._candidates.index(request.scope, asked, limit, degraded)
-            current = self._over(index, unindexed, request, asked, degraded, statistics)
+            index, statistics = await self._candidates.index(
+                request.scope, asked, limit, degraded, embedder=known_fingerprint(embedder)
+            )
+            current = self._over(index, unindexed, request, asked, degraded, embedder, statistics)
             speakers = {*current.index.speakers, *current.fresh.speakers}
             question = read_question(request.query, known=speakers, called=request.called)
             told = asked.with_assistant or current.index.with_assistant
@@ -246,7 +208,7 @@ class Searcher:
             limit *= _WIDER
 
     # --- ranking ---------------------------------------------------------------------------------------------
-    async def _rank(self, current: _Search) -> tuple[Recollection, ...]:
+    async def _rank(self, current: CurrentSearch) -> tuple[Recollection, ...]:
         """The best turns of what is searched, read back from the truth."""
         settings, scored = self._settings, current.scored()
         sessions = current.index.sessions
@@ -275,11 +237,11 @@ class Searcher:
         best = best_first(scores, most=None if current.request.is_filtered else most)
         ranking = behind_repeats(best, scored.turn_ids, current.index, most=most)
         turns = await self._read_back(current.request, scored, ranking)
-        ranked = _Ranked(scored=scored, values=values, weights=weights, scores=scores, confidence=confident)
+        ranked = Ranked(scored=scored, values=values, weights=weights, scores=scores, confidence=confident)
         return self._answer(current, *await self._corrected(current, turns, ranked), ranked)
 
     async def _corrected(
-        self, current: _Search, turns: Sequence[tuple[int, Turn]], ranked: _Ranked
+        self, current: CurrentSearch, turns: Sequence[tuple[int, Turn]], ranked: Ranked
     ) -> tuple[list[tuple[int, Turn]], dict[str, str]]:
         """The turns with those that replace one of the best right before it, and which that are, by id."""
         request, by_id = current.request, {turn.id: turn for _, turn in turns}
@@ -312,7 +274,7 @@ class Searcher:
     async def _word_by_word(
         self,
         late: LateInteraction,
-        current: _Search,
+        current: CurrentSearch,
         scored: Scored,
         best: NDArray[np.intp],
         words: Floats,
@@ -329,7 +291,7 @@ class Searcher:
             before=before,
             after=after,
         )
-        again = await late.score(shortlist)
+        again = await late.score(shortlist, current.embedder)
         if again is None:
             return None
         detail = np.zeros(len(scored.turn_ids), dtype=np.float32)
@@ -361,10 +323,10 @@ class Searcher:
 
     def _answer(
         self,
-        current: _Search,
+        current: CurrentSearch,
         turns: Sequence[tuple[int, Turn]],
         replaced: Mapping[str, str],
-        ranked: _Ranked,
+        ranked: Ranked,
     ) -> tuple[Recollection, ...]:
         at = [position for position, _ in turns]
         explanations = Explanations(

@@ -110,7 +110,8 @@ class ResidentIndex:
         latest = {row.turn_id: row for row in rows}
         self.head = max((row.index_seq for row in latest.values()), default=0)
         live = [row for row in latest.values() if not row.erased]
-        self._vectors = Vectors(sum(len(row.vectors) for row in live if row.embedder == embedder))
+        made = (row.vectors_by(embedder) for row in live)
+        self._vectors = Vectors(sum(len(vectors) for vectors in made if vectors is not None))
         for row in live:
             self._append(row)
 
@@ -365,9 +366,9 @@ class ResidentIndex:
         before = self._places.add(row.thread_id, row.session_id, row.seq)
         if self._time[-1] < self._last_at or not self._places.in_order:
             self._rivals.clear()  # it may have been said before one of these
-        is_own = row.embedder == self.embedder
-        self.foreign += not is_own
-        self._vectors.add(row.vectors if is_own else None, before=before)
+        vectors = row.vectors_by(self.embedder)
+        self.foreign += vectors is None
+        self._vectors.add(vectors, before=before)
         named = [entity for term in row.terms if term[:1] == "@" and (entity := Entity.from_term(term))]
         if named:
             tally = self._tallies.setdefault(row.thread_id, EntityTally())

@@ -14,6 +14,7 @@ from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
 from memory_agent.server import (
     routes_docs,
+    routes_embedder,
     routes_events,
     routes_facts,
     routes_health,
@@ -56,6 +57,7 @@ _ROUTERS: Final = (
     routes_threads.router,
     routes_threads.people,
     routes_work.router,
+    routes_embedder.router,
     routes_events.router,
     routes_health.router,
     routes_docs.router,

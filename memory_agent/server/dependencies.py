@@ -148,6 +148,17 @@ WritableMemory = Annotated[MemoryAgent, Depends(_own_memory)]
 """The same for a key that may change it."""
 
 
+async def operator(principal: Caller) -> Principal:
+    """Principal with a key for all tenants; anybody else is refused."""
+    principal.check_all_tenants()
+    return principal
+
+
+async def writing_operator(principal: Writer) -> Principal:
+    """The same, who may change things too."""
+    return await operator(principal)
+
+
 def answer(told: BaseModel | bytes | None, status: int = 200) -> Response:
     """The answer: JSON as it was written, or a model's; null for None."""
     body = told.model_dump_json() if isinstance(told, BaseModel) else told or b"null"

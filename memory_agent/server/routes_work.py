@@ -22,7 +22,9 @@ from memory_agent.server.dependencies import (
     answer,
     event_source,
     nothing,
+    operator,
     waited,
+    writing_operator,
 )
 from memory_agent.server.openapi import operation_id
 from memory_agent.server.problems import problem_text
@@ -32,7 +34,14 @@ from memory_agent.wire.base import Items
 from memory_agent.wire.encoding import json_of, json_of_many
 from memory_agent.wire.erasures import ReplayErasures
 from memory_agent.wire.requests import Settle, Sweep
-from memory_agent.wire.work import CallCount, ErasureReceipt, MemoryStatus, TurnCount, WorkerStatus
+from memory_agent.wire.work import (
+    CallCount,
+    ErasureReceipt,
+    MemoryStatus,
+    RebuildStep,
+    TurnCount,
+    WorkerStatus,
+)
 
 router = APIRouter(tags=["work"], generate_unique_id_function=operation_id)
 
@@ -41,17 +50,8 @@ HEARTBEAT_SECONDS: Final = 15.0
 """Of silence, until whoever waits for a sweep is told that it is still at work."""
 
 
-async def _operator(principal: Caller) -> Principal:
-    principal.check_all_tenants()
-    return principal
-
-
-async def _writing_operator(principal: Writer) -> Principal:
-    return await _operator(principal)
-
-
-Operator = Annotated[Principal, Depends(_operator)]
-WritingOperator = Annotated[Principal, Depends(_writing_operator)]
+Operator = Annotated[Principal, Depends(operator)]
+WritingOperator = Annotated[Principal, Depends(writing_operator)]
 
 
 # --- how it stands -------------------------------------------------------------------------------------------
@@ -108,6 +108,12 @@ async def rebuild_user(api: OpenApi, principal: Writer, user_id: PathText) -> Re
     principal.check_user(user_id)
     turns = await api.service.rebuild_index(user_id, tenant=principal.tenant)
     return answer(TurnCount(turns=turns), 202)
+
+
+@router.post("/api/rebuild", response_model=RebuildStep, status_code=202)
+async def rebuild_some(api: OpenApi, _: WritingOperator) -> Response:
+    """Do the same for some users more, until all are done; settle between two calls. For a key for all tenants."""
+    return answer(json_of(RebuildStep, await api.service.rebuild_next()), 202)
 
 
 # --- erasures ------------------------------------------------------------------------------------------------

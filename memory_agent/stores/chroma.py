@@ -8,6 +8,7 @@ number of shards, so that another model, or another number of shards, never look
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import re
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +19,7 @@ from memory_agent.stores.chroma_errors import chroma_errors, raise_for_foreign_e
 from memory_agent.stores.codec import chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     import numpy as np
     from chromadb.api.async_fastapi import AsyncFastAPI
@@ -69,8 +70,12 @@ class ChromaServer:
         prefix: str,
         fingerprint: Fingerprint,
         shards: int,
+        missed: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        """`fingerprint`: of the embedder, or a function that gives it as soon as it is known ("" until then)."""
+        """`fingerprint`: of the embedder, or a function that gives it as soon as it is known ("" until then).
+
+        `missed` is awaited before a collection is made that was not there: it may have been once.
+        """
         fixed = fingerprint if isinstance(fingerprint, str) else ""
         if not prefix or not prefix[0].isalnum() or not set(prefix + fixed) <= _NAME_CHARS:
             raise ValueError(f"collection names are of [A-Za-z0-9_-], not {prefix!r} and {fixed!r}")
@@ -79,6 +84,7 @@ class ChromaServer:
         self._prefix = prefix
         self._fingerprint = fingerprint
         self._shards = shards
+        self._missed = missed
         self._collections: dict[str, AsyncCollection] = {}
         self._host, self._port, self._ssl = host, port, ssl
         self._auth_token = auth_token
@@ -191,6 +197,19 @@ class ChromaServer:
                 deleted += (await self._on(name, "delete", where=where))["deleted"]
         return deleted
 
+    async def drop(self) -> None:
+        known = self._fingerprint if isinstance(self._fingerprint, str) else self._fingerprint()
+        for name in await self._collection_names():
+            match = _COLLECTION_NAME.fullmatch(name)
+            if match is not None and (match["prefix"], match["fingerprint"]) == (self._prefix, known):
+                self._collections.pop(name, None)
+                api = await self._connected()
+                with (
+                    translated(),
+                    contextlib.suppress(chroma_errors().NotFoundError),
+                ):  # another process was faster
+                    await api.delete_collection(name)
+
     async def turn_ids(self, user_id: str) -> set[str]:
         found: set[str] = set()
         for name in await self._collections_of(user_id):
@@ -209,14 +228,16 @@ class ChromaServer:
 
         What is erased must be erased there too.
         """
-        mine: list[str] = []
-        offset = 0
-        with translated():
-            while page := await self._list_collections(limit=_NAMES_READ, offset=offset):
-                mine += [collection.name for collection in page if self._may_hold(collection.name, user_id)]
-                offset += len(page)
+        mine = [name for name in await self._collection_names() if self._may_hold(name, user_id)]
         current = self.collection_name(user_id)
         return mine if current in mine or not current else [*mine, current]
+
+    async def _collection_names(self) -> list[str]:
+        names: list[str] = []
+        with translated():
+            while page := await self._list_collections(limit=_NAMES_READ, offset=len(names)):
+                names += [collection.name for collection in page]
+        return names
 
     def _may_hold(self, name: str, user_id: str) -> bool:
         match = _COLLECTION_NAME.fullmatch(name)
@@ -252,7 +273,12 @@ class ChromaServer:
         from chromadb.api.models.AsyncCollection import AsyncCollection
 
         api = await self._connected()
-        model = await api.get_or_create_collection(name, configuration=HNSW)
+        try:
+            model = await api.get_collection(name)
+        except chroma_errors().NotFoundError:
+            if self._missed is not None:
+                await self._missed()
+            model = await api.get_or_create_collection(name, configuration=HNSW)
         return AsyncCollection(client=api, model=model, embedding_function=None)
 
 

@@ -257,7 +257,7 @@ class TopicFolder:
         if not newest:
             return []
         rows = await self.store.search_rows(topics[0].user_id, ids=list(newest))
-        return [newest[row.turn_id] for row in rows if row.embedder == self.fingerprint]
+        return [newest[row.turn_id] for row in rows if row.vectors_by(self.fingerprint) is not None]
 
     async def subjects(self, user_id: str, turns: Sequence[Turn]) -> dict[str, TurnSubject]:
         """By turn id, also for turns without a vector; vectors without what the speaker's name adds to them."""
@@ -270,8 +270,8 @@ class TopicFolder:
         subjects = {}
         for turn in turns:
             row = rows.get(turn.id)
-            ours = row is not None and row.embedder == fingerprint
-            vector = turn_vector(row.vectors) if row is not None and ours else None
+            made = None if row is None else row.vectors_by(fingerprint)
+            vector = None if made is None else turn_vector(made)
             # Of a reply the vector alone counts: it joins the topic that it follows.
             said, chance = Subject(size=0 if row is None else row.length), 0.0
             if turn.role == "user":

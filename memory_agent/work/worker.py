@@ -27,7 +27,7 @@ from memory_agent.work.live import LIVE_TURNS, LiveRounds
 from memory_agent.work.outages import Outages, origin_of, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from memory_agent.domain import Scope, Stage, Turn
@@ -50,7 +50,7 @@ reply is cut off sooner, and small models lose track."""
 _LEASED_AT_ONCE: Final = 32
 """Threads of one batch of indexing, or of another stage that asks no model."""
 _FORGET: Final = "forget"
-"""The loop that is no stage's."""
+"""A loop that is no stage's, as those of `background` are none."""
 _BATCH_CHARS: Final = 1_000_000
 """Text embedded in one batch, so that a few huge turns don't become one huge call."""
 _REMEMBERED_FAILURES: Final = 50_000
@@ -72,7 +72,7 @@ class WorkerSettings:
 class Worker:
     """Works off what is owed, until stopped. Several may run, in any number of processes.
 
-    Each stage has a loop and leases of its own, and so has forgetting, so that none holds up another.
+    Each stage has a loop and leases of its own, and so have forgetting and what is done in the background, so that none holds up another.
     Indexing batches turns over threads; the stages after it go through each thread in its order.
     """
 
@@ -81,11 +81,12 @@ class Worker:
         store: DocumentStore,
         stages: Stages,
         forgetter: Forgetter,
+        background: Mapping[str, Callable[[str], Awaitable[bool]]],
         clock: Clock,
         settings: WorkerSettings,
     ) -> None:
         self._store, self._clock, self._settings = store, clock, settings
-        self._stages, self._forgetter = stages, forgetter
+        self._stages, self._forgetter, self._background = stages, forgetter, background
         self.holder = new_id()
         self._claims = Claims(
             store, clock, self.holder, lease_seconds=settings.lease_seconds, batch_turns=_BATCH_TURNS
@@ -101,7 +102,9 @@ class Worker:
         )
         self.moved = asyncio.Event()
         """Set, and replaced by another, whenever turns got their topic or owe nothing more."""
-        self._woken: dict[str, asyncio.Event] = {loop: asyncio.Event() for loop in (*STAGES, _FORGET)}
+        self._woken: dict[str, asyncio.Event] = {
+            loop: asyncio.Event() for loop in (*STAGES, _FORGET, *background)
+        }
         self._store_errors: dict[str, str] = {}
         self.paused = self._stopping = False
         longest = settings.retry_max_seconds
@@ -150,6 +153,8 @@ class Worker:
         """Work until `stop`. Survives the store's outages; what it was doing is done again afterwards."""
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._loop(_FORGET, lambda: self._forgetter.work_off(self.holder)))
+            for name, work_off in self._background.items():
+                loops.create_task(self._loop(name, functools.partial(work_off, self.holder)))
             loops.create_task(self._loop("index", self._index_step))
             for kind in self._in_order:
                 loops.create_task(self._loop(kind.stage, functools.partial(self._step, kind)))

@@ -6,13 +6,16 @@ from memory_agent.stores.mongo.copies import MongoCopies
 from memory_agent.stores.mongo.events import MongoEvents
 from memory_agent.stores.mongo.forgetting import MongoForgetting
 from memory_agent.stores.mongo.meta import MongoMeta
+from memory_agent.stores.mongo.migration import MongoMigration
 from memory_agent.stores.mongo.turns import MongoPeople
 from memory_agent.stores.mongo.work import MongoWork
 
 __all__ = ["MongoStore"]
 
 
-class MongoStore(MongoCopies, MongoWork, MongoPeople, MongoForgetting, MongoEvents, MongoMeta):
+class MongoStore(
+    MongoCopies, MongoWork, MongoPeople, MongoForgetting, MongoMigration, MongoEvents, MongoMeta
+):
     """`DocumentStore` on MongoDB.
 
     `client_or_uri`: a connection string (the client is then made by `open` and closed by `close`), or a client

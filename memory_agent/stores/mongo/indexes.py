@@ -68,6 +68,7 @@ INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
         _index("user_id", "erased_at", only=_ERASED),
     ),
     "large_users": (_index("user_id", unique=True),),
+    "vector_pointers": (_index("user_id", unique=True),),
     "facts": (_index("user_id", "thread_id", unique=True),),
     "fact_events": (
         _index(*CHANGE_KEYS, unique=True),

@@ -1,4 +1,4 @@
-"""What stays of forgotten turns in MongoDB: emptied documents in `turns`, spent keys. Under ids at first, then under hashes.
+"""Remains of forgotten turns in MongoDB: emptied documents in `turns`, spent keys. Under ids at first, then under hashes.
 
 A document gets another id by being written under it, before the first goes; whoever looks meanwhile asks for the first and then for the other.
 """

@@ -1,4 +1,4 @@
-"""What stays of forgotten turns in SQLite: their threads' highest numbers, tombstones, spent keys. Under ids at first, then under hashes."""
+"""Remains of forgotten turns in SQLite: their threads' highest numbers, tombstones, spent keys. Under ids at first, then under hashes."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import Entity, EntityCount, TermCandidates
+from memory_agent.domain import Entity, EntityCount, NextVectors, TermCandidates
 from memory_agent.stores.codec import (
     by_thread,
     chunks,
@@ -18,6 +18,7 @@ from memory_agent.stores.codec import (
     pack_vectors,
     unpack_id,
     unpack_terms,
+    unpack_vectors,
 )
 from memory_agent.stores.fields import ROW
 from memory_agent.stores.nearest import PAGE_ROWS, Nearest
@@ -39,7 +40,11 @@ _WRITTEN_AT_ONCE: Final = 100
 _READ_AT_ONCE: Final = 2_000
 _SAMPLED_ROWS: Final = 200
 _INSERT_ROW: Final = f"INSERT INTO search_rows ({ROW.columns}) VALUES ({ROW.marks})"
-_ROW_COLUMNS: Final = f"{ROW.columns}, erased_at"
+_STUB_COLUMNS: Final = f"{ROW.columns}, erased_at"
+_ROW_COLUMNS: Final = f"{_STUB_COLUMNS}, next_embedder, next_vectors, next_passages"
+_NEXT: Final = len(ROW.kinds) + 1
+"""The place of the next vectors' embedder among them."""
+_WITH_NEXT: Final = "LEFT JOIN row_next USING (number)"
 _FIRST_MILLISECOND: Final = -62_135_596_800_000  # of the year 1, the first that a datetime can hold
 _DIGITS: Final = 15
 _MENTION: Final = f"printf('%0{_DIGITS}d', rows.timestamp - {_FIRST_MILLISECOND}) || terms.turn_id"
@@ -57,15 +62,19 @@ class SqliteRows(SqliteConnection):
     async def search_rows(
         self, user_id: str, *, ids: Sequence[str] | None = None, after: int = 0, limit: int | None = None
     ) -> list[SearchRow]:
-        where = _rows_of(user_id, ids).also("index_seq > ?", after)
-        sql = f"SELECT {_ROW_COLUMNS} FROM search_rows WHERE {where} ORDER BY index_seq LIMIT ?"
+        where = rows_of(user_id, ids).also("index_seq > ?", after)
+        sql = f"SELECT {_ROW_COLUMNS} FROM search_rows {_WITH_NEXT} WHERE {where} ORDER BY index_seq LIMIT ?"
         parameters = [*where.values, -1 if limit is None else max(limit, 0)]
         return await self._read(lambda db: list(map(_search_row, db.execute(sql, parameters))))
 
     async def token_codes(self, user_id: str, ids: Sequence[str], *, embedder: str) -> dict[str, bytes]:
-        where = _rows_of(user_id, ids).also("embedder = ?", embedder)
-        sql = f"SELECT turn_id, tokens FROM search_rows JOIN row_tokens USING (number) WHERE {where}"
-        found = await self._fetch(sql, where.values)
+        own = rows_of(user_id, ids).also("embedder = ?", embedder)
+        other = rows_of(user_id, ids).also("next_embedder = ? AND next_tokens <> x''", embedder)
+        sql = (
+            f"SELECT turn_id, tokens FROM search_rows JOIN row_tokens USING (number) WHERE {own} UNION ALL"
+            f" SELECT turn_id, next_tokens FROM search_rows JOIN row_next USING (number) WHERE {other}"
+        )
+        found = await self._fetch(sql, [*own.values, *other.values])
         return {unpack_id(turn_id): tokens for turn_id, tokens in found}
 
     async def index_head(self, user_id: str) -> int:
@@ -96,15 +105,18 @@ class SqliteRows(SqliteConnection):
         self, scope: Scope, vector: NDArray[np.float32], *, embedder: str, limit: int
     ) -> list[Similar]:
         nearest, after = Nearest(vector, limit=max(limit, 0)), 0
-        where = in_scope(scope).also("embedder = ? AND passages > 0 AND erased_at IS NULL", embedder)
+        of_model = (
+            "(embedder = ? AND passages > 0 OR next_embedder = ? AND next_passages > 0) AND erased_at IS NULL"
+        )
+        where = in_scope(scope).also(of_model, embedder, embedder)
         # In the order of the index by the user and this number, whatever else the condition names.
         sql = (
-            "SELECT turn_id, vectors, passages, index_seq FROM search_rows INDEXED BY search_rows_index_seq"
-            f" WHERE {where} AND index_seq > ? ORDER BY index_seq LIMIT {PAGE_ROWS}"
+            "SELECT turn_id, iif(embedder = ?, vectors, next_vectors), iif(embedder = ?, passages, next_passages), index_seq"
+            f" FROM search_rows INDEXED BY search_rows_index_seq {_WITH_NEXT} WHERE {where} AND index_seq > ? ORDER BY index_seq LIMIT {PAGE_ROWS}"
         )
 
         def take(db: sqlite3.Connection) -> int | None:
-            rows = db.execute(sql, [*where.values, after]).fetchall()
+            rows = db.execute(sql, [embedder, embedder, *where.values, after]).fetchall()
             nearest.take([(turn_id, vectors, passages) for turn_id, vectors, passages, _ in rows])
             return rows[-1][-1] if len(rows) == PAGE_ROWS else None
 
@@ -133,6 +145,17 @@ def _put(db: sqlite3.Connection, user_id: str, rows: Sequence[SearchRow], now: d
             db.execute(
                 "INSERT OR REPLACE INTO row_tokens (number, tokens) VALUES (?, ?)", [number, row.tokens]
             )
+        if row.next is not None:
+            put_next(db, number, row.next)
+
+
+def put_next(db: sqlite3.Connection, number: int | None, next_: NextVectors) -> None:
+    """Put the next vectors of the row with that number."""
+    db.execute(
+        "INSERT OR REPLACE INTO row_next (number, next_embedder, next_vectors, next_passages, next_tokens)"
+        " VALUES (?, ?, ?, ?, ?)",
+        [number, next_.embedder, *pack_vectors(next_.vectors), next_.tokens],
+    )
 
 
 def _record(row: SearchRow, index_seq: int) -> Record:
@@ -142,10 +165,16 @@ def _record(row: SearchRow, index_seq: int) -> Record:
 
 
 def _search_row(record: Record) -> SearchRow:
-    return ROW.read(record, erased=record[-1] is not None)
+    embedder, vectors, passages = record[_NEXT:]
+    next_ = (
+        None
+        if embedder is None
+        else NextVectors(embedder=embedder, vectors=unpack_vectors(vectors, passages))
+    )
+    return ROW.read(record, erased=record[_NEXT - 1] is not None, next=next_)
 
 
-def _rows_of(user_id: str, turn_ids: Sequence[str] | None) -> Where:
+def rows_of(user_id: str, turn_ids: Sequence[str] | None) -> Where:
     """A condition for the user's rows of these turns (None: all of the user's)."""
     # The plus leaves the choice to the ids: by the user all of their rows would be looked at.
     where = Where("user_id = ?" if turn_ids is None else "+user_id = ?", user_id)
@@ -154,7 +183,7 @@ def _rows_of(user_id: str, turn_ids: Sequence[str] | None) -> Where:
 
 def _index_terms(db: sqlite3.Connection, user_id: str, turn_ids: Sequence[str]) -> None:
     _set_candidates_through(db, user_id, 0)  # from now on, what erases a row looks for its terms here
-    where = _rows_of(user_id, turn_ids)
+    where = rows_of(user_id, turn_ids)
     rows = db.execute(f"SELECT turn_id, thread_id, terms FROM search_rows WHERE {where}", where.values)
     # In the order of the table's key, which halves the cost of the many small insertions.
     terms = sorted(
@@ -182,7 +211,7 @@ def _set_candidates_through(db: sqlite3.Connection, user_id: str, index_seq: int
 
 def drop_rows(db: sqlite3.Connection, user_id: str, turn_ids: Sequence[str]) -> list[Record]:
     """Delete the user's rows of these turns with their terms; turn, thread and `seq` of those that weren't stubs."""
-    where = _rows_of(user_id, turn_ids)
+    where = rows_of(user_id, turn_ids)
     found = [
         (number, unpack_id(turn_id), *rest)
         for number, turn_id, *rest in db.execute(
@@ -209,14 +238,14 @@ def drop_rows(db: sqlite3.Connection, user_id: str, turn_ids: Sequence[str]) -> 
 
 def stub_rows(db: sqlite3.Connection, user_id: str, turn_ids: Sequence[str], now: datetime) -> int:
     """Replace the user's rows of these turns by stubs under fresh numbers; how many."""
-    where = _rows_of(user_id, turn_ids).also("erased_at IS NULL")
+    where = rows_of(user_id, turn_ids).also("erased_at IS NULL")
     found = db.execute(f"SELECT turn_id FROM search_rows WHERE {where}", where.values)
     live = [unpack_id(turn_id) for (turn_id,) in found]
     # Before any row goes: the highest number may be among those that do.
     first = max(index_head(db, user_id) + 1, milliseconds(now))
     stubs = drop_rows(db, user_id, live)
     db.executemany(
-        f"INSERT INTO search_rows ({_ROW_COLUMNS})"
+        f"INSERT INTO search_rows ({_STUB_COLUMNS})"
         " VALUES (?, ?, ?, ?, 'user', ?, NULL, NULL, 0, x'', 0, '', 0, '', '', ?, ?)",
         [
             (pack_id(turn_id), user_id, thread_id, seq, milliseconds(now), index_seq, milliseconds(now))
@@ -233,7 +262,9 @@ def _rows_at(db: sqlite3.Connection, user_id: str, threads: Mapping[str, Sequenc
     for thread_id, numbers in threads.items():
         where = Where("user_id = ? AND thread_id = ? AND erased_at IS NULL", user_id, thread_id)
         where = where.among("seq", numbers)
-        sql = f"SELECT {_ROW_COLUMNS} FROM search_rows INDEXED BY search_rows_place WHERE {where}"
+        sql = (
+            f"SELECT {_ROW_COLUMNS} FROM search_rows INDEXED BY search_rows_place {_WITH_NEXT} WHERE {where}"
+        )
         rows += map(_search_row, db.execute(sql, where.values))
     return rows
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from memory_agent.conformance.values import NOW, a_draft, a_scope, only_turns
 from memory_agent.domain import Entity
 from memory_agent.errors import EmbedderUnavailable
 from memory_agent.search.candidates import CandidateKeeper
+from memory_agent.search.embedders import Embedders
 from memory_agent.search.entities import EntitySpotter
 from memory_agent.search.index_stage import Indexer
 from memory_agent.stores.sqlite import SqliteStore
@@ -38,6 +39,15 @@ class Stage:
         self.embedder = HashEmbedder()
         self.entities = EntityDictionary({})
 
+    @property
+    def embedders(self) -> Embedders:
+        """The model of everybody, and no other."""
+
+        async def none(*_: object) -> NoReturn:
+            raise NotImplementedError
+
+        return Embedders(self.store, self.embedder, self.vectors, none)
+
     async def remember(self) -> list[Turn]:
         """`TEXTS`, not yet indexed."""
         drafts = [
@@ -49,8 +59,8 @@ class Stage:
     async def index(self, turns: list[Turn], language: str = "english") -> None:
         spotter = EntitySpotter(self.entities)
         clock = FixedClock(NOW)
-        candidates = CandidateKeeper(self.store, self.vectors, max_turns=0)
-        indexer = Indexer(self.store, candidates, self.embedder, clock, spotter, language=language)
+        candidates = CandidateKeeper(self.store, indexes=self.embedders.index_of, max_turns=0)
+        indexer = Indexer(self.store, candidates, self.embedders, clock, spotter, language=language)
         await indexer.index(turns)
 
     async def rows(self) -> dict[str, SearchRow]:

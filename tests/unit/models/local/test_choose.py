@@ -16,7 +16,8 @@ from memory_agent.models.local.choose import ModelChoiceRequest, choose, prepare
 from memory_agent.models.local.export import cached_file
 from memory_agent.models.local.onnx import OnnxModel
 from tests.servers.hub import COMMIT, Hub
-from tests.unit.models.local.conftest import TORCH, Elsewhere, add_module, change, linked
+from tests.tiny_models import change
+from tests.unit.models.local.conftest import TORCH, Elsewhere, add_module, linked
 
 if TYPE_CHECKING:
     from pathlib import Path

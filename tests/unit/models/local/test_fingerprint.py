@@ -19,7 +19,8 @@ from safetensors.numpy import save_file
 
 from memory_agent.errors import EmbedderError, ModelNotFound
 from memory_agent.models.local.fingerprint import model_fingerprint, weights_digest
-from tests.unit.models.local.conftest import add_module, change, linked, random_bert
+from tests.tiny_models import change, random_bert
+from tests.unit.models.local.conftest import add_module, linked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -24,7 +24,8 @@ from memory_agent.models.local.folder import (
     weight_files,
 )
 from memory_agent.models.local.pooling import POOLING_MODES
-from tests.unit.models.local.conftest import add_module, change, linked
+from tests.tiny_models import change
+from tests.unit.models.local.conftest import add_module, linked
 
 if TYPE_CHECKING:
     from collections.abc import Callable

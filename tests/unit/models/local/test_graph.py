@@ -18,7 +18,8 @@ from memory_agent.models.local.graph import open_encoder, write_onnx
 from memory_agent.models.local.onnx import OnnxModel
 from memory_agent.models.local.quantize_process import narrowing_products
 from memory_agent.models.local.tensors import data_files
-from tests.unit.models.local.conftest import change, linked
+from tests.tiny_models import change
+from tests.unit.models.local.conftest import linked
 
 if TYPE_CHECKING:
     from collections.abc import Callable

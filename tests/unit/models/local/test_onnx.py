@@ -24,7 +24,8 @@ from memory_agent.models.local.onnx import (
     plan_runs,
     tokens_read,
 )
-from tests.unit.models.local.conftest import add_module, change, linked
+from tests.tiny_models import change
+from tests.unit.models.local.conftest import add_module, linked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -34,7 +34,8 @@ from memory_agent.models.local.graph import distance_buckets, open_encoder, writ
 from memory_agent.models.local.onnx import OnnxModel
 from memory_agent.models.local.pooling import POOLING_MODES, pool
 from memory_agent.models.local.sentence_transformers import TorchModel
-from tests.unit.models.local.conftest import change, linked
+from tests.tiny_models import change
+from tests.unit.models.local.conftest import linked
 from tests.unit.models.local.test_pooling import LENGTHS, MODES, batch
 
 if TYPE_CHECKING:

@@ -1,0 +1,69 @@
+"""Turns as their search rows hold them by one model: the vectors of their passages, and the codes of their first tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memory_agent.domain import NextVectors
+from memory_agent.ports import known_scripts, tokens_by
+from memory_agent.search.token_codes import packed
+from memory_agent.text.writing import is_read
+from memory_agent.together import together
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from memory_agent.domain import Turn
+    from memory_agent.ports import Embedder
+
+
+async def embedded(
+    turns: Sequence[Turn], embedder: Embedder, *, keep_tokens: bool
+) -> dict[str, tuple[NDArray[np.float32], bytes]]:
+    """The vectors of each turn's passages, shape (passages, dimension), and the codes of its first tokens, by turn id."""
+    if not turns:
+        return {}
+    passages = await together(*(embedder.split(turn.searchable_text) for turn in turns))
+    flat = [passage for of_turn in passages for passage in of_turn]
+    vectors = await embedder.embed(flat, purpose="document")
+    cuts = np.cumsum([len(of_turn) for of_turn in passages])[:-1]
+    codes = [b""] * len(turns)
+    if keep_tokens:
+        codes = await _codes([of_turn[0] for of_turn in passages], embedder)
+    return {
+        turn.id: (of_turn, code)
+        for turn, of_turn, code in zip(turns, np.split(vectors, cuts), codes, strict=True)
+    }
+
+
+async def next_vectors(
+    turns: Sequence[Turn], embedder: Embedder, *, keep_tokens: bool
+) -> dict[str, NextVectors]:
+    """The same as the next vectors of the turns' rows."""
+    made = await embedded(turns, embedder, keep_tokens=keep_tokens)
+    fingerprint = embedder.fingerprint
+    return {
+        turn_id: NextVectors(embedder=fingerprint, vectors=vectors, tokens=tokens)
+        for turn_id, (vectors, tokens) in made.items()
+    }
+
+
+async def _codes(texts: Sequence[str], embedder: Embedder) -> list[bytes]:
+    """The packed token vectors of each text, which were made with its vector; none if the model has none."""
+    tokens = await tokens_by(embedder, texts, purpose="document")
+    if tokens is None:
+        return [b""] * len(texts)
+    read = known_scripts(embedder)
+
+    def work() -> list[bytes]:
+        return [
+            packed(of_text.vectors) if is_read(text, read) else b""
+            for text, of_text in zip(texts, tokens, strict=True)
+        ]
+
+    return await asyncio.to_thread(work)
