@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 MAX_ID_CHARS: Final = 512
 MAX_CONTENT_CHARS: Final = 1_000_000
 MAX_TAG_CHARS: Final = 64
 MAX_METADATA_DEPTH: Final = 16
 MAX_METADATA_CHARS: Final = 100_000
+MAX_TURN_IDS: Final = 10_000
 
 
 def checked_text(name: str, value: object, *, max_chars: int, allow_empty: bool = False) -> str:
@@ -179,3 +180,14 @@ def _checked_json(path: str, value: object, room: _Room, *, depth: int) -> Any:
     raise InvalidInput(
         f"{path} is a {type(value).__name__}; use text, numbers, booleans, null, lists and dicts"
     )
+
+
+def checked_turn_ids(turn_ids: Sequence[str]) -> tuple[str, ...]:
+    """Each once. Raises InvalidInput for what is no list of ids of turns, or of too many."""
+    if turn_ids is None or isinstance(turn_ids, str) or not turn_ids:
+        raise InvalidInput(
+            f"turn_ids is {turn_ids!r:.80}; pass a non-empty list of turn ids (clear() forgets the whole thread)"
+        )
+    if len(turn_ids) > MAX_TURN_IDS:
+        raise InvalidInput(f"{len(turn_ids):,} turn ids in one call; pass at most {MAX_TURN_IDS:,} at a time")
+    return tuple(dict.fromkeys(checked_id("turn_ids[]", turn_id) for turn_id in turn_ids))

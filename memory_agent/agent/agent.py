@@ -11,7 +11,7 @@ from memory_agent.agent.facts import FactCalls
 from memory_agent.agent.search import SearchCalls
 from memory_agent.agent.sessions import SessionCalls
 from memory_agent.agent.topics import TopicCalls
-from memory_agent.checks import MAX_CONTENT_CHARS, checked_id, checked_text, checked_time
+from memory_agent.checks import MAX_CONTENT_CHARS, checked_id, checked_text, checked_time, checked_turn_ids
 from memory_agent.domain import (
     DEFAULT_TENANT,
     Scope,
@@ -24,7 +24,6 @@ from memory_agent.domain import (
 from memory_agent.errors import IdempotencyKeyReused, InvalidInput, TurnForgotten
 from memory_agent.llm.redact import redacted_drafts
 from memory_agent.work.admit import admit
-from memory_agent.work.forget import checked_turn_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -19,6 +19,7 @@ from memory_agent.checks import (
     checked_text,
     checked_time,
     checked_timeout,
+    checked_turn_ids,
 )
 from memory_agent.client.connection import Call, encoded
 from memory_agent.client.replies import value_of, value_or_none
@@ -29,7 +30,6 @@ from memory_agent.wire.base import Items
 from memory_agent.wire.pages import Page
 from memory_agent.wire.paths import quoted_segment
 from memory_agent.wire.requests import Settle
-from memory_agent.work.forget import checked_turn_ids
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Collection

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.checks import checked_id
+from memory_agent.checks import checked_turn_ids
 from memory_agent.domain import (
     STAGES,
     ErasedCounts,
@@ -54,7 +54,6 @@ _BACKUPS: Final = (
     "backups of before still hold it: let them expire, and after a restore erase again by"
     " `memory-agent forget --from` with the receipts of `memory-agent erasures --jsonl`"
 )
-MAX_TURN_IDS: Final = 10_000
 
 
 @dataclass(kw_only=True)
@@ -388,14 +387,3 @@ class Forgetter:
             log.warning("forgotten turns are still in the vector index, trying again: %s", exc)
             return None
         return deleted
-
-
-def checked_turn_ids(turn_ids: Sequence[str]) -> tuple[str, ...]:
-    """Each once. Raises InvalidInput for what is no list of ids of turns, or of too many."""
-    if turn_ids is None or isinstance(turn_ids, str) or not turn_ids:
-        raise InvalidInput(
-            f"turn_ids is {turn_ids!r:.80}; pass a non-empty list of turn ids (clear() forgets the whole thread)"
-        )
-    if len(turn_ids) > MAX_TURN_IDS:
-        raise InvalidInput(f"{len(turn_ids):,} turn ids in one call; pass at most {MAX_TURN_IDS:,} at a time")
-    return tuple(dict.fromkeys(checked_id("turn_ids[]", turn_id) for turn_id in turn_ids))

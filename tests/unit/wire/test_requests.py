@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory_agent.checks import MAX_TAG_CHARS
+from memory_agent.checks import MAX_TAG_CHARS, MAX_TURN_IDS
 from memory_agent.conversations.sessions import MAX_CHARACTER_CHARS, MAX_PARTICIPANTS, MAX_TRAITS
 from memory_agent.errors import InvalidInput
 from memory_agent.facts import replay
@@ -21,7 +21,6 @@ from memory_agent.wire import requests
 from memory_agent.wire.base import Request
 from memory_agent.wire.facts import FactProposal
 from memory_agent.work.admit import MAX_TURNS_PER_CALL
-from memory_agent.work.forget import MAX_TURN_IDS
 from tests.unit.wire import strategies as drawn
 from tests.unit.wire.test_answers import MOMENT
 
