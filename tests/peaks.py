@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
-
-if TYPE_CHECKING:
-    from pytest import Config, Session, TerminalReporter
 
 _KEY: Final = "peak_mb"
 _PEAKS: Final = pytest.StashKey[dict[str, int]]()
@@ -21,7 +18,7 @@ def peak_mb() -> int:
     return int(kilobytes) // 1_000
 
 
-def pytest_sessionfinish(session: Session) -> None:
+def pytest_sessionfinish(session: pytest.Session) -> None:
     """A worker hands its size over."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput[_KEY] = peak_mb()
@@ -34,7 +31,7 @@ def pytest_testnodedown(node: Any) -> None:
         node.config.stash.setdefault(_PEAKS, {})[node.gateway.id] = peak
 
 
-def pytest_terminal_summary(terminalreporter: TerminalReporter, config: Config) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """The line."""
     peaks = {**config.stash.get(_PEAKS, {}), "this process": peak_mb()}
     sizes = ", ".join(f"{name} {peak}" for name, peak in sorted(peaks.items()))
