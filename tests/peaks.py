@@ -33,6 +33,6 @@ def pytest_testnodedown(node: Any) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """The line."""
-    peaks = {**config.stash.get(_PEAKS, {}), "this process": peak_mb()}
+    peaks = config.stash.get(_PEAKS, dict[str, int]()) | {"this process": peak_mb()}
     sizes = ", ".join(f"{name} {peak}" for name, peak in sorted(peaks.items()))
     terminalreporter.write_line(f"most memory in MB: {sizes}")

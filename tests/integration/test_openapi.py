@@ -28,6 +28,7 @@ SETTINGS: Final = """
 headers = { Authorization = "Bearer ${SERVICE_KEY}" }
 request-timeout = 120
 continue-on-failure = true
+suppress-health-check = ["all"]  # of how long making input up takes, on a machine that may be busy
 [generation]
 deterministic = true
 database = "none"
@@ -110,9 +111,10 @@ def _call(names: list[str], service: tuple[str, str], folder: Path, *options: st
         check=False,
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
-    assert f" {len(names)} selected / " in finished.stdout, finished.stdout
-    *_, passed = re.findall(r"(\d+) passed", finished.stdout)
-    assert int(passed) == len(names), finished.stdout  # in the phase that comes last
+    assert re.findall(r"(Selected|Tested): (\d+)", finished.stdout) == [
+        ("Selected", str(len(names))),
+        ("Tested", str(len(names))),
+    ], finished.stdout
 
 
 @pytest.mark.parametrize("share", range(SHARES))
