@@ -42,7 +42,7 @@ enabled = false
 """
 NEVER_ENDS: Final = "stream_events"
 """test_rest_service.py reads it."""
-SHARES: Final = 3
+SHARES: Final = 2
 """Of the operations, so that several workers call them."""
 EXAMPLES: Final = 8
 """Made-up requests of each operation, beside those with its examples."""
