@@ -12,11 +12,11 @@ STRANGERS := .strangers
 # of what another still has to do, so that none is left alone with a long file at the end.
 JOBS   ?= 3
 PYTEST  = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations=15 --durations-min=5
-# Modules are compiled once and not by each worker and each process that it starts, whatever the environment says; and
-# threads share two of malloc's arenas, and what is large is given back once it is freed: that keeps a worker of many
+# Modules are compiled once and not by each worker and each process that it starts, whatever the environment says, and those
+# that pip has compiled not again; threads share two of malloc's arenas, and what is large is given back once it is freed: that keeps a worker of many
 # services and models small.
 test test-nightly: export PYTHONDONTWRITEBYTECODE =
-test test-nightly: export PYTHONPYCACHEPREFIX = $(abspath $(VENV))/.pycache
+test test-nightly: export PYTHONPYCACHEPREFIX =
 test test-nightly: export MALLOC_ARENA_MAX = 2
 test test-nightly: export MALLOC_MMAP_THRESHOLD_ = 1000000
 

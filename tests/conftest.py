@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from memory_agent.conformance.values import OpenStore
     from memory_agent.ports import DocumentStore
 
-pytest_plugins = ("tests.fixtures", "tests.hangs", "tests.leftovers", "tests.over_http")
+pytest_plugins = ("tests.fixtures", "tests.hangs", "tests.leftovers", "tests.over_http", "tests.peaks")
 profiles.load()
 
 

@@ -70,9 +70,9 @@ def shared_embedder() -> Iterator[LocalEmbedder]:
     yield from _shared(backend="onnx")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def int8_embedder() -> Iterator[LocalEmbedder]:
-    """By ONNX Runtime with int8 weights."""
+    """By ONNX Runtime with int8 weights; few modules need it, and it is large."""
     yield from _shared(backend="onnx", precision="int8")
 
 

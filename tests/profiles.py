@@ -17,7 +17,7 @@ VARIABLE: Final = "TEST_PROFILE"
 PROFILES: Final = ("default", "nightly")
 APART: Final = "TESTS_APART"
 """Set in the process that runs what needs torch ("torch"): see tests/unit/models/test_apart.py."""
-_EVERY: Final = 3
+_EVERY: Final = 4
 """Of so many writes the default profile kills at one, where each kill is dear; every day at another one."""
 
 
@@ -54,7 +54,7 @@ def load() -> None:
 def kills(*, dear: bool, first: int = 1, step: int = 1, day: int | None = None) -> Iterator[int]:
     """The numbers of the writes at which to kill a process: first, first + step, and so on.
 
-    By default, where each is `dear`, every third of them, beginning with another one every `day` (None: today).
+    By default, where each is `dear`, every fourth of them, beginning with another one every `day` (None: today).
     """
     if not dear or chosen() == "nightly":
         return itertools.count(first, step)

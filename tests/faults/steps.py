@@ -61,10 +61,10 @@ async def kill_at_each(
 ) -> int:
     """Kill the function (MODULE:FUNCTION) before each of its steps, and check after each; how many kills.
 
-    `prepare` makes a fresh place and gives the function's arguments. By day before every ninth step, each day others.
+    `prepare` makes a fresh place and gives the function's arguments. By day before every eighth step, each day others.
     """
     killed, by_night = 0, profiles.chosen() == "nightly"
-    for number in profiles.kills(dear=True, step=1 if by_night else 3):
+    for number in profiles.kills(dear=True, step=1 if by_night else 2):
         arguments = prepare()
         command = [sys.executable, "-m", "tests.faults.steps", str(number), function, *arguments]
         process = await asyncio.create_subprocess_exec(

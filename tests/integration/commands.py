@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 MONDAY: Final = "The piano tuner comes on Monday at ten."
-SECONDS: Final = 120
+SECONDS: Final = 240
 
 
 class CommandLine:

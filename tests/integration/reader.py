@@ -74,12 +74,14 @@ own_topic() { memory-agent topics -u "$1" -t "$2" --all --json | jq -r ".[$3].to
 own_session() { memory-agent session list -u "$1" -t "$2" --json | jq -r '.[0].id'; }
 own_event() { memory-agent facts history preferences -u "$1" -t "$2" --json | jq -r '.[0].id'; }
 """
-# Runs a command until it says that it is ready, and ends it as a service manager would: it must leave in peace.
+# Runs a command until it says that it is ready, and ends it as a service manager would: it must leave in peace. Its log is
+# emptied here: on a busy machine the one before it would still be read as this one's, which was then ended before it began.
 _FOR_A_WHILE: Final = r"""
 for_a_while() {
-  env "$@" > went.log 2>&1 < /dev/null & local process=$! tries=0
+  : > went.log
+  env "$@" > went.log 2>&1 < /dev/null & local process=$!
   until grep -qE 'listens on|serves MCP at|^working' went.log; do
-    kill -0 $process 2> /dev/null && [ $((tries += 1)) -lt 600 ] || { cat went.log; return 1; }
+    kill -0 $process 2> /dev/null || { cat went.log; return 1; }
     sleep 0.1
   done
   sleep 0.2; kill -TERM $process; wait $process || { cat went.log; return 1; }; cat went.log

@@ -28,6 +28,7 @@ from tests.documented import (
 )
 from tests.integration.documents import NOT_RUN, NOT_TYPED, READ_ELSEWHERE, why_not_typed
 from tests.integration.reader import Reader, tools_in
+from tests.profiles import by_day
 from tests.servers.forks import Forks
 
 if TYPE_CHECKING:
@@ -146,9 +147,15 @@ def test_what_a_page_says_to_type_works(page: str, new_reader: NewReader) -> Non
         assert not {secret, "Porto Covo"} & set(re.findall(rf"{secret}|Porto Covo", log.read_text()))
 
 
-@pytest.mark.parametrize("name", sorted({example.where for example in EXAMPLES}))
+@pytest.mark.parametrize(
+    "name",
+    by_day(
+        "memory-agent users --help",
+        *sorted({example.where for example in EXAMPLES} - {"memory-agent users --help"}),
+    ),
+)
 def test_the_examples_of_a_help_text_work(name: str, new_reader: NewReader) -> None:
-    """One after the other."""
+    """One after the other; by day of one command, and unit/test_cli.py sees that all are understood."""
     reader = new_reader()
     for example in EXAMPLES:
         if example.where == name:

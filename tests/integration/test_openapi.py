@@ -1,65 +1,67 @@
 """Every operation of the OpenAPI document is called with made-up input: what it says is what the service does.
 
-More of the same, for an evening: `schemathesis run http://127.0.0.1:8080/openapi.json -n 1000 -H 'Authorization: Bearer …'`.
+Schemathesis runs as a process of its own, as anybody may run it: no worker then imports it, and builds its tests, for nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import re
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-import schemathesis
-from hypothesis import HealthCheck, settings
 
 from tests.fixtures import QUICK
 from tests.integration.conversations import opened
-from tests.integration.rest import document
+from tests.integration.rest import document, operations
 from tests.servers.service import served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
+SETTINGS: Final = """
+headers = { Authorization = "Bearer ${SERVICE_KEY}" }
+request-timeout = 120
+continue-on-failure = true
+suppress-health-check = ["all"]  # of how long making input up takes, on a machine that may be busy
+[generation]
+deterministic = true
+database = "none"
+no-shrink = true
+# 431: what is longer than allowed may be longer than a request's head may be at all.
+[checks.negative_data_rejection]
+expected-statuses = ["400", "401", "403", "404", "405", "409", "410", "422", "431"]
+# What JSON Schema cannot say: a cursor was given, an id is visible, a fact is known.
+[checks.positive_data_acceptance]
+enabled = false
+"""
+OPTIONAL: Final = """
+[[operations]]
+include-operation-id = "{name}"
+[operations.checks.negative_data_rejection]
+enabled = false
+"""
+"""Where a body may be missing, null passes for a missing one, which the document does not say."""
+NEVER_ENDS: Final = "stream_events"
+"""test_rest_service.py reads it."""
+SHARES: Final = 2
+"""Of the operations, so that several workers call them."""
 EXAMPLES: Final = 8
 """Made-up requests of each operation, beside those with its examples."""
-
-
-def schema(*, borders: bool) -> schemathesis.BaseSchema:
-    """The operations to call; `borders`: with every value at a border of what is allowed, and with other methods."""
-    return schemathesis.openapi.from_dict(
-        document(),
-        config=schemathesis.Config.from_dict(
-            {
-                "generation": {"deterministic": True, "database": "none", "no-shrink": True},
-                "phases": {"coverage": {"enabled": borders}},
-                "checks": {
-                    # 431: what is longer than allowed may be longer than a request's head may be at all.
-                    "negative_data_rejection": {
-                        "expected-statuses": ["400", "401", "403", "404", "405", "409", "410", "422", "431"]
-                    },
-                    # What JSON Schema cannot say: a cursor was given, an id is visible, a fact is known.
-                    "positive_data_acceptance": {"enabled": False},
-                },
-            }
-        ),
-    )
-
-
-# The stream of events never ends; `test_rest_service.py` reads it.
-CALLED: Final = schema(borders=False).exclude(operation_id="stream_events")
-# Of all operations this takes two minutes: so of a few, with bodies, with parameters, with both, and with two methods.
-AT_BORDERS: Final = schema(borders=True).include(
-    operation_id=[
-        "update_memory",
-        "list_topics",
-        "set_fact",
-        "start_session",
-        "search_memory",
-        "clear_thread",
-    ]
+AT_BORDERS: Final = (
+    "update_memory",
+    "list_topics",
+    "set_fact",
+    "start_session",
+    "search_memory",
+    "clear_thread",
 )
+"""A few, with bodies, with parameters, with both, and with two methods: of all this takes two minutes."""
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +79,12 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
 
     thread = threading.Thread(target=run)
     thread.start()
-    is_ready.wait(60)
+    is_ready.wait()
     try:
         yield found[0]
     finally:
         is_done.set()
-        thread.join(60)
+        thread.join()
 
 
 async def _serve(folder: Path, found: list[Any], is_ready: threading.Event, is_done: threading.Event) -> None:
@@ -100,27 +102,43 @@ async def _serve(folder: Path, found: list[Any], is_ready: threading.Event, is_d
             await asyncio.sleep(0.05)
 
 
-QUICKLY: Final = settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
-
-
-@CALLED.parametrize()
-@QUICKLY
-def test_the_service_does_what_its_document_says(case: Any, service: tuple[str, str]) -> None:
-    """Documented statuses, types, headers and shapes; wrong input and wrong keys are refused; nothing fails."""
+def _call(names: list[str], service: tuple[str, str], folder: Path, *options: str) -> None:
+    """Call the operations: documented statuses, types, headers and shapes; wrong input and keys are refused; nothing fails."""
     address, key = service
-    case.call_and_validate(base_url=address, headers={"Authorization": f"Bearer {key}"}, timeout=120)
+    settings = folder / "schemathesis.toml"
+    optional = [
+        OPTIONAL.format(name=name)
+        for name, (_, _, operation) in operations(document()).items()
+        if not operation.get("requestBody", {"required": True}).get("required")
+    ]
+    settings.write_text(SETTINGS + "".join(optional))
+    program = str(Path(sys.executable).with_name("schemathesis"))
+    chosen = [word for name in names for word in ("--include-operation-id", name)]
+    finished = subprocess.run(
+        [program, "--config-file", str(settings), "run", f"{address}/openapi.json", *options, *chosen],
+        cwd=folder,
+        env={**os.environ, "SERVICE_KEY": key},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert re.findall(r"(Selected|Tested): (\d+)", finished.stdout) == [
+        ("Selected", str(len(names))),
+        ("Tested", str(len(names))),
+    ], finished.stdout
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_the_service_does_what_its_document_says(
+    share: int, service: tuple[str, str], tmp_path: Path
+) -> None:
+    """With the examples of the document, and with input made up from its schemas."""
+    names = [name for name in sorted(operations(document())) if name != NEVER_ENDS][share::SHARES]
+    _call(names, service, tmp_path, "--phases=examples,fuzzing", "--max-examples", str(EXAMPLES))
 
 
 @pytest.mark.nightly
-@AT_BORDERS.parametrize()
-@QUICKLY
-def test_it_does_so_at_the_borders_of_what_is_allowed(case: Any, service: tuple[str, str]) -> None:
+def test_it_does_so_at_the_borders_of_what_is_allowed(service: tuple[str, str], tmp_path: Path) -> None:
     """Values just within and just outside, missing headers, and methods that are not there."""
-    address, key = service
-    case.call_and_validate(base_url=address, headers={"Authorization": f"Bearer {key}"}, timeout=120)
+    _call(list(AT_BORDERS), service, tmp_path, "--phases=coverage")

@@ -72,13 +72,13 @@ def test_every_reading_command_says_that_a_name_is_unknown(quick: Quick) -> None
     cli = quick
     fill(cli)
     for command in READING:
-        told = cli(*command.split(), "-u", "adda", "-t", "home")
-        assert "No user 'adda' is remembered; nearest: 'ada'.\n" in told.stderr, command
         told = cli(*command.split(), "-u", "ada", "-t", "hom")
         assert "User 'ada' has no thread 'hom'; nearest: 'home'.\n" in told.stderr, command
-        if "forget" not in command:
-            told = cli(*command.split(), "-u", "ada", "-t", "home")
-            assert "nearest" not in told.stderr + told.stdout, command
+    for command in READING[:2]:  # what is said is the same for all of them
+        told = cli(*command.split(), "-u", "adda", "-t", "home")
+        assert "No user 'adda' is remembered; nearest: 'ada'.\n" in told.stderr, command
+        told = cli(*command.split(), "-u", "ada", "-t", "home")
+        assert "nearest" not in told.stderr + told.stdout, command
     assert cli.json("ask", "piano") == []
     assert "No user 'me' is remembered; there are 'ada', 'bo'." in cli("ask", "piano").stderr
     for command in ("ask piano", "facts show", "entities"):

@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from typing import IO, TYPE_CHECKING, Any
 
 from memory_agent.keys import new_key
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from memory_agent import MemoryConfig, MemoryService
 
-SECONDS = 60
+SECONDS = 240
 
 
 class Command:
@@ -157,12 +156,10 @@ async def served(
         server = make_server(app, cfg)
         with contextlib.closing(bind("127.0.0.1", 0)) as listening:
             running = asyncio.create_task(server.serve(sockets=[listening]))
-            deadline = time.monotonic() + SECONDS
             while not server.started:
                 if running.done():
                     running.result()
                     raise RuntimeError(f"the server did not start: {server.failure!r}")
-                assert time.monotonic() < deadline, "the server did not start in time"
                 await asyncio.sleep(0.005)
             assert server.address is not None
             try:

@@ -8,7 +8,7 @@ import shlex
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer.main
@@ -26,7 +26,12 @@ from memory_agent.cli.output import clean, in_words, print_json
 from memory_agent.cli.turn_files import TurnFile, read_turns
 from memory_agent.config import MemoryConfig
 from memory_agent.text.terms import count_terms
+from tests.documented import help_examples
 from tests.unit.examples import examples
+from tests.unit.test_compose import parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def commands_of(group: Any, *above: str) -> list[str]:
@@ -72,6 +77,29 @@ def test_help_of_every_command_shows_examples_and_flags_as_such() -> None:
             assert "Examples" in shown, command
             assert f"memory-agent {command}" in shown.partition("Examples")[2], command
             assert command in listed
+
+
+def test_the_examples_of_every_help_text_are_understood(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every command, option and value, by the commands' own parsers; tests/integration/test_docs.py runs them at night."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "yuna.toml").touch()
+    for example in help_examples():
+        for words in _calls(example.line):
+            parsed(words)
+
+
+def _calls(line: str) -> Iterator[list[str]]:
+    """The arguments of the commands of ours that a line for the shell runs."""
+    shell = shlex.shlex(line, posix=True, punctuation_chars=True)
+    shell.whitespace_split = True
+    words = [*(word for word in shell if not re.match(r"MEMORY_AGENT_[A-Z_]+=", word)), "|"]
+    while words:
+        at = next(i for i, word in enumerate(words) if word in ("|", "&&", ">"))
+        (name, *arguments), words = words[:at], words[at + 1 :]
+        if name == "memory-agent":
+            yield arguments
 
 
 def test_help_says_what_the_exit_codes_mean_and_has_every_command_in_its_group() -> None:

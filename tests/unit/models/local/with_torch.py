@@ -34,6 +34,7 @@ from memory_agent.models.local.graph import distance_buckets, open_encoder, writ
 from memory_agent.models.local.onnx import OnnxModel
 from memory_agent.models.local.pooling import POOLING_MODES, pool
 from memory_agent.models.local.sentence_transformers import TorchModel
+from tests.profiles import by_day
 from tests.tiny_models import change
 from tests.unit.models.local.conftest import linked
 from tests.unit.models.local.test_pooling import LENGTHS, MODES, batch
@@ -113,7 +114,13 @@ def assert_equal(folder: Path, model: Any, settings: dict[str, Any]) -> None:
         np.testing.assert_allclose(found, wanted, atol=2e-4)
 
 
-@pytest.mark.parametrize("case", CASES)
+BY_DAY = ("bert", "electra of narrow embeddings", "roberta of another padding", "distilbert", "mpnet")
+"""Those whose graphs differ."""
+
+
+@pytest.mark.parametrize(
+    "case", [case if case in BY_DAY else pytest.param(case, marks=pytest.mark.nightly) for case in CASES]
+)
 def test_every_family_gives_the_vectors_of_transformers(tmp_path: Path, case: str) -> None:
     """Random weights, bare and with a head: cosine of each token's vector at least 0.99999. Defaults are transformers'."""
     assert_equal(tmp_path, saved(tmp_path, CASES[case]), CASES[case])
@@ -180,7 +187,9 @@ def assert_like_library(folder: Path, file: Path, texts: Sequence[str] = SAMPLES
     return vectors
 
 
-@pytest.mark.parametrize("modes", [*[[mode] for mode in POOLING_MODES], ["max", "cls", "weightedmean"]])
+@pytest.mark.parametrize(
+    "modes", by_day(["max", "cls", "weightedmean"], *[([mode],) for mode in POOLING_MODES])
+)
 def test_every_pooling_is_that_of_sentence_transformers(
     tiny: Path, tiny_onnx: Path, tmp_path: Path, modes: list[str]
 ) -> None:
