@@ -1,7 +1,7 @@
 """How well code is detected: `python -m benchmarks.detection [--show]`.
 
 The examples of `benchmarks/data` were labelled by somebody who had not seen the rules, and all of them are held out. Prints
-precision and recall of code detection, and of the languages told. `--show` lists what is wrong, which spends them.
+precision and recall of code detection. `--show` lists what is wrong, which spends them.
 `tests/unit/test_detection.py` holds the figures to what they were.
 """
 
@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.text.code.detect import find_code
+from memory_agent.text.code.detect import has_code
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,23 +39,19 @@ def rates(hits: int, found: int, wanted: int) -> dict[str, float | int]:
 
 
 def code(examples: Sequence[dict[str, Any]], *, show: bool = False) -> dict[str, Any]:
-    """Precision and recall of code, and the share of languages that are told right where code is found."""
+    """Precision and recall of code."""
     counts: Counter[str] = Counter()
     for example in examples:
-        found = find_code(example["text"])
-        counts["hits"] += bool(found and example["code"])
-        counts["found"] += found is not None
+        found = has_code(example["text"])
+        counts["hits"] += found and example["code"]
+        counts["found"] += found
         counts["wanted"] += example["code"]
-        if found and example["code"] and example["language"]:
-            counts["languages"] += 1
-            counts["right"] += found.language == example["language"]
-        if show and (found is not None) != example["code"]:
-            what = "missed" if example["code"] else f"not code, but {', '.join(found.kinds if found else ())}"
+        if show and found != example["code"]:
+            what = "missed" if example["code"] else "not code"
             print(f"{example['id']}: {what}: {example['text']!r:.140}", file=sys.stderr)
     return {
         **rates(counts["hits"], counts["found"], counts["wanted"]),
         "prose": len(examples) - counts["wanted"],
-        "language_right": round(counts["right"] / max(counts["languages"], 1), 3),
     }
 
 

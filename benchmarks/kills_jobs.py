@@ -19,7 +19,6 @@ from benchmarks.kills_model import Held, Model, differences, replayed
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.adapters import open_keys, open_store
 from memory_agent.clock import SystemClock
-from memory_agent.conformance.values import stored
 from memory_agent.doctor.examine import Examiner
 from memory_agent.domain import Scope
 from memory_agent.exports.files import ExportFile
@@ -28,6 +27,7 @@ from memory_agent.exports.run import back_up
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import HashEmbedder
+from tests.conformance.values import stored
 from tests.released.fixture import DB_NAME, known, put_documents, put_file
 
 if TYPE_CHECKING:

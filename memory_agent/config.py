@@ -38,7 +38,6 @@ from memory_agent.config_values import (
     MongoUri,
     Name,
     SearchLanguage,
-    compiling,
     listed,
     of_signals,
 )
@@ -161,21 +160,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
     max_session_hours: Annotated[float, Field(gt=0, le=87_600)] = 24.0
     max_turns_per_session: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
     session_idle_seconds: LongSeconds = 14_400.0
-
-    # Importance and code
-    code_patterns: Annotated[
-        dict[Name, str],
-        AfterValidator(compiling),
-        Field(
-            description="a regular expression for each language, such as {'vba': '^Sub '} (JSON in the environment)"
-        ),
-    ] = {}
-    code_language_priorities: Annotated[
-        dict[Name, Annotated[float, Field(ge=0, le=100)]],
-        Field(
-            description="a factor from 0 to 100 for each language, such as {'sql': 1.5} (JSON in the environment)"
-        ),
-    ] = {}
 
     # Compression of conversations
     enable_compression: bool = True

@@ -24,18 +24,6 @@ def listed(value: Any) -> Any:
     return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
 
 
-def compiling(value: dict[str, str]) -> dict[str, str]:
-    """The patterns as they are. Raises ValueError for one that is no regular expression."""
-    import regex
-
-    for language, pattern in value.items():
-        try:
-            regex.compile(pattern)
-        except regex.error as exc:
-            raise ValueError(f"the pattern of {language!r} is no regular expression: {exc}") from None
-    return value
-
-
 def of_signals(value: dict[str, float]) -> dict[str, float]:
     """The weights as they are. Raises ValueError for one of no signal."""
     from memory_agent.search.fusion import SIGNALS

@@ -136,11 +136,6 @@ def state_of(key: ApiKey, now: datetime) -> KeyState:
     return "valid"
 
 
-def is_valid(key: ApiKey, now: datetime) -> bool:
-    """True if the key may be used at `now`: neither revoked nor expired."""
-    return state_of(key, now) == "valid"
-
-
 def why_invalid(key: ApiKey, now: datetime) -> str | None:
     """The reason why a key may not be used at `now`, to follow the key's name; None if it may be."""
     state = state_of(key, now)

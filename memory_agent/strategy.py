@@ -22,7 +22,6 @@ from memory_agent.conversations.older_messages import OlderMessages
 from memory_agent.domain import ContextBlock, ContextLine, prompt_text
 from memory_agent.errors import ConfigError
 from memory_agent.messages import InvokedModel, read_messages, read_prompt
-from memory_agent.text.code.detect import CodeRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -104,11 +103,10 @@ class HybridMemoryStrategy:
         """
         self._cfg = _settings(config, settings)
         self._counter = counter or make_counter()
-        rules = CodeRules(patterns=self._cfg.code_patterns, priorities=self._cfg.code_language_priorities)
         redact = redact or load_redactor(self._cfg)
         size = ROLLING_SUMMARY_TOKENS
         self._summaries = MessageSummaries(_llm(llm), _picker(size), max_tokens=size, redact=redact)
-        self._older = OlderMessages(rules, embedder)
+        self._older = OlderMessages(embedder)
         self.degraded: tuple[str, ...] = ()
         """What was down when the last context was prepared: "llm", "embedder", both or nothing."""
 

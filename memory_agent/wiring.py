@@ -138,7 +138,6 @@ def wire(on: Adapters) -> Core:
     from memory_agent.context.state import ConversationReader
     from memory_agent.conversations.compress import Compressor, CompressSettings
     from memory_agent.digest.cache import AnalysisCache
-    from memory_agent.text.code.detect import CodeRules
 
     cfg, clock, store = on.cfg, on.clock, on.store
     residents = _make_residents(on)
@@ -149,7 +148,7 @@ def wire(on: Adapters) -> Core:
     compactor = _make_compactor(on, folder)
     facts = _make_fact_keeper(on)
     fact_editor = FactEditor(store, facts, clock)
-    live = AnalysisCache(CodeRules(patterns=cfg.code_patterns, priorities=cfg.code_language_priorities))
+    live = AnalysisCache()
     counts = KeptCounts(on.counter)
     limits, prompt = _section(cfg, CompressSettings), _section(cfg, ContextSettings)
     states = ConversationReader(

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Iterator
     from pathlib import Path
 
-    from memory_agent.conformance.values import OpenStore
     from memory_agent.ports import DocumentStore
+    from tests.conformance.values import OpenStore
 
 pytest_plugins = ("tests.fixtures", "tests.hangs", "tests.leftovers", "tests.over_http", "tests.peaks")
 profiles.load()

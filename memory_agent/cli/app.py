@@ -35,8 +35,8 @@ from memory_agent.cli.options import Group, MemoryTyper, option
 
 GROUPS: Final = {
     "Start here": ("demo", "ingest", "ask", "chat"),
-    "What was said": ("users", "threads", "history", "session", "compressed", "compress", "compressions"),
-    "What is known": ("facts", "topics", "topic", "entities"),
+    "What was said": ("users", "threads", "history", "session", "compressed"),
+    "What is known": ("facts", "topics", "topic"),
     "Look after it": (
         "status",
         "settings",

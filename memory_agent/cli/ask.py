@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from rich.table import Table
@@ -45,7 +45,6 @@ async def ask(
     top_k: int | None = option("--top-k -k", "Turns at most.", min=1, shown="top_k_memories"),
     tag: str | None = option("--tag", "Only in topics that carry this tag."),
     context: bool = flag("--context", "Print the prompt text that a model would get instead."),
-    messages: bool = flag("--messages", "The same as chat messages, JSON."),
     ledger: bool = flag("--ledger", "Every item considered for it, and why it is in or not."),
     preset: Preset | None = option("--preset", "How its budget is divided.", shown="context_preset"),
     max_tokens: int | None = option("--max-tokens", "Its budget.", min=1, shown="max_context_tokens"),
@@ -60,13 +59,11 @@ async def ask(
         memory-agent ask "What do I like to eat?" --scope thread --why
         memory-agent ask "Where were we?" --ledger --preset code --max-tokens 2000
     """
-    in_context = context or messages or ledger
-    if messages and ledger:
-        raise typer.BadParameter("--messages and --ledger show the context in two ways: choose one")
+    in_context = context or ledger
     if why and in_context:
-        raise typer.BadParameter("--why is for the turns found: leave --context, --messages and --ledger out")
+        raise typer.BadParameter("--why is for the turns found: leave --context and --ledger out")
     if not in_context and (preset is not None or max_tokens is not None):
-        raise typer.BadParameter("--preset and --max-tokens are for --context, --messages and --ledger")
+        raise typer.BadParameter("--preset and --max-tokens are for --context and --ledger")
     if in_context and tag is not None:
         raise typer.BadParameter(
             "--tag narrows a search, and a context has more than one: leave one of them out"
@@ -76,7 +73,7 @@ async def ask(
         return
     async with agent_of(where, reach=scope) as agent:
         found = await agent.fetch_memory(question, max_tokens=max_tokens, preset=preset, scope=scope)
-    _show_context(where, found, "messages" if messages else "ledger" if ledger else "text")
+    _show_context(where, found, ledger=ledger)
 
 
 async def _find(
@@ -100,13 +97,9 @@ async def _find(
 
 
 # --- contexts ------------------------------------------------------------------------------------------------
-def _show_context(
-    where: ThreadOptions, context: MemoryContext, view: Literal["text", "ledger", "messages"]
-) -> None:
-    """Print a context's text, ledger or chat messages; as JSON text and ledger."""
-    if view == "messages":
-        print_json(context.to_messages())
-    elif view == "ledger":
+def _show_context(where: ThreadOptions, context: MemoryContext, *, ledger: bool) -> None:
+    """Print a context's text or ledger; as JSON both."""
+    if ledger:
         show_ledger(context.ledger, as_json=where.as_json)
     elif where.as_json:
         print_json({**context_as_json(context), **picked(context, "preset degraded")})

@@ -1,4 +1,4 @@
-"""`memory-agent compress`, `compressed` and `compressions`: what stands for a whole conversation, and since when."""
+"""`memory-agent compressed`: what stands for a whole conversation."""
 
 from __future__ import annotations
 
@@ -8,68 +8,14 @@ from typing import TYPE_CHECKING, Any
 from memory_agent.cli.ask import context_as_json, show_ledger
 from memory_agent.cli.opening import agent_of
 from memory_agent.cli.options import LARGEST_SEQ, MemoryTyper, ThreadOptions, flag, option
-from memory_agent.cli.output import many, note, picked, print_json, print_table, say, when
+from memory_agent.cli.output import many, note, picked, print_json, say
 
 if TYPE_CHECKING:
-    from memory_agent.cli.opening import Agent
-    from memory_agent.domain import CompressedContext, Compression, CompressionMetadata
+    from memory_agent.domain import CompressedContext, CompressionMetadata
 
 app = MemoryTyper()
 
-_COMPRESSION = (
-    "id number at reason session=session_id after_seq through turns tokens_before tokens_after made_by summary"
-    " preserved"
-)
 
-
-# --- compressing ---------------------------------------------------------------------------------------------
-@app.command()
-async def compress(
-    where: ThreadOptions,
-    if_needed: bool = flag("--if-needed", "Only if the conversation has grown enough for it."),
-) -> None:
-    """Sum the conversation up to now, and show what stands for it and what that saves.
-
-    The worker does so by itself now and then (context_limit_tokens). The history is
-    untouched. With a language model this asks it.
-
-    Examples:
-        memory-agent compress --user ada --thread work
-        memory-agent compress --if-needed --json | jq .compression.tokens_after
-    """
-    async with agent_of(where) as agent:
-        before = await _last(agent)
-        context = await (agent.compress_if_needed() if if_needed else agent.compress())
-        after = await _last(agent)
-    made = None if after is None or (before is not None and before.id == after.id) else after
-    if where.as_json:
-        print_json(
-            {
-                "compression": None if made is None else picked(made, _COMPRESSION),
-                "context": None if context is None else _as_json(context),
-            }
-        )
-        return
-    if context is None:
-        since = "" if after is None else f" since compression {after.number}"
-        note(f"Thread {where.thread!r} has not grown enough{since}: nothing was compressed.")
-        return
-    _print(where, context)
-    if made is not None:
-        note(f"Compression {made.number} is recorded; the history is untouched.")
-    elif before is not None:
-        note(f"No turns since compression {before.number}: nothing new was recorded.")
-    elif context.metadata.original_turns:
-        note("The conversation is short enough to be shown whole: nothing was recorded.")
-
-
-async def _last(agent: Agent) -> Compression | None:
-    """The newest compression."""
-    found = await agent.compressions()
-    return found[-1] if found else None
-
-
-# --- looking -------------------------------------------------------------------------------------------------
 @app.command()
 async def compressed(
     where: ThreadOptions,
@@ -98,30 +44,6 @@ async def compressed(
         print_json(_as_json(context))
     else:
         _print(where, context)
-
-
-@app.command()
-async def compressions(where: ThreadOptions) -> None:
-    """List when the thread was compressed, oldest first: why, how many turns, tokens before and after, and by whom.
-
-    Examples:
-        memory-agent compressions --user ada --thread work
-        memory-agent compressions --json | jq '.[].summary[].text'
-    """
-    async with agent_of(where) as agent:
-        made = await agent.compressions()
-    if where.as_json:
-        print_json([picked(compression, _COMPRESSION) for compression in made])
-    elif made:
-        names = (">number", "at", "reason", ">up to turn", ">turns", ">tokens before", ">after", "+made by")
-        print_table(names, map(_row, made))
-    else:
-        note(f"{where.whose} was not compressed yet.")
-
-
-def _row(made: Compression) -> list[str]:
-    counts = (made.through, made.turns, made.tokens_before, made.tokens_after)
-    return [f"{made.number}", when(made.at), made.reason, *(f"{count:,}" for count in counts), made.made_by]
 
 
 def _print(where: ThreadOptions, context: CompressedContext) -> None:

@@ -1,14 +1,13 @@
-"""`memory-agent users`, `threads` and `entities`: who is remembered, and what they speak of by name."""
+"""`memory-agent users` and `threads`: who is remembered."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.cli.opening import agent_of, opened
+from memory_agent.cli.opening import opened
 from memory_agent.cli.options import (
     PAGE,
-    SCOPE,
     TENANT,
     MemoryTyper,
     TenantOptions,
@@ -17,16 +16,12 @@ from memory_agent.cli.options import (
     flag,
     option,
     page_size,
-    service_options,
-    settings,
 )
 from memory_agent.cli.output import note, picked, print_json, print_table, when
-from memory_agent.domain import Reach  # noqa: TC001 - read when the command is declared
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Sequence
+    from collections.abc import Awaitable, Callable
 
-    from memory_agent.domain import EntityCount
 
 app = MemoryTyper()
 
@@ -104,54 +99,3 @@ def _note_more(where: ThreadOptions, what: str, after: str | None, limit: int | 
     if after is not None:
         options = ["--after", after, *([] if limit is None else ["--limit", str(limit)])]
         note(f"More {what} follow; go on: {where.command(what, *options)}")
-
-
-# --- what they speak of --------------------------------------------------------------------------------------
-@app.command()
-async def entities(
-    where: ThreadOptions,
-    kind: list[str] | None = option("--kind", "Only of this kind (may be repeated)."),
-    scope: Reach = SCOPE,
-) -> None:
-    """List what the turns name, in the order of the first mention: kind, name, in how many turns, from when to when.
-
-    Names come from the dictionary in entities_file and from those who stored the turns.
-
-    Examples:
-        memory-agent entities --user ada --scope thread
-        memory-agent entities --kind brands --json | jq -r '.[].name'
-    """
-    async with agent_of(where, reach=scope) as agent:
-        counts = await agent.entities(scope=scope)
-    shown = [count for count in counts if not kind or count.entity.kind in kind]
-    if where.as_json:
-        about = "turns=count first_turn_id first_at last_turn_id last_at"
-        print_json([{**picked(count.entity, "kind name"), **picked(count, about)} for count in shown])
-    elif shown:
-        rows = [
-            (one.entity.kind, one.entity.name, f"{one.count:,}", when(one.first_at), when(one.last_at))
-            for one in shown
-        ]
-        print_table(("kind", "+name", ">turns", "first mention", "last mention"), rows)
-    else:
-        _note_nothing(where, counts, kind or [], scope=scope)
-
-
-def _note_nothing(
-    where: ThreadOptions, counts: Sequence[EntityCount], kinds: Collection[str], *, scope: str
-) -> None:
-    whose, wider = where.whose, "; --scope user looks at all threads"
-    if scope == "user":
-        whose, wider = f"User {where.user!r}", ""
-    if counts:
-        known = ", ".join(sorted({count.entity.kind for count in counts}))
-        note(f"{whose} names nothing of kind {', '.join(sorted(kinds))}; known kinds: {known}.")
-        return
-    note(f"{whose} names no entities{wider}.")
-    cfg = settings(where.data_dir)
-    # A service elsewhere has settings of its own, which nobody here knows.
-    if service_options()[0] is None and cfg.entities_file is None:
-        note(
-            "Beside those that callers give, texts are searched for the names in config/entities.yaml here, or else"
-            " for those of the shipped example: entities_file is not set."
-        )

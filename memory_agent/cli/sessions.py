@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import tomllib
-from pathlib import Path  # noqa: TC003 - read when the commands are declared
-from typing import TYPE_CHECKING, Any, Final, NoReturn
-
-import typer
+from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.cli.opening import agent_of
 from memory_agent.cli.options import (
@@ -45,17 +41,16 @@ app = MemoryTyper()
 group = MemoryTyper(
     name="session",
     no_args_is_help=True,
-    help="""Begin a sitting of a thread, and look at those it had.
+    help="""Look at the sittings of a thread.
 
-None has to be begun by hand: a session opens with the first turn, and with the first after one closed
-(max_session_hours, max_turns_per_session, session_idle_seconds), with the same people and the same character.
+A session opens with the first turn, and with the first after one closed
+(max_session_hours, max_turns_per_session, session_idle_seconds), with the same people and the same character. Beginning one by hand is for programs (`start_session`).
 
 **Start with**: memory-agent session list
 """,
 )
 app.add_typer(group)
 
-_CHARACTER_KEYS: Final = ("name", "personality", "profile", "traits")
 _ID_CHARS: Final = 36
 _MAX_PAGE: Final = 10_000
 _ALL_PAGE: Final = 1_000
@@ -63,44 +58,6 @@ _ALL_PAGE: Final = 1_000
 
 
 # --- sessions ------------------------------------------------------------------------------------------------
-@group.command()
-async def start(
-    where: ThreadOptions,
-    character_file: Path | None = option(
-        "--character-file",
-        "The assistant's role: a .json or .toml file with name, personality, profile and traits.",
-        exists=True,
-        dir_okay=False,
-    ),
-    name: str | None = option("--name", "Or its name here …"),
-    personality: str | None = option("--personality", "… how it is …"),
-    profile: str | None = option("--profile", "… who it is …"),
-    trait: list[str] | None = option("--trait", "… and a trait of it (may be repeated)."),
-    participant: list[str] | None = option("--participant", "Who takes part (may be repeated)."),
-    metadata: str | None = option("--metadata", "Whatever else is to be kept, as a JSON object."),
-) -> None:
-    """Begin a new session now; the turns that follow belong to it.
-
-    The session before is closed. What is said of the character comes first in every context.
-
-    Examples:
-        memory-agent session start --user ada --thread salon --name Yuna --trait warm --trait curious
-        memory-agent session start --character-file yuna.toml --participant Ada --metadata '{"channel": "web"}'
-    """
-    parts = {"personality": personality, "profile": profile, "traits": trait and tuple(trait)}
-    character = _character(
-        character_file, name, {key: part for key, part in parts.items() if part is not None}
-    )
-    kept = None if metadata is None else _object(metadata)
-    async with agent_of(where, new=True) as agent:
-        session = await agent.start_session(character, participant or [], kept)
-    if where.as_json:
-        print_json(session_as_json(session, current=True))
-    else:
-        as_whom = f" with {session.character.name!r}" if session.character is not None else ""
-        say(f"Session {session.number} of thread {session.thread_id!r} is open{as_whom}: {session.id}")
-
-
 @group.command("list")
 async def list_(where: ThreadOptions) -> None:
     """List the thread's sessions, oldest first.
@@ -263,55 +220,3 @@ def _print_turns(turns: Sequence[Turn]) -> None:
 
 def _turn_as_json(turn: Turn) -> dict[str, Any]:
     return {**turn_as_json(turn), **picked(turn, "session=session_id importance entities")}
-
-
-# --- what is typed -------------------------------------------------------------------------------------------
-def _character(file: Path | None, name: str | None, others: dict[str, Any]) -> Character | None:
-    """The character that the options describe. Raises BadParameter where they don't fit together."""
-    if file is not None:
-        if name is not None or others:
-            raise typer.BadParameter(
-                "--character-file says all of the character: leave the other options out"
-            )
-        return read_character(file)
-    if name is None and others:
-        raise typer.BadParameter("a character needs a name: give --name as well")
-    return None if name is None else Character(name=name, **others)
-
-
-def read_character(file: Path) -> Character:
-    """The character of a .json or .toml file; its texts are checked when it is stored. Raises BadParameter."""
-
-    def refused(why: str) -> NoReturn:
-        raise typer.BadParameter(f"{file} {why}", param_hint="--character-file")
-
-    kind = file.suffix.lower()
-    if kind not in (".json", ".toml"):
-        refused("is neither a .json nor a .toml file")
-    values: Any = None
-    try:
-        text = file.read_text("utf-8-sig")
-        values = json.loads(text) if kind == ".json" else tomllib.loads(text)
-    except OSError as exc:
-        refused(f"cannot be read: {exc.strerror}")
-    except (ValueError, RecursionError) as exc:
-        refused(f"is not {kind[1:].upper()}: {exc}")
-    if not isinstance(values, dict):
-        refused(f"holds a {type(values).__name__}; it must hold an object of {', '.join(_CHARACTER_KEYS)}")
-    for key in values:
-        if key not in _CHARACTER_KEYS:
-            refused(f"has the key {key!r:.80}; known are {', '.join(_CHARACTER_KEYS)}")
-    if "name" not in values:
-        refused("has no name, which a character needs")
-    return Character(**values)
-
-
-def _object(text: str) -> dict[str, Any]:
-    """A JSON object, as --metadata takes it. Raises BadParameter."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise typer.BadParameter(f"{text:.80} is no JSON object", param_hint="--metadata")
-    return value

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.conversations.message_summaries import Bounded, content_key
 from memory_agent.digest.importance import CODE_BONUS
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
-from memory_agent.text.code.detect import CodeRules, code_priority, has_code
+from memory_agent.text.code.detect import has_code
 from memory_agent.text.code.lines import talks_of_code
 from memory_agent.text.terms import count_terms
 
@@ -40,32 +39,24 @@ _SCORES: Final = 32_768  # under 10 MB
 _VECTORS: Final = 4_096  # 6 MB at 384 dimensions and one passage each
 
 
-def message_score(chars: int, *, code_bonus: float = 0.0, likeness: float = 0.0) -> float:
-    """The score of an older message, to two decimals: `code_bonus` + min(`chars` / 1000, 1) + `LIKENESS` x `likeness`.
+def message_score(chars: int, *, code: bool = False, likeness: float = 0.0) -> float:
+    """The score of an older message, to two decimals: `CODE_BONUS` for code + min(`chars` / 1000, 1) + `LIKENESS` x `likeness`.
 
     Of equal scores the newer message counts for more, which is all that recency says of messages that are all old.
 
-    >>> [message_score(20), message_score(4_000), message_score(30, code_bonus=2.0), message_score(800, code_bonus=2.0)]
+    >>> [message_score(20), message_score(4_000), message_score(30, code=True), message_score(800, code=True)]
     [0.02, 1.0, 2.03, 2.8]
     """
-    return round(code_bonus + min(chars / _FULL_LENGTH_CHARS, 1.0) + LIKENESS * likeness, 2)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Code:
-    """What code a message has: its bonus, None without any. Kept between calls."""
-
-    bonus: float | None
+    return round(CODE_BONUS * code + min(chars / _FULL_LENGTH_CHARS, 1.0) + LIKENESS * likeness, 2)
 
 
 class OlderMessages:
     """Chooses among older messages. What is found out about one is kept by its content."""
 
-    def __init__(self, rules: CodeRules, embedder: Embedder | None = None) -> None:
-        """`rules`: what else is code; `embedder`: stays its owner's."""
-        self._rules = rules
+    def __init__(self, embedder: Embedder | None = None) -> None:
+        """`embedder`: stays its owner's."""
         self._likeness = None if embedder is None else _Likeness(embedder)
-        self._code = Bounded[_Code](_SCORES)
+        self._code = Bounded[bool](_SCORES)
 
     async def choose(self, older: Sequence[str], prompt: str) -> tuple[list[int], tuple[str, ...]]:
         """The positions of those to keep for `prompt`, best first; and what was down ("embedder")."""
@@ -78,7 +69,7 @@ class OlderMessages:
             (
                 (
                     asked[i],
-                    message_score(len(content), code_bonus=code[i].bonus or 0.0, likeness=likeness[i]),
+                    message_score(len(content), code=code[i], likeness=likeness[i]),
                     i,
                 )
                 for i, content in enumerate(older)
@@ -86,26 +77,22 @@ class OlderMessages:
             reverse=True,
         )
         most = min(MAX_IMPORTANT, max(1, len(older) // 2))
-        least = THRESHOLD if all(one.bonus is None for one in code) else THRESHOLD_WITH_CODE
+        least = THRESHOLD_WITH_CODE if any(code) else THRESHOLD
         return [i for named, score, i in ranked[:most] if named or score >= least], degraded
 
     def _is_about_code(self, prompt: str) -> bool:
-        return talks_of_code(prompt) or has_code(prompt, self._rules)
+        return talks_of_code(prompt) or has_code(prompt)
 
-    async def _code_of(self, contents: Sequence[str]) -> list[_Code]:
-        """The code of each; of those not known yet it is looked for beside the event loop."""
+    async def _code_of(self, contents: Sequence[str]) -> list[bool]:
+        """True for each with code; in those not known yet it is looked for beside the event loop."""
         keys = [content_key(content) for content in contents]
         known = {key: one for key in keys if (one := self._code.get(key)) is not None}
         missing = {key: content for key, content in zip(keys, contents, strict=True) if key not in known}
         if missing:
-            known |= await asyncio.to_thread(lambda: {key: self._look(text) for key, text in missing.items()})
+            known |= await asyncio.to_thread(lambda: {key: has_code(text) for key, text in missing.items()})
         for key in missing:
             self._code.put(key, known[key])
         return [known[key] for key in keys]
-
-    def _look(self, content: str) -> _Code:
-        with_code = has_code(content, self._rules)
-        return _Code(bonus=code_priority(content, self._rules, base=CODE_BONUS) if with_code else None)
 
     async def _likeness_to(self, prompt: str, older: Sequence[str]) -> tuple[list[float], tuple[str, ...]]:
         """The likeness of each to the prompt, 0 to 1; all 0 without an embedder, or if it is down."""
@@ -117,12 +104,12 @@ class OlderMessages:
         return [0.0] * len(older), () if self._likeness is None else ("embedder",)
 
 
-def _shared_with(prompt: str, older: Sequence[str], code: Sequence[_Code]) -> list[int]:
+def _shared_with(prompt: str, older: Sequence[str], code: Sequence[bool]) -> list[int]:
     """For each message with code 1 and the number of words that it shares with the prompt, else 0."""
     wanted = count_terms(prompt).keys()
     return [
-        0 if one.bonus is None else 1 + len(wanted & count_terms(content).keys())
-        for content, one in zip(older, code, strict=True)
+        1 + len(wanted & count_terms(content).keys()) if with_code else 0
+        for content, with_code in zip(older, code, strict=True)
     ]
 
 

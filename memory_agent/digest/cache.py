@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from memory_agent.digest.fold import Analysis
     from memory_agent.domain import Scope, Turn
-    from memory_agent.text.code.detect import CodeRules
 
 _IN_PLACE: Final = 8
 """Turns analysed on the event loop; more of them go to a thread, at up to a millisecond each."""
@@ -33,8 +32,7 @@ MAX_KEPT_TURNS: Final = 400
 class AnalysisCache:
     """At most `max_threads` buffers, one a thread, the least recently used out first."""
 
-    def __init__(self, rules: CodeRules, *, max_threads: int = MAX_THREADS) -> None:
-        self._rules = rules
+    def __init__(self, *, max_threads: int = MAX_THREADS) -> None:
         self._max_threads = max_threads
         self._threads: OrderedDict[Scope, OrderedDict[str, Analysis]] = OrderedDict()
         self._hits = self._misses = self._evictions = 0
@@ -59,7 +57,7 @@ class AnalysisCache:
         self._misses += len(new)
 
         def work() -> dict[str, Analysis]:
-            return {turn.id: analyse(turn, self._rules) for turn in new}
+            return {turn.id: analyse(turn) for turn in new}
 
         short = len(new) <= _IN_PLACE and sum(len(turn.content) for turn in new) <= _IN_PLACE_CHARS
         fresh = work() if short else await asyncio.to_thread(work)

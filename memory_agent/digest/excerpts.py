@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.lazily import lazily
-from memory_agent.text.code.detect import find_code
+from memory_agent.text.code.detect import has_code
 from memory_agent.text.quotes import LEAST_TELLING, quotes_of
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _code_lines(text: str, *, least: float) -> list[str]:
     room, kept = MAX_CHARS * 3 // 4, list[int]()
     for negative, place in rated:
         line = lines[place]
-        tells = -negative >= least if negative else not (least or kept) and find_code(line) is not None
+        tells = -negative >= least if negative else not (least or kept) and has_code(line)
         if tells and len(line) <= room:
             kept.append(place)
             room -= len(line) + len(PART)
@@ -98,4 +98,4 @@ def _line_weight(line: str) -> float:
 
 def _lines_of_code(text: str) -> Iterator[str]:
     fenced = [line for match in _FENCE.finditer(text) for line in match["body"].splitlines()[:_LINES]]
-    yield from fenced or (line for line in text.splitlines()[:_LINES] if find_code(line) is not None)
+    yield from fenced or (line for line in text.splitlines()[:_LINES] if has_code(line))

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.digest.excerpts import excerpt_of
-from memory_agent.digest.importance import CODE_BONUS, MIN_IMPORTANCE, importance
+from memory_agent.digest.importance import MIN_IMPORTANCE, importance
 from memory_agent.domain import KeyMoment, TopicRanges
-from memory_agent.text.code.detect import code_priority
+from memory_agent.text.code.detect import has_code
 from memory_agent.text.quotes import LEAST_TELLING, quotes_of
 from memory_agent.text.sentences import sentences_of
 from memory_agent.text.subjects import content_words, first_words
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from memory_agent.digest.excerpts import Excerpt
     from memory_agent.domain import Compression, Turn
-    from memory_agent.text.code.detect import CodeRules
 
 MAX_MOMENTS: Final = 120
 MAX_TOPICS: Final = 16
@@ -68,14 +67,12 @@ def clear_text_caches() -> None:
         cached.cache_clear()
 
 
-def analyse(turn: Turn, rules: CodeRules) -> Analysis:
+def analyse(turn: Turn) -> Analysis:
     """Analysis of one turn by the rules, whatever stands around it."""
-    bonus = code_priority(turn.content, rules, base=CODE_BONUS)
-    excerpt = excerpt_of(turn.content, role=turn.role, code=bonus > 0)
-    score = importance(
-        telling=excerpt.weight, chars=len(turn.content), code_bonus=bonus, given=turn.importance
-    )
-    return Analysis(score=score, code=bonus > 0, excerpt=excerpt)
+    code = has_code(turn.content)
+    excerpt = excerpt_of(turn.content, role=turn.role, code=code)
+    score = importance(telling=excerpt.weight, chars=len(turn.content), code=code, given=turn.importance)
+    return Analysis(score=score, code=code, excerpt=excerpt)
 
 
 def fold(digest: Digest, turns: Iterable[tuple[Turn, Analysis]]) -> Digest:

@@ -7,7 +7,7 @@ from typing import Final
 MIN_IMPORTANCE: Final = 5.0
 """From here on a turn counts as important: half of what its caller may give it."""
 CODE_BONUS: Final = 2.0
-"""Of a turn with code; the setting `code_language_priorities` has factors on it, by language."""
+"""Of a turn with code."""
 
 _RECENCY: Final = ((5, 5.0), (10, 3.0), (20, 1.0))
 _FULL_LENGTH_CHARS: Final = 1000
@@ -31,22 +31,19 @@ def importance(
     *,
     telling: float = 0.0,
     chars: int,
-    code_bonus: float = 0.0,
-    from_end: int | None = None,
+    code: bool = False,
     given: float | None = None,
 ) -> float:
     """The importance of one turn, 0 or more; important from `MIN_IMPORTANCE` on.
 
-    `telling` + recency_bonus(`from_end`) + `code_bonus` + min(`chars` / 1000, 1). `telling`: how much its most telling
+    `telling` + `CODE_BONUS` for code + min(`chars` / 1000, 1). `telling`: how much its most telling
     sentence tells (`text.quotes`). `given`, 0 to 1, is how important the caller said the turn is: 10 x `given` then stands
-    in for it, since who wrote the turn knows better than rules do. `from_end=None`: no recency, for a score that is kept.
-    `code_bonus` is `CODE_BONUS` for a turn with code, 0 otherwise.
+    in for it, since who wrote the turn knows better than rules do.
 
-    >>> importance(telling=3.5, chars=500, from_end=0)
-    9.0
+    >>> importance(telling=3.5, chars=500)
+    4.0
     >>> importance(telling=3.5, chars=0, given=0.3)
     3.0
     """
     weight = telling if given is None else _GIVEN_SCALE * given
-    recent = 0.0 if from_end is None else recency_bonus(from_end)
-    return weight + recent + code_bonus + min(max(chars, 0) / _FULL_LENGTH_CHARS, 1.0)
+    return weight + CODE_BONUS * code + min(max(chars, 0) / _FULL_LENGTH_CHARS, 1.0)

@@ -14,7 +14,6 @@ from starlette.requests import Request
 
 from memory_agent.errors import AccessDenied, MemoryAgentError, NotOpen
 from memory_agent.mcp.serving import build_server
-from memory_agent.server.origins import host_of
 from memory_agent.server.problems import error_response, problem_response
 
 if TYPE_CHECKING:
@@ -39,12 +38,11 @@ _PRINCIPAL: Final = "memory_agent.principal"
 class McpApp:
     """An ASGI application that answers MCP at whatever path it is mounted, while `run()` lasts.
 
-    Every request is checked: its Host and Origin, then its key. Nothing is kept from one request to the next.
+    Every request is checked: its Origin, then its key. Nothing is kept from one request to the next.
     """
 
     server: Server[Any]
     principal_of_request: PrincipalOfRequest
-    allowed_hosts: Collection[str] | None
     allowed_origins: Collection[str]
     max_body_bytes: int
     _manager: StreamableHTTPSessionManager | None = None
@@ -82,13 +80,8 @@ class McpApp:
         await answer(scope, receive, send)
 
     def _refusal(self, request: Request) -> Response | None:
-        # A web page must not use a browser that can reach us: by its own origin, or by a name of its own that
-        # was made to point here (https://modelcontextprotocol.io/specification, Streamable HTTP, security).
-        host = host_of(request.headers.get("host", ""))
-        if self.allowed_hosts is not None and host not in self.allowed_hosts:
-            return problem_response(
-                421, "wrong-host", "Misdirected request", f"the host {host!r:.80} is not served here"
-            )
+        # A web page must not use a browser that can reach us (https://modelcontextprotocol.io/specification, Streamable
+        # HTTP, security). One whose name was made to point here has no key.
         origin = request.headers.get("origin")
         if origin is not None and not {origin, "*"} & set(self.allowed_origins):
             return problem_response(
@@ -115,9 +108,7 @@ def mcp_asgi(
     agent_of: AgentOf,
     principal_of_request: PrincipalOfRequest = principal_of_state,
     *,
-    default_user: str | None = None,
     default_thread: str = "main",
-    allowed_hosts: Collection[str] | None = None,
     allowed_origins: Collection[str] = (),
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> tuple[McpApp, AbstractAsyncContextManager[None]]:
@@ -125,19 +116,16 @@ def mcp_asgi(
 
     It answers at whatever path it is asked; `Route("/mcp", endpoint=app)` answers there, where a `Mount` would
     redirect to "/mcp/" first. `principal_of_request` says who asks (default: what is in `request.state.principal`).
-    `allowed_hosts`: names, without ports, that requests may be for (None: any, for where every request brings a key).
     `allowed_origins`: web pages that may ask ("*": all); others are refused. Requests from elsewhere than a browser have no origin.
     """
     server = build_server(
         agent_of=agent_of,
         principal_of=_principal_of,
-        default_user=default_user,
         default_thread=default_thread,
     )
     app = McpApp(
         server=server,
         principal_of_request=principal_of_request,
-        allowed_hosts=allowed_hosts,
         allowed_origins=allowed_origins,
         max_body_bytes=max_body_bytes,
     )

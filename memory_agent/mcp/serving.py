@@ -48,15 +48,14 @@ def build_server(
     *,
     agent_of: AgentOf,
     principal_of: PrincipalOf,
-    default_user: str | None = None,
     default_thread: str = "main",
 ) -> Server[Any]:
     """An MCP server whose tools work on the memory that `agent_of` gives, for whom `principal_of` names.
 
-    A principal that is bound to a user needs no `user_id`; others pass one, unless there is a `default_user`. One that
+    A principal that is bound to a user needs no `user_id`; others pass one. One that
     may only read is not shown the tools that write, and is refused if it calls one. No argument reaches another tenant.
     """
-    serving = _Serving(agent_of, principal_of, default_user, default_thread)
+    serving = _Serving(agent_of, principal_of, default_thread)
     return Server[Any](
         "memory-agent",
         version=__version__,
@@ -73,7 +72,6 @@ class _Serving:
 
     agent_of: AgentOf
     principal_of: PrincipalOf
-    default_user: str | None
     default_thread: str
 
     async def list(
@@ -129,10 +127,9 @@ class _Serving:
         if given is not None:
             principal.check_user(given)
             return given
-        user_id = principal.user_id or self.default_user
-        if user_id is None:
+        if principal.user_id is None:
             raise InvalidInput("user_id is missing; pass the id of the user whose memory is meant")
-        return user_id
+        return principal.user_id
 
     def _listed(self, tool: Tool, principal: Principal) -> ListedTool:
         schema = _plain(_untitled(tool.arguments.model_json_schema()))
@@ -141,8 +138,6 @@ class _Serving:
         properties["thread_id"]["default"] = self.default_thread
         if principal.user_id is not None:
             del properties["user_id"]
-        elif self.default_user is not None:
-            properties["user_id"]["default"] = self.default_user
         else:
             required = ["user_id", *required]
         return ListedTool(

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memory_agent.lazily import lazily
-from memory_agent.text.code.detect import find_code
+from memory_agent.text.code.detect import has_code
 from memory_agent.text.languages import LATIN_WORD, plain_any_of
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _said_lines(text: str) -> Iterator[str]:
             continue
         if line.rstrip().endswith(_LEADS_IN):
             return
-        if find_code(line) is None:
+        if not has_code(line):
             yield line
 
 

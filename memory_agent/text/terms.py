@@ -24,7 +24,7 @@ from memory_agent.text import scripts
 from memory_agent.text.languages import languages, stop_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 CJK: Final = scripts.CJK
 MAX_TERM_CHARS: Final = 64
@@ -282,8 +282,3 @@ def count_terms(text: str, language: str = "english") -> dict[str, int]:
 def terms_of_line(line: str, language: str) -> frozenset[str]:
     """The terms of a line that is asked about again and again, such as a fact's."""
     return frozenset(_tokens(line, language))
-
-
-def text_length(terms: Mapping[str, int]) -> int:
-    """The number of words in `terms`; terms of entities, which begin with "@", are none."""
-    return sum(count for term, count in terms.items() if not term.startswith("@"))

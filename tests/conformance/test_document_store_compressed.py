@@ -6,7 +6,15 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from memory_agent.conformance.values import (
+from memory_agent.domain import (
+    Entity,
+    ErasedCounts,
+    PackedSize,
+    Tombstone,
+    TopicTurns,
+)
+
+from .values import (
     NOW,
     a_call,
     a_draft,
@@ -19,17 +27,11 @@ from memory_agent.conformance.values import (
     stored_compressed,
     without_packing,
 )
-from memory_agent.domain import (
-    Entity,
-    ErasedCounts,
-    PackedSize,
-    Tombstone,
-    TopicTurns,
-)
 
 if TYPE_CHECKING:
-    from memory_agent.conformance.values import OpenStore
     from memory_agent.ports import DocumentStore
+
+    from .values import OpenStore
 
 SCOPE = a_scope()
 T2 = a_scope(thread_id="t2")

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.conformance.values import (
+from memory_agent.domain import Compression, ErasedCounts, Scope, new_id
+from memory_agent.errors import InvalidInput
+
+from .values import (
     FULL_COMPRESSION,
     NOW,
     a_compression,
@@ -20,15 +23,14 @@ from memory_agent.conformance.values import (
     only_turns,
     stored,
 )
-from memory_agent.domain import Compression, ErasedCounts, Scope, new_id
-from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memory_agent.conformance.values import OpenStore
     from memory_agent.domain import Turn
     from memory_agent.ports import DocumentStore
+
+    from .values import OpenStore
 
 DAY = timedelta(days=1)
 SCOPE = a_scope()

@@ -7,16 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.conformance.values import (
-    NOW,
-    a_call,
-    a_change,
-    a_scope,
-    a_topic,
-    saved_topic,
-    stored,
-    stored_compressed,
-)
 from memory_agent.domain import (
     CopiedTurn,
     Erasure,
@@ -29,6 +19,17 @@ from memory_agent.domain import (
     new_id,
 )
 from memory_agent.errors import StoreError
+
+from .values import (
+    NOW,
+    a_call,
+    a_change,
+    a_scope,
+    a_topic,
+    saved_topic,
+    stored,
+    stored_compressed,
+)
 
 if TYPE_CHECKING:
     from memory_agent.domain import Scope, Turn

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory_agent.conformance.values import NOW, a_row, a_scope, on_every_server, put_large
 from memory_agent.domain import Entity, EntityCount, new_id
+
+from .values import NOW, a_row, a_scope, on_every_server, put_large
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

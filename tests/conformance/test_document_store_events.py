@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent.conformance.values import (
+from memory_agent.domain import EVENT_KINDS, MemoryEvent, RefusedFact, Scope
+from memory_agent.errors import EventsLost, NotOpen
+
+from .values import (
     NOW,
     a_change,
     a_compression,
@@ -22,15 +25,14 @@ from memory_agent.conformance.values import (
     only_turns,
     stored,
 )
-from memory_agent.domain import EVENT_KINDS, MemoryEvent, RefusedFact, Scope
-from memory_agent.errors import EventsLost, NotOpen
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from memory_agent.conformance.values import OpenStore
     from memory_agent.domain import Turn
     from memory_agent.ports import DocumentStore
+
+    from .values import OpenStore
 
 telling = pytest.mark.telling
 """Marks what a store tells that tells events at all."""

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, get_args
 
 import pytest
 
-from memory_agent.conformance.values import (
+from memory_agent.domain import ChangeKind, ExtractionCost, FactsDocument
+from memory_agent.errors import InvalidInput
+
+from .values import (
     FULL_CHANGE,
     NASTY,
     NOW,
@@ -18,13 +21,12 @@ from memory_agent.conformance.values import (
     appended,
     on_every_server,
 )
-from memory_agent.domain import ChangeKind, ExtractionCost, FactsDocument
-from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from memory_agent.conformance.values import OpenStore
     from memory_agent.domain import Scope
     from memory_agent.ports import DocumentStore
+
+    from .values import OpenStore
 
 SCOPE = a_scope()
 COST = ExtractionCost(turns=1, requests=2, prompt_tokens=2**31, completion_tokens=3)

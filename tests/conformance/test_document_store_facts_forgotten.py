@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.conformance.values import (
+from memory_agent.domain import ErasedCounts, ExtractionCost, FactsDocument, new_id
+
+from .values import (
     NOW,
     a_change,
     a_draft,
@@ -19,7 +21,6 @@ from memory_agent.conformance.values import (
     only_turns,
     stored,
 )
-from memory_agent.domain import ErasedCounts, ExtractionCost, FactsDocument, new_id
 
 if TYPE_CHECKING:
     from memory_agent.domain import Erasure, Scope, Turn

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory_agent.conformance.values import (
+from memory_agent.domain import (
+    ErasedCounts,
+    FactsDocument,
+    PackedSize,
+    Scope,
+    Tombstone,
+    TurnFeatures,
+    new_id,
+)
+
+from .values import (
     NOW,
     a_call,
     a_change,
@@ -24,20 +34,12 @@ from memory_agent.conformance.values import (
     put_large,
     stored,
 )
-from memory_agent.domain import (
-    ErasedCounts,
-    FactsDocument,
-    PackedSize,
-    Scope,
-    Tombstone,
-    TurnFeatures,
-    new_id,
-)
 
 if TYPE_CHECKING:
-    from memory_agent.conformance.values import OpenStore
     from memory_agent.domain import Turn
     from memory_agent.ports import DocumentStore
+
+    from .values import OpenStore
 
 DAY = timedelta(days=1)
 SCOPE = a_scope()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from memory_agent.conformance.values import NASTY, on_every_server
+from .values import NASTY, on_every_server
 
 if TYPE_CHECKING:
-    from memory_agent.conformance.values import OpenStore
     from memory_agent.ports import MetaStore
+
+    from .values import OpenStore
 
 
 async def test_gives_back_what_was_put(store: MetaStore) -> None:

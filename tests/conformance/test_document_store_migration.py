@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memory_agent.conformance.values import NOW, a_row, a_scope, an_erasure, stored
 from memory_agent.domain import NextVectors
+
+from .values import NOW, a_row, a_scope, an_erasure, stored
 
 if TYPE_CHECKING:
     from memory_agent.domain import SearchRow

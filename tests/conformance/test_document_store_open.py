@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.conformance.values import a_scope, on_every_server, stored
 from memory_agent.errors import NotOpen
 from memory_agent.ports import DocumentStore
 
+from .values import a_scope, on_every_server, stored
+
 if TYPE_CHECKING:
-    from memory_agent.conformance.values import OpenStore
+    from .values import OpenStore
 
 SCOPE = a_scope()
 

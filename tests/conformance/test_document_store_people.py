@@ -6,7 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.conformance.values import (
+from memory_agent.domain import Scope, ThreadSummary, new_id
+
+from .values import (
     NOW,
     a_change,
     a_draft,
@@ -17,7 +19,6 @@ from memory_agent.conformance.values import (
     stored,
     stored_compressed,
 )
-from memory_agent.domain import Scope, ThreadSummary, new_id
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

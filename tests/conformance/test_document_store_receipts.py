@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from memory_agent.conformance.values import NOW, a_scope, stored
 from memory_agent.domain import ErasureReceipt
+
+from .values import NOW, a_scope, stored
 
 if TYPE_CHECKING:
     from memory_agent.ports import DocumentStore

@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from memory_agent.conformance.values import (
+from memory_agent.domain import TurnFeatures, new_id
+from memory_agent.errors import StoreError
+from memory_agent.ports import ALL_ROWS
+
+from .values import (
     NOW,
     a_row,
     a_scope,
@@ -20,14 +24,12 @@ from memory_agent.conformance.values import (
     put_large,
     stored,
 )
-from memory_agent.domain import TurnFeatures, new_id
-from memory_agent.errors import StoreError
-from memory_agent.ports import ALL_ROWS
 
 if TYPE_CHECKING:
-    from memory_agent.conformance.values import OpenStore
     from memory_agent.domain import SearchRow
     from memory_agent.ports import DocumentStore
+
+    from .values import OpenStore
 
 SCOPE = a_scope()
 NOW_MS = int(NOW.timestamp() * 1000)

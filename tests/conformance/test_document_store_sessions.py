@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.conformance.values import (
+from memory_agent.domain import ErasedCounts, Scope, Session, ThreadHead, new_id
+from memory_agent.errors import InvalidInput
+
+from .values import (
     FULL_SESSION,
     NOW,
     a_compression,
@@ -21,12 +24,11 @@ from memory_agent.conformance.values import (
     only_turns,
     stored,
 )
-from memory_agent.domain import ErasedCounts, Scope, Session, ThreadHead, new_id
-from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from memory_agent.conformance.values import OpenStore
     from memory_agent.ports import DocumentStore
+
+    from .values import OpenStore
 
 HOUR = timedelta(hours=1)
 SCOPE = a_scope()

@@ -11,18 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from memory_agent.conformance.assertions import assert_same_topic
-from memory_agent.conformance.values import (
-    FULL_TOPIC,
-    NOW,
-    a_scope,
-    a_topic,
-    an_erasure,
-    on_every_server,
-    saved_topic,
-    stored,
-    the_topic,
-)
 from memory_agent.domain import (
     Scope,
     TopicDecayState,
@@ -33,10 +21,24 @@ from memory_agent.domain import (
 from memory_agent.errors import InvalidInput
 from memory_agent.topics.merged import families_of, unmerged
 
+from .assertions import assert_same_topic
+from .values import (
+    FULL_TOPIC,
+    NOW,
+    a_scope,
+    a_topic,
+    an_erasure,
+    on_every_server,
+    saved_topic,
+    stored,
+    the_topic,
+)
+
 if TYPE_CHECKING:
-    from memory_agent.conformance.values import OpenStore
     from memory_agent.domain import Turn
     from memory_agent.ports import DocumentStore
+
+    from .values import OpenStore
 
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)

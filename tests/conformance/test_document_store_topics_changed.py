@@ -6,7 +6,9 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from memory_agent.conformance.values import (
+from memory_agent.topics.index import TopicIndexCache
+
+from .values import (
     NOW,
     a_scope,
     a_topic,
@@ -16,12 +18,12 @@ from memory_agent.conformance.values import (
     stored,
     the_topic,
 )
-from memory_agent.topics.index import TopicIndexCache
 
 if TYPE_CHECKING:
-    from memory_agent.conformance.values import OpenStore
     from memory_agent.domain import TopicChanges
     from memory_agent.ports import DocumentStore
+
+    from .values import OpenStore
 
 SCOPE = a_scope()
 T2 = a_scope(thread_id="t2")

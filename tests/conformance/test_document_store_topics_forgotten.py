@@ -6,8 +6,13 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from memory_agent.conformance.assertions import EMPTY_TOPIC, assert_reset_topic, assert_same_topic
-from memory_agent.conformance.values import (
+from memory_agent.domain import (
+    ErasedCounts,
+    new_id,
+)
+
+from .assertions import EMPTY_TOPIC, assert_reset_topic, assert_same_topic
+from .values import (
     FULL_TOPIC,
     NOW,
     a_scope,
@@ -18,10 +23,6 @@ from memory_agent.conformance.values import (
     stored,
     stored_compressed,
     the_topic,
-)
-from memory_agent.domain import (
-    ErasedCounts,
-    new_id,
 )
 
 if TYPE_CHECKING:

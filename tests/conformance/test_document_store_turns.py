@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent.conformance.values import NOW, a_call, a_draft, a_scope, on_every_server, only_turns, stored
 from memory_agent.domain import Entity, OldTurn, Scope, Turn, new_id
 from memory_agent.errors import InvalidInput, StoreError
 
+from .values import NOW, a_call, a_draft, a_scope, on_every_server, only_turns, stored
+
 if TYPE_CHECKING:
-    from memory_agent.conformance.values import OpenStore
     from memory_agent.ports import DocumentStore
+
+    from .values import OpenStore
 
 DAY = timedelta(days=1)
 SCOPE = a_scope()

@@ -7,12 +7,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from memory_agent.conformance.values import NOW, a_call, a_scope, on_every_server, stored
 from memory_agent.domain import STAGES, Lease, Outage, Scope, stored_at
 
+from .values import NOW, a_call, a_scope, on_every_server, stored
+
 if TYPE_CHECKING:
-    from memory_agent.conformance.values import OpenStore
     from memory_agent.ports import DocumentStore
+
+    from .values import OpenStore
 
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent.conformance.values import NOW
 from memory_agent.domain import ApiKey, new_id
 from memory_agent.errors import NotOpen, StoreError
 from memory_agent.keys import matches, new_key, read_token
 from memory_agent.stores.mongo.keys import MongoKeys
 from memory_agent.stores.sqlite.keys import SqliteKeys
 from tests.conformance.stores import EVERY_SERVER, Stores
+
+from .values import NOW
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

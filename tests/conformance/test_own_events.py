@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent.conformance.values import NOW, a_change, a_scope, an_erasure, stored
 from memory_agent.errors import EventsLost, EventsUnsupported
 from memory_agent.stores.mongo.connection import read_all
 from memory_agent.stores.sqlite import SqliteStore
@@ -22,6 +21,8 @@ from tests.conformance.test_document_store_events import (
     telling,
     telling_by_any_driver,
 )
+
+from .values import NOW, a_change, a_scope, an_erasure, stored
 
 if TYPE_CHECKING:
     from memory_agent.ports import DocumentStore

@@ -195,7 +195,6 @@ class Reader:
     def settle_in(self) -> None:
         """The files that pages speak of, and a memory of some conversations."""
         page = {block.language: block.text for block in blocks("docs/cli.md")}
-        (self.folder / "yuna.toml").write_text(page["toml"], encoding="utf-8")
         turns = [json.loads(line) for line in page["jsonl"].splitlines()]
         turns.append({"role": "user", "content": "I'm allergic to walnuts, and I don't eat meat."})
         (self.folder / "chat.jsonl").write_text(_lines(turns), encoding="utf-8")
@@ -208,7 +207,6 @@ class Reader:
         (self.folder / "kept.jsonl").write_text(_lines(kept), encoding="utf-8")
         (self.folder / "my-model").symlink_to(_model())
         self.tells("memory-agent ingest kept.jsonl")
-        self.tells("memory-agent compress")
         for _ in range(2):
             self.tells("memory-agent facts set preferences.meeting_time afternoon")
 

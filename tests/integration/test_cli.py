@@ -27,18 +27,6 @@ if TYPE_CHECKING:
     from tests.servers.openai_script import ScriptedOpenAI
 
 
-@pytest.mark.nightly
-def test_demo_finds_every_expected_turn_in_a_second_process(cli: CommandLine) -> None:
-    shown = cli.json("demo")
-    pids = [e["pid"] for half in ("remember", "answer") for e in shown[half] if e["event"] == "started"]
-    assert len(set(pids)) == 2
-    answers = [event for event in shown["answer"] if event["event"] == "answer"]
-    assert len(answers) >= 6
-    assert all(event["rank"] is not None and event["expected"] in event["text"] for event in answers)
-    facts = next(event["facts"] for event in shown["answer"] if event["event"] == "facts")
-    assert "Mara" in json.dumps(facts)
-
-
 def test_demo_is_shown_to_people_and_kept_where_they_want_it(cli: CommandLine) -> None:
     shown = cli("demo", "--keep", "kept", VIRTUAL_ENV="").stdout
     assert "All 9 questions found their turn" in shown

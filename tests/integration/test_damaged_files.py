@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService
-from memory_agent.conformance.values import a_draft
 from memory_agent.domain import Scope, TurnInput
 from memory_agent.testing import HashEmbedder
+from tests.conformance.values import a_draft
 from tests.integration.commands import Quick, one_line, with_store
 
 if TYPE_CHECKING:

@@ -115,7 +115,7 @@ def test_every_block_is_run_read_or_listed() -> None:
 
 # --- what is read by a program -------------------------------------------------------------------------------
 def test_files_that_pages_show_can_be_read(tmp_path: Path) -> None:
-    """JSON as JSON (the character's TOML and the turns are used by the commands), the dictionary as one."""
+    """JSON as JSON (the turns are used by the commands), the dictionary as one."""
     for block in (block for page in PAGES for block in blocks(page)):
         if block.language == "json":
             assert json.loads(block.text)
@@ -191,6 +191,7 @@ def _running(page: str, section: str) -> list[Command]:
     return [Command(where="a service", line=line) for line in lines if (page, section) in SERVED]
 
 
+SPOKEN = """echo '{"role": "user", "content": "Good morning."}' | memory-agent ingest - --user ada --thread salon"""
 UNREAD = """echo '{"role": "user", "content": "I am allergic to penicillin."}' | MEMORY_AGENT_ENABLE_FACT_EXTRACTION=false memory-agent ingest -"""
 BEFORE: dict[str, tuple[str, ...]] = {
     r"facts (retract|revert) occupation": (
@@ -199,7 +200,7 @@ BEFORE: dict[str, tuple[str, ...]] = {
     ),
     r"facts (revert|retract) preferences": ("memory-agent facts add preferences.likes jazz",),
     r"facts revert --replay": (UNREAD, "memory-agent facts replay --yes"),
-    r"session show --user": ("memory-agent session start --user ada --thread salon",),
+    r"session show --user": (SPOKEN,),
     r"forget --from": ("memory-agent erasures --jsonl > receipts.jsonl",),
     r"keys revoke": ("memory-agent keys create --tenant acme",),
 }

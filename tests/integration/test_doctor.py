@@ -14,13 +14,13 @@ import pytest
 
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.adapters import open_keys
-from memory_agent.conformance.values import a_change, a_compression, a_row
 from memory_agent.data_dir import DataDirLock
 from memory_agent.doctor.examine import Examiner
 from memory_agent.doctor.repair import Repairer
 from memory_agent.domain import ErasureReceipt, FactsDocument, Scope, new_id
 from memory_agent.work.claims import lease_name
 from memory_agent.work.receipts import hasher_of
+from tests.conformance.values import a_change, a_compression, a_row
 from tests.integration.commands import one_line, with_store
 from tests.released.write import fill, known
 

@@ -13,13 +13,13 @@ import pytest
 
 from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
-from memory_agent.conformance.values import a_draft, only_turns
 from memory_agent.domain import EVENT_KINDS, Scope
 from memory_agent.keys import read_token
 from memory_agent.server import events as events_module
 from memory_agent.server import routes_events
 from memory_agent.server.edge.run import bind
 from tests.conformance.test_document_store_events import LIFE, a_life
+from tests.conformance.values import a_draft, only_turns
 from tests.integration.conversations import STORES, opened, settings_on
 from tests.integration.streams import (
     Refused,

@@ -6,9 +6,9 @@ import contextlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.conformance.values import a_topic
 from memory_agent.domain import Scope
 from memory_agent.stores.sqlite import SqliteStore
+from tests.conformance.values import a_topic
 from tests.integration.conversations import START, lines, opened, said, settings_on
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import typer
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.adapters import open_keys
 from memory_agent.cli.keys import expiry
-from memory_agent.keys import is_valid, matches, new_key, read_token, why_invalid
+from memory_agent.keys import matches, new_key, read_token, why_invalid
 from memory_agent.stores.sqlite.keys import SqliteKeys
 from tests.integration.commands import one_line
 
@@ -114,7 +114,7 @@ async def test_keys_are_managed_while_a_service_holds_the_folder(
         key = await keys.find(parsed[0])
         assert key is not None
         assert matches(key, parsed[1])
-        assert is_valid(key, datetime.now(UTC))
+        assert why_invalid(key, datetime.now(UTC)) is None
         [listed] = await asyncio.to_thread(cli.json, "keys", "list")
         assert listed["id"] == key.id
         await asyncio.to_thread(cli, "keys", "revoke", key.id, "--yes")

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pymongo import AsyncMongoClient
 
-from memory_agent.conformance.values import NOW, a_call, a_scope, a_topic, an_erasure, stored
 from memory_agent.domain import ErasedCounts, PackedSize, Tombstone
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.segments import unpack_texts
+from tests.conformance.values import NOW, a_call, a_scope, a_topic, an_erasure, stored
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

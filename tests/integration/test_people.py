@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import InvalidInput, MemoryService, NotFound, ThreadSummary, TurnsParked, UserSummary
-from memory_agent.conformance.values import a_draft, a_scope
 from memory_agent.testing import HashEmbedder
 from tests import profiles
+from tests.conformance.values import a_draft, a_scope
 from tests.integration.conversations import START, STORES, opened, said, settings_on
 from tests.over_http import embedded_only
 

@@ -60,8 +60,6 @@ READING = (
     "session list",
     "history",
     "compressed",
-    "compressions",
-    "entities",
     "status",
     "forget --whole-thread --yes",
 )
@@ -81,7 +79,7 @@ def test_every_reading_command_says_that_a_name_is_unknown(quick: Quick) -> None
         assert "nearest" not in told.stderr + told.stdout, command
     assert cli.json("ask", "piano") == []
     assert "No user 'me' is remembered; there are 'ada', 'bo'." in cli("ask", "piano").stderr
-    for command in ("ask piano", "facts show", "entities"):
+    for command in ("ask piano", "facts show"):
         assert "has no thread" not in cli(*command.split(), "-u", "ada").stderr
         assert "No user 'adda'" in cli(*command.split(), "-u", "adda").stderr
     assert "has no thread" not in cli("status", "-u", "ada").stderr
@@ -90,7 +88,7 @@ def test_every_reading_command_says_that_a_name_is_unknown(quick: Quick) -> None
     assert "No user 'boo'" in cli("rebuild", "-u", "boo").stderr
     assert "nearest: 'ada'" in cli("topic", "show", "-u", "adda", code=1).stderr
     assert "No user" not in cli("facts", "set", "name", "Eve", "-u", "eve").stderr
-    assert "No user" not in cli("session", "start", "-u", "eva").stderr
+    assert "No user" not in cli("facts", "add", "preferences.likes", "tea", "-u", "eva").stderr
 
 
 def test_topics_are_found_and_searched_by_tag(quick: Quick) -> None:

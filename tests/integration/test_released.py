@@ -14,13 +14,13 @@ import pymongo
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService
-from memory_agent.conformance.values import stored
 from memory_agent.domain import Scope
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.stores.sqlite.copying import copy_of
 from memory_agent.stores.versions import NEWEST, OLDEST
+from tests.conformance.values import stored
 from tests.faults import steps
 from tests.released.fixture import DB_NAME, OLD_WRITER, known, old_stores, put_documents, put_file
 from tests.released.write import GONE

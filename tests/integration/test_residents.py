@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.conformance.values import a_row, a_scope, an_erasure, stored
 from memory_agent.domain import Scope
 from memory_agent.ports import ALL_ROWS
 from memory_agent.search import user_index_cache
 from memory_agent.search.request import RowFilter
 from memory_agent.search.user_index_cache import ResidentCache
 from memory_agent.stores.sqlite import SqliteStore
+from tests.conformance.values import a_row, a_scope, an_erasure, stored
 from tests.unit.search.ranking import asked
 
 if TYPE_CHECKING:

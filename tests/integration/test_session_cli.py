@@ -1,10 +1,10 @@
-"""Sessions, history, compression, entities and the context on the command line: the embedded default. Within this process:
+"""Sessions, history, the compressed conversation and the context on the command line: the embedded default. Within this process:
 as processes of their own the commands are run by what the pages and `--help` say to type (test_docs).
 """
 
 from __future__ import annotations
 
-import json
+import asyncio
 import re
 import shlex
 from datetime import UTC, datetime, timedelta
@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from memory_agent.cli.output import clean
+from memory_agent.config import MemoryConfig
+from memory_agent.domain import Character
+from memory_agent.service import MemoryService
+from memory_agent.testing import HashEmbedder
 from tests.integration.commands import CommandLine, Quick, copied, looking, one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 LONG_AGO = datetime(2026, 3, 1, 10, tzinfo=UTC)
-DICTIONARY = "brands:\n  LANEIGE: [라네즈]\n  COSRX: [코스알엑스]\nindicators:\n  HHI: [집중도]\n"
 KOREAN = "라네즈 립 마스크 가격이 2만원으로 올랐어요."
 HOSTILE = "The \x1b[2Jpaint is [bold]blue[/bold]\x07 \u202eeht\u202c now."
 DECIDED = "We decided to hold the meeting in Utrecht on 12 June 2026."
@@ -37,9 +40,6 @@ SESSION_KEYS: Final = (
     "id number current explicit started_at last_activity after_seq total_turns compression_count participants"
     " character metadata"
 )
-COMPRESSION_KEYS: Final = (
-    "id number at reason session after_seq through turns tokens_before tokens_after made_by summary preserved"
-)
 ENTRY_KEYS: Final = "tier item tokens score confidence kept reason text"
 
 
@@ -56,17 +56,10 @@ def conversation() -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def dictionary(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    file = tmp_path_factory.mktemp("dictionary") / "entities.yaml"
-    file.write_text(DICTIONARY, "utf-8")
-    return {"MEMORY_AGENT_ENTITIES_FILE": str(file)}
-
-
-@pytest.fixture(scope="module")
-def remembered(tmp_path_factory: pytest.TempPathFactory, dictionary: Any) -> CommandLine:
+def remembered(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
     """The conversation, not compressed yet, in a folder that nobody changes."""
     cli = CommandLine(tmp_path_factory.mktemp("sessions"))
-    cli("ingest", cli.file(*conversation()), **NO_COMPRESSION, **dictionary)
+    cli("ingest", cli.file(*conversation()), **NO_COMPRESSION)
     return cli
 
 
@@ -75,8 +68,15 @@ def compressed(tmp_path_factory: pytest.TempPathFactory, remembered: CommandLine
     """The same compressed once, in a folder that nobody changes."""
     cli = copied(remembered, tmp_path_factory.mktemp("compressed"))
     assert isinstance(cli, Quick)
-    cli("compress")
+    asyncio.run(compress(cli))
     return cli
+
+
+async def compress(cli: CommandLine) -> None:
+    """As a program does."""
+    cfg = MemoryConfig(data_dir=cli.data, run_worker=False)
+    async with MemoryService(cfg, embedder=HashEmbedder()) as service:
+        await service.agent("me", "main").compress()
 
 
 @pytest.fixture
@@ -95,31 +95,22 @@ SAID_OF_AN_EMPTY_THREAD: Final = {
     "session list": "Thread 'empty' of user 'me' has no sessions.",
     "history": "Thread 'empty' of user 'me' has no turns.",
     "history --after 3 --all": "has no turns after 3.",
-    "compress": "Thread 'empty' of user 'me' has no turns to stand for.",
-    "compress --if-needed": "Thread 'empty' has not grown enough: nothing was compressed.",
     "compressed": "has no turns to stand for",
     "compressed --as-of 7": "Thread 'empty' goes up to turn 0: this is how it stands now.",
     "compressed --ledger": "The ledger is empty",
-    "compressions": "Thread 'empty' of user 'me' was not compressed yet.",
-    "entities --scope thread": "names no entities; --scope user looks at all threads.",
     "ask x --ledger --scope thread": "The ledger is empty",
 }
-NOTHING: Final[list[Any]] = [[], {"turns": [], "next": None}, {"compression": None, "context": None}]
+NOTHING: Final[list[Any]] = [[], {"turns": [], "next": None}]
 
 
-def test_empty_thread_says_so(quick: Quick, dictionary: Any) -> None:
-    """On stderr; as JSON it is empty. Without a dictionary of one's own it is said what is searched for."""
+def test_empty_thread_says_so(quick: Quick) -> None:
+    """On stderr; as JSON it is empty."""
     for command, told in SAID_OF_AN_EMPTY_THREAD.items():
         shown = quick(*command.split(), "-t", "empty")
         assert told in shown.stderr, command
         assert shown.stdout == ""
-        if command not in ("compress", "compressed", "compressed --as-of 7"):
+        if command not in ("compressed", "compressed --as-of 7"):
             assert quick.json(*command.split(), "-t", "empty") in NOTHING, command
-    assert quick.json("ask", "x", "--messages", "-t", "empty", "--scope", "thread") == []
-    told = quick("entities", "-t", "empty", "--scope", "thread").stderr
-    assert "shipped example" in told
-    assert "entities_file is not set" in told
-    assert "shipped" not in quick("entities", "-t", "empty", "--scope", "thread", **dictionary).stderr
 
 
 # --- sessions ------------------------------------------------------------------------------------------------
@@ -156,13 +147,17 @@ def test_session_is_shown_by_its_id(quick: Quick) -> None:
     one_line(quick("session", "show", "-t", "empty", code=1).stderr, "no current session")
 
 
-def test_started_session_has_what_was_typed_and_takes_the_turns_that_follow(cli: CommandLine) -> None:
-    words = ["--name", "유나", "--personality", "다정하다", "--profile", "꽃집 주인", "--trait", "warm"]
-    more = ["--trait", "curious", "--participant", "Ada", "--participant", "민지", "--metadata", '{"a": [1]}']
-    started = cli("session", "start", *words, *more)
-    assert started.stdout.startswith("Session 3 of thread 'main' is open with '유나': ")
+async def start(cli: CommandLine, **values: Any) -> None:
+    """As a program does."""
+    cfg = MemoryConfig(data_dir=cli.data, run_worker=False)
+    async with MemoryService(cfg, embedder=HashEmbedder()) as service:
+        await service.agent("me", "main").start_session(**values)
+
+
+def test_a_session_that_a_program_started_is_shown_and_takes_the_turns_that_follow(cli: CommandLine) -> None:
+    yuna = Character(name="유나", personality="다정하다", profile="꽃집 주인", traits=("warm", "curious"))
+    asyncio.run(start(cli, character=yuna, participants=["Ada", "민지"], metadata={"a": [1]}))
     session = cli.json("session", "show")
-    assert session["id"] in started.stdout
     assert [*session["character"].values()] == ["유나", "다정하다", "꽃집 주인", ["warm", "curious"]]
     assert session["participants"] == ["Ada", "민지"]
     assert session["metadata"] == {"a": [1]}
@@ -174,62 +169,6 @@ def test_started_session_has_what_was_typed_and_takes_the_turns_that_follow(cli:
     for words_of in ("유나", "다정하다", "꽃집 주인", "warm, curious", "Ada, 민지", '{"a": [1]}', "by hand"):
         assert words_of in shown
     assert "You are 유나." in cli("ask", "who are you", "--context").stdout
-
-
-def test_character_is_read_from_a_file(tmp_path: Path) -> None:
-    """JSON, or TOML, also with a byte order mark."""
-    for name, text in {
-        "yuna.json": '{"name": "Yuna", "personality": "warm", "traits": ["curious"]}',
-        "yuna.TOML": '\ufeffname = "Yuna"\npersonality = "warm"\ntraits = ["curious"]\n',
-    }.items():
-        (tmp_path / name).write_text(text, "utf-8")
-        cli = Quick(tmp_path)
-        started = cli.json("session", "start", "--character-file", str(tmp_path / name))
-        yuna = {"name": "Yuna", "personality": "warm", "profile": "", "traits": ["curious"]}
-        assert started["character"] == yuna
-
-
-BAD_FILES: Final[list[tuple[str, bytes, str]]] = [
-    ("c.yaml", b"name: Yuna", "neither a .json nor a .toml file"),
-    ("c.json", b"{", "is not JSON"),
-    ("c.json", b"[" * 100_000, "is not JSON"),
-    ("c.json", b'{"name": "\xff"}', "is not JSON"),
-    ("c.json", b'["Yuna"]', "holds a list"),
-    ("c.json", b'{"name": "Yuna", "mood": "good"}', "has the key 'mood'"),
-    ("c.json", b'{"personality": "warm"}', "has no name"),
-    ("c.toml", b"name: Yuna", "is not TOML"),
-]
-IMPOSSIBLE: Final[list[tuple[dict[str, Any], str]]] = [
-    ({"name": " "}, "character.name is empty"),
-    ({"name": 5}, "character.name must be text"),
-    ({"name": "Yuna", "traits": "warm"}, "character.traits is 'warm'"),
-    ({"name": "Yuna", "traits": ["warm", None]}, "character.traits[]"),
-    ({"name": "Yuna", "profile": "x" * 20_000}, "character.profile has 20,000"),
-]
-
-
-def test_bad_character_file_is_refused_with_the_reason(tmp_path: Path) -> None:
-    """What it can't be is wrong usage, for which nothing is opened; what it may not hold is one line."""
-    cli = Quick(tmp_path)
-    for name, data, told in BAD_FILES:
-        (tmp_path / name).write_bytes(data)
-        refused = cli("session", "start", "--character-file", name, code=2, COLUMNS="500")
-        assert told in refused.stderr
-    assert not cli.data.exists()
-    for values, told in IMPOSSIBLE:
-        (tmp_path / "c.json").write_text(json.dumps(values), "utf-8")
-        one_line(cli("session", "start", "--character-file", "c.json", code=1).stderr, told)
-
-
-def test_impossible_session_is_one_line_that_says_why(quick: Quick) -> None:
-    for words, told in {
-        ("--name", ""): "character.name is empty",
-        ("--participant", " "): "participants[] is empty",
-        ("--metadata", '{"$a": 1}'): "metadata has the key '$a'",
-        ("--metadata", '{"a": NaN}'): "numbers must be finite",
-        ("--thread", ""): "thread_id is empty",
-    }.items():
-        one_line(quick("session", "start", *words, code=1).stderr, told)
 
 
 # --- history -------------------------------------------------------------------------------------------------
@@ -268,14 +207,13 @@ def test_what_was_said_cannot_steer_the_terminal(compressed: Quick, tmp_path: Pa
     assert KOREAN in shown
     assert "The \ufffd[2Jpaint is [bold]blue[/bold]\ufffd \ufffdeht\ufffd now." in shown
     assert "paint is [bold]blue[/bold]" in compressed("compressed").stdout
-    commands = ("history --json", "compressed", "compressed --json", "compressions")
-    for command in (*commands, "ask paint --context", "ask paint --messages"):
+    for command in ("history --json", "compressed", "compressed --json", "ask paint --context"):
         everything = shown + compressed.say(command)
         assert not [char for char in "\x1b\x07\u202e\u202c" if char in everything]
     cli = Quick(tmp_path)
     evil = "Yu\x1b[2Jna"
-    cli("session", "start", "--name", evil, "--participant", evil, "--metadata", json.dumps({"a": evil}))
     cli("facts", "set", "city\x1b", evil)
+    asyncio.run(start(cli, character=Character(name=evil), participants=[evil], metadata={"a": evil}))
     for command in ("session list", "session show", "compressed", "ask who --ledger"):
         assert "\x1b" not in cli(*command.split()).stdout
         assert "\x1b" not in cli(*command.split(), "--json").stdout
@@ -283,45 +221,7 @@ def test_what_was_said_cannot_steer_the_terminal(compressed: Quick, tmp_path: Pa
 
 
 # --- compression ---------------------------------------------------------------------------------------------
-def test_compressing_shows_what_stands_for_the_thread_and_what_it_saves(cli: CommandLine) -> None:
-    before = cli.json("history", "--all")
-    made = cli("compress")
-    assert "<memory_recent_turns>" in made.stdout
-    assert "Compression 1 is recorded" in made.stderr
-    said = re.search(
-        r"12 turns: ([\d,]+) tokens before, ([\d,]+) after; ([\d,]+) saved \(\d+%\)", made.stderr
-    )
-    assert said is not None
-    was, now, saved = (int(number.replace(",", "")) for number in said.groups())
-    assert was - now == saved > 0
-    [event] = cli.json("compressions")
-    assert [*event] == COMPRESSION_KEYS.split()
-    assert (event["number"], event["reason"], event["through"], event["turns"]) == (1, "asked", 12, 12)
-    assert (event["tokens_before"], event["tokens_after"]) == (was, now)
-    assert event["made_by"].startswith("extractive:")
-    assert event["session"] == cli.json("session", "list")[1]["id"]
-    again = cli("compress")
-    assert again.stdout == made.stdout
-    assert "No turns since compression 1: nothing new was recorded." in again.stderr
-    assert len(cli.json("compressions")) == 1
-    assert cli.json("history", "--all") == before, "the history is untouched"
-    [shown] = cli("compressions").stdout.splitlines()[1:]
-    assert shown.split()[0] == "1"
-    for column in ("asked", f"{was:,}", f"{now:,}", event["made_by"]):
-        assert column in shown
-
-
-def test_compressing_if_needed_waits_until_it_is(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cli.json("compress", "--if-needed") == {"compression": None, "context": None}
-    assert "'main' has not grown enough: nothing" in cli("compress", "--if-needed").stderr
-    monkeypatch.setattr("memory_agent.conversations.compress._LONGEST_GAP_TURNS", 5)
-    made = cli.json("compress", "--if-needed")
-    assert (made["compression"]["reason"], made["compression"]["through"]) == ("turns", 10)
-    assert made["context"]["metadata"]["number"] == made["compression"]["number"] == 2
-    assert "not grown enough since compression 2" in cli("compress", "--if-needed").stderr
-
-
-def test_compressed_context_now_is_what_compressing_showed(compressed: Quick) -> None:
+def test_compressed_context_stands_for_the_conversation(compressed: Quick) -> None:
     shown = compressed.json("compressed")
     assert compressed("compressed").stdout == clean(shown["text"]) + "\n"
     about = shown["metadata"]
@@ -350,27 +250,6 @@ def test_compressed_as_of_a_turn_knows_nothing_later(compressed: Quick) -> None:
     assert "'main' goes up to turn 12: this is how it stands now." in beyond.stderr
     assert beyond.stdout == compressed("compressed").stdout
     assert "goes up to" not in compressed("compressed", "--as-of", "12").stderr
-
-
-# --- entities ------------------------------------------------------------------------------------------------
-def test_entities_are_listed_by_first_mention(quick: Quick, dictionary: Any) -> None:
-    named = quick.json("entities", "--scope", "thread", **dictionary)
-    assert [(each["kind"], each["name"], each["turns"]) for each in named] == [
-        ("brands", "LANEIGE", 1),
-        ("indicators", "HHI", 1),
-        ("brands", "COSRX", 1),
-    ]
-    assert named[0]["first_at"] == named[0]["last_at"] == LONG_AGO.isoformat()
-    shown = quick("entities", "--scope", "thread", **dictionary).stdout.splitlines()
-    assert shown[0].split() == ["kind", "name", "turns", "first", "mention", "last", "mention"]
-    assert shown[1].split() == ["brands", "LANEIGE", "1", "2026-03-01", "10:00", "2026-03-01", "10:00"]
-    brands = quick.json("entities", "--kind", "brands")
-    assert {each["name"]: each["turns"] for each in brands} == {"LANEIGE": 1, "COSRX": 2}
-    both = quick.json("entities", "--kind", "brands", "--kind", "indicators")
-    assert len(both) == 3
-    none = quick("entities", "--kind", "people")
-    assert none.stdout == ""
-    assert "names nothing of kind people; known kinds: brands, indicators." in none.stderr
 
 
 # --- the context ---------------------------------------------------------------------------------------------
@@ -406,14 +285,3 @@ def test_preset_divides_the_budget(compressed: Quick) -> None:
     whole = compressed.json("ask", "Leeds", "--context", "--preset", "code")
     assert set(whole) == {"text", "tokens", "budget", "preset", "degraded", "ledger"}
     assert (whole["preset"], whole["budget"]) == ("code", 4_000)
-
-
-def test_messages_are_json_for_a_chat_api(compressed: Quick) -> None:
-    shown = compressed("ask", "Leeds", "--messages")
-    messages = json.loads(shown.stdout)
-    assert shown.stdout == compressed("ask", "Leeds", "--messages", "--json").stdout
-    assert [set(message) for message in messages] == [{"role", "content"}] * len(messages)
-    assert messages[0]["role"] == "system"
-    assert {"role": "user", "content": f"Ada: {LATER}"} in messages
-    assert "system" not in [message["role"] for message in messages[1:]]
-    assert "4,000 tokens" in shown.stderr

@@ -40,7 +40,6 @@ status --json
 status --user me --thread main --json
 ask "When does somebody tune the piano?" --json
 ask piano --context --json
-ask piano --messages
 facts show --json
 facts show --as-of 2026-03-01T09:30:00Z --json
 facts history --json
@@ -52,11 +51,8 @@ history
 history --all --json
 session show
 session show --json
-compressions
 compressed --json
 compressed --as-of 99
-entities
-entities --scope user --json
 sweep --dry-run --json
 ask nothing --thread nobody
 session show --thread nobody
@@ -77,10 +73,7 @@ facts replay --yes --json
 topic tag TOPIC music home
 topic tag TOPIC --remove home --json
 topic restore TOPIC
-session start --name Yuna --participant Ada --json
 session list
-compress --json
-compressions --json
 ingest FILE --thread more --json
 ingest FILE --thread later --no-wait --json
 rebuild --json

@@ -17,7 +17,6 @@ history
 facts show
 facts retract name
 topics
-entities
 session list
 compressed
 keys list
@@ -43,7 +42,7 @@ def test_looking_into_a_wrong_folder_makes_no_memory_there(quick: Quick) -> None
     assert [file.name for file in quick.data.iterdir()] == ["notes.txt"]
 
 
-@pytest.mark.parametrize("command", ["facts set name Ada", "session start", "keys create --tenant acme"])
+@pytest.mark.parametrize("command", ["facts set name Ada", "keys create --tenant acme"])
 def test_what_stores_something_makes_the_memory(quick: Quick, command: str) -> None:
     quick(*command.split())
     assert quick.json("status")["turns"] == 0

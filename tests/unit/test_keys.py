@@ -17,7 +17,6 @@ from memory_agent.keys import (
     DUMMY,
     MAX_LIMIT,
     is_proof,
-    is_valid,
     matches,
     new_key,
     new_nonce,
@@ -144,8 +143,8 @@ def test_any_other_secret_does_not_match_and_the_dummy_matches_none(text: str) -
     assert not matches(DUMMY, text)
     assert not matches(DUMMY, secret)
     assert len(DUMMY.secret_hash) == len(key.secret_hash)
-    assert not is_valid(DUMMY, NOW)
-    assert not is_valid(DUMMY, datetime(1, 1, 1, tzinfo=UTC))
+    assert why_invalid(DUMMY, NOW)
+    assert why_invalid(DUMMY, datetime(1, 1, 1, tzinfo=UTC))
 
 
 # --- how long ------------------------------------------------------------------------------------------------
@@ -166,7 +165,7 @@ def test_a_key_is_valid_until_it_expires_on_the_millisecond_or_is_revoked() -> N
     ):
         key = dataclasses.replace(made(expires_at=expires and NOW + expires)[0], revoked_at=revoked)
         for later in times:
-            assert is_valid(key, NOW + later) is (state == "valid")
+            assert (why_invalid(key, NOW + later) is None) is (state == "valid")
             assert (state_of(key, NOW + later), why_invalid(key, NOW + later)) == (state, why)
 
 

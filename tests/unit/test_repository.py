@@ -114,7 +114,7 @@ ROOMS = {
     "upkeep": "domain ports search topics adapters exports wiring",
     "service": "errors checks domain ports clock search topics conversations work config adapters upkeep wiring agent",
     "testing": "errors checks domain",
-    "conformance": "errors domain ports",
+    "conformance": "errors",
     "strategy": "errors domain ports messages text context conversations config adapters",
     "wire": "errors checks domain facts topics agent",
     "client": "errors checks domain keys facts topics context conversations work config agent service wire",

@@ -1,10 +1,9 @@
-"""Code outside of fences: spans in backticks and lines that look like code, gathered as evidence. All pure."""
+"""Code outside of fences: spans in backticks and lines that look like code. All pure."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.lazily import lazily
@@ -12,11 +11,9 @@ from memory_agent.text.code.languages import ATTACHED, ENOUGH, SIGNS, command_po
 from memory_agent.text.languages import stop_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from memory_agent.text.code.languages import Sign
-
-    _Reason = tuple[str, str | None, int]  # kind, language, points
 
 PIECE_CHARS: Final = 400
 """Lines are looked at in pieces of at most so many characters, which bounds what a pattern can cost."""
@@ -27,52 +24,28 @@ _PROSE_WORDS: Final = 3  # with so many function words a line is prose around co
 
 
 @dataclass(slots=True)
-class Evidence:
-    """Evidence found: votes for languages, reasons, and ranges of characters in the whole text."""
-
-    votes: Counter[str] = field(default_factory=Counter)
-    kinds: set[str] = field(default_factory=set)
-    ranges: list[tuple[int, int]] = field(default_factory=list)
-
-    def vote(self, reasons: Iterable[_Reason]) -> None:
-        """Add each reason's points to its language."""
-        for _, language, points in reasons:
-            if language:
-                self.votes[language] += points
-
-    def language(self) -> str | None:
-        """The language with the most votes, of equal ones the first."""
-        return self.votes.most_common(1)[0][0] if self.votes else None
-
-    def chars(self) -> int:
-        """The number of characters that the ranges cover; overlaps count once."""
-        total, reached = 0, 0
-        for start, end in sorted(self.ranges):
-            total += max(0, end - max(start, reached))
-            reached = max(reached, end)
-        return total
-
-
-@dataclass(slots=True)
 class _Line:
-    """A line, or a piece of a long one: where it is, its points and what they are for."""
+    """A line, or a piece of a long one, and its points."""
 
-    start: int
-    end: int
-    indented: bool
-    points: int = 0
-    reasons: list[_Reason] = field(default_factory=list)
-    ranges: list[tuple[int, int]] = field(default_factory=list)
-    is_code: bool = False
+    text: str
+    points: int
+
+    @property
+    def indented(self) -> bool:
+        return self.text.startswith(("  ", "\t"))
 
 
-def read_prose(section: str, offset: int, found: Evidence) -> None:
-    """Add the inline code and the lines of code of `section`, which begins at `offset` of the text, to `found`."""
-    if "`" in section:
-        section = _read_spans(section, offset, found)
-    if "://" in section:
-        section = _URL.sub(lambda url: "/" + "x" * (len(url[0]) - 1), section)
-    read_lines(section, offset, found)
+def prose_has_code(text: str) -> bool:
+    """True if a span in backticks or a line of `text` is code."""
+    if "`" in text:
+        if _has_inline_code(text):
+            return True
+        text = _SPAN.sub(lambda span: "x" * len(span[0]), text)  # a line is judged by what is around them
+    if "://" in text:
+        text = _URL.sub(lambda url: "/" + "x" * (len(url[0]) - 1), text)
+    signs = _hinted(text, SIGNS)
+    lines = [_Line(piece, _points(piece, signs)) for piece in _pieces(text) if not piece.isspace()]
+    return _has_yaml(lines) or any(map(_is_code_together, _runs(lines)))
 
 
 # Inline code
@@ -127,23 +100,17 @@ def talks_of_code(text: str) -> bool:
     return _ABOUT.search(text) is not None or _TALK.search(text) is not None
 
 
-def _read_spans(section: str, offset: int, found: Evidence) -> str:
-    """`section` with its spans in backticks blanked out, so that a line is judged by what is around them."""
-    talk: bool | None = None
-    parts, after = [], 0
-    for span in _SPAN.finditer(section):
+def _has_inline_code(text: str) -> bool:
+    talks: bool | None = None
+    for span in _SPAN.finditer(text):
         content = span[2].strip()
-        code = _looks_like_code(content)
-        if not code and content.isascii() and content.replace("-", "").isalnum():
-            talk = _TALK.search(section) is not None if talk is None else talk
-            code = talk or _beside_a_noun(section, span)
-        if code:
-            found.kinds.add("inline")
-            found.ranges.append((offset + span.start(), offset + span.end()))
-            found.vote(_judged(content, 0, SIGNS).reasons)
-        parts += [section[after : span.start()], "x" * (span.end() - span.start())]
-        after = span.end()
-    return "".join([*parts, section[after:]])
+        if _looks_like_code(content):
+            return True
+        if content.isascii() and content.replace("-", "").isalnum():
+            talks = _TALK.search(text) is not None if talks is None else talks
+            if talks or _beside_a_noun(text, span):
+                return True
+    return False
 
 
 def _looks_like_code(content: str) -> bool:
@@ -153,7 +120,7 @@ def _looks_like_code(content: str) -> bool:
         return True
     if not any(char.isalnum() for char in content) or _has_function_words(content):
         return False
-    return _EXPRESSION.search(content) is not None or _judged(content, 0, SIGNS).points >= ENOUGH
+    return _EXPRESSION.search(content) is not None or _points(content, SIGNS) >= ENOUGH
 
 
 def _beside_a_noun(section: str, span: re.Match[str]) -> bool:
@@ -169,42 +136,22 @@ def _beside_a_noun(section: str, span: re.Match[str]) -> bool:
 _LINE: Final = lazily(re.compile, r"[^\n]+")
 _MARKS: Final = lazily(re.compile, r"\s*(?:>\s?){0,5}(?:(?:[-+*•]|\d{1,3}[.)]|\$|%|\.\.\.|In \[\d+\]:)\s+)?")
 _ATTACHED_BRACKET: Final = lazily(re.compile, r"\((?<=\w\()")
-_NOT_ASCII_LETTER: Final = lazily(re.compile, r"[^\W\d_A-Za-z]")
 
 
-def read_lines(section: str, offset: int, found: Evidence) -> None:
-    """Add the lines of code of `section`, which begins at `offset` of the text, to `found`."""
-    signs = _hinted(section, SIGNS)
-    lines = [
-        _judged(section[start:end], offset + start, signs)
-        for start, end in _pieces(section)
-        if not section[start:end].isspace()
-    ]
-    _mark_yaml(section, offset, lines)
-    for run in _runs(lines):
-        _decide(run)
-    for line in lines:
-        if line.is_code:
-            found.ranges += line.ranges
-            found.kinds.update(kind for kind, _, _ in line.reasons)
-            found.vote(line.reasons)
-
-
-def _pieces(section: str) -> Iterator[tuple[int, int]]:
-    """Start and end of each line with its line feed, and of the pieces of long ones, cut at a blank if there is one."""
-    for line in _LINE.finditer(section):
+def _pieces(text: str) -> Iterator[str]:
+    """Each line with its line feed, and the pieces of long ones, cut at a blank if there is one."""
+    for line in _LINE.finditer(text):
         start, end = line.span()
         while end - start > PIECE_CHARS:
-            blank = section.rfind(" ", start + PIECE_CHARS // 2, start + PIECE_CHARS)
+            blank = text.rfind(" ", start + PIECE_CHARS // 2, start + PIECE_CHARS)
             cut = blank + 1 if blank >= 0 else start + PIECE_CHARS
-            yield start, cut
+            yield text[start:cut]
             start = cut
-        yield start, min(end + 1, len(section))
+        yield text[start : end + 1]
 
 
-def _judged(piece: str, start: int, signs: Sequence[Sign]) -> _Line:
-    """The piece of a line that begins at `start` of the text, with its points."""
-    line = _Line(start=start, end=start + len(piece), indented=piece.startswith(("  ", "\t")))
+def _points(piece: str, signs: Sequence[Sign]) -> int:
+    """Points of a piece of a line; from `ENOUGH` on it is code alone."""
     piece = piece.rstrip()
     marks = _MARKS.match(piece)
     body = piece[marks.end() :] if marks else piece
@@ -212,35 +159,24 @@ def _judged(piece: str, start: int, signs: Sequence[Sign]) -> _Line:
     colon = body.find(": ")
     tail = body[colon + 2 :].lstrip() if colon >= 0 else ""
     by_kind: dict[str, int] = {}
-    whole = False
     for sign in _hinted(piece, signs):
         if table_row and sign.points < ENOUGH:
             continue
-        if sign.whole:
-            if not sign.match(body) and not (tail and sign.points >= ENOUGH and sign.match(tail)):
-                continue
-            whole = True
-        elif match := sign.match(piece):
-            line.ranges.append((start + match.start(), start + match.end()))
+        strong = sign.points >= ENOUGH
+        if not sign.whole:
+            found = sign.pattern.search(piece)
         else:
-            continue
-        by_kind[sign.kind] = max(by_kind.get(sign.kind, 0), sign.points)
-        line.reasons.append((sign.kind, sign.language, sign.points))
-        if sign.points >= ENOUGH:
-            break  # signs of one language come before general ones: what follows would tell little more
-    commands = max(command_points(body), command_points(tail) if tail else 0)
-    if commands:
-        if commands < ENOUGH and marks and "$" in marks[0]:
-            commands = ENOUGH
-        whole, by_kind["command"] = True, commands
-        line.reasons.append(("command", "bash", commands))
+            found = sign.pattern.match(body) or (sign.pattern.match(tail) if tail and strong else None)
+        if found:
+            if strong:
+                return ENOUGH
+            by_kind[sign.kind] = sign.points
     if ("\\" in piece or "[" in piece) and any(map(regex_like, piece.split())):
-        by_kind["regex"] = ENOUGH
-        line.reasons.append(("regex", "regex", ENOUGH))
-    line.points = sum(by_kind.values())
-    if line.points and (whole or not line.ranges or not _is_prose(piece)):
-        line.ranges = [(line.start, line.end)]
-    return line
+        return ENOUGH
+    commands = max(command_points(body), command_points(tail) if tail else 0)
+    if commands and marks and "$" in marks[0]:
+        return ENOUGH
+    return sum(by_kind.values()) + commands
 
 
 def _hinted(text: str, signs: Sequence[Sign]) -> list[Sign]:
@@ -254,10 +190,6 @@ def _hinted(text: str, signs: Sequence[Sign]) -> list[Sign]:
                 hinted.append(sign)
                 break
     return hinted
-
-
-def _is_prose(piece: str) -> bool:
-    return _NOT_ASCII_LETTER.search(piece) is not None or _has_function_words(piece.lower())
 
 
 def _has_function_words(text: str) -> bool:
@@ -277,13 +209,10 @@ def _runs(lines: Sequence[_Line]) -> Iterator[list[_Line]]:
         yield run
 
 
-def _decide(run: Sequence[_Line]) -> None:
+def _is_code_together(run: Sequence[_Line]) -> bool:
     needed = _TOGETHER - any(line.indented for line in run)
     points = [line.points for line in run if line.points]
-    if max(points) >= ENOUGH or (len(points) > 1 and sum(points) >= needed):
-        for line in run:
-            line.is_code = True
-            line.ranges = line.ranges or [(line.start, line.end)]
+    return max(points) >= ENOUGH or (len(points) > 1 and sum(points) >= needed)
 
 
 # YAML has hardly a sign of its own: what tells are keys below keys, and values that are no words.
@@ -294,26 +223,22 @@ _YAML_VALUE: Final = lazily(re.compile, r"(?:true|false|null|\"[^\"\s]*\"|'[^'\s
 _YAML_KEYS: Final = 3
 
 
-def _mark_yaml(section: str, offset: int, lines: Sequence[_Line]) -> None:
-    """Give the lines of a YAML block their points."""
-    if ":" not in section:
-        return
-    block: list[_Line] = []
+def _has_yaml(lines: Sequence[_Line]) -> bool:
+    """True if some of the lines are a block of YAML."""
     keys = telling = above = 0
-    for line in [*lines, None]:
-        text = "" if line is None else section[line.start - offset : line.end - offset].rstrip()
+    in_block = False
+    for line in lines:
+        text = line.text.rstrip()
         key = _YAML_KEY.match(text)
-        if line is not None and (key or (block and _YAML_ITEM.match(text))):
-            block.append(line)
-            if key:
-                keys += 1
-                depth = len(key[1])
-                telling += depth > above >= 0 or "_" in key[2] or bool(_YAML_VALUE.match(key[3] or ""))
-                above = -1 if key[3] else depth
-            continue
+        if key:
+            keys += 1
+            depth = len(key[1])
+            telling += depth > above >= 0 or "_" in key[2] or bool(_YAML_VALUE.match(key[3] or ""))
+            above = -1 if key[3] else depth
+            in_block = True
+        elif not (in_block and _YAML_ITEM.match(text)):
+            keys = telling = 0
+            in_block, above = False, -1
         if keys >= _YAML_KEYS and telling:
-            for member in block:
-                member.points += ENOUGH
-                member.reasons.append(("data", "yaml", ENOUGH))
-                member.ranges = [(member.start, member.end)]
-        block, keys, telling, above = [], 0, 0, -1
+            return True
+    return False

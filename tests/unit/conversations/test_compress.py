@@ -13,7 +13,6 @@ from memory_agent.conversations.compress import Compressor, CompressSettings, fi
 from memory_agent.conversations.summary import ExtractiveConversationSummarizer
 from memory_agent.digest.cache import AnalysisCache
 from memory_agent.testing import FixedClock
-from memory_agent.text.code.detect import CodeRules
 from tests.unit.search.builders import ExactTokens, turn
 
 if TYPE_CHECKING:
@@ -64,9 +63,8 @@ async def due(
     turns: list[Turn], looked_at: list[Turn] | None = None, *, owed: list[Turn] | None = None, **others: Any
 ) -> list[int]:
     """After which turns a conversation that was never compressed is to be."""
-    rules = CodeRules()
 
-    store, live = cast("Any", OneThread(turns, owed or [])), AnalysisCache(rules, max_threads=1)
+    store, live = cast("Any", OneThread(turns, owed or [])), AnalysisCache(max_threads=1)
     compressor = Compressor(
         store,
         ExtractiveConversationSummarizer(),

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from memory_agent.digest.cache import MAX_KEPT_TURNS, AnalysisCache
 from memory_agent.digest.fold import analyse
 from memory_agent.domain import LiveStats, Scope
-from memory_agent.text.code.detect import CodeRules
 from tests.unit.search.builders import turn
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     import pytest
 
-RULES = CodeRules()
 TEXTS = (
     "You never listen to me!",
     "I'm sorry, you are right.",
@@ -41,9 +39,9 @@ def scope(name: str, user: str = "u") -> Scope:
 
 async def test_turns_are_analysed_once() -> None:
     """A second look is answered from memory; a turn that is new is not."""
-    live = AnalysisCache(RULES, max_threads=3)
+    live = AnalysisCache(max_threads=3)
     first = await live.analysed(scope("a"), SAID[:6])
-    assert first == [(t, analyse(t, RULES)) for t in SAID[:6]]
+    assert first == [(t, analyse(t)) for t in SAID[:6]]
     assert await live.analysed(scope("a"), SAID[:6]) == first
     assert [t.seq for t, _ in await live.analysed(scope("a"), SAID[5:8])] == [6, 7, 8]
     assert live.stats == LiveStats(live_threads=1, max_live_threads=3, turns=8, hits=7, misses=8, evictions=0)
@@ -52,16 +50,16 @@ async def test_turns_are_analysed_once() -> None:
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 10)), max_size=8), st.integers(1, 3))
 async def test_what_was_looked_at_before_makes_no_difference(looks: list[tuple[int, int]], most: int) -> None:
     """Whichever stretches were analysed in whichever threads, an analysis is what the rules make of the turn."""
-    live = AnalysisCache(RULES, max_threads=most)
+    live = AnalysisCache(max_threads=most)
     for number, (after, through) in enumerate(looks):
         turns = [t for t in SAID if after < t.seq <= through]
         found = await live.analysed(scope(f"{number % 4}"), turns)
-        assert found == [(t, analyse(t, RULES)) for t in turns]
+        assert found == [(t, analyse(t)) for t in turns]
 
 
 async def test_the_least_recently_used_thread_leaves() -> None:
     """From memory alone; looked at again it is analysed again, the same."""
-    live = AnalysisCache(RULES, max_threads=2)
+    live = AnalysisCache(max_threads=2)
     found = [await live.analysed(scope(name), SAID) for name in "abacab"]
     assert found[1:] == found[:-1]
     # c pushed b out, b then c: a was used between.
@@ -71,7 +69,7 @@ async def test_the_least_recently_used_thread_leaves() -> None:
 
 async def test_many_turns_of_one_thread_are_bounded() -> None:
     """The oldest analyses leave; what is asked for is complete all the same."""
-    live = AnalysisCache(RULES, max_threads=2)
+    live = AnalysisCache(max_threads=2)
     many = [turn(i, f"line {i}") for i in range(1, MAX_KEPT_TURNS + 101)]
     assert len(await live.analysed(scope("a"), many)) == len(many)
     assert live.stats.turns == MAX_KEPT_TURNS
@@ -93,6 +91,6 @@ async def test_long_turns_are_analysed_in_a_thread(monkeypatch: pytest.MonkeyPat
     for lengths in (*in_place, *in_a_thread):
         taken.clear()
         turns = [turn(i, "x" * length) for i, length in enumerate(lengths, start=1)]
-        live = AnalysisCache(RULES, max_threads=1)
+        live = AnalysisCache(max_threads=1)
         assert len(await live.analysed(scope("a"), turns)) == len(turns)
         assert len(taken) == (lengths in in_a_thread), lengths

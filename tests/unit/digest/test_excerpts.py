@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory_agent.digest.excerpts import MAX_CHARS, excerpt_of
-from memory_agent.text.code.detect import find_code
+from memory_agent.text.code.detect import has_code
 from memory_agent.text.quotes import quotes_of
 
 BLANKS = " " * 200_000
@@ -24,7 +24,7 @@ def test_long_lines_take_no_time() -> None:
         quotes_of.cache_clear()
         assert len(excerpt_of(text, role="user", code=True).text) <= MAX_CHARS
         assert quotes_of(text) == ()
-        find_code(text)
+        has_code(text)
 
 
 def test_the_lines_that_define_something_are_told() -> None:

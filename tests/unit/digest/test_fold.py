@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from memory_agent.digest.fold import MAX_MOMENTS, MAX_RANGES, MAX_TOPICS, Analysis, Digest, analyse, fold
 from memory_agent.domain import Compression, TopicRanges
-from memory_agent.text.code.detect import CodeRules
 from tests.unit.search.builders import START, turn
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import Turn
 
-RULES = CodeRules()
 LINES = (
     "We have decided to take the train to Porto.",
     "Let's go with Postgres.",
@@ -35,7 +33,7 @@ LINES = (
 
 
 def analysed(turns: Sequence[Turn]) -> list[tuple[Turn, Analysis]]:
-    return [(t, analyse(t, RULES)) for t in turns]
+    return [(t, analyse(t)) for t in turns]
 
 
 said = st.lists(

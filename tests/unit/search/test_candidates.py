@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.conformance.values import NOW, a_row, a_scope
 from memory_agent.errors import VectorIndexUnavailable
 from memory_agent.ports import ALL_ROWS
 from memory_agent.search import candidates
@@ -15,6 +14,7 @@ from memory_agent.search.candidates import CandidateKeeper
 from memory_agent.search.user_index_cache import ResidentCache
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import BruteForceIndex
+from tests.conformance.values import NOW, a_row, a_scope
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

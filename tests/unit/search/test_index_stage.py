@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 import pytest
 
-from memory_agent.conformance.values import NOW, a_draft, a_scope, only_turns
 from memory_agent.domain import Entity
 from memory_agent.errors import EmbedderUnavailable
 from memory_agent.search.candidates import CandidateKeeper
@@ -20,6 +19,7 @@ from memory_agent.testing import BruteForceIndex, FixedClock, HashEmbedder
 from memory_agent.text.dictionary import EntityDictionary
 from memory_agent.text.features import features_of
 from memory_agent.text.terms import count_terms, made_with
+from tests.conformance.values import NOW, a_draft, a_scope, only_turns
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

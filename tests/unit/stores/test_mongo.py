@@ -15,7 +15,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pymongo import AsyncMongoClient, monitoring
 
-from memory_agent.conformance.values import (
+from memory_agent.domain import ExtractionCost
+from memory_agent.errors import StoreError, StoreUnavailable
+from memory_agent.stores.mongo import MongoStore
+from memory_agent.stores.mongo.documents import from_bson, to_bson
+from memory_agent.stores.mongo.errors import driver_errors, translated
+from memory_agent.stores.mongo.indexes import INDEXES
+from tests.conformance.values import (
     NOW,
     a_call,
     a_change,
@@ -29,12 +35,6 @@ from memory_agent.conformance.values import (
     put_large,
     stored,
 )
-from memory_agent.domain import ExtractionCost
-from memory_agent.errors import StoreError, StoreUnavailable
-from memory_agent.stores.mongo import MongoStore
-from memory_agent.stores.mongo.documents import from_bson, to_bson
-from memory_agent.stores.mongo.errors import driver_errors, translated
-from memory_agent.stores.mongo.indexes import INDEXES
 from tests.servers.mongod import Mongod, free_port
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pymongo.asynchronous.collection import AsyncCollection
 
-from memory_agent.conformance.values import (
+from memory_agent.domain import ErasedCounts, FactsDocument
+from tests.conformance.values import (
     NOW,
     a_change,
     a_compression,
@@ -20,7 +21,6 @@ from memory_agent.conformance.values import (
     put_large,
     stored,
 )
-from memory_agent.domain import ErasedCounts, FactsDocument
 from tests.unit.stores.conftest import Crash
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.conformance.values import FULL_COMPRESSION, a_compression
 from memory_agent.domain import SUMMARY_KINDS, Compression, KeyMoment, SummaryItem, TopicRanges
 from memory_agent.errors import StoreError
 from memory_agent.stores import segments
@@ -31,6 +30,7 @@ from memory_agent.stores.segments import (
     segments_of,
     unpack_texts,
 )
+from tests.conformance.values import FULL_COMPRESSION, a_compression
 
 several_texts = st.lists(st.text(max_size=300), max_size=12)
 codecs = st.sampled_from([STORED, GZIP, BROTLI])

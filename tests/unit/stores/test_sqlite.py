@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.conformance.values import (
+from memory_agent.domain import Character, ErasedCounts, ExtractionCost, FactsDocument, SummaryItem
+from memory_agent.errors import StoreError, StoreUnavailable
+from memory_agent.facts.fold import fold_facts
+from memory_agent.stores.segments import pack_texts, unpack_texts
+from memory_agent.stores.sqlite import SqliteStore
+from memory_agent.stores.sqlite.errors import driver_errors, translated
+from memory_agent.stores.versions import NEWEST
+from tests.conformance.values import (
     NOW,
     a_call,
     a_change,
@@ -23,13 +30,6 @@ from memory_agent.conformance.values import (
     put_large,
     stored,
 )
-from memory_agent.domain import Character, ErasedCounts, ExtractionCost, FactsDocument, SummaryItem
-from memory_agent.errors import StoreError, StoreUnavailable
-from memory_agent.facts.fold import fold_facts
-from memory_agent.stores.segments import pack_texts, unpack_texts
-from memory_agent.stores.sqlite import SqliteStore
-from memory_agent.stores.sqlite.errors import driver_errors, translated
-from memory_agent.stores.versions import NEWEST
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
