@@ -219,12 +219,14 @@ def test_small_talk_is_not_recalled() -> None:
         "Yes.",
         "I moved to Porto.",
         "감사합니다!",
+        "Noted.",
+        "알겠습니다.",
     )
     talk = [dataclasses.replace(each, speaker=("Ann", "Bo")[at % 2]) for at, each in enumerate(talk)]
     asking = turn(0, "Do you have a dog?", id="asking", speaker="Ann")
     material = Material(
-        window=talk[-1:],
-        recollections=recalled(*talk[:5]),
+        window=talk[5:6],
+        recollections=recalled(*talk[:5], *talk[6:]),
         answered={talk[3].id: asking},
         facts={"Ann": {"sister": {"name": "Porto"}}, "Bo": {"name": "Robert"}},
         people=("Ann", "Bo"),
@@ -232,7 +234,7 @@ def test_small_talk_is_not_recalled() -> None:
     context = pack(material)
     assert [found.turn.content for found in context.long_term] == ["Yes.", "I moved to Porto."]
     left = {entry.item: entry.reason for entry in context.ledger if not entry.kept}
-    assert left == {each.id: "small talk" for each in talk[:3]}
+    assert left == {each.id: "small talk" for each in (*talk[:3], *talk[6:])}
 
 
 def test_a_speakers_lines_of_one_day_share_their_head() -> None:
