@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import KeyMoment, SummaryItem, Tier, Turn
 
 _LINE_CHARS: Final = 100
-"""Of a list of facts in one line; a longer one is taken value by value, for it may not fit as a whole."""
+"""Of a list of facts that is taken as a whole; a longer one is taken value by value, for it may not fit."""
 
 
 def plain_items(packing: Packing, tier: Tier, lines: Sequence[str], reason: str) -> list[Item]:
@@ -110,7 +110,7 @@ def summary_items(packing: Packing, summary: Sequence[SummaryItem], *, excerpts:
 def fact_items(
     packing: Packing, facts: Mapping[str, Any], people: Sequence[str] = (), window: Sequence[Turn] = ()
 ) -> list[Item]:
-    """One item a fact, in the order of the document; of a list longer than a line one item for each of its values.
+    """One item a fact, in the order of the document; of a long list one item for each of its values, which share a line.
 
     `people`: of whom facts are known. Whose a fact is, is said unless it can only be the person's who speaks in the window;
     a name that is said so anyway is left out.
@@ -123,9 +123,17 @@ def fact_items(
         whose = path[0] if keyed else "" if only else "".join(people)
         below, name = path[1:] if keyed else path, ".".join(path)
         long = isinstance(value, list) and len(fact_line(below, value, whose).body) > _LINE_CHARS
-        named = [(f"{name}[{at}]", one) for at, one in enumerate(value)] if long else [(name, value)]
+        named = [(f"{name}[{at}]", [one]) for at, one in enumerate(value)] if long else [(name, value)]
+        begins = fact_line(below, [], whose).body.removesuffix("]") if long else None
         made = [
-            packing.item("facts", name, fact_line(below, one, whose), place=len(items) + at, reason="known")
+            packing.item(
+                "facts",
+                name,
+                fact_line(below, one, whose),
+                place=len(items) + at,
+                reason="known",
+                begins=begins,
+            )
             for at, (name, one) in enumerate(named)
         ]
         if whose and below == ("name",) and isinstance(value, str) and person_key(value) == person_key(whose):

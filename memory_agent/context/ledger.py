@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.context.budget import largest, usable
 from memory_agent.context.passages import outline, without_middle
-from memory_agent.context.placing import Item, Placed
-from memory_agent.context.render import Heading, continued, fact_leaves
+from memory_agent.context.placing import Item, Placed, follows, is_continued, lines_of, shared_line
+from memory_agent.context.render import continued, fact_leaves
 from memory_agent.domain import (
     TAG_OF,
     ContextBlock,
@@ -27,8 +27,9 @@ from memory_agent.lazily import LateFields
 from memory_agent.text.sentences import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from memory_agent.context.render import Heading
     from memory_agent.domain import Tier, Turn
     from memory_agent.ports import TokenCounter
 
@@ -93,7 +94,7 @@ class Packing:
         self._excerpts: dict[int, Tier] = {}
         self._headings: set[tuple[Tier, Heading]] = set()
         self._placed: dict[Tier, Placed] = {}
-        self._continuing: dict[tuple[str, bool], int] = {}
+        self._continuing: dict[tuple[str, str | bool], int] = {}
         self._overheads: dict[Tier, int] = {}
         self._left: dict[tuple[Tier, str], tuple[Item, str]] = {}
         whole = prompt_text([ContextBlock(tier="facts", lines=(ContextLine(body=""),))])
@@ -114,10 +115,11 @@ class Packing:
         turn: Turn | None = None,
         excerpt_of: int | None = None,
         under: Heading | None = None,
+        begins: str | None = None,
     ) -> Item:
         """An item with its tokens counted.
 
-        `turn`: shown whole; `excerpt_of`: the `seq` of the turn that it is an excerpt of; `under`: see `Item`.
+        `turn`: shown whole; `excerpt_of`: the `seq` of the turn that it is an excerpt of; `under` and `begins`: see `Item`.
         """
         return Item(
             tier=tier,
@@ -131,6 +133,7 @@ class Packing:
             seq=excerpt_of if turn is None else turn.seq,
             part=turn is None,
             under=under,
+            begins=begins,
         )
 
     @property
@@ -166,23 +169,25 @@ class Packing:
         if where is not None:
             self.leave(item, _shown_among(where))
             return False
-        if limit is not None and self.used_by(item.tier) + item.tokens > limit:
-            self.leave(item, "no room in its share of the budget")
-            return False
         placed = self._placed.get(item.tier) or Placed()
         at = placed.place_for(item)
-        added = self._added_by(item, *placed.beside(at))
+        beside = placed.beside(at)
+        own = item.tokens if item.begins is None else self._between(item, *beside)
+        if limit is not None and self.used_by(item.tier) + own > limit:
+            self.leave(item, "no room in its share of the budget")
+            return False
+        added = self._added_by(item, *beside)
         lines, messages = self._lines + added[0], self._messages + added[1]
         if max(lines, messages) > self._budget:
             self.leave(item, NO_ROOM)
             return False
         self._lines, self._messages = lines, messages
-        self._taken.append(item)
+        self._taken.append(item._replace(tokens=own))
         placed.insert(at, item)
         self._placed[item.tier] = placed
         if item.under:
             self._headings.add((item.tier, item.under))
-        self._of_tier[item.tier] = self.used_by(item.tier) + item.tokens
+        self._of_tier[item.tier] = self.used_by(item.tier) + own
         self._left.pop((item.tier, item.name), None)
         if item.seq is not None:
             (self._excerpts if item.part else self._shown)[item.seq] = item.tier
@@ -208,13 +213,20 @@ class Packing:
         return added if behind is None else added + self._below(item, behind) - self._below(above, behind)
 
     def _below(self, above: Item | None, item: Item) -> int:
-        """Tokens of the item's line below that one."""
-        if above is None or not _is_continued(above, item):
+        """Tokens of the item's line below that one, or of what it adds to the line that it shares with that."""
+        if above is None:
             return item.tokens
-        key = item.line.body, _follows(above, item)
+        shared = item.begins is not None and above.begins == item.begins
+        if not shared and not is_continued(above, item):
+            return item.tokens
+        key = item.line.body, above.line.body if shared else follows(above, item)
         found = self._continuing.get(key)
         if found is None:
-            found = self._continuing[key] = self._size(continued(item.line, follows=key[1]))
+            found = self._continuing[key] = (
+                self._size(shared_line([above, item])) - above.tokens
+                if shared
+                else self._size(continued(item.line, follows=follows(above, item)))
+            )
         return found
 
     def _heading(self, item: Item) -> int:
@@ -291,7 +303,7 @@ class Packing:
         for item in self._taken:
             of_tier[item.tier].append(item)
         return tuple(
-            ContextBlock(tier=tier, lines=tuple(_lines(sorted(items, key=lambda item: item.place))))
+            ContextBlock(tier=tier, lines=tuple(lines_of(sorted(items, key=lambda item: item.place))))
             for tier, items in of_tier.items()
             if items
         )
@@ -305,32 +317,6 @@ class Packing:
 
     def _size(self, line: ContextLine) -> int:
         return self._counter.count(f"{line.shown()}\n")
-
-
-def _lines(items: Iterable[Item]) -> Iterator[ContextLine]:
-    """The items' lines, a heading before each run of those that stand under it, with the year where that is another."""
-    last: Heading | None = None
-    above: Item | None = None
-    for item in items:
-        if item.under is not None and item.under != last:
-            with_year = last is None or last.day.year != item.under.day.year
-            yield ContextLine(body=item.under.shown(with_year=with_year))
-            last = item.under
-        if above is not None and _is_continued(above, item):
-            yield continued(item.line, follows=_follows(above, item))
-        else:
-            yield item.line
-        above = item
-
-
-def _is_continued(above: Item, item: Item) -> bool:
-    """True if the item's line has the head of the one above, under the same heading."""
-    return bool(item.line.head) and item.line.head == above.line.head and above.under == item.under
-
-
-def _follows(above: Item, item: Item) -> bool:
-    """True if the item shows the turn right behind that of the one above, as far as that is known."""
-    return item.seq is not None and above.seq == item.seq - 1
 
 
 def _shown_among(tier: Tier) -> str:

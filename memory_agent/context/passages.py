@@ -38,6 +38,9 @@ _ITEM_CHARS: Final = (50, 25)
 """Of a longer one the first words, up to the first of these, or the second for want of room."""
 _GOES_ON: Final = " …"
 _BULLETS: Final = ("-", "*", "•")
+_MARKED_CHARS: Final = 80
+_MARKS_BEFORE: Final = lazily(re.compile, r"\s*[-<>~*_|+]{3,}\s")
+_MARKS_BEHIND: Final = lazily(re.compile, r"\s[-<>~*_|+]{3,}(?:\s+(?!\S*[^\W\d_]{2})\S+)*\s*\Z")
 _FIRST_CHARS: Final = 240
 """Of a text's first line beside its outline."""
 
@@ -122,13 +125,23 @@ def without_middle(text: str, chars: int) -> str:
 
     Half a line could be taken for something else: of what memory had put into a turn, for something new.
     """
-    head, tail = text[:chars], text[-chars:]
+    worded = _without_marks(text)
+    head, tail = (
+        (worded[:chars], worded[-chars:]) if len(worded) >= 2 * chars else (text[:chars], text[-chars:])
+    )
     for between in ("\n", " "):
         end, start = head.rfind(between), tail.find(between)
         if end >= chars // 2 and 0 <= start < chars // 2:
             head, tail = head[:end], tail[start + 1 :]
             break
     return f"{head}\n{_left_out(len(text) - len(head) - len(tail))}\n{tail}"
+
+
+def _without_marks(text: str) -> str:
+    """`text` without a rule or arrows at an end, and what follows the last without a word: `… an example ->-> 2,N/A`."""
+    begun = _MARKS_BEFORE.match(text, 0, _MARKED_CHARS)
+    ended = _MARKS_BEHIND.search(text, max(0, len(text) - _MARKED_CHARS))
+    return text[begun.end() if begun else 0 : ended.start() if ended else len(text)]
 
 
 def _left_out(chars: int) -> str:

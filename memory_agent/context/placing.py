@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from memory_agent.context.render import continued
+from memory_agent.domain import ContextLine
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from memory_agent.context.render import Heading
-    from memory_agent.domain import ContextLine, Tier
+    from memory_agent.domain import Tier
 
 
 class Item(NamedTuple):
     """One thing that a prompt may hold. `place`: where in its tier it is read; `reason`: why, if it is taken.
 
     `seq`: of the turn that it shows, whole, or (`part`) in an excerpt, which is of no use beside the whole turn or
-    another excerpt. `under`: the heading that it stands under, once for all items of it.
+    another excerpt. `under`: the heading that it stands under, once for all items of it. `begins`: of a value of a list, how
+    the line begins that it shares with the list's other values, up to the bracket.
     """
 
     tier: Tier
@@ -30,6 +35,7 @@ class Item(NamedTuple):
     seq: int | None = None
     part: bool = False
     under: Heading | None = None
+    begins: str | None = None
 
 
 class Placed:
@@ -63,3 +69,46 @@ class Placed:
     def remove(self, at: int) -> None:
         """Take out the item that stands there."""
         del self._items[at], self._places[at]
+
+
+def _by_line(items: Iterable[Item]) -> Iterator[Item]:
+    """The items, of values that share a line the first with that line."""
+    for begins, run in groupby(items, key=lambda item: item.begins):
+        if begins is None:
+            yield from run
+        else:
+            values = list(run)
+            yield values[0]._replace(line=shared_line(values))
+
+
+def shared_line(values: Sequence[Item]) -> ContextLine:
+    """The line of a list with these of its values: `- likes: ["tea", "jazz"]`."""
+    begins = values[0].begins or ""
+    inner = (item.line.body[len(begins) :].removesuffix("]") for item in values)
+    return ContextLine(body=f"{begins}{', '.join(inner)}]")
+
+
+def lines_of(items: Iterable[Item]) -> Iterator[ContextLine]:
+    """The items' lines, a heading before each run of those that stand under it, with the year where that is another."""
+    last: Heading | None = None
+    above: Item | None = None
+    for item in _by_line(items):
+        if item.under is not None and item.under != last:
+            with_year = last is None or last.day.year != item.under.day.year
+            yield ContextLine(body=item.under.shown(with_year=with_year))
+            last = item.under
+        if above is not None and is_continued(above, item):
+            yield continued(item.line, follows=follows(above, item))
+        else:
+            yield item.line
+        above = item
+
+
+def is_continued(above: Item, item: Item) -> bool:
+    """True if the item's line has the head of the one above, under the same heading."""
+    return bool(item.line.head) and item.line.head == above.line.head and above.under == item.under
+
+
+def follows(above: Item, item: Item) -> bool:
+    """True if the item shows the turn right behind that of the one above, as far as that is known."""
+    return item.seq is not None and above.seq == item.seq - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from tests.unit.search.builders import (
     item,
     materials,
     recalled,
+    texts,
     turn,
 )
 
@@ -217,12 +219,14 @@ def test_small_talk_is_not_recalled() -> None:
         "Yes.",
         "I moved to Porto.",
         "감사합니다!",
+        "Noted.",
+        "알겠습니다.",
     )
     talk = [dataclasses.replace(each, speaker=("Ann", "Bo")[at % 2]) for at, each in enumerate(talk)]
     asking = turn(0, "Do you have a dog?", id="asking", speaker="Ann")
     material = Material(
-        window=talk[-1:],
-        recollections=recalled(*talk[:5]),
+        window=talk[5:6],
+        recollections=recalled(*talk[:5], *talk[6:]),
         answered={talk[3].id: asking},
         facts={"Ann": {"sister": {"name": "Porto"}}, "Bo": {"name": "Robert"}},
         people=("Ann", "Bo"),
@@ -230,7 +234,7 @@ def test_small_talk_is_not_recalled() -> None:
     context = pack(material)
     assert [found.turn.content for found in context.long_term] == ["Yes.", "I moved to Porto."]
     left = {entry.item: entry.reason for entry in context.ledger if not entry.kept}
-    assert left == {each.id: "small talk" for each in talk[:3]}
+    assert left == {each.id: "small talk" for each in (*talk[:3], *talk[6:])}
 
 
 def test_a_speakers_lines_of_one_day_share_their_head() -> None:
@@ -327,7 +331,47 @@ def test_a_long_list_of_facts_is_taken_value_by_value() -> None:
     assert context.facts["allergies"] == ["penicillin"]
     assert context.facts["notes"][-1] != facts["notes"][-1]
     assert "the flat has a piano" in context.facts["notes"]
-    assert 3 < len(context.facts["notes"]) < 400
+    shown = context.facts["notes"]
+    assert 3 < len(shown) < 400
+    assert (
+        context.part("facts")
+        == f'- allergies: ["penicillin"]\n- notes: {json.dumps(shown, ensure_ascii=False)}'
+    )
+
+
+@given(
+    st.lists(st.lists(texts, min_size=1, max_size=12), min_size=1, max_size=3),
+    st.sampled_from(BUDGETS) | st.integers(0, 600),
+    st.sampled_from(COUNTERS),
+    st.booleans(),
+)
+def test_values_of_a_long_list_share_a_line_and_each_is_accounted_for(
+    lists: list[list[str]], budget: int, counter: TokenCounter, shared: bool
+) -> None:
+    """Whatever the values are: the line lists those that the ledger has as kept, which say what each adds to it."""
+    facts = {f"list{number}": [*values, "x" * 100] for number, values in enumerate(lists)}
+    question = lists[0][0] if shared else ""
+    context = pack(Material(facts=facts, question=question), budget, counter=counter)
+    assert_fits_and_adds_up(context, ORDER, counter, budget)
+    considered = [entry.item for entry in context.ledger if entry.tier == "facts"]
+    assert Counter(considered) == Counter(f"{key}[{at}]" for key in facts for at in range(len(facts[key])))
+    kept = {entry.item for entry in context.ledger if entry.kept}
+    assert context.facts == {
+        key: some
+        for key, values in facts.items()
+        if (some := [value for at, value in enumerate(values) if f"{key}[{at}]" in kept])
+    }
+    lines = context.part("facts").splitlines()
+    assert len(lines) == len(context.facts)
+    for line, (key, values) in zip(lines, context.facts.items(), strict=True):
+        shown = json.loads(line.removeprefix(f"- {key}: "))
+        assert len(shown) == len(values)
+    system = [message["content"] for message in context.to_messages()]
+    assert "\n".join(system) == str(context)
+    if budget < 1_000 or counter is ESTIMATE:
+        return
+    of_facts = sum(entry.tokens for entry in context.ledger if entry.tier == "facts" and entry.kept)
+    assert abs(of_facts - counter.count("\n".join([*lines, ""]))) <= len(lines)
 
 
 def test_a_name_that_every_fact_is_told_with_is_no_fact_of_its_own() -> None:
@@ -376,9 +420,9 @@ def test_of_a_long_last_answer_the_beginning_and_the_end_are_shown() -> None:
 def test_what_was_asked_last_is_whole_beside_the_longest_answer(size: int, budget: int) -> None:
     """Whatever room the answer would take, and the other way round: a long question leaves room for a short answer."""
     long, short = "long " * size, "This is what was said in a few words."
-    for texts in ((short, long), (long, short)):
+    for spoken in ((short, long), (long, short)):
         context = pack(
-            Material(window=said(*texts), recollections=recalled(*said(*[long] * 3, first=9))), budget
+            Material(window=said(*spoken), recollections=recalled(*said(*[long] * 3, first=9))), budget
         )
         assert [shown.seq for shown in context.short_term] == [1, 2]
         assert short in context.part("short_term")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.context.passages import best_passage, outline
+from memory_agent.context.passages import best_passage, outline, without_middle
 
 SENTENCES = (
     "Certainly!",
@@ -47,6 +47,18 @@ def test_a_passage_is_a_run_of_whole_sentences_that_fits(asked: set[str], chars:
     assert not passage or inner in runs
     assert passage.startswith("[…]") == (bool(passage) and not TEXT.startswith(inner))
     assert passage.endswith("[…]") == (bool(passage) and not TEXT.endswith(inner))
+
+
+def test_the_ends_of_what_is_cut_carry_words() -> None:
+    """Marks of whoever pasted it are no part of them; numbers, short words and operators stay."""
+    asked = "Please provide an example of how to use it to create Messagepack"
+    text = f"--- I'm trying to optimize the dashboard. {'words and ' * 900}{asked} ->-> 2,N/A"
+    cut = without_middle(text, 80)
+    assert cut.startswith("I'm trying to optimize the dashboard.")
+    assert cut.endswith("how to use it to create Messagepack")
+    for end in ("it costs 3,100", "a -> b", "if x == 5", "--- I do", "```", "#5 🎉🎉"):
+        assert without_middle(f"{'words and ' * 90}{end}", 80).endswith(end)
+    assert without_middle("- - --- " * 20, 30).count("---") > 4
 
 
 REPLY = """Great! Here is how to harden the login. It takes a day.
