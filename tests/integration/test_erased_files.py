@@ -176,6 +176,28 @@ async def test_no_byte_of_what_was_forgotten_is_left(
     assert remains_in(folder, [KEPT.format("59 1")]), "what stays is there, so looking finds it"
 
 
+async def test_a_topic_that_goes_on_keeps_no_id_of_the_turn_that_opened_it(
+    embedded_settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """Its own id stands in the turns that are left, their packed texts, the events and the compressions."""
+    clock = FixedClock(datetime.now(UTC))
+    cfg = MemoryConfig(**embedded_settings, max_messages_per_topic=6, recent_message_keep=2)
+    async with MemoryService(cfg, embedder=HashEmbedder(), clock=clock) as service:
+        memory = service.agent(USER, THREAD)
+        first = await memory.add_user_message(GONE.format(0, 1))
+        await memory.add_turns([{"role": "user", "content": GONE.format(n, n)} for n in range(1, 12)])
+        await service.settle(timeout=60)
+        await memory.compress()
+        (before,) = await memory.topics()
+        await memory.forget([first.id])
+        await service.settle(timeout=60)
+        await erased(service, clock)
+        (topic,) = await memory.topics()
+        assert (topic.topic_id, topic.total_messages) == (before.topic_id, 11)
+    assert remains_in(tmp_path / "data", [first.id]) == []
+    assert remains_in(tmp_path / "data", [topic.topic_id]), "the topic's own id is there, so looking finds it"
+
+
 async def forgets(folder: str) -> None:
     """What is killed."""
     async with MemoryService(MemoryConfig(data_dir=folder), embedder=HashEmbedder()) as service:
