@@ -21,8 +21,8 @@ from memory_agent import (
     TurnsParked,
 )
 from memory_agent.testing import FixedClock, HashEmbedder
-from memory_agent.topics.stage import topic_id_of
 from memory_agent.topics.projection import emptied
+from memory_agent.topics.stage import topic_id_of
 from tests.fixtures import on_both_by_day
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
@@ -743,8 +743,8 @@ async def test_an_archived_topic_can_be_read_answered_and_forgotten_in(open_serv
         await memory.settle(timeout=60)
         (topic,) = await service.core.store.list_topics(memory.scope)
         assert topic.summary is not None
-        await memory.archive_topic(stored[0].id)
-        await memory.restore_topic(stored[0].id)
+        await memory.archive_topic(topic.id)
+        await memory.restore_topic(topic.id)
         turns = await service.core.store.list_turns(memory.scope, after_seq=topic.summary.through)
         assert len(turns) == 6
         shown = [message["content"] for message in (await memory.topic_context())[1:]]
@@ -752,16 +752,19 @@ async def test_an_archived_topic_can_be_read_answered_and_forgotten_in(open_serv
         # A reply follows its question into it, and it is back.
         question = await memory.add_user_message(WORDS[1])
         await memory.settle(timeout=60)
-        await memory.archive_topic(question.id)
+        await memory.archive_topic(topic_id_of(question.id))
         topic_of_reply = await memory.turn_topic((await memory.add_assistant_message("something else")).id)
         assert topic_of_reply is not None
-        assert (topic_of_reply.topic_id, topic_of_reply.archived) == (question.id, False)
+        assert (topic_of_reply.topic_id, topic_of_reply.archived) == (
+            topic_id_of(question.id),
+            False,
+        )
         assert topic_of_reply.total_messages == 2
         # It gets its summary back after a forget, also while it stays archived.
-        await memory.archive_topic(stored[0].id)
+        await memory.archive_topic(topic.id)
         await memory.forget([stored[1].id])
         await memory.settle(timeout=60)
-        stats = await memory.topic_stats(stored[0].id)
+        stats = await memory.topic_stats(topic.id)
         assert (stats.archived, stats.has_summary, stats.total_messages) == (True, True, 13)
 
 
