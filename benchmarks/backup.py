@@ -1,7 +1,8 @@
-"""A backup of a large memory under load, and its restore elsewhere: seconds, size, and the same answers.
+"""A backup of a large memory under load, and its restore elsewhere: seconds, size, the same answers, and what the doctor finds.
 
-`python -m benchmarks.backup FILE … [--turns N] [--mongo]`: FILEs are conversations as for `benchmarks.speed --text`, repeated
-under other users' names to N turns. Turns go on being stored while the backup is taken.
+`python -m benchmarks.backup [--text FILE …] [--turns N] [--hashed] [--mongo URI]`: FILEs are conversations as for
+`benchmarks.speed --text`, repeated under other users' names to N turns; without them texts are made up. Turns go on being
+stored while the backup is taken. With `--hashed` vectors are made of hashes of words, without a model.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.texts import conversations
+from benchmarks.texts import made_up, text_option, texts_of
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.adapters import open_keys, open_store
+from memory_agent.doctor.examine import Examiner
 from memory_agent.exports.restoring import restore
 from memory_agent.exports.run import back_up
+from memory_agent.testing import HashEmbedder
 
 if TYPE_CHECKING:
     from benchmarks.texts import Texts
@@ -52,9 +55,16 @@ async def _answers(service: MemoryService, users: list[str], texts: Texts) -> li
     return [[hit.turn.id for hit in await service.search(user, text, 5)] for user, text in asked]
 
 
-async def main(files: list[Path], turns: int, mongo_uri: str | None) -> dict[str, Any]:
+async def _wrong(service: MemoryService) -> list[str]:
+    """What the doctor finds wrong, API keys aside."""
+    core = service.core
+    examiner = Examiner(core.store, None, core.vectors, now=service.clock.now())
+    return [each.what async for each in examiner.findings() if each.wrong]
+
+
+async def main(texts: Texts, turns: int, mongo_uri: str | None, *, hashed: bool) -> dict[str, Any]:
     """Measure once."""
-    texts = conversations(files)
+    more: dict[str, Any] = {"embedder": HashEmbedder()} if hashed else {}
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -64,7 +74,7 @@ async def main(files: list[Path], turns: int, mongo_uri: str | None) -> dict[str
             first |= {"mongo_uri": mongo_uri, "db_name": "backup_first"}
             second |= {"mongo_uri": mongo_uri, "db_name": "backup_second"}
         cfg, file = MemoryConfig(**first), place / "memory.backup.gz"
-        async with MemoryService(cfg) as service:
+        async with MemoryService(cfg, **more) as service:
             users = await _fill(service, texts, turns)
             answers = await _answers(service, users, texts)
             found["turns"] = (await service.status()).turns
@@ -92,7 +102,7 @@ async def main(files: list[Path], turns: int, mongo_uri: str | None) -> dict[str
         began = time.monotonic()
         await restore(file, MemoryConfig(**second), now=datetime.now(UTC))
         found["restore_seconds"] = round(time.monotonic() - began, 1)
-        async with MemoryService(MemoryConfig(**second)) as service:
+        async with MemoryService(MemoryConfig(**second), **more) as service:
             began = time.monotonic()
             found["same_answers_at_once"] = sum(
                 one == other
@@ -105,13 +115,18 @@ async def main(files: list[Path], turns: int, mongo_uri: str | None) -> dict[str
                 for one, other in zip(answers, await _answers(service, users, texts), strict=True)
             )
             found["asked"] = len(answers)
+            began = time.monotonic()
+            found["doctor_finds"] = await _wrong(service)
+            found["doctor_seconds"] = round(time.monotonic() - began, 1)
     return found
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("files", nargs="+", type=Path)
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    text_option(parser)
     parser.add_argument("--turns", type=int, default=10_000)
+    parser.add_argument("--hashed", action="store_true", help="vectors made of hashes, without a model")
     parser.add_argument("--mongo", metavar="URI")
     given = parser.parse_args()
-    print(json.dumps(asyncio.run(main(given.files, given.turns, given.mongo)), indent=1))
+    chosen = texts_of(parser, given.text, otherwise=made_up())
+    print(json.dumps(asyncio.run(main(chosen, given.turns, given.mongo, hashed=given.hashed)), indent=1))

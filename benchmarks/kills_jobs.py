@@ -9,7 +9,7 @@ import os
 import random
 import shutil
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -20,14 +20,14 @@ from memory_agent import MemoryConfig, MemoryService
 from memory_agent.adapters import open_keys, open_store
 from memory_agent.clock import SystemClock
 from memory_agent.doctor.examine import Examiner
-from memory_agent.domain import Scope
+from memory_agent.domain import STAGES, Scope
 from memory_agent.exports.files import ExportFile
 from memory_agent.exports.restoring import restore
 from memory_agent.exports.run import back_up
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import HashEmbedder
-from tests.conformance.values import stored
+from tests.conformance.values import a_draft
 from tests.released.fixture import DB_NAME, known, put_documents, put_file
 
 if TYPE_CHECKING:
@@ -432,10 +432,11 @@ class Upgrade:
 
     async def work(self, place: Place) -> None:
         """What is killed."""
-        store, scope = self._store(place), Scope(user_id="ada", thread_id="new")
+        store, scope, now = self._store(place), Scope(user_id="ada", thread_id="new"), place.clock.now()
         await store.open()
         for number in range(3):
-            await stored(store, scope, f"new {number}", key=f"new {number}", pending=("index",))
+            draft = a_draft(f"new {number}", key=f"new {number}", timestamp=now, pending=STAGES)
+            await store.append_turns(scope, [replace(draft, due_at=now)])
         await store.contract_schema()
         await store.close()
 

@@ -8,10 +8,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memory_agent.domain import ForgottenTurn, SpentKey, ThreadRemains
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from memory_agent.domain import Compression, ErasureReceipt, FactChange, Scope, Topic, Turn
+    from memory_agent.domain import (
+        Compression,
+        CopiedTurn,
+        ErasureReceipt,
+        FactChange,
+        KeyedKind,
+        Scope,
+        Session,
+        Topic,
+    )
     from memory_agent.domain.hashing import Hasher
     from memory_agent.exports.records import Record
 
@@ -30,14 +41,14 @@ class Forgotten:
     def left(self, records: Iterable[Record]) -> Iterator[Record]:
         """The records without what was forgotten, each thread's turns first, as an export has them."""
         scope: Scope | None = None
-        thread = _Thread((), self._hasher)
+        thread: _Thread | None = None
         for record in records:
             if record.scope is None:
                 yield record
                 continue
-            if record.scope != scope:
+            if thread is None or record.scope != scope:
                 scope = record.scope
-                thread = _Thread(self._receipts(scope), self._hasher)
+                thread = _Thread(scope, self._receipts(scope), self._hasher)
             kept = thread.left(record)
             if kept is not None:
                 yield kept
@@ -55,34 +66,78 @@ class Forgotten:
 class _Thread:
     """What was forgotten of one thread, as far as its turns were looked at."""
 
-    def __init__(self, receipts: Sequence[ErasureReceipt], hasher: Hasher) -> None:
-        self._hasher = hasher
+    def __init__(self, scope: Scope, receipts: Sequence[ErasureReceipt], hasher: Hasher) -> None:
+        self._scope, self._hasher = scope, hasher
+        self._users = max((receipt.before_id for receipt in receipts if receipt.thread is None), default="")
         self._before = max((receipt.before_id for receipt in receipts if not receipt.turns), default="")
         self._hashes = {turn for receipt in receipts for turn in receipt.turns}
         self._ids: set[str] = set()
         self._topics: set[str] = set()
         self._first = 0
+        self._lives = False
+        self._turns: list[ForgottenTurn] = []
+        self._keys: list[SpentKey] = []
 
     def left(self, record: Record) -> Record | None:
+        if record.kind == "remains":
+            return self._remains(record)
+        kept = self._kept(record)
+        self._lives |= kept is not None
+        return kept
+
+    def _kept(self, record: Record) -> Record | None:
         value = record.value
         if record.kind == "turn":
-            return None if self._is_gone(value.turn) else record
+            return None if self._is_gone(value) else record
         if record.kind == "row":
             return None if value.turn_id in self._ids else record
         if record.kind == "session":
-            return None if value.id < self._before else record
+            if value.id >= self._before:
+                return record
+            self._spend("session", value, value.id)
+            return None
         if record.kind == "topic":
-            return replace(record, value=self._topic(value))
+            return replace(record, value=self._topic(value)) if self._lives else None
         if record.kind == "change":
-            return None if self._had_in_view(value) else record
+            if not self._had_in_view(value):
+                return record
+            self._spend("edit", value, value.key)
+            return None
         if record.kind == "compression":
             return None if self._tells_of(value) else record
         return record
 
-    def _is_gone(self, turn: Turn) -> bool:
+    def _remains(self, record: Record) -> Record | None:
+        """With the keys of what was left out, as the forget calls leave them; of a thread that ended under hashes, of a user not at all."""
+        value: ThreadRemains = record.value
+        turns = tuple(turn for turn in (*value.turns, *self._turns) if turn.turn_id >= self._users)
+        keys = tuple(key for key in (*value.keys, *self._keys) if key.id >= self._users)
+        if self._lives:
+            return replace(record, value=replace(value, turns=turns, keys=keys))
+        if self._users and not (turns or keys):
+            return None
+        left = ThreadRemains(last_seq=value.last_seq, turns=turns, keys=keys)
+        return replace(record, value=left, scope=self._hasher.remains(self._scope))
+
+    def _spend(self, kind: KeyedKind, value: Session | FactChange, made_id: str) -> None:
+        if value.idempotency_key is not None:
+            self._keys.append(SpentKey(kind=kind, key=value.idempotency_key, id=self._hasher.gone(made_id)))
+
+    def _is_gone(self, copied: CopiedTurn) -> bool:
+        turn = copied.turn
         if not (turn.id < self._before or (self._hashes and self._hasher.turn(turn.id) in self._hashes)):
             return False
         self._ids.add(turn.id)
+        if copied.idempotency_key is not None:
+            self._turns.append(
+                ForgottenTurn(
+                    turn_id=self._hasher.gone(turn.id),
+                    seq=turn.seq,
+                    idempotency_key=copied.idempotency_key,
+                    call_index=copied.call_index,
+                    call_size=copied.call_size,
+                )
+            )
         self._first = min(self._first or turn.seq, turn.seq)
         if turn.topic_id is not None:
             self._topics.add(turn.topic_id)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_agent.domain import FactChange, Topic, Turn
+    from memory_agent.domain.hashing import Hasher
     from memory_agent.ports import DocumentStore, KeyStore
 
 _TURNS_AT_ONCE: Final = 500
@@ -58,8 +59,13 @@ async def _threads(store: DocumentStore, user_id: str, thread_id: str | None) ->
     return [Scope(user_id=user_id, thread_id=each) for each in found if thread_id in (None, each)]
 
 
-async def thread_records(store: DocumentStore, scope: Scope, *, vectors: bool) -> AsyncIterator[Record]:
-    """All records of a thread: turns, sessions, topics, changes of its facts, compressions, search rows, remains."""
+async def thread_records(
+    store: DocumentStore, scope: Scope, hasher: Hasher, *, vectors: bool
+) -> AsyncIterator[Record]:
+    """All records of a thread: turns, sessions, topics, changes of its facts, compressions, search rows, remains.
+
+    Remains have hashes in place of ids, also those whose last pass is still to come: nobody would make it where they are taken in.
+    """
     turns: dict[str, Turn] = {}
     last = 0
     while page := await store.copied_turns(scope, after_seq=last, limit=_TURNS_AT_ONCE):
@@ -82,7 +88,13 @@ async def thread_records(store: DocumentStore, scope: Scope, *, vectors: bool) -
         async for record in _rows(store, scope, list(turns)):
             yield record
     remains = await store.thread_remains(scope)
-    yield Record.of(replace(remains, last_seq=max(remains.last_seq, last)), scope)
+    hashed = replace(
+        remains,
+        last_seq=max(remains.last_seq, last),
+        turns=tuple(replace(gone, turn_id=hasher.gone(gone.turn_id)) for gone in remains.turns),
+        keys=tuple(replace(spent, id=hasher.gone(spent.id)) for spent in remains.keys),
+    )
+    yield Record.of(hashed, scope)
 
 
 def _of_copied_turns(topic: Topic, last: int, owing: int | None) -> Topic:

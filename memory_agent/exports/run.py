@@ -84,7 +84,6 @@ async def back_up(
 
     async def write(stream: IO[bytes]) -> Written:
         writer = ExportWriter(stream, header)
-        await hasher_of(store)  # so that there is a secret, by which what is forgotten later is known again
         await _put_threads(writer, store, header, None, progress)
         async for record in memory_records(store, keys, now):
             writer.put(record)
@@ -109,9 +108,10 @@ async def _put_threads(
 ) -> None:
     user_id, thread_id = (None, None) if scope is None else (scope.user_id, scope.thread_id)
     count = 0
+    hasher = await hasher_of(store)
     whose = {"tenant": header.tenant, "user_id": user_id, "thread_id": thread_id}
     async for thread in scopes_of(store, **whose, remains=header.content == "backup"):
-        async for record in thread_records(store, thread, vectors=header.vectors):
+        async for record in thread_records(store, thread, hasher, vectors=header.vectors):
             writer.put(record)
             count += 1
             if progress is not None and count % 500 == 0:

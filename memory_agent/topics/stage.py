@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import uuid
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from memory_agent.topics.projection import Subjects, TopicFolder
 
 _LOOKED_BACK: Final = 4
+_OPENED: Final = uuid.UUID("5f0c3a0e-6f0b-4d0e-9a57-0c4f7a4c3b21")
 _INLINE_TURNS: Final = 8
 """Turns that are matched on the event loop, at up to a millisecond each."""
 
@@ -98,7 +100,7 @@ class TopicKeeper:
         choose = functools.partial(chosen_topics, turns, index, subjects, current, self._settings)
         many = len(turns) > _INLINE_TURNS
         chosen = await asyncio.to_thread(choose) if many else choose()
-        if not any(turn_id == topic_id for turn_id, topic_id in chosen.items()):
+        if not any(topic_id == topic_id_of(turn_id) for turn_id, topic_id in chosen.items()):
             return chosen, False
         # Before a topic is opened, those that rest are looked at: what comes back, comes back into its topic.
         if index.rest:
@@ -118,7 +120,7 @@ def chosen_topics(
 ) -> dict[str, str]:
     """Turn id -> topic id for turns of one thread, by rising `seq`, that have no topic yet.
 
-    A new topic has the id of the turn that opens it. `index`: the thread's topics, those that rest only with `archived`; it is
+    A new topic has the id that `topic_id_of` makes of the turn that opens it. `index`: the thread's topics, those that rest only with `archived`; it is
     afterwards as it was before. `current`: the topic of the turn before.
     """
     chosen: dict[str, str] = {}
@@ -130,7 +132,7 @@ def chosen_topics(
                 continue
             if turn.role == "user":
                 matched = match_topic(subjects[turn.id], index, current, settings, archived=archived)
-                current = turn.id if matched is None else matched
+                current = topic_id_of(turn.id) if matched is None else matched
             if current is not None:  # before the first question there is nothing to follow
                 chosen[turn.id] = current
                 # As it will be folded, for the turns that follow.
@@ -146,6 +148,11 @@ def chosen_topics(
             else:
                 index.put(topic)
     return chosen
+
+
+def topic_id_of(turn_id: str) -> str:
+    """The id of a topic that this turn opens: always the same, and not the turn's, which is erased once it is forgotten."""
+    return str(uuid.uuid5(_OPENED, turn_id))
 
 
 def _root(index: TopicIndex, topic_id: str) -> str:

@@ -20,7 +20,7 @@ from memory_agent.exports.run import back_up
 from memory_agent.keys import new_key
 from tests.faults import steps
 from tests.integration.test_exports import lengthened
-from tests.released.write import fill, known
+from tests.released.write import SAID, fill, known
 
 if TYPE_CHECKING:
     from memory_agent.domain import ErasureReceipt
@@ -113,6 +113,11 @@ async def test_what_was_forgotten_since_does_not_come_back(
         # Whose last pass was still to come: nobody will make it here, where there is nothing to erase.
         assert {one.state for one in receipts} == {"owed"}
         assert {one.state for one in await service.erasures()} <= {"swept", "erased", "operator"}
+        work = service.agent("ada", "work")
+        await work.update_memory(*SAID["ada", "work"][0], idempotency_key="work 0")
+        assert (await work.status()).turns == 0, "a late repeat"
+        assert "ben" not in await service.core.store.stored_users(limit=100)
+        assert "work" not in await service.core.store.stored_threads("ada")
     foreign = [*receipts[:-1], type(receipts[0])(**{**_fields(receipts[0]), "key": "0" * 16})]
     with pytest.raises(InvalidInput, match="is of another memory"):
         await restored(file, {"data_dir": tmp_path / "third"}, receipts=foreign)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService
-from memory_agent.domain import Scope
+from memory_agent.domain import Entity, Scope
 from memory_agent.errors import ConfigError, InvalidInput, NotFound, StoreError
 from tests.released.write import fill, known
 
@@ -46,8 +46,9 @@ async def exported(settings: Settings, path: Path, **options: Any) -> list[str]:
 
 
 async def lengthened(settings: Settings) -> Any:
-    """What is known once there is a conversation too that is long enough to be compressed and packed."""
+    """What is known once there is a conversation too that is long enough to be compressed and packed, and one of several people."""
     async with MemoryService(MemoryConfig(**settings)) as service:
+        await _several_people(service)
         memory = service.agent("ada", "long")
         for at in range(40):
             told = f"Stop {at} of the tram line is called {chr(65 + at % 26)}-{at}, and the fare there is {at * 7} cents. "
@@ -64,6 +65,49 @@ async def lengthened(settings: Settings) -> Any:
         return await known(service)
 
 
+async def _several_people(service: MemoryService) -> None:
+    """With a session begun by hand, entities, other languages, topics merged and tagged, and facts set, added, taken back and reverted."""
+    memory = service.agent("ada", "club", tenant="museum")
+    await memory.start_session(
+        participants=["Emi", "Kwame"], metadata={"place": "quay 4"}, idempotency_key="s"
+    )
+    boat = Entity(kind="boats", name="Marimba")
+    await memory.add_turns(
+        [
+            {
+                "role": "user",
+                "speaker": "Emi",
+                "content": "The mast of the Marimba is cracked.",
+                "entities": [boat],
+            },
+            {
+                "role": "user",
+                "speaker": "Kwame",
+                "content": "제 여동생은 부산에 살아요.",
+                "metadata": {"from": "app"},
+            },
+            {
+                "role": "user",
+                "speaker": "Emi",
+                "content": "Ich backe sonntags Brot mit Sauerteig aus Roggen.",
+            },
+            {"role": "user", "speaker": "Kwame", "content": "我下个月搬到里斯本。", "importance": 0.9},
+            {"role": "assistant", "content": "Noted, all of it."},
+        ],
+        idempotency_key="talk",
+    )
+    await service.settle(timeout=120)
+    first, *others = await memory.topics()
+    await memory.tag_topic(first.topic_id, ["boats", "2026"])
+    if others:
+        await memory.merge_topics(others[0].topic_id, into=first.topic_id)
+    await memory.set_fact("location", "Faro", about="Emi", idempotency_key="edit")
+    await memory.set_fact("location", "Olhão", about="Emi")
+    await memory.add_fact("preferences.likes", "rye bread", about="Emi")
+    await memory.retract_fact("preferences.likes", "rye bread", about="Emi")
+    await memory.revert_fact("location", about="Emi")
+
+
 async def test_an_export_goes_into_the_other_store_and_comes_out_the_same(
     places: tuple[Settings, Settings], tmp_path: Path
 ) -> None:
@@ -74,6 +118,10 @@ async def test_an_export_goes_into_the_other_store_and_comes_out_the_same(
     lines = await exported(first, tmp_path / "first.jsonl", vectors=True)
     kinds = {json.loads(line)["record"] for line in lines}
     assert kinds == {"turn", "session", "topic", "change", "compression", "row", "remains"}
+    of_club = [record for line in lines if (record := json.loads(line))["thread_id"] == "club"]
+    assert any(record.get("entities") for record in of_club)
+    assert {record.get("speaker") for record in of_club} >= {"Emi", "Kwame"}
+    assert sum(record["record"] == "change" for record in of_club) >= 5
     async with MemoryService(MemoryConfig(**second)) as service:
         done = await service.import_from(tmp_path / "first.jsonl")
         assert done.new_turns == done.records["turn"] > 60

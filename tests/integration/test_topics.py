@@ -22,6 +22,7 @@ from memory_agent import (
 )
 from memory_agent.testing import FixedClock, HashEmbedder
 from memory_agent.topics.projection import emptied
+from memory_agent.topics.stage import topic_id_of
 from tests.fixtures import on_both_by_day
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
@@ -57,6 +58,11 @@ async def say(memory: MemoryAgent, questions: list[str], *, start: datetime = ST
         )
         ids.append(receipt.turn_ids[0])
     return ids
+
+
+async def open_topics(memory: MemoryAgent, questions: list[str]) -> list[str]:
+    """Ask each question; the ids of the topics that they open, if they do."""
+    return [topic_id_of(turn_id) for turn_id in await say(memory, questions)]
 
 
 def asking(server: ScriptedOpenAI) -> dict[str, Any]:
@@ -331,7 +337,7 @@ async def fill_old(memory: MemoryAgent) -> list[str]:
     for day, text in enumerate(TOPICS):
         ids += await say(memory, [text], start=START + timedelta(days=day))
     await memory.settle(timeout=60)
-    return ids
+    return [topic_id_of(turn_id) for turn_id in ids]
 
 
 FADING = {"max_topics": 2, "similarity_threshold": 0.5, "short_turn_terms": 0}
@@ -367,7 +373,7 @@ async def test_faded_topics_are_archived_found_and_restored(open_service: OpenSe
         opened, back = await memory.turn_topic(other), await memory.turn_topic(again)
         assert opened is not None
         assert back is not None
-        assert (opened.topic_id, back.topic_id, back.archived) == (other, ids[0], False)
+        assert (opened.topic_id, back.topic_id, back.archived) == (topic_id_of(other), ids[0], False)
         # Somebody may bring it back as well.
         restored = await memory.restore_topic(ids[1])
         assert (restored.archived, restored.inactive_seconds) == (False, 0)
@@ -402,7 +408,7 @@ async def test_turns_past_the_retention_age_are_forgotten(open_service: OpenServ
 @both_ways_by_day
 async def test_topics_are_merged_and_split_again(memory: MemoryAgent) -> None:
     """Merged topics are one, with all turns in order, whichever id one asks by; splitting gives each its own back."""
-    ids = await say(memory, [LISBON[0], BREAD[0], LISBON[1]])
+    ids = await open_topics(memory, [LISBON[0], BREAD[0], LISBON[1]])
     await memory.settle(timeout=60)
     before = {topic.topic_id: topic for topic in await memory.topics()}
     assert set(before) == {ids[0], ids[1]}
@@ -435,7 +441,7 @@ async def test_the_sweep_merges_what_is_surely_one_and_leaves_what_was_split(
     """As its dry run says; a split undoes it for good, and topics that are merely alike stay two."""
     async with open_service(**APART) as service:
         memory = service.agent("ann", "chat")
-        ids = await say(memory, [BREAD[0], LISBON[0], f"{BREAD[0]} Please help!", LISBON[2]])
+        ids = await open_topics(memory, [BREAD[0], LISBON[0], f"{BREAD[0]} Please help!", LISBON[2]])
         await memory.settle(timeout=60)
         planned: list[Any] = []
         done: list[Any] = []
@@ -540,7 +546,7 @@ async def test_what_is_forgotten_is_in_no_topic(open_service: OpenService) -> No
         memory = service.agent("ann", "chat")
         ids = await say(memory, [SECRET, *LISBON])
         await memory.settle(timeout=60)
-        topic = await memory.topic_stats(ids[0])
+        topic = await memory.topic_stats(topic_id_of(ids[0]))
         assert "zebulon4711" in topic.opener
         assert "zebulon4711" in (await memory.topic_context())[0]["content"]
         secret = [
@@ -556,6 +562,7 @@ async def test_what_is_forgotten_is_in_no_topic(open_service: OpenService) -> No
         assert (stats.opener, stats.has_summary) == (LISBON[0][:80], True)
         seen = [await memory.topics(), await memory.topic_context(), await memory.topic_history()]
         assert "zebulon4711" not in str(seen)
+        assert ids[0] not in f"{seen}{await service.core.store.list_turns(memory.scope)}"
         assert await everything(memory) == spoken(LISBON)
 
 
@@ -592,7 +599,7 @@ WORDS = ["alpha beta gamma delta epsilon", "red green blue yellow purple", "nort
 
 async def three_topics(memory: MemoryAgent) -> list[str]:
     """Three subjects of two exchanges each; their ids."""
-    ids = await say(memory, [text for text in WORDS for _ in range(2)])
+    ids = await open_topics(memory, [text for text in WORDS for _ in range(2)])
     await memory.settle(timeout=60)
     assert len(await memory.topics()) == 3
     return ids[::2]
@@ -666,7 +673,7 @@ async def test_another_model_leaves_summaries_alone_and_waits_for_its_vectors(
     options = {**HASHED, **SMALL}
     async with open_service(embedder=HashEmbedder(seed="one"), **options) as service:
         memory = service.agent("ann", "chat")
-        ids = await say(memory, [f"{WORDS[0]} {n}" for n in range(5)] + [WORDS[1]])
+        ids = await open_topics(memory, [f"{WORDS[0]} {n}" for n in range(5)] + [WORDS[1]])
         await memory.settle(timeout=60)
         before = (await service.core.store.list_topics(memory.scope, ids=[ids[0]]))[0].summary
         assert before is not None
@@ -736,8 +743,8 @@ async def test_an_archived_topic_can_be_read_answered_and_forgotten_in(open_serv
         await memory.settle(timeout=60)
         (topic,) = await service.core.store.list_topics(memory.scope)
         assert topic.summary is not None
-        await memory.archive_topic(stored[0].id)
-        await memory.restore_topic(stored[0].id)
+        await memory.archive_topic(topic.id)
+        await memory.restore_topic(topic.id)
         turns = await service.core.store.list_turns(memory.scope, after_seq=topic.summary.through)
         assert len(turns) == 6
         shown = [message["content"] for message in (await memory.topic_context())[1:]]
@@ -745,16 +752,19 @@ async def test_an_archived_topic_can_be_read_answered_and_forgotten_in(open_serv
         # A reply follows its question into it, and it is back.
         question = await memory.add_user_message(WORDS[1])
         await memory.settle(timeout=60)
-        await memory.archive_topic(question.id)
+        await memory.archive_topic(topic_id_of(question.id))
         topic_of_reply = await memory.turn_topic((await memory.add_assistant_message("something else")).id)
         assert topic_of_reply is not None
-        assert (topic_of_reply.topic_id, topic_of_reply.archived) == (question.id, False)
+        assert (topic_of_reply.topic_id, topic_of_reply.archived) == (
+            topic_id_of(question.id),
+            False,
+        )
         assert topic_of_reply.total_messages == 2
         # It gets its summary back after a forget, also while it stays archived.
-        await memory.archive_topic(stored[0].id)
+        await memory.archive_topic(topic.id)
         await memory.forget([stored[1].id])
         await memory.settle(timeout=60)
-        stats = await memory.topic_stats(stored[0].id)
+        stats = await memory.topic_stats(topic.id)
         assert (stats.archived, stats.has_summary, stats.total_messages) == (True, True, 13)
 
 

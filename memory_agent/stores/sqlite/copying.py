@@ -62,18 +62,23 @@ def left_over(path: str) -> list[Path]:
     return [*sorted(copies), *([chroma] if (chroma / "chroma.sqlite3").is_file() else [])]
 
 
+def put_aside(path: str) -> list[Path]:
+    """Memories beside the file that `restore --replace` put aside."""
+    file = Path(path)
+    return sorted(file.parent.glob(f"{file.name}.replaced-*"))
+
+
 def remove_left_over(path: str) -> None:
-    """Remove it, for good. Raises StoreUnavailable."""
-    for kept in left_over(path):
+    """Remove it, and what a restore left that was cut short, for good. Raises StoreUnavailable."""
+    file = Path(path)
+    for kept in [*left_over(path), *file.parent.glob(f"{file.stem}.restoring.sqlite3*")]:
         try:
             if kept.is_dir():
                 shutil.rmtree(kept)
             else:
                 kept.unlink(missing_ok=True)
         except OSError as exc:
-            raise StoreUnavailable(
-                f"{kept}, which an earlier version left, cannot be removed: {exc}"
-            ) from exc
+            raise StoreUnavailable(f"{kept}, which is left over, cannot be removed: {exc}") from exc
 
 
 def _on_disk(path: Path) -> None:
