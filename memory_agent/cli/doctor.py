@@ -57,7 +57,7 @@ async def doctor(
 ) -> int:
     """Compare everything that is derived with the turns, say what differs, and mend it with `--repair`.
 
-    Looks, also while a service runs, at search rows, vectors, large users' term index, topics, facts as the fold of their changes, sessions, compressions,
+    Looks, also while a service runs, at search rows, vectors, a move to another embedding model, large users' term index, topics, facts as the fold of their changes, sessions, compressions,
     packed texts, parked and overdue work, leases, forget calls, API keys, the schema, the SQLite file and the clock. What is derived is made anew from the turns;
     no turn is changed. **Exit codes**, for cron: 0 nothing is wrong (any more), 3 something is, 1 it could not be examined.
 

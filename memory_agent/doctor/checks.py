@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from memory_agent.topics.merged import unmerged
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
     from datetime import datetime
+
+    from numpy.typing import NDArray
 
     from memory_agent.domain import (
         Compression,
@@ -37,7 +39,7 @@ _SKEW: Final = timedelta(minutes=5)
 
 
 class RowView(NamedTuple):
-    """Search row, as far as it is compared. `dimension`: of its vectors, 0 without any, -1 of such as can be none."""
+    """Search row, as far as it is compared. `dimension`: of its vectors, 0 without any, -1 of such as can be none; `next_…`: of the next ones."""
 
     turn_id: str
     seq: int
@@ -46,14 +48,32 @@ class RowView(NamedTuple):
     embedder: str
     dimension: int
     erased: bool
+    next_embedder: str = ""
+    next_dimension: int = 0
 
     @classmethod
     def of(cls, row: SearchRow) -> RowView:
-        vectors = row.vectors
-        dimension = vectors.shape[1] if vectors.size else 0
-        if vectors.size and not (np.isfinite(vectors).all() and vectors.any(axis=1).all()):
-            dimension = -1
-        return cls(row.turn_id, row.seq, row.role, row.timestamp, row.embedder, dimension, row.erased)
+        own = (
+            row.turn_id,
+            row.seq,
+            row.role,
+            row.timestamp,
+            row.embedder,
+            _dimension(row.vectors),
+            row.erased,
+        )
+        return cls(*own) if row.next is None else cls(*own, row.next.embedder, _dimension(row.next.vectors))
+
+    @property
+    def dimensions(self) -> tuple[tuple[str, int], ...]:
+        """Of its vectors and of the next ones, by their embedder."""
+        return ((self.embedder, self.dimension), (self.next_embedder, self.next_dimension))
+
+
+def _dimension(vectors: NDArray[np.floating[Any]]) -> int:
+    if not vectors.size:
+        return 0
+    return vectors.shape[1] if np.isfinite(vectors).all() and vectors.any(axis=1).all() else -1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,7 +146,11 @@ def _rows(view: ThreadView) -> Iterator[_Found]:
     )
     yield (
         "vectors_false",
-        [turn.id for row, turn in there if row.dimension not in (0, view.dimensions.get(row.embedder))],
+        [
+            turn.id
+            for row, turn in there
+            if any(found not in (0, view.dimensions.get(embedder)) for embedder, found in row.dimensions)
+        ],
     )
 
 

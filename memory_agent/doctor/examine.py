@@ -17,6 +17,7 @@ from memory_agent.doctor.findings import Finding, still_there
 from memory_agent.errors import BackendError, StoreError, StoreUnavailable, VectorIndexUnavailable
 from memory_agent.exports.reading import scopes_of
 from memory_agent.ports import ALL_ROWS
+from memory_agent.search.embedders import stored_migration
 from memory_agent.work.claims import lease_name
 from memory_agent.work.receipts import hasher_of
 
@@ -164,7 +165,8 @@ class Examiner:
             for row in page:
                 view = RowView.of(row)
                 rows.by_thread[row.thread_id].append(view)
-                sizes[row.embedder][view.dimension] += view.dimension > 0
+                for embedder, dimension in view.dimensions:
+                    sizes[embedder][dimension] += dimension > 0
                 if rows.large and not row.erased:
                     rows.terms.update(row.terms.keys())
             after = page[-1].index_seq
@@ -173,7 +175,7 @@ class Examiner:
 
     async def _look_at_user(self, user: Scope, threads: set[str], rows: _UsersRows) -> None:
         async def look(rows: _UsersRows) -> list[Finding]:
-            checks = (self._nobodys_rows, self._terms, self._indexed)
+            checks = (self._nobodys_rows, self._moved, self._terms, self._indexed)
             return [finding for check in checks for finding in await check(user, threads, rows)]
 
         async def again() -> list[Finding]:
@@ -185,6 +187,22 @@ class Examiner:
         of_others = [views for thread_id, views in rows.by_thread.items() if thread_id not in threads]
         ids = tuple(view.turn_id for views in of_others for view in views if not view.erased)
         return [Finding(kind="row_orphan", scope=user, ids=ids)] if ids else []
+
+    async def _moved(self, user: Scope, _: set[str], rows: _UsersRows) -> list[Finding]:
+        """The pointer and the next vectors against the move to another embedding model; what it is about to take away is right."""
+        pointed = await self._store.vector_pointer(user.user_id)
+        migration = await stored_migration(self._store)
+        views = [view for of_thread in rows.by_thread.values() for view in of_thread if not view.erased]
+        false, early, left = [], [], []
+        if migration is None or migration.is_over:
+            false = [pointed] if pointed else []
+            left = [view.turn_id for view in views if view.next_embedder]
+        elif pointed and pointed != migration.target.fingerprint:
+            false = [pointed]
+        elif pointed and migration.phase == "moving":
+            early = [view.turn_id for view in views if pointed not in (view.embedder, view.next_embedder)]
+        found = [("pointer_false", false), ("pointer_early", early), ("next_left", left)]
+        return [Finding(kind=kind, scope=user, ids=tuple(sorted(ids))) for kind, ids in found if ids]
 
     async def _terms(self, user: Scope, _: set[str], rows: _UsersRows) -> list[Finding]:
         if not rows.large:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from dataclasses import replace
 from datetime import timedelta
@@ -41,6 +42,8 @@ class Repairer:
             "vectors": lambda scope, ids: core.vectors.delete(scope.user_id, ids),
             "erase": self._erase,
             "replay": self._replay,
+            "point": lambda scope, _: self._store.set_vector_pointer(scope.user_id, "", now=self._now),
+            "next": self._next,
         }
         if forgets:
             self._does["forget"] = core.forgetter.forget
@@ -77,6 +80,12 @@ class Repairer:
             scope.user_id, [replace(row, embedder="", next=None) for row in rows], now=self._now
         )
         await self._owe(scope, "index", ids)
+
+    async def _next(self, scope: Scope, _ids: list[str]) -> None:
+        """Rows that kept the old vectors beside those by which everybody is searched get these as their own."""
+        current = await asyncio.to_thread(lambda: self._core.embedder.fingerprint)
+        await self._store.adopt_next_vectors(scope.user_id, current)
+        await self._store.drop_next_vectors(scope.user_id)
 
     async def _sweep(self, scope: Scope, _ids: list[str]) -> None:
         await self._store.sweep_orphans(scope.user, stubs_before=self._now - _EVER, now=self._now)

@@ -64,10 +64,10 @@ class Embedders:
     # --- the state of a move ---------------------------------------------------------------------------------
     async def refresh(self) -> EmbedderMigration | None:
         """The move as the store has it now, None if there was none yet; the models that it needs are opened."""
-        found = await self._store.get_meta(_STATE)
+        found = await stored_migration(self._store)
         if found is None:
             return None
-        was, self.migration = self.migration, _read(found)
+        was, self.migration = self.migration, found
         tries_again = self._failed and time.monotonic() >= self._try_at
         if was is None or was.phase != self.migration.phase or tries_again:
             await self._open_needed(self.migration)
@@ -227,7 +227,11 @@ class Embedders:
         """See `Embedder.close`. The models are closed by whoever opened them."""
 
 
-def _read(found: Mapping[str, Any]) -> EmbedderMigration:
+async def stored_migration(store: DocumentStore) -> EmbedderMigration | None:
+    """The move as the store has it, without its progress; None if there was none yet."""
+    found = await store.get_meta(_STATE)
+    if found is None:
+        return None
     return EmbedderMigration(
         source=EmbedderModel(**found["source"]),
         target=EmbedderModel(**found["target"]),

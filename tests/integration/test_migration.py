@@ -7,14 +7,18 @@ import contextlib
 import itertools
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memory_agent import EmbedderUnavailable, InvalidInput, MemoryConfig, MemoryService, NotFound
+from memory_agent.doctor.examine import Examiner
+from memory_agent.doctor.repair import Repairer
 from memory_agent.domain import Scope
 from tests.constants import settings_of
 from tests.fixtures import on_both_by_day
+from tests.integration.rest import rest_on
 from tests.servers.forks import forks
 from tests.tiny_models import tiny_model
 
@@ -24,7 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memory_agent import Recollection
-    from memory_agent.domain import EmbedderMigration
+    from memory_agent.doctor.findings import Finding
+    from memory_agent.domain import EmbedderMigration, RebuildStep
 
 USERS = 6
 TURNS = 12
@@ -287,6 +292,139 @@ async def test_a_user_without_the_new_vectors_goes_back_until_they_are_made(
         assert await service.core.store.vector_pointer("u0") == new.fingerprint
         await service.finish_migration()
         await until(service, "finished")
+
+
+async def wrong(service: MemoryService) -> list[Finding]:
+    """What the doctor finds."""
+    examiner = Examiner(service.core.store, None, None, now=service.clock.now(), moment_seconds=0.05)
+    return [finding async for finding in examiner.findings() if finding.wrong]
+
+
+@on_both_by_day
+async def test_the_doctor_sees_what_is_false_about_a_move_and_nothing_in_a_sound_one(
+    known: dict[str, Any], models: tuple[Path, Path, Path]
+) -> None:
+    """A moved user whose rows lack the new vectors, and one who is pointed to a third model, are moved anew."""
+    async with opened(known, enable_topics=True) as service:
+        store = service.core.store
+        await fill(service, 2)
+        await service.migrate_embedder(str(models[1]))
+        moved = await until(service, "moving")
+        by_new = await asked(service, 2)
+        assert await wrong(service) == []
+        plants = {
+            "3 search rows without vectors of the model that its user was moved to": lose_next_vectors,
+            "1 user pointed to a model that nobody is moved to": point_to_a_third,
+        }
+        for what, plant in plants.items():
+            await service.pause_worker()
+            await plant(service)
+            [finding] = await wrong(service)
+            assert (finding.what, finding.scope) == (what, Scope(user_id="u0"))
+            assert await Repairer(service.core, now=service.clock.now()).mend(finding) is None
+            assert await wrong(service) == []
+            assert await store.vector_pointer("u0") == ""
+            await service.resume_worker()
+            await until(service, "moving")
+            assert await store.vector_pointer("u0") == moved.target.fingerprint
+            assert await asked(service, 2) == by_new
+        for end, phase in (
+            (service.roll_back_migration, "rolled back"),
+            (service.finish_migration, "finished"),
+        ):
+            await service.pause_worker()
+            await end()
+            assert await wrong(service) == []  # while it is under way
+            await service.resume_worker()
+            await until(service, phase)
+            assert await wrong(service) == []
+            if phase == "rolled back":
+                await service.migrate_embedder(str(models[1]))
+                await until(service, "moving")
+
+
+async def lose_next_vectors(service: MemoryService) -> None:
+    rows = await service.core.store.search_rows("u0", limit=3)
+    bare = [replace(row, next=None) for row in rows]
+    await service.core.store.put_search_rows("u0", bare, now=service.clock.now())
+
+
+async def point_to_a_third(service: MemoryService) -> None:
+    await service.core.store.set_vector_pointer("u0", "a third", now=service.clock.now())
+
+
+@on_both_by_day
+async def test_an_export_while_a_move_is_finished_holds_the_new_vectors(
+    known: dict[str, Any], models: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    """The same rows, byte for byte, as after it, whoever has been done with; one before holds the old ones."""
+    async with opened(known) as service:
+
+        async def exported(name: str) -> list[str]:
+            await service.export_to(tmp_path / name, vectors=True)
+            lines = (tmp_path / name).read_text().splitlines()
+            return [line for line in lines if '"record":"row"' in line.replace(" ", "")]
+
+        await fill(service, 3)
+        before = await exported("before")
+        await service.migrate_embedder(str(models[1]))
+        moved = await until(service, "moving")
+        assert await exported("moved") == before
+        await service.pause_worker()
+        await service.finish_migration()
+        await service.core.store.adopt_next_vectors("u1", moved.target.fingerprint)
+        finishing = await exported("finishing")
+        await service.resume_worker()
+        await until(service, "finished")
+        assert finishing == await exported("finished")
+        assert len(finishing) == len(before) == 3 * TURNS
+        assert {json.loads(line)["embedder"] for line in finishing} == {moved.target.fingerprint}
+
+
+@on_both_by_day
+async def test_an_interrupted_rebuild_goes_on_where_it_was(
+    known: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process does the users that are left, once each, and the one after begins anew."""
+    monkeypatch.setattr("memory_agent.upkeep._REBUILD_TURNS", 2 * TURNS)
+
+    def made(step: RebuildStep) -> tuple[int, int, int]:
+        return step.turns, step.users, step.done
+
+    async with opened(known) as service:
+        await fill(service, 5)
+        assert made(await service.rebuild_next()) == (2 * TURNS, 5, 2)
+        await service.settle(60)
+    async with opened(known) as service:
+        assert made(await service.rebuild_next()) == (2 * TURNS, 5, 4)
+        await service.agent("u9", "chat").add_user_message("A newcomer brings a parrot.")
+        await service.settle(60)
+        await service.pause_worker()
+        assert made(await service.rebuild_next()) == (TURNS + 1, 6, 6)
+        owed = [(await service.status(Scope(user_id=f"u{at}"))).pending["index"] for at in (0, 2, 3, 4, 9)]
+        assert owed == [0, 0, 0, TURNS, 1]
+        await service.resume_worker()
+        await service.settle(60)
+        assert made(await service.rebuild_next()) == (2 * TURNS, 6, 2)
+
+
+@on_both_by_day
+async def test_metrics_say_how_far_a_move_is(known: dict[str, Any], models: tuple[Path, Path, Path]) -> None:
+    """Users and moved users as gauges."""
+    async with rest_on(known, server={"server_metrics_open": True}) as rest:
+        service = rest.service
+        await fill(service, 3)
+
+        async def gauges() -> dict[str, float]:
+            text = (await rest.ask("GET", "/metrics")).text
+            lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
+            return {
+                each[0]: float(each[1]) for each in lines if each[0].startswith("memory_agent_migration_")
+            }
+
+        await service.migrate_embedder(str(models[1]))
+        await until(service, "moving")
+        assert await gauges() == {"memory_agent_migration_users": 3, "memory_agent_migration_users_moved": 3}
 
 
 async def test_a_large_user_is_moved_with_its_candidates(
