@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import profiles
-
 if TYPE_CHECKING:
     from pathlib import Path
 
-KILLS = 40 if profiles.chosen() == "nightly" else 5
+KILLS = 40
 
 
-@pytest.mark.parametrize(
-    "store", [[], pytest.param(["--mongo"], marks=pytest.mark.nightly)], ids=["sqlite", "mongodb"]
-)
+@pytest.mark.nightly
+@pytest.mark.timeout(1_200)
+@pytest.mark.parametrize("store", [[], ["--mongo"]], ids=["sqlite", "mongodb"])
 async def test_processes_killed_at_any_moment_leave_what_was_acknowledged(
     store: list[str], tmp_path: Path
 ) -> None:
@@ -29,6 +27,6 @@ async def test_processes_killed_at_any_moment_leave_what_was_acknowledged(
     process = await asyncio.create_subprocess_exec(
         *command, "--place", str(tmp_path / "kills"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    out, said = await asyncio.wait_for(process.communicate(), 290)
+    out, said = await asyncio.wait_for(process.communicate(), 1_100)
     assert process.returncode == 0, said.decode()
     assert json.loads(out)["kills"] == KILLS

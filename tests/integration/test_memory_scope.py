@@ -126,6 +126,7 @@ async def test_a_fetch_reads_as_often_however_many_threads_a_user_has(
     reads = {}
     async with MemoryService(cfg, embedder=HashEmbedder(), store=store) as service:
         new, known = service.agent("ann", "new"), set[str]()
+        await new.fetch_memory("What do I like?")  # the first one reads the user's rows into memory
         for threads in (2, 40):
             for number in range(len(known), threads):
                 memory = service.agent("ann", f"thread {number}")

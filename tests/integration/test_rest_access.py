@@ -21,7 +21,14 @@ OPERATIONS: Final = {
 }
 READING_POSTS: Final = {"search_memory", "fetch_memory", "settle_thread", "settle_user", "settle_everybody"}
 """Those that ask with a body and change nothing."""
-OF_EVERYBODY: Final = {"list_erasures", "memory_status", "settle_everybody"}
+OF_EVERYBODY: Final = {
+    "list_erasures",
+    "memory_status",
+    "settle_everybody",
+    "embedder_migration",
+    "plan_migration",
+    "compare_embedders",
+}
 """What only a key for all tenants may ask."""
 OF_NOBODY: Final = {"worker_status"}
 """What tells of the process that answers, and of no user."""

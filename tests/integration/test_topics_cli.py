@@ -97,7 +97,7 @@ def stored(cli: CommandLine) -> list[Topic]:
 
     async def load(store: SqliteStore) -> list[Topic]:
         topics = await store.list_topics(Scope(user_id="me", thread_id="main"))
-        return sorted(topics, key=lambda topic: topic.id)
+        return sorted(topics, key=lambda topic: topic.created_at)
 
     return with_store(cli, load)
 
@@ -117,7 +117,7 @@ def test_topics_are_listed_with_how_they_stand(process: CommandLine, remembered:
     topics = process.json("topics")
     assert {topic["opener"] for topic in topics} == {texts[0] for texts in SUBJECTS.values()}
     assert [topic["priority"] for topic in topics] == sorted((t["priority"] for t in topics), reverse=True)
-    bread = min(topics, key=lambda topic: topic["topic_id"])
+    bread = next(topic for topic in topics if topic["topic_id"] == ids(remembered)[0])
     assert (bread["total_messages"], bread["compressed_messages"]) == (6, 2)
     assert (bread["access_count"], bread["memory_type"], bread["half_life_days"]) == (2, "short-term", 1.0)
     assert [topic["topic_title"] for topic in topics if topic["current"]] == ["tomato plants, garden"]

@@ -22,7 +22,6 @@ from memory_agent.stores.fields import ERASURE, RECEIPT
 from memory_agent.stores.mongo.connection import bounded, read_all
 from memory_agent.stores.mongo.documents import one_of, scope_filter, stub_document
 from memory_agent.stores.mongo.facts import MongoFacts
-from memory_agent.stores.mongo.remains import MongoRemains
 from memory_agent.stores.mongo.rows import MongoRows
 from memory_agent.stores.mongo.sessions import MongoSessions
 from memory_agent.stores.mongo.topics import MongoTopics
@@ -40,7 +39,7 @@ _LEFT_OF_A_TURN: Final = (
 )
 
 
-class MongoForgetting(MongoRows, MongoTopics, MongoRemains, MongoFacts, MongoSessions):
+class MongoForgetting(MongoRows, MongoTopics, MongoSessions, MongoFacts):
     """The forgetting of a MongoStore."""
 
     @bounded

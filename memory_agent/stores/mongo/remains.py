@@ -68,8 +68,15 @@ class MongoRemains(MongoMeta):
 
     async def _last_seq(self, scope: Scope) -> int:
         """The last `seq` of the thread's turns, those that are gone included; 0 without any."""
+        return await self._highest(await self._of_remains(scope))
+
+    async def _last_hashed(self, scope: Scope) -> int:
+        """The last `seq` of those that are under hashes."""
+        return await self._highest((await self._of_remains(scope))[1:])
+
+    async def _highest(self, places: Sequence[Document]) -> int:
         last = 0
-        for where in await self._of_remains(scope):
+        for where in places:
             newest = await self._turns.find_one(where, {"seq": 1, "_id": 0}, sort=[("seq", -1)])
             last = max(last, newest["seq"] if newest else 0)
         return last

@@ -17,10 +17,11 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError
 from memory_agent.domain import Session, ThreadHead
 from memory_agent.stores.codec import lowest_by_thread, of_tenant, pack_derived, thread_of
 from memory_agent.stores.fields import COMPRESSION, SESSION
-from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
+from memory_agent.stores.mongo.connection import bounded, read_all
 from memory_agent.stores.mongo.documents import scope_filter
 from memory_agent.stores.mongo.errors import first_write_error, violated_keys
 from memory_agent.stores.mongo.indexes import NUMBER_KEYS, ONCE_KEYS
+from memory_agent.stores.mongo.remains import MongoRemains
 from memory_agent.stores.mongo.work import owing
 from memory_agent.together import together
 
@@ -38,15 +39,17 @@ _IDENTITY: Final = {"user_id": 1, "thread_id": 1, "session_id": 1, "idempotency_
 _BY_SESSION: Final[Document] = {"thread": "$thread_id", "session": "$session_id"}
 
 
-class MongoSessions(MongoConnection):
+class MongoSessions(MongoRemains):
     """The sessions and compressions of a MongoStore."""
 
     @bounded
     async def thread_head(self, scope: Scope) -> ThreadHead:
         thread_of(scope)
         where = scope_filter(scope)
-        newest, given = await together(
-            self._sessions.find_one(where, sort=[("number", -1)]), self._last_turn(where)
+        newest, given, hashed = await together(
+            self._sessions.find_one(where, sort=[("number", -1)]),
+            self._last_turn(where),
+            self._last_hashed(scope),
         )
         last = given
         if given is not None and "gone_at" in given:
@@ -55,7 +58,7 @@ class MongoSessions(MongoConnection):
         return ThreadHead(
             session=None if newest is None else SESSION.get(newest),
             last_seq=last["seq"] if last else 0,
-            last_given=given["seq"] if given else 0,
+            last_given=max(given["seq"] if given else 0, hashed),
             last_at=last["timestamp"] if last else None,
             last_session_id=last.get("session_id") if last else None,
         )
