@@ -108,6 +108,8 @@ async def importing(file: str, folder: str) -> None:
     await imported(Path(folder), Path(file))
 
 
+@pytest.mark.nightly
+@pytest.mark.timeout(1200)
 async def test_an_import_that_was_killed_at_each_step_is_completed_and_doubles_nothing(
     tmp_path: Path,
 ) -> None:
