@@ -46,7 +46,7 @@ _SHOWN: Final = 20
 _WORKER: Final = "Make it searchable: memory-agent worker --until-idle"
 _STORED_PER_SECOND: Final = 150
 _EMBEDDED_CHARACTERS_PER_SECOND: Final = 20_000
-"""As measured on two cores, with SQLite and all-MiniLM-L6-v2."""
+"""Rough figures of two cores, with SQLite and all-MiniLM-L6-v2: the plan says "about"."""
 
 
 @app.command(name="import")
