@@ -92,6 +92,8 @@ if TYPE_CHECKING:
     from memory_agent.config import MemoryConfig
     from memory_agent.facts.compare import FactDifference
     from memory_agent.facts.replay import FactProposal
+    from memory_agent.imports.run import ImportReport, ImportTally, import_chats
+    from memory_agent.imports.values import Unreadable
     from memory_agent.service import MemoryService
     from memory_agent.strategy import (
         ContextStrategy,
@@ -112,6 +114,8 @@ else:
             "config": "MemoryConfig",
             "facts.compare": "FactDifference",
             "facts.replay": "FactProposal",
+            "imports.run": "ImportReport ImportTally import_chats",
+            "imports.values": "Unreadable",
             "service": "MemoryService",
             "strategy": "ContextStrategy HybridMemoryStrategy PreparedContext RecentOnlyStrategy",
             "topics.stats": "TopicStats",
@@ -162,6 +166,8 @@ __all__ = [
     "HistoryPage",
     "HybridMemoryStrategy",
     "IdempotencyKeyReused",
+    "ImportReport",
+    "ImportTally",
     "InvalidInput",
     "KeyMoment",
     "KeyTopic",
@@ -213,6 +219,7 @@ __all__ = [
     "TurnInput",
     "TurnsParked",
     "Unavailable",
+    "Unreadable",
     "UnsupportedModel",
     "UpdateReceipt",
     "Usage",
@@ -221,4 +228,5 @@ __all__ = [
     "VectorIndexError",
     "VectorIndexUnavailable",
     "by_kind",
+    "import_chats",
 ]

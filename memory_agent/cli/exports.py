@@ -1,4 +1,4 @@
-"""`memory-agent backup`, `restore`, `export` and `import`: memories as files, and back."""
+"""`memory-agent backup`, `restore` and `export`: memories as files, and back."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ async def _stores(cfg: MemoryConfig) -> AsyncIterator[tuple[DocumentStore, KeySt
         yield await open_store(cfg, None, stack), await open_keys(cfg, None, stack)
 
 
-def _counting(what: str) -> Callable[[int], None]:
+def counting(what: str) -> Callable[[int], None]:
+    """Progress in records, where somebody looks."""
+
     def show(count: int) -> None:
         if err.is_terminal:
             err.print(f"{what} {count:,} records …", end="\r")
@@ -71,7 +73,7 @@ async def backup(where: FolderOptions, file: Path = _FILE) -> int:
     from memory_agent.exports.run import back_up
 
     async with _stores(settings(where.data_dir)) as (store, keys):
-        written = await back_up(file, store, keys, now=SystemClock().now(), progress=_counting("written"))
+        written = await back_up(file, store, keys, now=SystemClock().now(), progress=counting("written"))
     if where.as_json:
         print_json({"file": str(file), "bytes": _size(file), **_json(written.records)})
         return OK
@@ -105,12 +107,12 @@ async def restore(
     cfg = settings(where.data_dir)
     kept = [receipt for one in receipts or () for receipt in read_receipts(one)]
     done = await restored_from(
-        file, cfg, now=SystemClock().now(), receipts=kept, replace=replace, progress=_counting("restored")
+        file, cfg, now=SystemClock().now(), receipts=kept, replace=replace, progress=counting("restored")
     )
     if where.as_json:
-        print_json({"aside": done.aside, "receipts": done.receipts, **_imported(done.imported)})
+        print_json({"aside": done.aside, "receipts": done.receipts, **imported_as_json(done.imported)})
         return OK
-    _print_imported(done.imported)
+    print_imported(done.imported)
     if done.aside is not None:
         note(f"The memory of before is {done.aside}; delete it once you need it no more.")
     note("Bring the index up to date: memory-agent worker --until-idle")
@@ -149,7 +151,7 @@ async def export(
             tenant=None if everybody else where.tenant,
             scope=scope,
             vectors=vectors,
-            progress=_counting("written"),
+            progress=counting("written"),
         )
     if target is not file:
         sys.stdout.buffer.flush()
@@ -157,27 +159,6 @@ async def export(
         print_json({"file": str(file), "bytes": _size(file), **_json(written.records)})
     else:
         _print(written.records, ("file", str(file)), ("size", f"{_size(file) / 1e6:,.1f} MB"))
-    return OK
-
-
-@app.command(name="import")
-async def import_(where: FolderOptions, file: Path = _FILE) -> int:
-    """Import an export: what is there stays, and what this memory has forgotten stays forgotten.
-
-    The file is read to its end before anything is written; to import it twice changes nothing.
-
-    Examples:
-        memory-agent import ada.jsonl
-    """
-    from memory_agent.service import MemoryService
-
-    async with MemoryService(settings(where.data_dir, run_worker=False)) as service:
-        done = await service.import_from(file, progress=_counting("read"))
-    if where.as_json:
-        print_json(_imported(done))
-        return OK
-    _print_imported(done)
-    note("Bring the index up to date: memory-agent worker --until-idle")
     return OK
 
 
@@ -189,7 +170,8 @@ def _json(records: dict[str, int]) -> dict[str, Any]:
     return {"records": records}
 
 
-def _imported(done: Imported) -> dict[str, Any]:
+def imported_as_json(done: Imported) -> dict[str, Any]:
+    """An export that was taken in, with stable keys."""
     return {
         **_json(done.records),
         "new_turns": done.new_turns,
@@ -201,7 +183,8 @@ def _print(records: dict[str, int], *rows: tuple[str, str]) -> None:
     print_rows([*((_PLURALS.get(kind, f"{kind}s"), f"{count:,}") for kind, count in records.items()), *rows])
 
 
-def _print_imported(done: Imported) -> None:
+def print_imported(done: Imported) -> None:
+    """Print what was taken in."""
     _print(done.records, ("new here", many(done.new_turns, "turn")))
     if done.forgotten_turns:
         note(f"{many(done.forgotten_turns, 'turn')} of the file were forgotten since, and left out.")

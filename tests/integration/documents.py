@@ -23,12 +23,14 @@ NOT_TYPED: Final[dict[str, str]] = {
     r"doctor --erased ada": "leaves with 3 while Ada is there; test_doctor looks",
     r"saved\.jsonl\.gz|--data-dir \./saved": "makes and reads a file; test_damaged_files types them",
     r"/backups/memory\.backup\.gz|backup\.gz|ada\.jsonl": "makes and reads files; test_backup and test_exports type them",
+    r"memory-agent import \w+\.zip ": "somebody's chats; test_imports makes such a ZIP, and types this",
     r"memory-agent conformance my_": "a store of one's own; conformance/test_third_store.py follows it",
 }
 """Regular expressions of command lines, and of programs."""
 
 NOT_RUN: Final[dict[str, str]] = {
     "from dictionary_store import": "not of this package; conformance/test_third_store.py runs it",
+    'import_chats(service, "ada", "export.zip"': "somebody's chats; test_imports calls it",
     "presidio_analyzer": "not installed; test_redaction hands in a redactor of the same shape",
 }
 """Words of Python blocks."""

@@ -108,6 +108,7 @@ ROOMS = {
     "data_dir": "errors config",
     "adapters": "errors domain ports text search stores models config data_dir",
     "exports": "errors checks domain ports search work stores config data_dir adapters",
+    "imports": "errors checks domain messages",
     "wiring": "errors domain ports text llm digest search facts topics context conversations work config adapters",
     "doctor": "errors domain ports search facts topics work exports stores wiring",
     "agent": "errors checks domain llm search facts topics context conversations work config wiring",
@@ -121,8 +122,8 @@ ROOMS = {
     "demo": "errors domain config agent service",
     "mcp": "errors checks domain topics agent wire client",
     "server": "errors checks domain ports clock keys topics conversations config data_dir adapters agent service wire mcp",
-    "cli": "errors checks domain ports clock subprocesses keys text facts topics work models config_words config data_dir adapters agent service client conformance demo doctor exports mcp server",
-    "__init__": "errors domain facts topics config agent service strategy",
+    "cli": "errors checks domain ports clock subprocesses keys text facts topics work models config_words config data_dir adapters agent service client conformance demo doctor exports imports mcp server",
+    "__init__": "errors domain facts topics config imports agent service strategy",
 }
 """Folders (and single files) of the package from the ground up, each with what it may import, for types too."""
 UPWARD = {

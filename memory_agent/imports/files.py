@@ -1,0 +1,201 @@
+"""Files to import: single ones, folders, ZIPs and the shards in them, each read as a stream of JSON values.
+
+An array gives its elements, anything else the values that stand one after another, as JSON Lines do. So an export of any
+size takes the memory of its largest conversation.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import itertools
+import json
+import zipfile
+import zlib
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from memory_agent.errors import InvalidInput
+from memory_agent.imports.values import Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+_SUFFIXES: Final = (".json", ".jsonl")
+_CHUNK_BYTES: Final = 1 << 18
+MOST_CHARS: Final = 100_000_000
+"""Longest value that is read: several times the longest conversations that have been seen."""
+MOST_RATIO: Final = 200
+"""Text packs to a fifth or a tenth. What unpacks to more than this is no export, but made to fill a machine."""
+_RATIO_FROM_BYTES: Final = 50_000_000
+_GZIP: Final = b"\x1f\x8b"
+_TOLERANCE_CHARS: Final = 16
+"""A value that is cut off is an error no further from the end than the longest escape."""
+_DECODER: Final = json.JSONDecoder()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImportFile:
+    """A file to read. `member`: its name in the ZIP `path`; `named`: the caller named it (or its ZIP or folder holds it alone)."""
+
+    path: Path
+    member: str | None = None
+    named: bool = True
+
+    def __str__(self) -> str:
+        return str(self.path) if self.member is None else f"{self.path}: {self.member}"
+
+    @contextmanager
+    def values(self) -> Iterator[Iterator[Any]]:
+        """The values in it; one that is broken comes as Unreadable where others can follow, else InvalidInput is raised."""
+        try:
+            with self._opened() as stream:
+                yield _values(_Text(stream), str(self))
+        except UnicodeDecodeError as exc:
+            raise InvalidInput(f"is not UTF-8 text ({exc.reason}); export it again") from exc
+        except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as exc:
+            raise InvalidInput(f"is damaged or cut off ({exc}); download it again") from exc
+        except (NotImplementedError, RuntimeError) as exc:  # of zipfile: a way of packing, or a password
+            raise InvalidInput(f"cannot be unpacked ({exc}); unpack it yourself and name the folder") from exc
+        except OSError as exc:
+            raise InvalidInput(f"cannot be read: {exc}") from exc
+
+    @contextmanager
+    def _opened(self) -> Iterator[IO[bytes]]:
+        if self.member is not None:
+            with zipfile.ZipFile(self.path) as packed, packed.open(self.member) as stream:
+                info = packed.getinfo(self.member)
+                if info.file_size > max(_RATIO_FROM_BYTES, MOST_RATIO * info.compress_size):
+                    raise InvalidInput(
+                        f"unpacks to {info.file_size / 1e6:,.0f} MB, more than {MOST_RATIO} times its size; if it is an"
+                        " export nonetheless, unpack it yourself and name the folder"
+                    )
+                yield stream
+            return
+        with self.path.open("rb") as raw:
+            is_packed = raw.read(2) == _GZIP
+            raw.seek(0)
+            yield gzip.GzipFile(fileobj=raw) if is_packed else raw  # type: ignore[misc]  # a stream of bytes
+
+
+def files_of(paths: Sequence[Path]) -> Iterator[ImportFile | Unreadable]:
+    """The JSON files of these files, folders and ZIPs, in the order of their names. Raises InvalidInput for a path that isn't there."""
+    for path in paths:
+        if not path.exists():
+            raise InvalidInput(f"{path} is not there; name an export: a ZIP, a folder or a JSON file")
+    for path in paths:
+        inside = sorted(path.rglob("*")) if path.is_dir() else [path]
+        for one in inside:
+            if not one.is_file():
+                continue
+            if zipfile.is_zipfile(one) or one.suffix.casefold() == ".zip":
+                yield from _members(one)
+            elif one == path or one.suffix.casefold() in _SUFFIXES:
+                yield ImportFile(path=one, named=one == path)
+
+
+def _members(path: Path) -> Iterator[ImportFile | Unreadable]:
+    try:
+        with zipfile.ZipFile(path) as packed:
+            names = sorted(name for name in packed.namelist() if name.casefold().endswith(_SUFFIXES))
+    except (zipfile.BadZipFile, OSError) as exc:
+        yield Unreadable(where=str(path), reason=f"is a damaged or cut off ZIP ({exc}); download it again")
+        return
+    if not names:
+        yield Unreadable(where=str(path), reason="is a ZIP without a JSON file; name the export's own ZIP")
+    for name in names:
+        yield ImportFile(path=path, member=name, named=len(names) == 1)
+
+
+class _Text:
+    """A window on a stream's text that moves on value by value."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        self._text, self._at, self._before = "", 0, 0
+        self._ended = False
+
+    @property
+    def place(self) -> int:
+        """Characters that lie behind."""
+        return self._before + self._at
+
+    def _more(self) -> None:
+        left = len(self._text) - self._at
+        if left > MOST_CHARS:
+            raise InvalidInput(
+                f"has a value of more than {MOST_CHARS:,} characters at character {self.place:,}; no conversation is that long"
+            )
+        # As much again as there is: a long value is tried a few times, not at each chunk.
+        read = self._stream.read(max(_CHUNK_BYTES, left))
+        self._ended = not read
+        self._before += self._at
+        self._text, self._at = self._text[self._at :] + self._decoder.decode(read, final=self._ended), 0
+
+    def peek(self, passed: str = "") -> str:
+        """The next character that is neither blank nor one of `passed`, not taken yet; "" at the end."""
+        while True:
+            while self._at < len(self._text) and (c := self._text[self._at]) in f" \t\r\n{passed}":
+                self._at += 1
+                passed = passed.replace(c, "")
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if self._ended:
+                return ""
+            self._more()
+
+    def take(self) -> Any:
+        """The value that begins here. Raises ValueError if it is none."""
+        while True:
+            try:
+                value, self._at = _DECODER.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as exc:
+                end = len(self._text) - (0 if self._ended else _TOLERANCE_CHARS)
+                is_cut = exc.pos >= end or exc.msg.startswith("Unterminated")
+                if self._ended or not is_cut:
+                    where = f"character {self._before + exc.pos + 1:,}"
+                    raise ValueError(
+                        f"{'ends in the middle of a value' if is_cut else exc.msg} at {where}"
+                    ) from exc
+                self._more()
+            except RecursionError as exc:
+                raise ValueError(f"is nested too deeply at character {self.place + 1:,}") from exc
+            else:
+                return value
+
+    def skip_line(self) -> None:
+        """Go to the next line."""
+        while (end := self._text.find("\n", self._at)) < 0 and not self._ended:
+            self._at = len(self._text)
+            self._more()
+        self._at = end + 1 if end >= 0 else len(self._text)
+
+
+def _values(text: _Text, name: str) -> Iterator[Any]:
+    if text.peek() == "[":
+        yield from _elements(text)
+        return
+    while text.peek():
+        try:
+            value = text.take()
+        except UnicodeDecodeError:
+            raise
+        except ValueError as exc:
+            yield Unreadable(where=name, reason=f"is not JSON: {exc}")
+            text.skip_line()
+        else:
+            yield value
+
+
+def _elements(text: _Text) -> Iterator[Any]:
+    text.peek("[")
+    for number in itertools.count():
+        following = text.peek("," if number else "")
+        if following == "]":
+            return
+        if not following:
+            raise ValueError(f"ends in the middle of its list, after {number:,} of its elements")
+        yield text.take()

@@ -1,0 +1,164 @@
+"""Imports into a memory: nothing twice, whatever was there, was forgotten or was interrupted; and the command."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import MemoryConfig, MemoryService, import_chats
+from tests.faults import steps
+from tests.unit.test_imports import TWO_ANSWERS, claude, said, tree, written, zipped
+
+if TYPE_CHECKING:
+    from memory_agent import ImportReport
+    from tests.integration.commands import Quick
+
+FOLLOWED = ("third", "first", said("user", "With milk?", 1_700_000_100.0))
+CLAUDES = claude(("a", None, "human", "Where to?", "2025-03-01T10:00:00Z"))
+
+
+async def imported(folder: Path, *paths: Path, **options: Any) -> ImportReport:
+    async with MemoryService(MemoryConfig(data_dir=folder, run_worker=False)) as service:
+        return await import_chats(service, "ada", *paths, **options)
+
+
+async def turns_of(folder: Path, thread: str = "chatgpt:c1") -> list[str]:
+    async with MemoryService(MemoryConfig(data_dir=folder, run_worker=False)) as service:
+        return [turn.content for turn in await service.agent("ada", thread).fetch_short_term(limit=1000)]
+
+
+async def test_a_newer_export_adds_what_is_new_also_of_another_branch(tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    first = written(tmp_path, [tree(*TWO_ANSWERS, current="first")])
+    assert (await imported(memory, first)).new == 2
+    again = await imported(memory, first)
+    assert (again.turns, again.new) == (2, 0)
+    grown = written(tmp_path, [tree(*TWO_ANSWERS, FOLLOWED, current="third", title="Renamed"), CLAUDES])
+    report = await imported(memory, grown)
+    assert report.sources["chatgpt"].new == 1
+    assert report.sources["chatgpt"].left_out["changed since they were imported"] == 2
+    assert await turns_of(memory) == ["Which tea?", "Green.", "With milk?"]
+    switched = written(tmp_path, [tree(*TWO_ANSWERS, FOLLOWED, current="second")])
+    assert (await imported(memory, switched)).new == 1
+    assert await turns_of(memory) == ["Which tea?", "Green.", "With milk?", "Black."]
+
+
+async def test_turns_keep_their_times_and_say_where_they_come_from(tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    await imported(memory, written(tmp_path, [tree(*TWO_ANSWERS, current="first")]))
+    async with MemoryService(MemoryConfig(data_dir=memory, run_worker=False)) as service:
+        question, answer = await service.agent("ada", "chatgpt:c1").fetch_short_term()
+        assert [turn.role for turn in (question, answer)] == ["user", "assistant"]
+        assert answer.timestamp.timestamp() == 1_700_000_002.0
+        assert question.metadata == {
+            "imported_from": "chatgpt",
+            "source_id": "m-q",
+            "kind": "conversation",
+            "title": "Tea",
+        }
+
+
+async def test_what_was_forgotten_is_not_brought_back(tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    file = written(tmp_path, [tree(*TWO_ANSWERS, current="first")])
+    await imported(memory, file)
+    async with MemoryService(MemoryConfig(data_dir=memory, run_worker=False)) as service:
+        agent = service.agent("ada", "chatgpt:c1")
+        await agent.forget([(await agent.fetch_short_term())[0].id])
+    report = await imported(memory, file)
+    assert report.new == 0
+    assert report.sources["chatgpt"].left_out["forgotten here since"] == 1
+    assert await turns_of(memory) == ["Green."]
+
+
+async def test_facts_of_saved_memories_quote_the_memory(tmp_path: Path) -> None:
+    """By patterns alone: the fact's source is the turn of the memory, which says where it comes from."""
+    file = written(tmp_path, {"results": [{"id": "1", "memory": "My name is Ada.", "user_id": "u"}]})
+    async with MemoryService(MemoryConfig(data_dir=tmp_path / "memory")) as service:
+        await import_chats(service, "ada", file)
+        agent = service.agent("ada", "mem0:memories")
+        await agent.settle(timeout=60)
+        [fact] = [one for one in await agent.fact_history() if one.value == "Ada"]
+        [turn] = await agent.fetch_short_term()
+        assert [source.turn_id for source in fact.sources] == [turn.id]
+        assert turn.metadata["imported_from"] == "mem0"
+        assert turn.metadata["kind"] == "saved memories"
+
+
+async def test_an_import_that_was_interrupted_between_conversations_goes_on(tmp_path: Path) -> None:
+    both = [tree(*TWO_ANSWERS, current="first", conversation_id=name) for name in ("c1", "c2")]
+    file, memory = written(tmp_path, both), tmp_path / "memory"
+
+    def stop(turns: int) -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await imported(memory, file, progress=stop)
+    assert (await imported(memory, file)).new == 2
+    assert await turns_of(memory) == await turns_of(memory, "chatgpt:c2") == ["Which tea?", "Green."]
+
+
+async def importing(file: str, folder: str) -> None:
+    """What is killed."""
+    await imported(Path(folder), Path(file))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1200)
+async def test_an_import_that_was_killed_at_each_step_is_completed_and_doubles_nothing(
+    tmp_path: Path,
+) -> None:
+    place = tmp_path / "place"
+    file = written(
+        tmp_path, [tree(*TWO_ANSWERS, FOLLOWED, current="third"), tree(*TWO_ANSWERS, conversation_id="c2")]
+    )
+
+    def prepare() -> list[str]:
+        shutil.rmtree(place, ignore_errors=True)
+        return [str(file), str(place)]
+
+    async def check() -> None:
+        await imported(place, file)
+        assert await turns_of(place) == ["Which tea?", "Green.", "With milk?"]
+        assert await turns_of(place, "chatgpt:c2") == ["Which tea?", "Black."]
+
+    await steps.kill_at_each("tests.integration.test_imports:importing", prepare, check, least=20)
+
+
+def test_the_command(quick: Quick, tmp_path: Path) -> None:
+    """A dry run makes nothing, an import is named by source, and a bad conversation is told."""
+    export = [tree(*TWO_ANSWERS, current="first"), {"mapping": 3, "id": "bad"}]
+    packed = str(zipped(tmp_path / "export.zip", conversations=export))
+    found = quick.json("import", packed, "--dry-run", code=1 + 2)
+    assert found["sources"]["chatgpt"]["turns"] == 2
+    assert isinstance(found["seconds"], float)
+    assert not quick.data.exists()
+    said = quick("import", packed, "--dry-run", "--user", "ada", code=3)
+    assert "chatgpt: left out 1 message: of branches not shown last" in said.stdout
+    assert "item 2: " in said.stderr
+    assert "takes about < 1 minute" in said.stderr
+    assert quick.json("import", packed, "--user", "ada", code=3)["sources"]["chatgpt"]["new"] == 2
+    assert quick.json("import", packed, "--user", "ada", code=3)["sources"]["chatgpt"]["new"] == 0
+    threads = quick.json("threads", "--user", "ada")["threads"]
+    assert [one["thread"] for one in threads] == ["chatgpt:c1"]
+    assert "is of the kind chatgpt, not claude" in quick("import", packed, "--from", "claude", code=1).stderr
+    assert "use one of auto, chatgpt" in quick("import", packed, "--from", "gpt", code=1).stderr
+
+
+def test_an_own_export_is_known_and_takes_no_user(quick: Quick, tmp_path: Path) -> None:
+    quick(
+        "ingest", quick.file({"role": "user", "content": "My lamp is green."}), "--user", "ada", "--no-wait"
+    )
+    quick("export", "ada.jsonl.gz", "--user", "ada")
+    quick.data = tmp_path / "other"
+    assert quick.json("import", "ada.jsonl.gz")["new_turns"] == 1
+    for option in (["--user", "ada"], ["--dry-run"]):
+        assert "takes neither --user nor --dry-run" in quick("import", "ada.jsonl.gz", *option, code=2).stderr
+    assert (
+        json.loads(quick("export", "--user", "ada").stdout.splitlines()[1])["content"] == "My lamp is green."
+    )
