@@ -165,8 +165,8 @@ def _topics(view: ThreadView) -> Iterator[_Found]:
     for turn in (copied.turn for copied in view.turns):
         owes = "topics" in turn.pending
         if turn.topic_id is None:
-            # Before the first question there is nothing that an assistant's turn could follow.
-            if not owes and (before or turn.role == "user"):
+            # Before the first question there is nothing that an assistant's turn could follow; without any topic they were switched off.
+            if not owes and view.topics and (before or turn.role == "user"):
                 topicless.append(turn.id)
             continue
         before = True
