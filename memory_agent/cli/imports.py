@@ -148,6 +148,6 @@ def _print(report: ImportReport, *, dry_run: bool) -> None:
         for reason, count in tally.left_out.most_common():
             out.print(f"{name}: left out {many(count, 'message')}: {reason}")
     if dry_run and report.turns:
-        note(f"To import it and to make it searchable takes about {in_words(_seconds(report))}.")
+        note(f"Time to import it and to make it searchable: {in_words(_seconds(report))}.")
     elif report.new:
         note(_WORKER)
