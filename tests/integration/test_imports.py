@@ -141,7 +141,7 @@ def test_the_command(quick: Quick, tmp_path: Path) -> None:
     said = quick("import", packed, "--dry-run", "--user", "ada", code=3)
     assert "chatgpt: left out 1 message: of branches not shown last" in said.stdout
     assert "item 2: " in said.stderr
-    assert "takes about < 1 minute" in said.stderr
+    assert "it searchable: < 1 minute" in said.stderr
     assert quick.json("import", packed, "--user", "ada", code=3)["sources"]["chatgpt"]["new"] == 2
     assert quick.json("import", packed, "--user", "ada", code=3)["sources"]["chatgpt"]["new"] == 0
     threads = quick.json("threads", "--user", "ada")["threads"]
