@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from memory_agent.adapters import model_name, model_settings
 from memory_agent.domain import DEFAULT_TENANT, RebuildStep, Scope, new_id
 from memory_agent.search.compare import compare
+from memory_agent.work.migrate import all_users
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     )
     from memory_agent.exports.files import Written
     from memory_agent.exports.run import Imported
-    from memory_agent.ports import Clock, DocumentStore
+    from memory_agent.ports import Clock
     from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
     from memory_agent.wiring import Core
 
@@ -32,13 +33,6 @@ if TYPE_CHECKING:
 _REBUILD: Final = "rebuild"
 _REBUILD_TURNS: Final = 2_000
 """Turns that owe their index at once, so that what people say meanwhile need not wait behind everybody's."""
-
-
-async def _users(store: DocumentStore, after: str) -> list[str]:
-    users: list[str] = []
-    while page := await store.stored_users(after=users[-1] if users else after, limit=1_000):
-        users += page
-    return users
 
 
 class Upkeep:
@@ -69,7 +63,7 @@ class Upkeep:
         store, now = self.core.store, self.clock.now()
         mark = await store.get_meta(_REBUILD) or {"after": "", "done": 0}
         after, done, turns = str(mark["after"]), int(mark["done"]), 0
-        left = await _users(store, after)
+        left = await all_users(store, after=after)
         for user_id in left:
             turns += await store.owe(Scope(user_id=user_id), "index", now=now)
             after, done = user_id, done + 1

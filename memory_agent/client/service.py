@@ -42,7 +42,8 @@ _PROBE_SECONDS: Final = 15.0
 _WORKER: Final = one(work.WorkerStatus)
 _COUNT: Final = one(work.TurnCount)
 _MIGRATION: Final = one(work.EmbedderMigration)
-_MODEL_OF: Final = "A folder is one of the service's machine. For a key for all tenants."
+_OF_ALL: Final = "For a key for all tenants."
+_MODEL_OF: Final = f"A folder is one of the service's machine. {_OF_ALL}"
 
 
 # --- arguments that are not sent as they are -----------------------------------------------------------------
@@ -210,9 +211,7 @@ class ServiceClient(Asking):
         repeatable=True,
         long=True,
     )
-    erasures = sends(
-        MemoryService.erasures, "GET erasures", many(work.ErasureReceipt), note="For a key for all tenants."
-    )
+    erasures = sends(MemoryService.erasures, "GET erasures", many(work.ErasureReceipt), note=_OF_ALL)
 
     @stands_for(MemoryService.replay_erasures)
     async def replay_erasures(self, asked: Asked) -> int:
@@ -231,7 +230,7 @@ class ServiceClient(Asking):
         "POST rebuild",
         one(work.RebuildStep),
         long=True,
-        note="For a key for all tenants.",
+        note=_OF_ALL,
     )
     plan_migration = sends(
         MemoryService.plan_migration,
@@ -255,7 +254,7 @@ class ServiceClient(Asking):
         MemoryService.embedder_migration,
         "GET embedder/migration",
         maybe(work.EmbedderMigration),
-        note="For a key for all tenants.",
+        note=_OF_ALL,
     )
     compare_embedders = sends(
         MemoryService.compare_embedders,
@@ -264,7 +263,7 @@ class ServiceClient(Asking):
         embedder.Compare,
         repeatable=True,
         long=True,
-        note="For a key for all tenants.",
+        note=_OF_ALL,
     )
     roll_back_migration = sends(
         MemoryService.roll_back_migration,
@@ -272,7 +271,7 @@ class ServiceClient(Asking):
         _MIGRATION,
         repeatable=True,
         long=True,
-        note="For a key for all tenants.",
+        note=_OF_ALL,
     )
     finish_migration = sends(
         MemoryService.finish_migration,
@@ -280,7 +279,7 @@ class ServiceClient(Asking):
         _MIGRATION,
         repeatable=True,
         long=True,
-        note="For a key for all tenants.",
+        note=_OF_ALL,
     )
     worker_status = sends(
         MemoryService.worker_status,

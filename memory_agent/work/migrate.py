@@ -74,7 +74,7 @@ class Migrator:
     async def plan(self, name: str, settings: Mapping[str, Any]) -> MigrationPlan:
         """Estimate what a move to this model would take; nothing is changed. Raises InvalidInput for the model that the memory has."""
         target, embedder = await self._target(name, settings)
-        users = await self._users()
+        users = await all_users(self._store)
         turns = (await self._store.status(None, now=self._clock.now())).turns
         sample: list[Turn] = []
         for user_id in users[:_SAMPLED_USERS]:
@@ -140,7 +140,9 @@ class Migrator:
                     f"the move to {migration.target.name} was rolled back; there is none to finish"
                 )
             if migration.phase == "moving":
-                left = [each for each in await self._users() if not await self._is_whole(each, migration)]
+                left = [
+                    each for each in await all_users(self._store) if not await self._is_whole(each, migration)
+                ]
                 if left:
                     self._look_at = 0.0
                     raise InvalidInput(
@@ -249,7 +251,7 @@ class Migrator:
     async def _look(self, migration: EmbedderMigration) -> bool:
         """Look for users that are not moved yet, the most recently active first."""
         began = time.monotonic()
-        users = await self._users()
+        users = await all_users(self._store)
         heads: dict[str, int] = {}
         for start in range(0, len(users), _USERS):
             page = users[start : start + _USERS]
@@ -266,12 +268,6 @@ class Migrator:
             0.0 if self._waiting else time.monotonic() + max(_LOOK_AGAIN_SECONDS, _LOOKS_COST * took)
         )
         return bool(self._waiting)
-
-    async def _users(self) -> list[str]:
-        users: list[str] = []
-        while page := await self._store.stored_users(after=users[-1] if users else "", limit=1_000):
-            users += page
-        return users
 
     async def _embed(self, user_id: str, ids: Sequence[str], embedder: Embedder) -> None:
         turns = await self._store.list_turns(Scope(user_id=user_id), ids=ids)
@@ -333,6 +329,14 @@ class Migrator:
             await index.drop()
         await self._put(replace(migration, phase="finished" if finishing else "rolled back"))
         return True
+
+
+async def all_users(store: DocumentStore, *, after: str = "") -> list[str]:
+    """The ids of all users behind that one, rising."""
+    users: list[str] = []
+    while page := await store.stored_users(after=users[-1] if users else after, limit=1_000):
+        users += page
+    return users
 
 
 def _under_way(migration: EmbedderMigration, target: EmbedderModel) -> str:

@@ -112,7 +112,7 @@ ROOMS = {
     "wiring": "errors domain ports text llm digest search facts topics context conversations work config adapters",
     "doctor": "errors domain ports search facts topics work exports stores wiring",
     "agent": "errors checks domain llm search facts topics context conversations work config wiring",
-    "upkeep": "domain ports search topics adapters exports wiring",
+    "upkeep": "domain ports search topics work adapters exports wiring",
     "service": "errors checks domain ports clock search topics conversations work config adapters upkeep wiring agent",
     "testing": "errors checks domain",
     "conformance": "errors",
