@@ -153,7 +153,7 @@ async def run(arguments: argparse.Namespace) -> None:
     print(json.dumps(report, indent=2))
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("file", type=Path, help="a recall set: JSON lines, or the same packed as .xz")
@@ -165,7 +165,7 @@ def main() -> None:
         "--set", type=setting, action="append", default=[], metavar="NAME=VALUE", help="a setting"
     )
     cache_option(parser)
-    asyncio.run(run(parser.parse_args()))
+    asyncio.run(run(parser.parse_args(given)))
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ class Times:
     @contextlib.contextmanager
     def ingesting(self, service: MemoryService) -> Iterator[None]:
         """Add the time that the block takes to remember."""
-        embedder: Any = service.core.embedder
+        embedder: Any = service.core.embedder.current
         began, at_work, computed = time.perf_counter(), time.process_time(), embedder.computed
         yield
         self.ingest += time.perf_counter() - began

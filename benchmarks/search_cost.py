@@ -73,10 +73,10 @@ async def ask(
     gist = gist_of(question.text, ())
     for part, text in (("embedding the question", question.text), ("embedding its gist", gist)):
         began = time.process_time()
-        core.embedder.clear_cache()
-        await core.embedder.embed([text], purpose="query")
+        core.embedder.current.clear_cache()
+        await core.embedder.current.embed([text], purpose="query")
         clock.spent[part].append(1_000 * (time.process_time() - began))
-    await core.embedder.embed([question.text, gist], purpose="query")
+    await core.embedder.current.embed([question.text, gist], purpose="query")
     began = time.process_time()
     asked = await questioner.asked(
         question.text, now=datetime.now(UTC), where=RowFilter(), known=tuple(index.speakers), called={}, resident=index, degraded=[]
@@ -117,12 +117,12 @@ async def look_again(
 ) -> None:
     """Late interaction; nothing with an embedder that has no vectors of tokens."""
     core = service.core
-    tokens = await core.embedder.embed_tokens([text], purpose="query")
+    tokens = await core.embedder.current.embed_tokens([text], purpose="query")
     if tokens is None:
         return
     stored = [turn_id.rpartition("-")[0] for turn_id in best]
     began = time.process_time()
-    codes = await core.store.token_codes(USER, stored, embedder=core.embedder.fingerprint)
+    codes = await core.store.token_codes(USER, stored, embedder=core.embedder.current.fingerprint)
     clock.spent["late interaction: reading tokens"].append(1_000 * (time.process_time() - began))
 
     def compared() -> Any:
@@ -145,15 +145,15 @@ async def run(arguments: argparse.Namespace) -> None:
         )
         stored = await core.store.search_rows(USER)
         rows = at_length(stored, arguments.turns)
-        index = ResidentIndex(rows, embedder=core.embedder.fingerprint)
+        index = ResidentIndex(rows, embedder=core.embedder.current.fingerprint)
         questions = corpus.questions[:QUESTIONS]
         questioner = Questioner(
-            core.embedder, core.spotter, language=service.cfg.search_language, weights=DEFAULT_WEIGHTS
+            core.embedder.current, core.spotter, language=service.cfg.search_language, weights=DEFAULT_WEIGHTS
         )
         for question in [questions[0], *questions]:
             await ask(service, questioner, index, question, clock)
         codes = await core.store.token_codes(
-            USER, [row.turn_id for row in stored], embedder=core.embedder.fingerprint
+            USER, [row.turn_id for row in stored], embedder=core.embedder.current.fingerprint
         )
         print("\n| part | ms a question |\n|---|---|")
         for part, spent in clock.spent.items():
@@ -166,13 +166,13 @@ async def run(arguments: argparse.Namespace) -> None:
         print(f"| in the store: tokens | {sum(map(len, codes.values())) / len(stored):.0f} |")
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("file", type=Path, metavar="FILE", help="a recall set")
     parser.add_argument("--turns", type=int, default=10_000)
     parser.add_argument("--set", type=setting, action="append", default=[], metavar="NAME=VALUE")
-    asyncio.run(run(parser.parse_args()))
+    asyncio.run(run(parser.parse_args(given)))
 
 
 if __name__ == "__main__":

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SETTLE_PATIENCE_SECONDS = 60.0  # longer than a server takes to restart
+_SETTLE_COUNT_SECONDS = 1.0
 
 
 class MemoryService(Upkeep):
@@ -298,10 +299,16 @@ class MemoryService(Upkeep):
         looks = Looks(timeout)
         self.core.worker.wake()
         owed: Mapping[Stage, int] | None = None
-        moved_at = time.monotonic()
+        moved_at = counted_at = time.monotonic()
         while True:
             worker = self.core.worker if self._works else None
-            moved, status = self.core.worker.moved, await self._counts(scope)
+            moved = self.core.worker.moved
+            # Counting reads all turns of the scope, so what only waits looks whether one owes, and counts now and then.
+            is_early = time.monotonic() - counted_at < _SETTLE_COUNT_SECONDS and not looks.is_over
+            if is_early and progress is None and scope is not None and await self._owes(scope):
+                await looks.pause(moved)
+                continue
+            status, counted_at = await self._counts(scope), time.monotonic()
             if progress is not None:
                 progress(status)
             if status.owed_count == status.parked_count:
@@ -317,6 +324,9 @@ class MemoryService(Upkeep):
             await looks.pause(moved)
         if status.parked_count:
             raise TurnsParked(status.parked)
+
+    async def _owes(self, scope: Scope) -> bool:
+        return bool(await self.core.store.owed_turns(scope, None, limit=1, parked=False))
 
     @property
     def _works(self) -> bool:

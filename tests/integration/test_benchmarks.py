@@ -1,4 +1,4 @@
-"""Benchmarks of speed on a small memory: each command runs to its end, and what it prints fits together.
+"""Benchmarks on a small memory: each command runs to its end, and what it prints fits together.
 
 Vectors are made of words: what is measured is not looked at, only that it is there and adds up.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchmarks import scale, speed, under_ingest
+from benchmarks import context, recall, scale, search_cost, speed, under_ingest
 from benchmarks.peers import __main__ as peers
 from benchmarks.peers import speed as peers_speed
 from benchmarks.word_vectors import WordVectors
@@ -205,3 +205,31 @@ def test_peers_get_the_same_turns_as_ours_and_their_times_are_told_as_multiples(
     times = chroma["figures"]["search"]["p50_ms"] / ours["figures"]["fetch"]["p50_ms"]
     assert chroma["ratios"]["search ÷ our fetch"] == round(times, 2)
     assert "| times as long | acknowledged ÷ our acknowledged |" in told
+
+
+# --- what is found and read ----------------------------------------------------------------------------------
+def test_recall_finds_what_is_there_and_compares_with_its_last_run(
+    chat: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heads = []
+    for _ in range(2):
+        recall.main([chat, "--cache", str(tmp_path)])
+        report, told = printed(capsys)
+        (run,) = report["runs"]
+        assert run["sets"]["chat"]["figures"]["recall@10"]["mean"] == 1
+        heads.append(told.partition("chat: ")[2].split(" ")[:3])
+    assert heads == [["the", "first", "run,"], ["less", "the", "run"]]
+
+
+def test_context_counts_the_evidence_in_prompts(
+    chat: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    context.main([chat, "--cache", str(tmp_path), "--budgets", "500"])
+    report, _ = printed(capsys)
+    assert (report["questions"], report["windows_with_a_gap"]) == (2, 0)
+
+
+def test_search_cost_has_a_time_for_each_part(chat: str, capsys: pytest.CaptureFixture[str]) -> None:
+    search_cost.main([chat, "--turns", "20"])
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    assert len(rows) >= 10
