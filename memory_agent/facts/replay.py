@@ -253,13 +253,13 @@ class Replayer:
     async def _alone(self, scope: Scope) -> AsyncIterator[None]:
         name = "replay:" + json.dumps([scope.user_id, scope.thread_id])
         holder, now = new_id(), self.clock.now()
-        if not await self.store.acquire_lease(name, holder, now=now, until=now + _LEASE):
+        if not await self.store.acquire_leases([name], holder, now=now, until=now + _LEASE):
             raise StoreUnavailable("another replay of this thread is being applied; try again in a while")
         try:
             yield
         finally:
             with contextlib.suppress(StoreUnavailable):
-                await self.store.release_lease(name, holder)
+                await self.store.release_leases([name], holder)
 
 
 def _numbered(changes: Sequence[FactChange]) -> list[FactChange]:

@@ -372,7 +372,7 @@ async def everything_of(store: DocumentStore, scope: Scope, mark: str) -> list[T
     assert await store.put_sessions([a_session(1, scope=scope, id="$same")])
     [turn] = await remembered(store, scope, f"{scope}{mark}", key=mark, session_id="$same")
     await store.assign_topics(scope, {turn.id: "$same"})
-    assert await store.save_topic(a_topic("$same", scope=scope), expected=None)
+    assert await store.save_topics([a_topic("$same", scope=scope)])
     await store.compress_turns(scope, "$same", [turn.id])
     assert await store.append_compression(a_compression([turn], scope=scope, session_id="$same"))
     return await store.list_turns(scope)

@@ -77,7 +77,7 @@ async def _as_if_merge_was_cut_short(service: MemoryService, absorbed: str) -> N
     """A merge archives what it absorbed as its last step; without it, that is left to the sweep."""
     (topic,) = await service.core.store.list_topics(ANN, ids=[absorbed], archived=True)
     stands = dataclasses.replace(topic, archived=False)
-    assert await service.core.store.save_topic(stands, expected=topic.revision)
+    assert await service.core.store.save_topics([stands])
 
 
 async def state_of(service: MemoryService) -> State:
@@ -168,7 +168,7 @@ async def check_fold(database: Database) -> None:
         for scope in EVERYBODY:
             topics = await store.list_topics(scope)
             for topic in topics:
-                assert await store.save_topic(emptied(topic), expected=topic.revision)
+                assert await store.save_topics([emptied(topic)])
             await service.core.folder.renew_stale(scope)
             anew = [{**_topic(topic), "summary": None} for topic in await store.list_topics(scope)]
             assert anew == [{**_topic(topic), "summary": None} for topic in topics]

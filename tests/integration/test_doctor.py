@@ -160,17 +160,17 @@ async def lose_a_topic(store: Store) -> None:
 
 async def overstate_a_topic(store: Store) -> None:
     [first, *_] = await store.list_topics(SCOPE)
-    assert await store.save_topic(replace(first, through=5_000), expected=first.revision)
+    assert await store.save_topics([replace(first, through=5_000)])
 
 
 async def understate_a_topic(store: Store) -> None:
     [first, *_] = await store.list_topics(SCOPE)
-    assert await store.save_topic(replace(first, through=1), expected=first.revision)
+    assert await store.save_topics([replace(first, through=1)])
 
 
 async def plant_a_topic(store: Store) -> None:
     [first, *_] = await store.list_topics(SCOPE)
-    assert await store.save_topic(replace(first, id=NOBODY, absorbed=()), expected=None)
+    assert await store.save_topics([replace(first, id=NOBODY, absorbed=(), revision=None)])
 
 
 async def take_a_topic_away(store: Store) -> None:
@@ -178,7 +178,7 @@ async def take_a_topic_away(store: Store) -> None:
     sql = f"UPDATE turns SET topic_id = NULL WHERE id = '{last}'"
     await raw(store, sql, "turns", lambda turns: turns.update_one({"_id": last}, {"$unset": {"topic_id": 1}}))
     for topic in await store.list_topics(SCOPE):
-        assert await store.save_topic(replace(topic, stale=True, through=0), expected=topic.revision)
+        assert await store.save_topics([replace(topic, stale=True, through=0)])
 
 
 async def lose_a_session(store: Store) -> None:
@@ -202,7 +202,7 @@ async def hold_a_lease(store: Store) -> None:
     now = datetime.now(UTC)
     await store.owe(SCOPE, "facts", now=now, turn_ids=[(await first_turn(store)).id])
     name = lease_name("facts", SCOPE)
-    assert await store.acquire_lease(name, "nobody", now=now, until=now + timedelta(days=400))
+    assert await store.acquire_leases([name], "nobody", now=now, until=now + timedelta(days=400))
 
 
 async def plant_a_compression(store: Store) -> None:
