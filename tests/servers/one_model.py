@@ -7,6 +7,7 @@ file: one that was made again, or that has another name, is another model.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,8 +43,9 @@ def sharing(load: Callable[[LocalEmbedder], Any]) -> Callable[[LocalEmbedder], A
 
 def load_default() -> None:
     """Load the default model now, for all that will be forked from this process. No thread stays."""
-    LocalEmbedder._load = sharing(LocalEmbedder._load)  # type: ignore[method-assign]
-    cache = os.environ.get("MEMORY_AGENT_MODEL_CACHE_DIR")
-    wanted = ModelChoiceRequest(model="all-MiniLM-L6-v2", **({"cache": Path(cache)} if cache else {}))
+    LocalEmbedder._load = sharing(LocalEmbedder._load)  # type: ignore[method-assign, assignment]
+    wanted = ModelChoiceRequest(model="all-MiniLM-L6-v2")
+    if cache := os.environ.get("MEMORY_AGENT_MODEL_CACHE_DIR"):
+        wanted = replace(wanted, cache=Path(cache))
     model, _ = LocalEmbedder(wanted)._loaded()
     model.encode(["The first pass reads the weights."])
