@@ -29,10 +29,10 @@ def chosen() -> str:
     return profile
 
 
-def by_day(first: object, *others: object) -> list[Any]:
-    """Parameters of which `make test` runs the first, and the night all: for what only repeats it on other adapters."""
-    night = ((other if isinstance(other, tuple) else (other,)) for other in others)
-    return [first, *(pytest.param(*values, marks=pytest.mark.nightly) for values in night)]
+def by_day(*parameters: object, first: int = 1) -> list[Any]:
+    """Parameters of which `make test` runs the `first` so many, and the night all: for what only repeats it on other adapters."""
+    night = ((other if isinstance(other, tuple) else (other,)) for other in parameters[first:])
+    return [*parameters[:first], *(pytest.param(*values, marks=pytest.mark.nightly) for values in night)]
 
 
 def with_torch() -> bool:

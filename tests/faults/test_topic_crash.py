@@ -15,6 +15,7 @@ import pytest
 from memory_agent import Scope, SweepRunning
 from memory_agent.topics.projection import emptied
 from memory_agent.topics.titles import opener_of
+from tests import profiles
 from tests.faults.killing import HOUR, end_erasures, kill_at_every_write
 from tests.faults.topic_jobs import (
     FADING_THREADS,
@@ -290,6 +291,7 @@ async def swept_threads(service: MemoryService) -> list[tuple[str, str, bool, bo
     return standing
 
 
+@pytest.mark.parametrize("database", profiles.by_day("server", "embedded"), indirect=True)
 async def test_an_interrupted_sweep_is_resumed_and_of_two_one_works(database: Database) -> None:
     """The sweep after one that was interrupted does what is left, looks at nothing twice, and ends as one sweep would."""
     await fill_threads(database)
