@@ -1,5 +1,5 @@
-"""The default model, which a process loads once, however many services in it ask: each load takes a second of processor time and
-100 MB.
+"""Models that a process loads once, however many services in it ask: each load of the default one takes a second of processor time
+and 100 MB.
 
 A loaded model keeps no state between calls, so whoever shares one sees no more than that it is there at once. It is known by its
 file: one that was made again is another one.
@@ -18,24 +18,23 @@ from memory_agent.models.local.embedder import LocalEmbedder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_KEPT: Final = 3
 _WANTED: Final = ModelChoiceRequest(model="all-MiniLM-L6-v2")
 
 
 def sharing(load: Callable[[LocalEmbedder], Any]) -> Callable[[LocalEmbedder], Any]:
-    """`LocalEmbedder._load` that gives what it loaded before from the same file of the default model."""
+    """`LocalEmbedder._load` that gives what it loaded before from the same file, of the last few. An int8 model is not kept."""
     loaded: dict[object, Any] = {}
 
     def shared(embedder: LocalEmbedder) -> Any:
-        file, wanted = embedder.choice.file, embedder._wanted
-        if (wanted.model, wanted.precision) != (_WANTED.model, _WANTED.precision):
-            return load(embedder)
-        if file is None or not file.is_file():
+        file = embedder.choice.file
+        if file is None or not file.is_file() or embedder.choice.precision != "fp32":
             return load(embedder)
         seen = file.stat()
         key = (file, seen.st_mtime_ns, seen.st_size)
-        if key not in loaded:
-            loaded.clear()
-            loaded[key] = load(embedder)
+        loaded[key] = loaded.pop(key, None) or load(embedder)
+        if len(loaded) > _KEPT:
+            loaded.pop(next(iter(loaded)))
         return loaded[key]
 
     return shared
