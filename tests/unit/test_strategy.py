@@ -403,7 +403,7 @@ async def test_defaults_are_not_read_from_the_environment(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("by_name", [True, False])
 def test_an_unknown_setting_is_refused_with_the_one_it_resembles(by_name: bool) -> None:
-    wrong = {"recent_message_count": 3}
+    wrong: dict[str, Any] = {"recent_message_count": 3}
     with pytest.raises(
         ConfigError, match=r"^recent_message_count is no setting; did you mean recent_messages_count"
     ):
