@@ -107,7 +107,7 @@ async def fill_thread(store: DocumentStore, number: int, size: int, now: datetim
     embeddings = np.random.default_rng(number).normal(size=(size, DIMENSION))
     embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
     for topic, of in members.items():
-        await store.save_topic(_topic(of, embeddings[topic].astype(np.float16)), expected=None)
+        await store.save_topics([_topic(of, embeddings[topic].astype(np.float16))])
     return len(plan)
 
 

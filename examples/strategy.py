@@ -6,7 +6,7 @@ python examples/strategy.py
 import asyncio
 from collections.abc import Sequence
 
-from memory_agent.strategy import ContextStrategy, HybridMemoryStrategy, RecentOnlyStrategy
+from memory_agent.strategy import ContextStrategy, HybridMemoryStrategy
 
 TALK: list[tuple[str, str]] = [
     ("user", "My name is Ines and I write the ferry company's timetable program."),
@@ -41,7 +41,6 @@ async def main() -> None:
     print(f"kept {prepared.kept}, {len(prepared.summarized)} summarised, {prepared.tokens} tokens\n")
 
     await show(HybridMemoryStrategy(max_context_tokens=70, recent_messages_count=4), TALK)
-    await show(RecentOnlyStrategy(recent_messages_count=2), TALK)
 
 
 if __name__ == "__main__":

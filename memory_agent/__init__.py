@@ -99,7 +99,6 @@ if TYPE_CHECKING:
         ContextStrategy,
         HybridMemoryStrategy,
         PreparedContext,
-        RecentOnlyStrategy,
     )
     from memory_agent.topics.stats import TopicStats
     from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
@@ -117,7 +116,7 @@ else:
             "imports.run": "ImportReport ImportTally import_chats",
             "imports.values": "Unreadable",
             "service": "MemoryService",
-            "strategy": "ContextStrategy HybridMemoryStrategy PreparedContext RecentOnlyStrategy",
+            "strategy": "ContextStrategy HybridMemoryStrategy PreparedContext",
             "topics.stats": "TopicStats",
             "topics.sweep_plan": "SweepAction SweepProgress SweepReport",
         }.items()
@@ -193,7 +192,6 @@ __all__ = [
     "PreparedContext",
     "Preset",
     "RateLimited",
-    "RecentOnlyStrategy",
     "Recollection",
     "RedactionFailed",
     "RequestTooLarge",

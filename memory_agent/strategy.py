@@ -156,32 +156,6 @@ class HybridMemoryStrategy:
         packing.add_summary(summary, rest)
 
 
-class RecentOnlyStrategy:
-    """As many of the last `recent_messages_count` messages as fit, and nothing older. A `ContextStrategy`."""
-
-    def __init__(
-        self,
-        config: MemoryConfig | Mapping[str, Any] | None = None,
-        *,
-        counter: TokenCounter | None = None,
-        **settings: Any,
-    ) -> None:
-        """As for `HybridMemoryStrategy`."""
-        self._cfg = _settings(config, settings)
-        self._counter = counter or make_counter()
-
-    async def should_summarize(self, messages: Sequence[object]) -> bool:
-        """Never."""
-        return False
-
-    async def prepare_context(self, messages: Sequence[object], new_prompt: object) -> list[tuple[str, str]]:
-        """See `ContextStrategy.prepare_context`."""
-        packing = _Packing.around(read_prompt(new_prompt), self._cfg.max_context_tokens, self._counter)
-        _, recent = _split(_with_text(read_messages(messages)), self._cfg.recent_messages_count)
-        packing.keep_in_order(recent[::-1])
-        return list(packing.prepared().messages)
-
-
 # --- packing -------------------------------------------------------------------------------------------------
 @dataclass(kw_only=True, slots=True)
 class _Packing:

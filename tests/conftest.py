@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import ipaddress
 import signal
@@ -53,14 +52,6 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, which has a limit of its own: at the end one worker would be left alone with it."""
     items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _freed_memory_is_given_back() -> Iterator[None]:
-    """Return what a module's tests have freed, which glibc keeps: a worker stays some 30 MB smaller."""
-    yield
-    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
-        trim(0)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from memory_agent.ports import ALL_ROWS
 from tests import profiles
 from tests.constants import settings_of
 from tests.servers.chroma import ChromaProcess
+from tests.servers.one_model import sharing
 from tests.servers.openai_script import ScriptedOpenAI
 
 if TYPE_CHECKING:
@@ -35,6 +36,14 @@ QUICK: dict[str, Any] = {"retry_max_seconds": 0.2, "worker_poll_seconds": 0.1}
 
 
 # --- servers and the model
+@pytest.fixture(scope="session", autouse=True)
+def _models_are_loaded_once() -> Iterator[None]:
+    """For all services of a worker, commands within it among them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalEmbedder, "_load", sharing(LocalEmbedder._load))
+        yield
+
+
 @pytest.fixture(scope="session")
 def chroma_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChromaProcess]:
     server = ChromaProcess(tmp_path_factory.mktemp("chroma") / "server").start()

@@ -17,7 +17,7 @@ VARIABLE: Final = "TEST_PROFILE"
 PROFILES: Final = ("default", "nightly")
 APART: Final = "TESTS_APART"
 """Set in the process that runs what needs torch ("torch"): see tests/unit/models/test_apart.py."""
-_EVERY: Final = 4
+EVERY: Final = 8
 """Of so many writes the default profile kills at one, where each kill is dear; every day at another one."""
 
 
@@ -29,10 +29,10 @@ def chosen() -> str:
     return profile
 
 
-def by_day(first: object, *others: object) -> list[Any]:
-    """Parameters of which `make test` runs the first, and the night all: for what only repeats it on other adapters."""
-    night = ((other if isinstance(other, tuple) else (other,)) for other in others)
-    return [first, *(pytest.param(*values, marks=pytest.mark.nightly) for values in night)]
+def by_day(*parameters: object, first: int = 1) -> list[Any]:
+    """Parameters of which `make test` runs the `first` so many, and the night all: for what only repeats it on other adapters."""
+    night = ((other if isinstance(other, tuple) else (other,)) for other in parameters[first:])
+    return [*parameters[:first], *(pytest.param(*values, marks=pytest.mark.nightly) for values in night)]
 
 
 def with_torch() -> bool:
@@ -51,17 +51,20 @@ def load() -> None:
     settings.load_profile(chosen())
 
 
-def kills(*, dear: bool, first: int = 1, step: int = 1, day: int | None = None) -> Iterator[int]:
-    """The numbers of the writes at which to kill a process: first, first + step, and so on.
+def kills(
+    *, dear: bool, least: int, first: int = 1, step: int = 1, every: int = EVERY, day: int | None = None
+) -> Iterator[int]:
+    """The numbers of the writes at which to kill a process, of which there are `least`: first, first + step, and so on.
 
-    By default, where each is `dear`, every fourth of them, beginning with another one every `day` (None: today).
+    By default, where each is `dear`, one of `every` so many, and one at least, beginning with another one every `day` (None: today).
     """
     if not dear or chosen() == "nightly":
         return itertools.count(first, step)
-    offset = (datetime.now(UTC).toordinal() if day is None else day) % _EVERY
-    return itertools.count(first + step * offset, step * _EVERY)
+    every = min(every, least)
+    offset = (datetime.now(UTC).toordinal() if day is None else day) % every
+    return itertools.count(first + step * offset, step * every)
 
 
-def least(kills: int, *, dear: bool) -> int:
+def least(kills: int, *, dear: bool, every: int = EVERY) -> int:
     """How many there are at least of what are, all together, so many kills."""
-    return kills if not dear or chosen() == "nightly" else max(1, kills // _EVERY - 1)
+    return kills if not dear or chosen() == "nightly" else max(1, kills // every)

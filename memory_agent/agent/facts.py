@@ -140,22 +140,16 @@ class FactCalls(ThreadCalls):
             extractor = core.facts.extractor if model is None else core.extractor_of(model, stack)
             return await core.replayer.propose(self.scope, extractor, progress=progress)
 
-    async def apply_replay(self, proposal: FactProposal | str) -> str:
+    async def apply_replay(self, proposal: FactProposal) -> str:
         """Make a proposal of `replay_facts` count, wholly or not at all; its id, for `undo_replay`.
 
-        Of a replay that was undone the id will do. Raises InvalidInput, and changes nothing, if turns that it was made from
-        were forgotten since, or if it counts already.
+        Raises InvalidInput, and changes nothing, if turns that it was made from were forgotten since, or if it counts
+        already.
         """
-        replayer = self._core.replayer
-        if isinstance(proposal, str):
-            return await replayer.apply_again(self.scope, proposal)
-        return await replayer.apply(checked_proposal(proposal, self.scope))
+        return await self._core.replayer.apply(checked_proposal(proposal, self.scope))
 
     async def undo_replay(self, replay_id: str | None = None) -> str:
-        """Take back an applied replay (default: the newest): what was known before it counts again. Its id.
-
-        `apply_replay(id)` undoes this.
-        """
+        """Take back an applied replay (default: the newest): what was known before it counts again. Its id."""
         if replay_id is not None:
             checked_id("replay_id", replay_id)
         return await self._core.replayer.undo(self.scope, replay_id)

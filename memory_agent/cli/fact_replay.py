@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from memory_agent.cli.fact_output import print_proposal, proposal_as_json
-from memory_agent.cli.facts import app, known_facts, tell_replay
+from memory_agent.cli.facts import app
 from memory_agent.cli.opening import agent_of
 from memory_agent.cli.options import OK, UNFINISHED, ThreadOptions, flag, option
 from memory_agent.cli.output import note, print_json, progress_bar, say
-from memory_agent.facts.compare import differences
 
 if TYPE_CHECKING:
     from memory_agent.facts.replay import FactProposal
@@ -27,9 +26,6 @@ def replay(
     model: str | None = option("--model", "Another chat model of the server.", shown="fact_extraction_model"),
     dry_run: bool = flag("--dry-run", "Only show what would change; nothing does."),
     yes: bool = flag("--yes -y", "Apply it without asking."),
-    again: str | None = option(
-        "--again", "Instead: apply the replay of this id again, which was taken back.", metavar="ID"
-    ),
 ) -> int:
     """Extract all facts of a thread anew from its turns, show what would change, and apply that once you say so.
 
@@ -41,11 +37,6 @@ def replay(
         memory-agent facts replay --dry-run --user ada
         memory-agent facts replay --model gpt-4o --yes --json | jq -r .undo
     """
-    if again is not None:
-        if model is not None or dry_run or yes:
-            raise typer.BadParameter("--again applies a replay as it was: it goes with no other option")
-        asyncio.run(_replay_again(where, again))
-        return OK
     if dry_run and yes:
         raise typer.BadParameter("--yes applies it and --dry-run doesn't: choose one")
     if not (dry_run or yes) and (where.as_json or not sys.stdin.isatty()):
@@ -60,7 +51,7 @@ def replay(
         applies = typer.confirm("Apply this?", err=True)
     if applies:
         asyncio.run(_apply(where, proposal))
-    undo = _undo_command(where, proposal.id) if applies else None
+    undo = where.command("facts revert", "--replay", proposal.id) if applies else None
     if where.as_json:
         replay_id = proposal.id if applies else None
         print_json(proposal_as_json(proposal, applied=applies, replay=replay_id, undo=undo))
@@ -69,19 +60,6 @@ def replay(
     else:
         note(_why_not(proposal, dry_run=dry_run))
     return UNFINISHED if proposal.failed and not dry_run else OK
-
-
-def _undo_command(where: ThreadOptions, replay_id: str) -> str:
-    return where.command("facts revert", "--replay", replay_id)
-
-
-async def _replay_again(where: ThreadOptions, replay_id: str) -> None:
-    async with agent_of(where) as agent:
-        before = await known_facts(agent, "thread")
-        await agent.apply_replay(replay_id)
-        after = await known_facts(agent, "thread")
-    undo = _undo_command(where, replay_id)
-    tell_replay(where, replay_id, differences(before, after), f"Replay {replay_id} counts again.", undo=undo)
 
 
 def _why_not(proposal: FactProposal, *, dry_run: bool) -> str:

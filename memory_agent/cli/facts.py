@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from memory_agent.cli.opening import Agent
     from memory_agent.domain import FactRecord
-    from memory_agent.facts.compare import FactDifference
 
 app = MemoryTyper(
     name="facts",
@@ -357,20 +356,12 @@ async def _undo_replay(where: ThreadOptions, replay_id: str | None) -> None:
         before = await known_facts(agent, "thread")
         undone = await agent.undo_replay(replay_id)
         after = await known_facts(agent, "thread")
-    again = where.command("facts replay", "--again", undone)
-    tell_replay(where, undone, differences(before, after), f"Replay {undone} counts no more.", undo=again)
-
-
-def tell_replay(
-    where: ThreadOptions, replay_id: str, found: Sequence[FactDifference], done: str, *, undo: str
-) -> None:
-    """Print the changes of applying or taking back a replay, and the command that undoes it."""
+    found = differences(before, after)
     if where.as_json:
-        shown = [difference_as_json(difference) for difference in found]
-        print_json({"replay": replay_id, "differences": shown, "undo": undo})
+        print_json({"replay": undone, "differences": [difference_as_json(each) for each in found]})
     else:
         print_differences(found)
-        say(f"{done} Undo: {undo}")
+        say(f"Replay {undone} counts no more.")
 
 
 # --- what is typed ------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.agent.agent import MemoryAgent
 from memory_agent.agent.arguments import checked_about, checked_proposal
-from memory_agent.checks import MAX_ID_CHARS, checked_id, checked_text, checked_time
+from memory_agent.checks import MAX_ID_CHARS, checked_text, checked_time
 from memory_agent.client.calls import Asked, Asking, one, pages, sends, stands_for
 from memory_agent.client.replies import value_of
 from memory_agent.errors import InvalidInput
@@ -118,11 +118,7 @@ class FactCalls(Asking):
 
     @stands_for(MemoryAgent.apply_replay)
     async def apply_replay(self, asked: Asked) -> str:
-        proposal = asked["proposal"]
-        if isinstance(proposal, str):
-            sent: Asked = {"replay_id": checked_id("proposal", proposal)}
-        else:
-            sent = {"proposal": wire.FactProposal.of(checked_proposal(proposal, self.scope))}
+        sent = {"proposal": wire.FactProposal.of(checked_proposal(asked["proposal"], self.scope))}
         reply = await self._ask("POST facts/replay/apply", sent, requests.ApplyReplay, long=True)
         return _REPLAY(reply)
 

@@ -110,7 +110,7 @@ class Repairer:
                 last_access=self._now,
             )
             stale = replace(empty, stale=True, through=0)
-            await self._store.save_topic(stale, expected=None if there is None else there.revision)
+            await self._store.save_topics([stale])
         await self._core.folder.renew_soon(scope)
 
     async def _sessions(self, scope: Scope, ids: list[str]) -> None:
@@ -148,7 +148,7 @@ class Repairer:
         for name in names:
             lease = await self._store.load_lease(name)
             if lease is not None:
-                await self._store.release_lease(name, lease.holder)
+                await self._store.release_leases([name], lease.holder)
 
     async def _erase(self, _scope: None, ids: list[str]) -> None:
         """Erase what a receipt is of once more, and let the files be written anew."""

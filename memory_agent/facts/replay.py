@@ -24,7 +24,7 @@ from memory_agent.facts.order import applied_generations, change_by_person, chan
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from memory_agent.domain import ChangeKind, FactChange, FactRecord, Scope, Turn
+    from memory_agent.domain import FactChange, FactRecord, Scope, Turn
     from memory_agent.facts.edits import FactEditor
     from memory_agent.facts.extractors import FactExtractor
     from memory_agent.facts.keeper import FactKeeper
@@ -98,9 +98,6 @@ class Replayer:
             stored = await self.store.fact_changes(scope)
             if proposal.id in applied_generations(stored):
                 raise InvalidInput(f"the proposal {proposal.id} counts already; undo_replay takes it back")
-            # Only one that counted once is whole; of a call that failed half-way there may be a part.
-            if any(change.kind == "replay" and change.generation == proposal.id for change in stored):
-                return await self._switch(scope, proposal.id, "replay")
             await self._drop_unfinished(scope, stored)
             try:
                 for change in proposal.changes:
@@ -113,22 +110,6 @@ class Replayer:
                 raise
             await self.keeper.save(scope)
         return proposal.id
-
-    async def apply_again(self, scope: Scope, replay_id: str) -> str:
-        """Make a replay that was undone count again; its id. Raises NotFound if there is none of that id."""
-        async with self._alone(scope):
-            stored = await self.store.fact_changes(scope)
-            known = {change.generation for change in stored if change.kind == "replay"}
-            undone = known - set(applied_generations(stored))
-            if replay_id not in undone:
-                listed = ", ".join(sorted(undone, reverse=True)) or "none"
-                raise NotFound(f"replay is {replay_id!r:.80}; replays that were undone here: {listed}")
-            return await self._switch(scope, replay_id, "replay")
-
-    async def _switch(self, scope: Scope, replay_id: str, kind: ChangeKind) -> str:
-        await self.editor.mark_replay(scope, replay_id, kind)
-        await self.keeper.save(scope)
-        return replay_id
 
     async def _check_whole(self, scope: Scope, proposal: FactProposal) -> None:
         """Once its changes are there: a turn that is forgotten from now on takes its changes along."""
@@ -156,7 +137,9 @@ class Replayer:
                 raise NotFound(f"no replay is applied in thread {scope.thread_id!r}; there is none to undo")
             listed = ", ".join(applied)
             raise NotFound(f"replay is {replay_id!r:.80}; replays that count here, newest first: {listed}")
-        return await self._switch(scope, replay_id, "undo")
+        await self.editor.mark_replay(scope, replay_id, "undo")
+        await self.keeper.save(scope)
+        return replay_id
 
     # --- inside ----------------------------------------------------------------------------------------------
     async def _proposal(
@@ -253,13 +236,13 @@ class Replayer:
     async def _alone(self, scope: Scope) -> AsyncIterator[None]:
         name = "replay:" + json.dumps([scope.user_id, scope.thread_id])
         holder, now = new_id(), self.clock.now()
-        if not await self.store.acquire_lease(name, holder, now=now, until=now + _LEASE):
+        if not await self.store.acquire_leases([name], holder, now=now, until=now + _LEASE):
             raise StoreUnavailable("another replay of this thread is being applied; try again in a while")
         try:
             yield
         finally:
             with contextlib.suppress(StoreUnavailable):
-                await self.store.release_lease(name, holder)
+                await self.store.release_leases([name], holder)
 
 
 def _numbered(changes: Sequence[FactChange]) -> list[FactChange]:

@@ -62,12 +62,6 @@ class TopicStore(Protocol):
         Each gets a fresh random revision. Not one write: after a crash some are stored.
         """
 
-    async def save_topic(self, topic: Topic, *, expected: str | None) -> bool:
-        """Store the topic if its stored revision is `expected` (None: there is no such topic yet); else False.
-
-        It gets a fresh random revision (the topic's own is ignored).
-        """
-
     async def delete_topic(self, scope: Scope, topic_id: str, *, expected: str) -> bool:
         """Delete the topic if its revision is `expected`; else (or if it is gone) False."""
 

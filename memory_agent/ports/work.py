@@ -70,25 +70,17 @@ class WorkStore(Protocol):
         owe.
         """
 
-    async def acquire_lease(
-        self, name: str, holder: str, *, now: datetime, until: datetime, note: str | None = None
-    ) -> bool:
-        """Take or renew the lease `name` until `until`; False if another holder's runs beyond `now`.
+    async def acquire_leases(
+        self, names: Sequence[str], holder: str, *, now: datetime, until: datetime, note: str | None = None
+    ) -> set[str]:
+        """Take or renew leases until `until`; those of `names` that `holder` has now. Another's runs beyond `now` are not taken.
 
-        Of several holders that ask at once, exactly one gets it. Its `since` is `now` when it is taken (also by
+        Of several holders that ask for one at once, exactly one gets it. Its `since` is `now` when it is taken (also by
         the same holder after it ran out) and stays when it is renewed; its `note` is replaced.
         """
-
-    async def acquire_leases(
-        self, names: Sequence[str], holder: str, *, now: datetime, until: datetime
-    ) -> set[str]:
-        """As `acquire_lease` without a note, for many at once: those of `names` that `holder` has now."""
 
     async def load_lease(self, name: str) -> Lease | None:
         """The lease as last taken, also if it has run out; None if it was given back or never taken."""
 
-    async def release_lease(self, name: str, holder: str) -> None:
-        """Give the lease back if `holder` has it; otherwise nothing happens."""
-
     async def release_leases(self, names: Sequence[str], holder: str) -> None:
-        """The same for many at once."""
+        """Give back those of the leases that `holder` has."""

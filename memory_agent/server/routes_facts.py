@@ -102,8 +102,8 @@ async def replay_facts(memory: WritableMemory, body: requests.Replay | None = No
 @router.post(f"{FACTS}/replay/apply", response_model=ReplayId)
 async def apply_replay(memory: WritableMemory, body: requests.ApplyReplay) -> Response:
     """Make a proposal count, wholly or not at all."""
-    given = body.replay_id if body.proposal is None else body.proposal.domain(tenant=memory.scope.tenant)
-    return answer(ReplayId(replay_id=await memory.apply_replay(given or "")))
+    proposal = body.proposal.domain(tenant=memory.scope.tenant)
+    return answer(ReplayId(replay_id=await memory.apply_replay(proposal)))
 
 
 @router.post(f"{FACTS}/replay/undo", response_model=ReplayId)

@@ -171,6 +171,6 @@ class Curator:
             )
             if topic is None:
                 raise NotFound(f"topic_id is {topic_id!r:.80}, which was forgotten meanwhile")
-            if await self._store.save_topic(change(topic), expected=topic.revision):
+            if await self._store.save_topics([change(topic)]):
                 return await load_topic(self._store, scope, topic.id) or topic
         raise overtaken(f"the topic {topic_id}")

@@ -174,7 +174,7 @@ class Compactor:
             if len(alive) < len(turn_ids):
                 return False
             updated = dataclasses.replace(current, summary=summary)
-            if await self.store.save_topic(updated, expected=current.revision):
+            if await self.store.save_topics([updated]):
                 return True
         return False
 

@@ -312,7 +312,7 @@ class TopicFolder:
             done = len(turns) < _FOLD_TURNS
             made = await self._with(topic, turns)
             updated = dataclasses.replace(made, stale=topic.stale and not done)
-            if not await self.store.save_topic(updated, expected=topic.revision):
+            if not await self.store.save_topics([updated]):
                 return False
             if topic.revision is None:
                 await self._undo_if_forgotten(topic.scope, {topic.id: turns})

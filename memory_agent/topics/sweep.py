@@ -136,7 +136,7 @@ class _Run:
             await asyncio.wait({renewing})
             with contextlib.suppress(BackendError):  # it runs out by itself
                 if through:
-                    await self._store.release_lease(LEASE_NAME, self._holder)
+                    await self._store.release_leases([LEASE_NAME], self._holder)
                 else:  # free at once for the next sweep, which finds the note
                     await self._take(0, self._note())
 
@@ -163,7 +163,8 @@ class _Run:
     async def _take(self, seconds: float, note: str | None) -> bool:
         now = self._sweeper.clock.now()
         until = now + timedelta(seconds=seconds)
-        return await self._store.acquire_lease(LEASE_NAME, self._holder, now=now, until=until, note=note)
+        taken = await self._store.acquire_leases([LEASE_NAME], self._holder, now=now, until=until, note=note)
+        return bool(taken)
 
     async def _taken(self) -> SweepRunning:
         lease = await self._store.load_lease(LEASE_NAME)
@@ -279,11 +280,9 @@ class _Run:
             self._packed += await self._sweeper.compactor.pack_all(topic)
             # Those that it absorbed first: without it in sight, they would stand for themselves.
             for absorbed in await self._store.list_topics(faded.scope, ids=topic.absorbed, archived=False):
-                await self._store.save_topic(
-                    dataclasses.replace(absorbed, archived=True), expected=absorbed.revision
-                )
+                await self._store.save_topics([dataclasses.replace(absorbed, archived=True)])
             archived = dataclasses.replace(topic, archived=True)
-            if await self._store.save_topic(archived, expected=topic.revision):
+            if await self._store.save_topics([archived]):
                 return True
         return False
 

@@ -306,20 +306,29 @@ class Replay(Request):
 
 
 class ApplyReplay(Request):
-    """A proposal to make count, wholly or not at all; of a replay that was undone its id will do."""
+    """A proposal to make count, wholly or not at all."""
 
-    model_config = example({"replay_id": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10"})
+    model_config = example(
+        {
+            "proposal": {
+                "id": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10",
+                "scope": {"user_id": "ada", "thread_id": "home"},
+                "extractor": "llm:gpt-4o-mini:prompt-3",
+                "turns": 12,
+                "cost": {"turns": 12, "requests": 1, "prompt_tokens": 1_900, "completion_tokens": 90},
+                "before": {"location": "Bergen"},
+                "after": {"location": "Bergen"},
+                **{name: [] for name in ("differences", "refused", "failed", "changes")},
+            }
+        }
+    )
 
-    proposal: FactProposal | None = None
+    proposal: FactProposal
     """What `replay` answered, as it was."""
-    replay_id: Id | None = None
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
-        if (self.proposal is None) == (self.replay_id is None):
-            raise ValueError("pass either proposal or replay_id")
-        if self.proposal is not None:
-            _check_made_by_replay(self.proposal.domain())
+    def _made_by_replay(self) -> Self:
+        _check_made_by_replay(self.proposal.domain())
         return self
 
 

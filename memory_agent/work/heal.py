@@ -53,7 +53,7 @@ class IndexHealer:
             log.warning("the vector index cannot be looked through, trying again: %s", exc)
             return False
         finally:
-            await self._store.release_lease(_LEASE, holder)
+            await self._store.release_leases([_LEASE], holder)
         if lost:
             log.warning(
                 "the vector index lacked %d turns of large users and is filled again from their search rows; `memory-agent"

@@ -194,7 +194,7 @@ class Migrator:
         try:
             yield
         finally:
-            await self._store.release_lease(_LEASE, holder)
+            await self._store.release_leases([_LEASE], holder)
 
     # --- what the worker does ----------------------------------------------------------------------------------
     async def work_off(self, holder: str) -> bool:
@@ -215,7 +215,7 @@ class Migrator:
             self._look_at = time.monotonic() + _LOOK_AGAIN_SECONDS
             return False
         finally:
-            await self._store.release_lease(_LEASE, holder)
+            await self._store.release_leases([_LEASE], holder)
         if worked:  # and leave the processor to whoever asks and tells
             await asyncio.sleep(min(time.monotonic() - began, _LONGEST_REST_SECONDS))
         return worked

@@ -118,7 +118,7 @@ class Outages:
         self._cleared.pop(stage, None)
         note = Outage(stage=stage, part=exc.part, since=now, error=str(exc)[:_MAX_ERROR_CHARS]).note
         name = outage_name(stage)
-        await self._store.acquire_lease(name, _HOLDER, now=now, until=now + _KEPT, note=note)
+        await self._store.acquire_leases([name], _HOLDER, now=now, until=now + _KEPT, note=note)
         if before is None and (noted := await self._store.load_lease(name)) is not None:
             hold.since = noted.since
 
@@ -128,7 +128,7 @@ class Outages:
         self._holds.pop(stage, None)
         # Now and then also what another process noted that may not live any more.
         if now - self._cleared.get(stage, float("-inf")) > _CLEARED_SECONDS:
-            await self._store.release_lease(outage_name(stage), _HOLDER)
+            await self._store.release_leases([outage_name(stage)], _HOLDER)
             self._cleared[stage] = now
 
     def backoff(self, failures: int) -> float:

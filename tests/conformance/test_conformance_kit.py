@@ -29,10 +29,10 @@ def kit(*arguments: str, folder: Path) -> tuple[int, dict[str, Any], str]:
 
 
 FAULTS = [
+    ("forgetful", "crash", "test_the_next_process_reads_what_was_acknowledged"),
     ("leaking", "leakage", "test_lists_by_number_by_id_and_within_limits"),
     ("keeping", "deletion", "test_erases_named_turns_with_all_derived"),
     ("doubling", "order", "test_numbers_turns_from_one"),
-    ("forgetful", "crash", "test_the_next_process_reads_what_was_acknowledged"),
     ("racing", "concurrency", "test_a_lease_has_one_holder"),
 ]
 

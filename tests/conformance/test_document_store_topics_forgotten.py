@@ -51,8 +51,8 @@ async def test_forgetting_resets_the_topic(store: DocumentStore) -> None:
     read = await the_topic(store, SCOPE, mine.id)
     assert_reset_topic(read, mine)
     # Who read it before cannot save what was folded from it, whatever batch erased the turn.
-    assert not await store.save_topic(replace(mine, title="forgotten"), expected=mine.revision)
-    assert await store.save_topic(replace(read, votes=1), expected=read.revision)
+    assert not await store.save_topics([replace(mine, title="forgotten")])
+    assert await store.save_topics([replace(read, votes=1)])
     assert_same_topic(await the_topic(store, SCOPE, other.id), other, revision=True)
     assert_same_topic(await the_topic(store, EVE, foreign.id), foreign, revision=True)
     assert len(await store.list_topics(SCOPE)) == 2
@@ -92,8 +92,8 @@ async def test_forgetting_makes_a_topic_that_was_not_stored(store: DocumentStore
     [made] = await store.list_topics(SCOPE)
     expected = a_topic("new", **EMPTY_TOPIC, created_at=NOW + DAY, last_access=NOW + DAY)
     assert_same_topic(made, expected)
-    assert not await store.save_topic(a_topic("new"), expected=None)
-    assert await store.save_topic(replace(made, stale=False, title="from b"), expected=made.revision)
+    assert not await store.save_topics([a_topic("new")])
+    assert await store.save_topics([replace(made, stale=False, title="from b")])
 
 
 @on_every_server

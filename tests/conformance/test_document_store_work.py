@@ -226,8 +226,8 @@ async def test_status_tells_outages_that_are_waited_for(store: DocumentStore) ->
     await stored(store, EVE, "b", pending=("index",))
     since = {"facts": NOW - DAY, "index": NOW, "topics": NOW}
     for stage, now in since.items():
-        await store.acquire_lease(
-            f"outage:{stage}", "any", now=now, until=now + SECOND, note="llm\nno answer"
+        await store.acquire_leases(
+            [f"outage:{stage}"], "any", now=now, until=now + SECOND, note="llm\nno answer"
         )
 
     async def told(scope: Scope | None) -> list[Outage]:
@@ -249,20 +249,23 @@ async def test_a_lease_has_one_holder(open_store: OpenStore) -> None:
     stores = [await open_store(), await open_store()]
     until = NOW + timedelta(seconds=60)
     got = await asyncio.gather(
-        *(stores[i % 2].acquire_lease("thread:x", f"h{i}", now=NOW, until=until) for i in range(20))
+        *(stores[i % 2].acquire_leases(["thread:x"], f"h{i}", now=NOW, until=until) for i in range(20))
     )
-    assert sum(got) == 1
-    holder = f"h{got.index(True)}"
-    assert await stores[0].acquire_lease("thread:x", holder, now=NOW, until=until)
-    assert not await stores[1].acquire_lease("thread:x", "late", now=NOW, until=until)
-    assert await stores[1].acquire_lease("thread:y", "late", now=NOW, until=until)
+    assert sum(map(len, got)) == 1
+    holder = f"h{got.index({'thread:x'})}"
+    assert await stores[0].acquire_leases(["thread:x"], holder, now=NOW, until=until)
+    assert not await stores[1].acquire_leases(["thread:x"], "late", now=NOW, until=until)
+    assert await stores[1].acquire_leases(["thread:y"], "late", now=NOW, until=until)
     # At its end it is free, and again exactly one of many takes it.
     early = until - timedelta(milliseconds=1)
-    assert not await stores[0].acquire_lease("thread:x", "other", now=early, until=until + DAY)
+    assert not await stores[0].acquire_leases(["thread:x"], "other", now=early, until=until + DAY)
     got = await asyncio.gather(
-        *(stores[i % 2].acquire_lease("thread:x", f"g{i}", now=until, until=until + DAY) for i in range(10))
+        *(
+            stores[i % 2].acquire_leases(["thread:x"], f"g{i}", now=until, until=until + DAY)
+            for i in range(10)
+        )
     )
-    assert sum(got) == 1
+    assert sum(map(len, got)) == 1
 
 
 @on_every_server
@@ -270,7 +273,7 @@ async def test_many_leases_are_taken_and_given_back_together(open_store: OpenSto
     """Those that another holder has are left to it, and the rest taken; a repeat renews them."""
     one, other = await open_store(), await open_store()
     until = NOW + DAY
-    assert await other.acquire_lease("b", "other", now=NOW, until=until)
+    assert await other.acquire_leases(["b"], "other", now=NOW, until=until)
     for _ in range(2):
         assert await one.acquire_leases(["a", "b", "c"], "me", now=NOW, until=until) == {"a", "c"}
     assert await one.acquire_leases([], "me", now=NOW, until=until) == set()
@@ -297,29 +300,29 @@ async def test_a_lease_tells_who_has_it_since_when(store: DocumentStore) -> None
     """`since` stays while it is renewed, `note` is replaced each time, and both are given back as stored."""
     until = NOW + DAY
     assert await store.load_lease("sweep") is None
-    assert await store.acquire_lease("sweep", "a", now=NOW, until=until)
+    assert await store.acquire_leases(["sweep"], "a", now=NOW, until=until)
     assert await store.load_lease("sweep") == Lease(name="sweep", holder="a", since=NOW, until=until)
     for note in ("page 3 é\n$x", "", None):
         later = until + SECOND
-        assert await store.acquire_lease("sweep", "a", now=NOW + SECOND, until=later, note=note)
+        assert await store.acquire_leases(["sweep"], "a", now=NOW + SECOND, until=later, note=note)
         lease = Lease(name="sweep", holder="a", since=NOW, until=later, note=note)
         assert await store.load_lease("sweep") == lease
-    assert not await store.acquire_lease("sweep", "b", now=NOW, until=until, note="mine")
+    assert not await store.acquire_leases(["sweep"], "b", now=NOW, until=until, note="mine")
     assert await store.load_lease("sweep") == lease
     assert await store.load_lease("other") is None
-    await store.release_lease("sweep", "b")
+    await store.release_leases(["sweep"], "b")
     assert await store.load_lease("sweep") == lease
     # One that ran out can be read, and counts anew once it is taken, also by the same holder.
-    assert await store.acquire_lease("sweep", "a", now=until + SECOND, until=until + DAY, note="page 4")
+    assert await store.acquire_leases(["sweep"], "a", now=until + SECOND, until=until + DAY, note="page 4")
     again = Lease(name="sweep", holder="a", since=until + SECOND, until=until + DAY, note="page 4")
     assert await store.load_lease("sweep") == again
-    assert await store.acquire_lease("sweep", "b", now=until + DAY, until=until + DAY * 2)
+    assert await store.acquire_leases(["sweep"], "b", now=until + DAY, until=until + DAY * 2)
     assert await store.load_lease("sweep") == Lease(
         name="sweep", holder="b", since=until + DAY, until=until + DAY * 2
     )
-    await store.release_lease("sweep", "a")
-    assert not await store.acquire_lease("sweep", "a", now=until + DAY, until=until + DAY * 2)
+    await store.release_leases(["sweep"], "a")
+    assert not await store.acquire_leases(["sweep"], "a", now=until + DAY, until=until + DAY * 2)
     for _ in range(2):
-        await store.release_lease("sweep", "b")
+        await store.release_leases(["sweep"], "b")
         assert await store.load_lease("sweep") is None
-    assert await store.acquire_lease("sweep", "a", now=NOW, until=until)
+    assert await store.acquire_leases(["sweep"], "a", now=NOW, until=until)

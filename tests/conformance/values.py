@@ -382,7 +382,7 @@ async def stored_compressed(
 async def saved_topic(store: DocumentStore, topic: Topic) -> Topic:
     """The topic as it is stored, new or over what is there."""
     found = await store.list_topics(topic.scope, ids=[topic.id])
-    assert await store.save_topic(topic, expected=found[0].revision if found else None)
+    assert await store.save_topics([replace(topic, revision=found[0].revision if found else None)])
     return await the_topic(store, topic.scope, topic.id)
 
 

@@ -54,9 +54,9 @@ class Forgetful(SqliteStore):
 class Racing(SqliteStore):
     """Gives a lease to whoever asks."""
 
-    async def acquire_lease(self, name: str, holder: str, **times: Any) -> bool:
-        await super().acquire_lease(name, holder, **times)
-        return True
+    async def acquire_leases(self, names: Sequence[str], holder: str, **times: Any) -> set[str]:
+        await super().acquire_leases(names, holder, **times)
+        return set(names)
 
 
 def leaking(folder: Path) -> Leaking:

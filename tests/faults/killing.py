@@ -67,7 +67,7 @@ async def kill_at_every_write(
     kills, dear = 0, least > _FEW
     also_after = isinstance(database, Mongo) and (profiles.chosen() == "nightly" or not dear)
     for when, every in (("before", 1), ("after", after))[: 1 + also_after]:
-        for at in profiles.kills(dear=dear, first=every, step=step * every):
+        for at in profiles.kills(dear=dear, least=least // every, first=every, step=step * every):
             database.put_back()
             pid = nursery.spawn({**job, "when": when, "at": at})
             code = nursery.wait()

@@ -18,6 +18,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tests.faults import compress_jobs, fact_jobs, migration_jobs, topic_jobs
+from tests.servers.one_model import load_default
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,6 +134,8 @@ def main() -> None:
     for name in sys.argv[1:]:
         # once for all writers; none of them starts a thread, which no fork survives
         importlib.import_module(name)
+    if "onnxruntime" in sys.argv:
+        load_default()
     for line in sys.stdin:
         job = json.loads(line)
         pids = [_fork({**job, "number": number}) for number in range(job.get("processes", 1))]

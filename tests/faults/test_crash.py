@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from memory_agent.models.local.embedder import LocalEmbedder
 
-UPDATES = 200 if profiles.chosen() == "nightly" else 80
-KILLS = 6 if profiles.chosen() == "nightly" else 4
+UPDATES = 200 if profiles.chosen() == "nightly" else 50
+KILLS = 6 if profiles.chosen() == "nightly" else 2
 LAST_TOWN = exchange(UPDATES - 1)[0].removeprefix("I live in ").removesuffix(".")
 
 
@@ -112,7 +112,7 @@ async def test_mongod_is_killed(server_settings: dict[str, Any], shared_embedder
             acknowledged: dict[int, tuple[list[str], int]] = {}
             restarts: list[asyncio.Task[None]] = []
             # So many updates after the last: counted, for a fast machine is through before a clock kills.
-            deadly = sorted(random.sample(range(5, UPDATES), 4))
+            deadly = sorted(random.sample(range(5, UPDATES), KILLS))
 
             async def kill_soon() -> None:
                 await asyncio.sleep(random.uniform(0, 0.02))  # within an update, or between two

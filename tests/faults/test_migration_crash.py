@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import profiles
 from tests.faults import migration_jobs
 from tests.faults.killing import HOUR, kill_at_every_write
 from tests.faults.migration_jobs import WATCHED, step
@@ -64,7 +65,15 @@ async def prepared(database: Database, model: Path, cache: Path, *, moved: bool)
     return old, new
 
 
-@pytest.mark.parametrize("name", ["move", "back", "finish"])
+@pytest.mark.parametrize(
+    ("database", "name"),
+    profiles.by_day(
+        *(("embedded", "move"), ("server", "back"), ("server", "finish")),
+        *(("server", "move"), ("embedded", "back"), ("embedded", "finish")),
+        first=3,
+    ),
+    indirect=["database"],
+)
 async def test_killed_while_users_are_moved(
     nursery: Nursery, database: Database, model: Path, tmp_path_factory: pytest.TempPathFactory, name: str
 ) -> None:

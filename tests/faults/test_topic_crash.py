@@ -15,6 +15,7 @@ import pytest
 from memory_agent import Scope, SweepRunning
 from memory_agent.topics.projection import emptied
 from memory_agent.topics.titles import opener_of
+from tests import profiles
 from tests.faults.killing import HOUR, end_erasures, kill_at_every_write
 from tests.faults.topic_jobs import (
     FADING_THREADS,
@@ -77,7 +78,7 @@ async def _as_if_merge_was_cut_short(service: MemoryService, absorbed: str) -> N
     """A merge archives what it absorbed as its last step; without it, that is left to the sweep."""
     (topic,) = await service.core.store.list_topics(ANN, ids=[absorbed], archived=True)
     stands = dataclasses.replace(topic, archived=False)
-    assert await service.core.store.save_topic(stands, expected=topic.revision)
+    assert await service.core.store.save_topics([stands])
 
 
 async def state_of(service: MemoryService) -> State:
@@ -168,7 +169,7 @@ async def check_fold(database: Database) -> None:
         for scope in EVERYBODY:
             topics = await store.list_topics(scope)
             for topic in topics:
-                assert await store.save_topic(emptied(topic), expected=topic.revision)
+                assert await store.save_topics([emptied(topic)])
             await service.core.folder.renew_stale(scope)
             anew = [{**_topic(topic), "summary": None} for topic in await store.list_topics(scope)]
             assert anew == [{**_topic(topic), "summary": None} for topic in topics]
@@ -290,6 +291,7 @@ async def swept_threads(service: MemoryService) -> list[tuple[str, str, bool, bo
     return standing
 
 
+@pytest.mark.parametrize("database", profiles.by_day("server", "embedded"), indirect=True)
 async def test_an_interrupted_sweep_is_resumed_and_of_two_one_works(database: Database) -> None:
     """The sweep after one that was interrupted does what is left, looks at nothing twice, and ends as one sweep would."""
     await fill_threads(database)

@@ -349,7 +349,7 @@ async def fill_threads(database: Database) -> None:
                     last_access=at,
                     through=turn.seq,
                 )
-                await store.save_topic(topic, expected=None)
+                await store.save_topics([topic])
 
         for start in range(0, THREADS, 20):
             await asyncio.gather(*(fill_thread(number) for number in range(start, start + 20)))

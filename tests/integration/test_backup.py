@@ -19,7 +19,7 @@ from memory_agent.exports.restoring import restore
 from memory_agent.exports.run import back_up
 from memory_agent.keys import new_key
 from tests.faults import steps
-from tests.integration.test_exports import lengthened
+from tests.integration.test_exports import from_sqlite_by_day, lengthened
 from tests.released.write import SAID, fill, known
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ async def knowledge(settings: Settings) -> Any:
         return json.loads(json.dumps(await known(service)))
 
 
+@from_sqlite_by_day
 async def test_a_backup_of_one_store_is_restored_into_the_other(
     places: tuple[Settings, Settings], tmp_path: Path
 ) -> None:
@@ -90,6 +91,7 @@ async def test_a_backup_of_one_store_is_restored_into_the_other(
     assert await knowledge(third) == before
 
 
+@from_sqlite_by_day
 async def test_what_was_forgotten_since_does_not_come_back(
     places: tuple[Settings, Settings], tmp_path: Path
 ) -> None:

@@ -235,7 +235,6 @@ REFUSED: dict[str, Call] = {
     "model": lambda m: m.replay_facts(7),
     "model empty": lambda m: m.replay_facts(""),
     "proposal": lambda m: m.apply_replay(None),
-    "no such replay": lambda m: m.apply_replay("none"),
     "nothing to undo": lambda m: m.undo_replay(),
     "no such replay to undo": lambda m: m.undo_replay("none"),
     "replay_id": lambda m: m.undo_replay(7),

@@ -11,6 +11,7 @@ import pytest
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.domain import Entity, Scope
 from memory_agent.errors import ConfigError, InvalidInput, NotFound, StoreError
+from tests import profiles
 from tests.released.write import fill, known
 
 if TYPE_CHECKING:
@@ -108,6 +109,11 @@ async def _several_people(service: MemoryService) -> None:
     await memory.revert_fact("location", about="Emi")
 
 
+from_sqlite_by_day = pytest.mark.parametrize("places", profiles.by_day("sqlite", "mongodb"), indirect=True)
+"""From there into the other store, which is read again as well: what comes from MongoDB shows little more."""
+
+
+@from_sqlite_by_day
 async def test_an_export_goes_into_the_other_store_and_comes_out_the_same(
     places: tuple[Settings, Settings], tmp_path: Path
 ) -> None:
@@ -151,6 +157,7 @@ async def test_less_than_everything_is_exported(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c.gz", "data"]
 
 
+@pytest.mark.parametrize("places", profiles.by_day("mongodb", "sqlite"), indirect=True)
 async def test_what_was_forgotten_is_not_imported_again(
     places: tuple[Settings, Settings], tmp_path: Path
 ) -> None:

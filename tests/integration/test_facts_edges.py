@@ -82,7 +82,7 @@ async def test_a_revert_survives_replays_and_extraction_anew(tmp_path: Path) -> 
         replay_id = await memory.apply_replay(proposal)
         assert await memory.fetch_facts() == {"occupation": "teacher"}
         await memory.undo_replay()
-        await memory.apply_replay(replay_id)
+        assert await memory.apply_replay(proposal) == replay_id
         assert await memory.fetch_facts() == {"occupation": "teacher"}
         await memory.forget([(await memory.fetch_short_term(3))[0].id])
         await memory.settle(timeout=30)

@@ -196,11 +196,11 @@ async def test_two_replays_are_not_applied_at_once(
         proposal = await memory.replay_facts(model="better")
         store, now = service.core.store, service.clock.now()
         name = 'replay:["ann", "chat"]'
-        assert await store.acquire_lease(name, "somebody", now=now, until=now.replace(year=now.year + 1))
+        assert await store.acquire_leases([name], "somebody", now=now, until=now.replace(year=now.year + 1))
         # A service tells its callers that a part is unavailable, and not what the part says.
         with pytest.raises(StoreUnavailable, match=r"another replay|unavailable for now"):
             await memory.apply_replay(proposal)
         assert await memory.fetch_facts() == KNOWN_POORLY
-        await store.release_lease(name, "somebody")
+        await store.release_leases([name], "somebody")
         await memory.apply_replay(proposal)
         assert await memory.fetch_facts() == KNOWN_BETTER

@@ -73,7 +73,7 @@ async def test_a_fetch_reads_as_much_whatever_number_of_topics_there_is(
                     created_at=when,
                     absorbed=(f"older{number}",) if number < 5 else (),
                 )
-                assert await store.save_topic(topic, expected=None)
+                assert await store.save_topics([topic])
             costs.append(await _cost(store, memory, "What did we say about the harbour?"))
     (few, few_steps, prompt), (many, many_steps, same) = costs
     assert prompt == same

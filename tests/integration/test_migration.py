@@ -182,7 +182,6 @@ async def test_a_memory_moves_to_another_model_while_it_is_asked(
         assert await asked(service) == after
 
 
-@on_both_by_day
 async def test_a_finished_move_needs_the_old_model_no_more(
     known: dict[str, Any], models: tuple[Path, Path, Path], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -300,7 +299,6 @@ async def wrong(service: MemoryService) -> list[Finding]:
     return [finding async for finding in examiner.findings() if finding.wrong]
 
 
-@on_both_by_day
 async def test_the_doctor_sees_what_is_false_about_a_move_and_nothing_in_a_sound_one(
     known: dict[str, Any], models: tuple[Path, Path, Path]
 ) -> None:

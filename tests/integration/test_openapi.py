@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from tests import profiles
 from tests.fixtures import QUICK
 from tests.integration.conversations import opened
 from tests.integration.rest import document, operations
@@ -51,7 +52,7 @@ NEVER_ENDS: Final = "stream_events"
 """test_rest_service.py reads it."""
 SHARES: Final = 2
 """Of the operations, so that several workers call them."""
-EXAMPLES: Final = 8
+EXAMPLES: Final = 8 if profiles.chosen() == "nightly" else 4
 """Made-up requests of each operation, beside those with its examples."""
 AT_BORDERS: Final = (
     "update_memory",

@@ -14,7 +14,7 @@ import pytest
 
 from memory_agent.models.local.atomic_build import Making
 from memory_agent.models.local.choose import ModelChoiceRequest, choose, prepare
-from tests import leftovers, profiles
+from tests import leftovers
 from tests.servers.chroma import ChromaProcess
 from tests.servers.service import ServiceProcess
 
@@ -129,17 +129,18 @@ def home(tmp_path: Path, fence: Fence) -> Home:
     return Home(tmp_path / "one", fence)
 
 
+@pytest.mark.nightly  # by day the fence around every process tells what any of them tried
 async def test_a_program_a_service_and_a_chroma_server_are_quiet(
     tmp_path: Path, fence: Fence, models: dict[str, Path]
 ) -> None:
     """Each from its first start with an empty home to where telemetry that waits would have been sent.
 
-    At night the program makes the int8 file first, in a process of its own.
+    The program makes the int8 file first, in a process of its own.
     """
     homes = {
         name: Home(tmp_path / name, fence, **models, embedding_precision=precision)
         for name, precision in (
-            ("program", "int8" if profiles.chosen() == "nightly" else "fp32"),
+            ("program", "int8"),
             ("service", "fp32"),
             ("libraries", "fp32"),
             ("chroma", "fp32"),

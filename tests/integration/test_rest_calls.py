@@ -560,7 +560,7 @@ async def test_a_replay_by_a_model_that_is_not_known_tells_what_was_answered(
 
 @shows("replay_facts", "apply_replay", "undo_replay")
 async def test_a_replay_is_proposed_applied_and_undone(asking_rest: Rest) -> None:
-    """Posted back as it came, the proposal counts; undone, all is as before; by its id it counts again."""
+    """Posted back as it came, the proposal counts; undone, all is as before; posted once more it counts again."""
     turns = [{"role": "user", "content": text} for text in TALK]
     await asking_rest.post("turns/bulk", {"turns": turns}, status=201)
     await asking_rest.post("settle", status=204)
@@ -580,7 +580,7 @@ async def test_a_replay_is_proposed_applied_and_undone(asking_rest: Rest) -> Non
     assert await asking_rest.post("facts/replay/undo") == applied
     assert (await asking_rest.get("facts"))["facts"] == before
     await asking_rest.refused("POST", "facts/replay/undo", status=404)
-    assert await asking_rest.post("facts/replay/apply", applied) == applied
+    assert await asking_rest.post("facts/replay/apply", {"proposal": proposal}) == applied
     assert (await asking_rest.get("facts"))["facts"] == after
     assert await asking_rest.post("facts/replay/undo", applied) == applied
     assert (await asking_rest.post("facts/replay"))["differences"] == []

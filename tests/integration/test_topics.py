@@ -778,7 +778,7 @@ async def test_a_stale_topic_is_made_anew_before_it_is_judged(open_service: Open
         await memory.settle(timeout=60)
         store = service.core.store
         for topic in await store.list_topics(memory.scope):
-            await store.save_topic(emptied(topic), expected=topic.revision)
+            await store.save_topics([emptied(topic)])
         embedder.fail = EmbedderUnavailable("down")
         for dry_run in (True, False):
             report = await service.sweep(dry_run=dry_run)

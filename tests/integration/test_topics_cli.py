@@ -256,7 +256,7 @@ def test_second_sweep_leaves_with_4_and_names_the_first(cli: CommandLine) -> Non
 
     async def take(store: SqliteStore) -> None:
         until = now + timedelta(minutes=5)
-        assert await store.acquire_lease(LEASE_NAME, "somebody else", now=now, until=until)
+        assert await store.acquire_leases([LEASE_NAME], "somebody else", now=now, until=until)
 
     with_store(cli, take)
     refused = cli("sweep", "--quiet", code=4, **FADING)
@@ -276,7 +276,7 @@ def test_interrupted_sweep_is_gone_on_with_by_the_next(tmp_path: Path, number: s
     async def fill(store: SqliteStore) -> None:
         for thread in threads:
             for topic in range(4):
-                assert await store.save_topic(faded(thread, topic), expected=None)
+                assert await store.save_topics([faded(thread, topic)])
 
     with_store(cli, fill)
     with subprocess.Popen(

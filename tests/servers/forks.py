@@ -1,7 +1,7 @@
 """`memory-agent` as many processes that were imported once: a server that forks itself for every command.
 
 Tests run commands by the hundred, and most of what a command takes is importing. The server (this file, run by
-itself) imports what commands import, opens nothing, and forks for each call; the forked process gets the caller's arguments,
+itself) imports what commands import, loads the default model, opens nothing else, and forks for each call; the forked process gets the caller's arguments,
 folder, environment and standard streams, and calls the entry point. Beside that it is the process that a user would start.
 """
 
@@ -189,13 +189,15 @@ def end_forks() -> None:
 
 def serve(address: str) -> None:
     """Answer calls until the process is ended."""
-    # Not the folder of this file, which comes first when a file is run: it holds modules of the tests.
+    # The folder of this file, which comes first when a file is run, holds modules of the tests: what is forked sees none.
+    load_default = importlib.import_module("one_model").load_default
     sys.path.pop(0)
     for name in _LOADED_LATE:
         importlib.import_module(name)
     for module in pkgutil.walk_packages(importlib.import_module("memory_agent").__path__, "memory_agent."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    load_default()
     assert threading.active_count() == 1, "a thread would not be there in what is forked"
     gc.freeze()  # nor would its pages be shared for long with what a collection touches
 

@@ -126,16 +126,22 @@ def is_a_zombie(pid: int) -> bool:
 
 
 # --- profiles ------------------------------------------------------------------------------------------------
-def test_every_write_is_killed_at_within_four_days(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And at once in the nightly profile, or where a kill is cheap."""
+def test_every_write_is_killed_at_within_some_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One each day at least, however few there are; and all at once in the nightly profile, or where a kill is cheap."""
     monkeypatch.delenv(profiles.VARIABLE, raising=False)
-    days = [[*itertools.islice(profiles.kills(dear=True, day=day), 4)] for day in range(4)]
-    assert sorted(at for day in days for at in day) == [*range(1, 17)]
-    halves = [[*itertools.islice(profiles.kills(dear=True, first=2, step=2, day=d), 2)] for d in range(4)]
-    assert sorted(at for half in halves for at in half) == [*range(2, 17, 2)]
-    assert [*itertools.islice(profiles.kills(dear=False), 3)] == [1, 2, 3]
+
+    def killed(days: int, each: int, **which: int) -> list[int]:
+        """Those of so many days, each day so many."""
+        found = (itertools.islice(profiles.kills(dear=True, day=day, **which), each) for day in range(days))
+        return sorted(itertools.chain.from_iterable(found))
+
+    assert killed(8, 2, least=16) == [*range(1, 17)]
+    assert killed(8, 1, least=8, first=2, step=2) == [*range(2, 17, 2)]
+    assert killed(5, 2, least=5) == [*range(1, 11)]
+    assert (profiles.least(5, dear=True), profiles.least(17, dear=True)) == (1, 2)
+    assert [*itertools.islice(profiles.kills(dear=False, least=3), 3)] == [1, 2, 3]
     monkeypatch.setenv(profiles.VARIABLE, "nightly")
-    assert [*itertools.islice(profiles.kills(dear=True, day=2), 3)] == [1, 2, 3]
+    assert killed(1, 3, least=3) == [1, 2, 3]
 
 
 def test_an_unknown_profile_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from memory_agent.context.ledger import MESSAGE_OVERHEAD
 from memory_agent.conversations.older_messages import message_score
 from memory_agent.errors import ConfigError, InvalidInput, LLMError, LLMUnavailable
 from memory_agent.models.tokens import EstimatedTokens
-from memory_agent.strategy import HybridMemoryStrategy, PreparedContext, RecentOnlyStrategy
+from memory_agent.strategy import HybridMemoryStrategy, PreparedContext
 from memory_agent.testing import HashEmbedder, ScriptedLLM
 from tests.unit.search.builders import turn as stored_turn
 
@@ -401,14 +401,13 @@ async def test_defaults_are_not_read_from_the_environment(monkeypatch: pytest.Mo
     assert len((await HybridMemoryStrategy(told).prepare(history(8), "And now?")).kept) == 2
 
 
-@pytest.mark.parametrize("strategy", [HybridMemoryStrategy, RecentOnlyStrategy])
 @pytest.mark.parametrize("by_name", [True, False])
-def test_an_unknown_setting_is_refused_with_the_one_it_resembles(strategy: Any, by_name: bool) -> None:
-    wrong = {"recent_message_count": 3}
+def test_an_unknown_setting_is_refused_with_the_one_it_resembles(by_name: bool) -> None:
+    wrong: dict[str, Any] = {"recent_message_count": 3}
     with pytest.raises(
         ConfigError, match=r"^recent_message_count is no setting; did you mean recent_messages_count"
     ):
-        strategy(**wrong) if by_name else strategy(wrong)
+        HybridMemoryStrategy(**wrong) if by_name else HybridMemoryStrategy(wrong)
 
 
 # --- messages ------------------------------------------------------------------------------------------------
@@ -497,14 +496,3 @@ async def test_a_history_is_a_list_and_a_prompt_says_something() -> None:
     for wrong in prompts:
         with pytest.raises(InvalidInput, match="new_prompt"):
             await hybrid().prepare_context([], wrong)
-
-
-# --- other strategies ----------------------------------------------------------------------------------------
-async def test_the_simple_strategy_shows_recent_messages_that_fit() -> None:
-    said = history(30)
-    all_ten = RecentOnlyStrategy(counter=OneAWord())
-    assert await all_ten.prepare_context(said, "And now?") == [*said[20:], ("user", "And now?")]
-    room_for_two = counted([*said[28:], ("user", "And now?")])
-    two = RecentOnlyStrategy(max_context_tokens=room_for_two, counter=OneAWord())
-    assert await two.prepare_context(said, "And now?") == [*said[28:], ("user", "And now?")]
-    assert not await two.should_summarize(said)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -96,9 +95,6 @@ class MongoTopics(MongoSegments):
             found += await read_all(self._turns.find({**scope_filter(scope), "gone_at": None, "$or": either}))
         texts = await self._with_texts(sorted(found, key=lambda turn: turn["seq"]))
         return [TURN.get(document) for document in texts if "gone_at" not in document]
-
-    async def save_topic(self, topic: Topic, *, expected: str | None) -> bool:
-        return bool(await self.save_topics([replace(topic, revision=expected)]))
 
     async def save_topics(self, topics: Sequence[Topic]) -> set[str]:
         if not topics:

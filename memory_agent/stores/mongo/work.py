@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pymongo import UpdateOne
-from pymongo.errors import BulkWriteError, DuplicateKeyError
+from pymongo.errors import BulkWriteError
 
 from memory_agent.domain import (
     OUTAGE_NAMES,
@@ -166,23 +166,10 @@ class MongoWork(MongoSegments):
         )
 
     @bounded
-    async def acquire_lease(
-        self, name: str, holder: str, *, now: datetime, until: datetime, note: str | None = None
-    ) -> bool:
-        try:
-            await self._leases.update_one(
-                _free(name, holder, now), _taken(holder, now=now, until=until, note=note), upsert=True
-            )
-        except DuplicateKeyError:
-            # Another's lease is live, so the filter missed it and the upsert ran into its id.
-            return False
-        return True
-
-    @bounded
     async def acquire_leases(
-        self, names: Sequence[str], holder: str, *, now: datetime, until: datetime
+        self, names: Sequence[str], holder: str, *, now: datetime, until: datetime, note: str | None = None
     ) -> set[str]:
-        taken = _taken(holder, now=now, until=until, note=None)
+        taken = _taken(holder, now=now, until=until, note=note)
         asked = list(dict.fromkeys(names))
         if not asked:
             return set()
@@ -190,6 +177,7 @@ class MongoWork(MongoSegments):
         try:
             await self._leases.bulk_write(operations, ordered=False)
         except BulkWriteError as exc:
+            # Another's lease is live, so the filter missed it and the upsert ran into its id.
             refused = exc.details["writeErrors"]
             if any(error["code"] != _DUPLICATE_KEY for error in refused):
                 raise
@@ -200,10 +188,6 @@ class MongoWork(MongoSegments):
     async def load_lease(self, name: str) -> Lease | None:
         document = await self._leases.find_one({"_id": name})
         return None if document is None else LEASE.get(document)
-
-    @bounded
-    async def release_lease(self, name: str, holder: str) -> None:
-        await self._leases.delete_one({"_id": name, "holder": holder})
 
     @bounded
     async def release_leases(self, names: Sequence[str], holder: str) -> None:

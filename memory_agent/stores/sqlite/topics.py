@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -107,9 +106,6 @@ class SqliteTopics(SqliteConnection):
         return await self._write(
             lambda db: {topic.id for topic, record in records if _save(db, record, topic.revision)}
         )
-
-    async def save_topic(self, topic: Topic, *, expected: str | None) -> bool:
-        return bool(await self.save_topics([replace(topic, revision=expected)]))
 
     async def delete_topic(self, scope: Scope, topic_id: str, *, expected: str) -> bool:
         sql = "DELETE FROM topics WHERE user_id = ? AND thread_id = ? AND id = ? AND revision = ?"

@@ -92,26 +92,16 @@ class SqliteWork(SqliteConnection):
     async def status(self, scope: Scope | None, *, now: datetime) -> MemoryStatus:
         return await self._read(lambda db: _status(db, scope, now))
 
-    async def acquire_lease(
-        self, name: str, holder: str, *, now: datetime, until: datetime, note: str | None = None
-    ) -> bool:
-        return (
-            await self._execute(_TAKE_LEASE, [name, holder, milliseconds(now), milliseconds(until), note]) > 0
-        )
-
     async def acquire_leases(
-        self, names: Sequence[str], holder: str, *, now: datetime, until: datetime
+        self, names: Sequence[str], holder: str, *, now: datetime, until: datetime, note: str | None = None
     ) -> set[str]:
-        rest = [holder, milliseconds(now), milliseconds(until), None]
+        rest = [holder, milliseconds(now), milliseconds(until), note]
         return await self._write(
             lambda db: {name for name in names if db.execute(_TAKE_LEASE, [name, *rest]).rowcount > 0}
         )
 
     async def load_lease(self, name: str) -> Lease | None:
         return next(iter(await self._select(LEASE, "FROM leases WHERE name = ?", [name])), None)
-
-    async def release_lease(self, name: str, holder: str) -> None:
-        await self.release_leases([name], holder)
 
     async def release_leases(self, names: Sequence[str], holder: str) -> None:
         where = Where("holder = ?", holder).among("name", names)

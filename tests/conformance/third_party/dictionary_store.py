@@ -219,33 +219,27 @@ class DictionaryWork(Noun):
             outages=outages_of(self._database.leases.values(), pending),
         )
 
-    async def acquire_lease(
-        self, name: str, holder: str, *, now: datetime, until: datetime, note: str | None = None
-    ) -> bool:
-        held = await self.load_lease(name)
-        live = held is not None and held.until > now
-        if held is not None and live and held.holder != holder:
-            return False
-        since = held.since if held is not None and live else now
-        self._database.leases[name] = Lease(name=name, holder=holder, since=since, until=until, note=note)
-        return True
-
     async def acquire_leases(
-        self, names: Sequence[str], holder: str, *, now: datetime, until: datetime
+        self, names: Sequence[str], holder: str, *, now: datetime, until: datetime, note: str | None = None
     ) -> set[str]:
-        return {name for name in names if await self.acquire_lease(name, holder, now=now, until=until)}
+        leases, taken = self._database.leases, set()
+        for name in names:
+            held = leases.get(name)
+            live = held if held is not None and held.until > now else None
+            if live is None or live.holder == holder:
+                since = now if live is None else live.since
+                leases[name] = Lease(name=name, holder=holder, since=since, until=until, note=note)
+                taken.add(name)
+        return taken
 
     async def load_lease(self, name: str) -> Lease | None:
         return self._database.leases.get(name)
 
-    async def release_lease(self, name: str, holder: str) -> None:
-        held = self._database.leases.get(name)
-        if held is not None and held.holder == holder:
-            del self._database.leases[name]
-
     async def release_leases(self, names: Sequence[str], holder: str) -> None:
         for name in names:
-            await self.release_lease(name, holder)
+            held = self._database.leases.get(name)
+            if held is not None and held.holder == holder:
+                del self._database.leases[name]
 
     def _turns_of(self, scope: Scope | None, turn_ids: Sequence[str] | None = None) -> list[Turn]:
         asked = _any_of(turn_ids)

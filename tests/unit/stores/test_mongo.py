@@ -240,9 +240,8 @@ async def test_reads_go_by_an_index(asked: Asked) -> None:
             for _ in range(2):
                 await store.append_compression(made)
         await store.assign_topics(scope, dict.fromkeys(ids, "topic"))
-        topic = a_topic("topic", absorbed=("other",))
-        for expected in (None, "other"):
-            await store.save_topic(topic, expected=expected)
+        for revision in (None, "other"):
+            await store.save_topics([a_topic("topic", absorbed=("other",), revision=revision)])
         await store.compress_turns(scope, "topic", ids[:2])
         for i, turn_id in enumerate(ids):
             await store.append_fact_change(scope, a_change(turn_id, seen=ids[:i]))
@@ -300,7 +299,7 @@ async def test_pages_over_everybody_stay_small(asked: Asked) -> None:
     for thread in range(20):
         scope = a_scope(thread_id=f"t{thread}")
         for n in range(10):
-            await store.save_topic(a_topic(f"{n}", scope=scope), expected=None)
+            await store.save_topics([a_topic(f"{n}", scope=scope)])
             await store.append_turns(scope, [a_draft(timestamp=NOW + timedelta(minutes=thread * 10 + n))])
     late = NOW + timedelta(days=1)
     walked = await store.turns_before(late, limit=150)

@@ -124,7 +124,7 @@ def test_what_an_agent_takes_is_taken(model: type[Request], fields: dict[str, An
         (requests.SetFact, {"path": ["a", 1], "value": 1}, "path: pass text"),
         (requests.SetFact, {"path": "a" * 2_001, "value": 1}, "path: pass text"),
         (requests.SetFact, {"path": "a", "value": [math.nan]}, "value: it holds nan"),
-        (requests.ApplyReplay, {}, "either proposal or replay_id"),
+        (requests.ApplyReplay, {}, "proposal: "),
         (requests.Settle, {"timeout": math.inf}, "timeout: "),
         (requests.Settle, {"timeout": True}, "timeout: "),
         (requests.Tags, {"add": "travel"}, "add: "),
@@ -198,9 +198,6 @@ def test_a_proposal_is_taken_back_whole_unless_it_holds_what_no_replay_brings_ab
 ) -> None:
     posted = proposal_of(value)
     request = requests.ApplyReplay.model_validate_json(json.dumps({"proposal": posted}))
-    assert request.proposal is not None
     assert json.loads(request.proposal.model_dump_json()) == posted
     with pytest.raises(InvalidInput, match="none of its replay"):
         requests.ApplyReplay.of(proposal=proposal_of(value, **change))
-    with pytest.raises(InvalidInput, match="either proposal or replay_id"):
-        requests.ApplyReplay.of(proposal=posted, replay_id="r")

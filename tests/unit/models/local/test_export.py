@@ -143,6 +143,7 @@ def test_a_killed_process_leaves_nothing_behind(tiny: Path, tiny_onnx: Path, tmp
 
 
 # --- int8
+@pytest.mark.nightly  # it takes 130 MB for a moment; whoever makes such a file compares it with the model's own by itself
 def test_an_int8_file_gives_nearly_the_same_vectors(packaged: Path, exported: Path, int8: Path) -> None:
     """MiniLM's int8 file is much smaller, its vectors are near those of fp32 but not equal."""
     assert int8.stat().st_size < 0.5 * exported.stat().st_size

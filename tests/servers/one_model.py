@@ -1,0 +1,49 @@
+"""Models that a process loads once, however many services in it ask: each load of the default one takes a second of processor time
+and 100 MB.
+
+A loaded model keeps no state between calls, so whoever shares one sees no more than that it is there at once. It is known by its
+file: one that was made again is another one.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.models.local.choose import ModelChoiceRequest
+from memory_agent.models.local.embedder import LocalEmbedder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_KEPT: Final = 3
+_WANTED: Final = ModelChoiceRequest(model="all-MiniLM-L6-v2")
+
+
+def sharing(load: Callable[[LocalEmbedder], Any]) -> Callable[[LocalEmbedder], Any]:
+    """`LocalEmbedder._load` that gives what it loaded before from the same file, of the last few. An int8 model is not kept."""
+    loaded: dict[object, Any] = {}
+
+    def shared(embedder: LocalEmbedder) -> Any:
+        file = embedder.choice.file
+        if file is None or not file.is_file() or embedder.choice.precision != "fp32":
+            return load(embedder)
+        seen = file.stat()
+        key = (file, seen.st_mtime_ns, seen.st_size)
+        loaded[key] = loaded.pop(key, None) or load(embedder)
+        if len(loaded) > _KEPT:
+            loaded.pop(next(iter(loaded)))
+        return loaded[key]
+
+    return shared
+
+
+def load_default() -> None:
+    """Load the default model now, for all that will be forked from this process. No thread stays."""
+    LocalEmbedder._load = sharing(LocalEmbedder._load)  # type: ignore[method-assign, assignment]
+    cache = os.environ.get("MEMORY_AGENT_MODEL_CACHE_DIR")
+    wanted = replace(_WANTED, cache=Path(cache)) if cache else _WANTED
+    model, _ = LocalEmbedder(wanted)._loaded()
+    model.encode(["The first pass reads the weights."])
