@@ -1,19 +1,22 @@
 """A process that is killed right before one of its steps to disk: each statement of SQLite, and each call that changes files.
 
-`python -m tests.faults.steps NUMBER MODULE:FUNCTION ARGUMENT…` runs the coroutine function, and counts from its start.
-NUMBER 0 only counts, and prints how many steps there are.
+`python -m tests.faults.steps MODULE:FUNCTION` imports the coroutine function once, and forks a process for each line that it reads,
+a JSON list of the step's number and the function's arguments. The process counts from the function's start.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
+import traceback
 from typing import TYPE_CHECKING, Any, Final
 
 from tests import profiles
@@ -33,8 +36,8 @@ def is_step(called: Any) -> bool:
     return getattr(called, "__module__", None) == "posix" and name in _OF_FILES
 
 
-def run(number: int, function: Callable[..., Awaitable[object]], *arguments: str) -> int:
-    """Run it to its end, or to the step of that number; how many there were."""
+def run(number: int, function: Callable[..., Awaitable[object]], *arguments: str) -> None:
+    """Run it to its end, or to the step of that number."""
     lock, steps = threading.Lock(), 0
 
     def count(frame: object, event: str, called: Any) -> None:
@@ -48,8 +51,6 @@ def run(number: int, function: Callable[..., Awaitable[object]], *arguments: str
     threading.setprofile(count)
     sys.setprofile(count)
     asyncio.run(function(*arguments))  # type: ignore[arg-type]
-    sys.setprofile(None)
-    return steps
 
 
 async def kill_at_each(
@@ -64,27 +65,51 @@ async def kill_at_each(
     `prepare` makes a fresh place and gives the function's arguments. By day before every eighth step, each day others.
     """
     killed, by_night = 0, profiles.chosen() == "nightly"
-    for number in profiles.kills(dear=True, step=1 if by_night else 2):
-        arguments = prepare()
-        command = [sys.executable, "-m", "tests.faults.steps", str(number), function, *arguments]
-        process = await asyncio.create_subprocess_exec(
-            *command, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    command = [sys.executable, "-m", "tests.faults.steps", function]
+    with tempfile.TemporaryFile() as said:
+        parent = await asyncio.create_subprocess_exec(
+            *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said
         )
-        _, said = await process.communicate()
-        assert process.returncode in (0, -signal.SIGKILL), said.decode()
+        assert parent.stdin is not None
+        assert parent.stdout is not None
         try:
-            await check()
-        except BaseException as exc:
-            exc.add_note(f"killed before step {number}")
-            raise
-        if process.returncode == 0:
-            break
-        killed += 1
+            for number in profiles.kills(dear=True, step=1 if by_night else 2):
+                parent.stdin.write(json.dumps([number, *prepare()]).encode() + b"\n")
+                told = await parent.stdout.readline()
+                said.seek(0)
+                assert told.strip() in (b"0", b"%d" % -signal.SIGKILL), said.read().decode()[-4_000:]
+                try:
+                    await check()
+                except BaseException as exc:
+                    exc.add_note(f"killed before step {number}")
+                    raise
+                if told.strip() == b"0":
+                    break
+                killed += 1
+        finally:
+            parent.stdin.close()
+            await parent.wait()
     assert killed >= (least if by_night else least // 9 - 1)
     return killed
 
 
+def main() -> None:
+    """Fork a process for each line that comes in, and print how it ended."""
+    module, _, name = sys.argv[1].partition(":")
+    function = getattr(importlib.import_module(module), name)
+    assert threading.active_count() == 1, "a thread would not be there in what is forked"
+    for line in sys.stdin:
+        number, *arguments = json.loads(line)
+        pid = os.fork()
+        if not pid:
+            try:
+                run(number, function, *arguments)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+
 if __name__ == "__main__":
-    module, _, name = sys.argv[2].partition(":")
-    wanted = getattr(importlib.import_module(module), name)
-    print(run(int(sys.argv[1]), wanted, *sys.argv[3:]))
+    main()
