@@ -208,7 +208,7 @@ def _folding_when_full(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as exc:
-        if exc.sqlite_errorcode & PRIMARY_CODE == sqlite3.SQLITE_FULL:
+        if getattr(exc, "sqlite_errorcode", 0) & PRIMARY_CODE == sqlite3.SQLITE_FULL:
             with suppress(sqlite3.Error):
                 connection.execute(f"PRAGMA wal_autocheckpoint = {_SHORT_LOG_PAGES}")
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
