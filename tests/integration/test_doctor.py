@@ -277,6 +277,90 @@ async def test_each_fault_is_found_and_mended(settings: dict[str, Any]) -> None:
             assert {(row.embedder, row.next) for row in rows} == {(fingerprint, None)}, name
 
 
+# What is changed: in SQLite by a statement, in MongoDB by an update; and what the doctor calls it.
+HOME = "user_id = 'ada' AND thread_id = 'home'"
+TURN = f"(SELECT id FROM turns WHERE {HOME} ORDER BY seq LIMIT 1)"
+DAMAGE: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "a turn": ("turns", f"UPDATE turns SET metadata = '{{' WHERE id = {TURN}", {"$unset": {"timestamp": 1}}),
+    "a session": (
+        "sessions",
+        f"UPDATE sessions SET participants = '[' WHERE {HOME}",
+        {"$unset": {"started_at": 1}},
+    ),
+    "a topic": (
+        "topics",
+        f"UPDATE topics SET tags = CAST(x'ff' AS TEXT) WHERE {HOME} AND id = (SELECT min(id) FROM topics WHERE {HOME})",
+        {"$unset": {"last_access": 1}},
+    ),
+    "a change": (
+        "fact_events",
+        f"UPDATE fact_events SET turns = '[' WHERE {HOME} AND seq = 1",
+        {"$set": {"stated": "{"}},
+    ),
+    "facts": ("facts", f"UPDATE facts SET facts = '[' WHERE {HOME}", {"$unset": {"people": 1}}),
+    "a compression": (
+        "compressions",
+        f"UPDATE compressions SET derived = x'00' WHERE {HOME}",
+        {"$set": {"derived": b"0"}},
+    ),
+    "a row": (
+        "search_rows",
+        f"UPDATE search_rows SET vectors = x'00' WHERE turn_id = pack_id({TURN})",
+        {"$set": {"terms": 7}},
+    ),
+}
+
+
+async def mended(service: MemoryService) -> None:
+    """Everything, as the command does it: what kept more from being looked at first."""
+    for _ in range(4):
+        for finding in await examined(service):
+            assert await Repairer(service.core, now=service.clock.now()).mend(finding) is None, finding
+        await service.settle(timeout=60)
+    assert await examined(service) == []
+
+
+async def test_records_that_cannot_be_read_are_named_and_put_aside(settings: dict[str, Any]) -> None:
+    """Of each kind: the thread can be read again, what is derived is made anew, and what went stands in a file of its owner's alone."""
+    async with MemoryService(MemoryConfig(**settings)) as service:
+        store: Store = service.core.store
+        await service.settle(timeout=60)
+        turns = await store.list_turns(SCOPE)
+        compression = a_compression((), scope=SCOPE, covers=(turns[0].id,), through=turns[0].seq)
+        assert await store.append_compression(compression)
+        before = json.dumps(await known(service))
+        aside = service.cfg.data_dir / f"{service.cfg.db_name}.damaged.jsonl"
+        for name, (table, sql, update) in reversed(DAMAGE.items()):
+            await service.pause_worker()
+            first = {"_id": turns[0].id} if table in ("turns", "search_rows") else {}
+            where = {"user_id": "ada", "thread_id": "home", **first}
+            await raw(store, sql, table, lambda each, where=where, update=update: each.update_one(where, update))
+            service.core.residents.drop("ada")
+            service.core.facts.drop("ada")
+            [found] = await examined(service)
+            assert (found.kind, found.scope) == ("row_damaged" if name == "a row" else "damaged", SCOPE), name
+            assert found.detail.startswith(f"{table} "), name
+            assert len(found.ids) == 1, name
+            await service.resume_worker()
+            await mended(service)
+            lines = aside.read_text("utf-8").splitlines() if aside.exists() else []
+            if name == "a row":
+                assert lines == []
+                assert json.dumps(await known(service)) == before
+            else:
+                put = json.loads(lines[-1])
+                assert (put["table"], put["user_id"], put["thread_id"]) == (table, "ada", "home"), name
+                assert f"{table} {put['id']}" == found.ids[0]
+        assert put["stored"]["content"] == turns[0].content
+        assert aside.stat().st_mode & 0o777 == 0o600
+        assert [turn.id for turn in await store.list_turns(SCOPE)] == [turn.id for turn in turns[1:]]
+        assert await service.erasures() == [one for one in await service.erasures() if one.user]
+        assert (await service.search("ada", "What is my dog called?", 1))[0].turn.content.count("Turnip")
+        receipt = await service.forget_user("ada")
+        [tier] = [tier for tier in receipt.tiers if tier.tier == "damaged_records"]
+        assert aside.name in tier.note
+
+
 async def test_spoilt_next_vectors_are_found_as_the_rows_own_are(settings: dict[str, Any]) -> None:
     """Beside what else is wrong with them: there is no move under way."""
     async with MemoryService(MemoryConfig(**settings)) as service:
