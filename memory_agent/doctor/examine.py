@@ -234,11 +234,12 @@ class Examiner:
             return []
         try:
             there = await self._vectors.turn_ids(user.user_id)
+            found_by = await self._vectors.turn_ids(user.user_id, searched=True) if rows.large else set()
         except VectorIndexUnavailable as exc:
             return [Finding(kind="index_down", scope=user, ids=("server",), detail=f"{exc!s:.200}")]
         views = [view for of_thread in rows.by_thread.values() for view in of_thread if not view.erased]
         orphans = there - {view.turn_id for view in views}
-        missing = {view.turn_id for view in views if view.dimension > 0} - there if rows.large else set()
+        missing = {view.turn_id for view in views if view.dimension > 0} - found_by if rows.large else set()
         found = [("vector_orphan", orphans), ("vector_missing", missing)]
         return [Finding(kind=kind, scope=user, ids=tuple(sorted(ids))) for kind, ids in found if ids]
 

@@ -32,7 +32,11 @@ KINDS: Final[dict[str, tuple[str, str, Repair | None]]] = {
     "next_left": ("search row", "with vectors of a move that is over", "next"),
     "terms_missing": ("term", "missing in the large user's term index", "index"),
     "vector_orphan": ("turn", "gone, with vectors in the Chroma server", "vectors"),
-    "vector_missing": ("turn", "of a large user, without vectors in the Chroma server", "index"),
+    "vector_missing": (
+        "turn",
+        "of a large user, without vectors where they are searched in the Chroma server",
+        "index",
+    ),
     "topic_missing": ("topic", "missing that turns belong to", "topics"),
     "topic_false": ("topic", "made of other turns than there are", "topics"),
     "topic_empty": ("topic", "of turns that are all gone", "sweep"),
