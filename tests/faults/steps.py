@@ -1,4 +1,4 @@
-"""A process that is killed right before one of its steps to disk: each statement of SQLite, and each call that changes files.
+"""A process that is killed right before one of its steps to disk: each statement of SQLite, each command to MongoDB, and each call that changes files.
 
 `python -m tests.faults.steps MODULE:FUNCTION` imports the coroutine function once, and forks a process for each line that it reads,
 a JSON list of the step's number and the function's arguments. The process counts from the function's start.
@@ -23,9 +23,13 @@ from tests import profiles
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from types import FrameType
 
 _OF_SQLITE: Final = {"execute", "executemany", "backup", "close"}
 _OF_FILES: Final = {"replace", "rename", "unlink", "rmdir", "fsync", "open", "write"}
+
+_TO_MONGODB: Final = "async_sendall"
+"""PyMongo's function that every command goes through, and again after each time that it has to wait."""
 
 
 def is_step(called: Any) -> bool:
@@ -40,9 +44,11 @@ def run(number: int, function: Callable[..., Awaitable[object]], *arguments: str
     """Run it to its end, or to the step of that number."""
     lock, steps = threading.Lock(), 0
 
-    def count(frame: object, event: str, called: Any) -> None:
+    def count(frame: FrameType, event: str, called: Any) -> None:
         nonlocal steps
-        if event == "c_call" and is_step(called):
+        if (event == "c_call" and is_step(called)) or (
+            event == "call" and frame.f_code.co_name == _TO_MONGODB
+        ):
             with lock:
                 steps += 1
                 if steps == number:
