@@ -64,6 +64,7 @@ async def prepared(database: Database, model: Path, cache: Path, *, moved: bool)
     return old, new
 
 
+@pytest.mark.timeout(3_600)  # by night there are some hundred kills
 @pytest.mark.parametrize("name", ["move", "back", "finish"])
 async def test_killed_while_users_are_moved(
     nursery: Nursery, database: Database, model: Path, tmp_path_factory: pytest.TempPathFactory, name: str
