@@ -259,7 +259,7 @@ class BruteForceIndex:
         self._check()
         self._users.clear()
 
-    async def turn_ids(self, user_id: str) -> set[str]:
+    async def turn_ids(self, user_id: str, *, searched: bool = False) -> set[str]:
         """See `VectorIndex.turn_ids`."""
         self._check()
         return {turn_id for turn_id, _ in self._users.get(user_id, {})}

@@ -14,7 +14,7 @@ from memory_agent.cli.erasures import look_for
 from memory_agent.cli.options import OK, UNFINISHED, FolderOptions, MemoryTyper, flag, option, settings
 from memory_agent.cli.output import err, many, note, out, print_json, say
 from memory_agent.clock import SystemClock
-from memory_agent.data_dir import check_memory
+from memory_agent.data_dir import check_memory, damaged_records_file
 from memory_agent.domain import DEFAULT_TENANT
 from memory_agent.errors import BackendError, ConfigError, DataDirInUse, SettleTimeout, TurnsParked
 
@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 app = MemoryTyper()
 
 _SHOWN: Final = 5
+_ROUNDS: Final = 4
 _BY_HAND: Final = {
     "file_damaged": "if --repair, which makes its indexes anew, doesn't help: restore a backup, or save what is readable"
     " (memory-agent doctor --save-to FILE)",
+    "damaged": "to keep it: restore a backup; to put it aside, so that the rest can be used: memory-agent doctor --repair",
     "unreadable": "restore a backup, or save what is readable: memory-agent doctor --save-to FILE",
     "text_lost": "restore a backup; or give these turns up: memory-agent doctor --repair --forget-unreadable",
     "keys": "put keys.sqlite3 back from a backup, or move it away and make new keys: memory-agent keys create",
@@ -74,6 +76,8 @@ async def doctor(
         return _save(cfg, save_to, as_json=where.as_json)
     if forget_unreadable and not repair:
         raise typer.BadParameter("--forget-unreadable changes the memory: give --repair as well")
+    from memory_agent.doctor.findings import HIDING
+
     check_memory(cfg)
     mended: list[Finding] = []
     async with AsyncExitStack() as stack:
@@ -83,12 +87,15 @@ async def doctor(
         else:
             store, vectors = await _opened(cfg, stack)
         found, totals = await _examined(cfg, store, vectors)
-        if repair and any(finding.wrong for finding in found):
-            mended = await _mend(service, found, forgets=forget_unreadable)
-            left, totals = await _examined(cfg, store, vectors)
-            gone = {(finding.kind, finding.scope) for finding in left}
+        for _ in range(_ROUNDS if repair else 0):
+            if not any(finding.wrong for finding in found):
+                break
+            mended += (done := await _mend(service, found, forgets=forget_unreadable))
+            found, totals = await _examined(cfg, store, vectors)
+            gone = {(finding.kind, finding.scope) for finding in found}
             mended = [finding for finding in mended if (finding.kind, finding.scope) not in gone]
-            found = left
+            if not any(finding.kind in HIDING for finding in done):
+                break  # nothing more came to light
     if where.as_json:
         print_json(
             {"totals": totals, "findings": list(map(_plain, found)), "mended": list(map(_plain, mended))}
@@ -133,22 +140,27 @@ async def _examined(
 
     found: list[Finding] = []
     async with AsyncExitStack() as stack:
+        if (aside := damaged_records_file(cfg)).exists():
+            found.append(Finding(kind="put_aside", detail=str(aside)))
         keys = None
         try:
             keys = await open_keys(cfg, None, stack)
         except BackendError as exc:
             found.append(Finding(kind="keys", detail=str(exc)))
-        examiner = Examiner(store, keys, vectors, now=SystemClock().now(), progress=show)
+        examiner = Examiner(
+            store, keys, vectors, now=SystemClock().now(), topics=cfg.enable_topics, progress=show
+        )
         found += [finding async for finding in examiner.findings()]
     return found, examiner.totals
 
 
 async def _mend(service: MemoryService, found: Sequence[Finding], *, forgets: bool) -> list[Finding]:
+    from memory_agent.doctor.findings import HIDING
     from memory_agent.doctor.repair import Repairer
 
     repairer = Repairer(service.core, now=service.clock.now(), forgets=forgets)
     mended: list[Finding] = []
-    for finding in found:
+    for finding in sorted(found, key=lambda finding: finding.kind not in HIDING):
         why = await repairer.mend(finding) if finding.wrong else ""
         if why is None:
             mended.append(finding)

@@ -149,7 +149,10 @@ def _rows(view: ThreadView) -> Iterator[_Found]:
         [
             turn.id
             for row, turn in there
-            if any(found not in (0, view.dimensions.get(embedder)) for embedder, found in row.dimensions)
+            if any(
+                found < 0 or found not in (0, view.dimensions.get(embedder, found))
+                for embedder, found in row.dimensions
+            )
         ],
     )
 

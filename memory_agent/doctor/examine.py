@@ -53,10 +53,15 @@ class _UsersRows:
     dimensions: dict[str, int] = field(default_factory=dict)
     terms: Counter[str] = field(default_factory=Counter)
     large: bool = False
+    readable: bool = True
+    """False if one of them is damaged; then each thread reads its own."""
 
 
 class Examiner:
-    """Examines a memory. `keys`, `vectors`: None where they are not looked at; the latter of a Chroma server alone."""
+    """Examines a memory. `keys`, `vectors`: None where they are not looked at; the latter of a Chroma server alone.
+
+    `topics`: False where they are switched off, so that nobody misses any.
+    """
 
     def __init__(
         self,
@@ -65,12 +70,14 @@ class Examiner:
         vectors: VectorIndex | None,
         *,
         now: datetime,
+        topics: bool = True,
         progress: Callable[[Totals], None] | None = None,
         moment_seconds: float = 1.0,
     ) -> None:
         self.totals = Totals()
         self._store, self._keys, self._vectors = store, keys, vectors
         self._now, self._progress, self._moment_seconds = now, progress, moment_seconds
+        self._topics = topics
         self._receipts: dict[str, list[ErasureReceipt]] = {}
         self._hasher: Hasher | None = None
         self._doubtful: list[tuple[list[Finding], Callable[[], Awaitable[list[Finding]]]]] = []
@@ -161,20 +168,27 @@ class Examiner:
         rows = _UsersRows(large=await self._store.candidates_through(user_id) == ALL_ROWS)
         sizes: dict[str, Counter[int]] = defaultdict(Counter)
         after = 0
-        while page := await self._store.search_rows(user_id, after=after, limit=_AT_ONCE):
-            for row in page:
-                view = RowView.of(row)
-                rows.by_thread[row.thread_id].append(view)
-                for embedder, dimension in view.dimensions:
-                    sizes[embedder][dimension] += dimension > 0
-                if rows.large and not row.erased:
-                    rows.terms.update(row.terms.keys())
-            after = page[-1].index_seq
+        try:
+            while page := await self._store.search_rows(user_id, after=after, limit=_AT_ONCE):
+                for row in page:
+                    view = RowView.of(row)
+                    rows.by_thread[row.thread_id].append(view)
+                    for embedder, dimension in view.dimensions:
+                        sizes[embedder][dimension] += dimension > 0
+                    if rows.large and not row.erased:
+                        rows.terms.update(row.terms.keys())
+                after = page[-1].index_seq
+        except StoreUnavailable:
+            raise
+        except StoreError:
+            return _UsersRows(readable=False)
         rows.dimensions = {embedder: of_it.most_common(1)[0][0] for embedder, of_it in sizes.items()}
         return rows
 
     async def _look_at_user(self, user: Scope, threads: set[str], rows: _UsersRows) -> None:
         async def look(rows: _UsersRows) -> list[Finding]:
+            if not rows.readable:
+                return []  # the thread of the one that is damaged says so
             checks = (self._nobodys_rows, self._moved, self._terms, self._indexed)
             return [finding for check in checks for finding in await check(user, threads, rows)]
 
@@ -220,11 +234,12 @@ class Examiner:
             return []
         try:
             there = await self._vectors.turn_ids(user.user_id)
+            found_by = await self._vectors.turn_ids(user.user_id, searched=True) if rows.large else set()
         except VectorIndexUnavailable as exc:
             return [Finding(kind="index_down", scope=user, ids=("server",), detail=f"{exc!s:.200}")]
         views = [view for of_thread in rows.by_thread.values() for view in of_thread if not view.erased]
         orphans = there - {view.turn_id for view in views}
-        missing = {view.turn_id for view in views if view.dimension > 0} - there if rows.large else set()
+        missing = {view.turn_id for view in views if view.dimension > 0} - found_by if rows.large else set()
         found = [("vector_orphan", orphans), ("vector_missing", missing)]
         return [Finding(kind=kind, scope=user, ids=tuple(sorted(ids))) for kind, ids in found if ids]
 
@@ -240,18 +255,36 @@ class Examiner:
             except StoreUnavailable:
                 raise
             except StoreError as exc:
-                return [Finding(kind="unreadable", scope=scope, ids=("thread",), detail=str(exc))]
+                return await self._damaged(scope, exc)
             counts.append(len(view.turns))
-            return [*findings_of(view), *self._came_back(view), *await self._leases(view)]
+            found = [*findings_of(view), *self._came_back(view), *await self._leases(view)]
+            return [finding for finding in found if self._topics or finding.kind != "topicless"]
 
         counts: list[int] = []
-        found = await look(rows.by_thread.get(str(scope.thread_id), []))
+        found = await look(rows.by_thread.get(str(scope.thread_id), []) if rows.readable else None)
         others = [turn_id for finding in found if finding.kind == "row_orphan" for turn_id in finding.ids]
         self._note(found, lambda: look(others=others))
         self.totals.threads += 1
         self.totals.turns += sum(counts[:1])
         if self._progress is not None:
             self._progress(self.totals)
+
+    async def _damaged(self, scope: Scope, why: StoreError) -> list[Finding]:
+        """The records of the thread that cannot be read, by name where they can be told."""
+        try:
+            records = await self._store.damaged_records(scope)
+        except StoreUnavailable:
+            raise
+        except StoreError:
+            records = []  # pages of the file are damaged, of which no statement gets through
+        found = []
+        for kind in ("damaged", "row_damaged"):
+            some = [one for one in records if (one.table == "search_rows") == (kind == "row_damaged")]
+            if some:
+                detail = f"{some[0].table} {some[0].of}: {some[0].error:.120}"
+                ids = tuple(one.of if kind == "row_damaged" else f"{one.table} {one.of}" for one in some)
+                found.append(Finding(kind=kind, scope=scope, ids=ids, detail=detail))
+        return found or [Finding(kind="unreadable", scope=scope, ids=("thread",), detail=str(why))]
 
     async def _view(
         self,

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 # fmt: off
 Repair: TypeAlias = Literal[
     "files", "index", "embed", "sweep", "facts", "topics", "place", "sessions", "retry", "owe", "release", "vectors", "erase",
-    "replay", "forget", "point", "next",
+    "replay", "forget", "point", "next", "aside", "anew",
 ]
 # fmt: on
 
 KINDS: Final[dict[str, tuple[str, str, Repair | None]]] = {
     "file_damaged": ("fault", "in the SQLite file", "files"),
+    "damaged": ("stored record", "that cannot be read, which keeps its thread from being examined", "aside"),
+    "row_damaged": ("search row", "that cannot be read", "anew"),
     "unreadable": ("thread", "with something that cannot be read", None),
     "text_lost": ("turn", "whose packed text is lost or damaged", "forget"),
     "row_missing": ("turn", "without a search row", "index"),
@@ -30,7 +32,11 @@ KINDS: Final[dict[str, tuple[str, str, Repair | None]]] = {
     "next_left": ("search row", "with vectors of a move that is over", "next"),
     "terms_missing": ("term", "missing in the large user's term index", "index"),
     "vector_orphan": ("turn", "gone, with vectors in the Chroma server", "vectors"),
-    "vector_missing": ("turn", "of a large user, without vectors in the Chroma server", "index"),
+    "vector_missing": (
+        "turn",
+        "of a large user, without vectors where they are searched in the Chroma server",
+        "index",
+    ),
     "topic_missing": ("topic", "missing that turns belong to", "topics"),
     "topic_false": ("topic", "made of other turns than there are", "topics"),
     "topic_empty": ("topic", "of turns that are all gone", "sweep"),
@@ -47,11 +53,14 @@ KINDS: Final[dict[str, tuple[str, str, Repair | None]]] = {
     "keys": ("fault", "in the API keys", None),
 }
 """Of each kind: what is counted, what is wrong with it, and how it is mended (None: by a person)."""
+HIDING: Final = ("damaged", "row_damaged")
+"""Kinds of what has to be mended first, for it keeps the rest from being looked at."""
 NOTES: Final = {
     "index_down": "the Chroma server cannot be asked, so that vectors were not looked at",
     "upgrade": "kept for processes of an earlier version; once there are none: memory-agent upgrade --finish",
     "owed": "owed for more than an hour; is a worker running? memory-agent worker",
     "erasures_owed": "forget calls wait for more than an hour; is a worker running? memory-agent worker",
+    "put_aside": "records that could not be read were put aside; once you have of them what you need, remove the file",
     "clock": "turns have times of storing ahead of this clock; is it right?",
 }
 """What is worth knowing, and nothing wrong."""

@@ -8,7 +8,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.domain import FactsDocument, Session, Topic
+from memory_agent.data_dir import damaged_records_file
+from memory_agent.doctor.aside import put_aside
+from memory_agent.domain import ErasedCounts, Erasure, FactsDocument, Session, Topic, new_id
 from memory_agent.errors import BackendError
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from memory_agent.wiring import Core
 
 _EVER: Final = timedelta(days=36_500)
+_AT_ONCE: Final = 500
 
 
 class Repairer:
@@ -29,6 +32,8 @@ class Repairer:
         self._core, self._store, self._now = core, core.store, now
         self._does: dict[Repair, Callable[[Any, list[str]], Awaitable[object]]] = {
             "files": self._files,
+            "aside": self._aside,
+            "anew": self._anew,
             "index": self._index,
             "embed": self._embed,
             "sweep": self._sweep,
@@ -65,6 +70,33 @@ class Repairer:
 
     async def _files(self, _scope: None, _ids: list[str]) -> None:
         await self._store.check_files(mend=True)
+
+    async def _aside(self, scope: Scope, _ids: list[str]) -> None:
+        """Put damaged records aside. Turns among them go with all that is derived of them, and leave no receipt: a restore may bring them back."""
+        records = [one for one in await self._store.damaged_records(scope) if one.table != "search_rows"]
+        await asyncio.to_thread(
+            put_aside, damaged_records_file(self._core.cfg), scope, records, now=self._now
+        )
+        await self._store.drop_damaged(scope, records)
+        changes = [one.stored for one in records if one.table == "fact_events"]
+        if of_turns := [str(one["turn_id"]) for one in changes if one.get("turn_id")]:
+            await self._owe(scope, "facts", of_turns)
+        if turns := tuple(one.of for one in records if one.table == "turns"):
+            before_id = new_id()
+            erasure = Erasure(
+                id=before_id, scope=scope, turn_ids=turns, before_id=before_id, due_at=self._now
+            )
+            while await self._store.erase_turns(erasure, now=self._now, limit=_AT_ONCE) != ErasedCounts():
+                pass
+            await self._core.vectors.delete(scope.user_id, turns)
+        await self._core.folder.renew_soon(scope.user)
+        await self._core.facts.save_all(scope.user)
+
+    async def _anew(self, scope: Scope, ids: list[str]) -> None:
+        """Search rows, by the index stage."""
+        records = await self._store.damaged_records(scope)
+        await self._store.drop_damaged(scope, [one for one in records if one.table == "search_rows"])
+        await self._owe(scope, "index", ids)
 
     async def _owe(self, scope: Scope, stage: Stage, ids: Sequence[str] | None) -> None:
         await self._store.owe(scope, stage, now=self._now, turn_ids=ids)

@@ -49,6 +49,7 @@ from memory_agent.domain.context import (
 )
 from memory_agent.domain.copies import (
     CopiedTurn as CopiedTurn,
+    DamagedRecord as DamagedRecord,
     ForgottenTurn as ForgottenTurn,
     SpentKey as SpentKey,
     ThreadCopy as ThreadCopy,

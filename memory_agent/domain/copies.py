@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memory_agent.domain.facts import ExtractionCost
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from memory_agent.domain.compression import Compression
     from memory_agent.domain.facts import FactChange
     from memory_agent.domain.threads import Session
@@ -68,3 +70,17 @@ class ThreadCopy:
     compressions: tuple[Compression, ...] = ()
     changes: tuple[FactChange, ...] = ()
     remains: ThreadRemains = ThreadRemains()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DamagedRecord:
+    """A stored record that cannot be read. `of`: the id of the turn, session, topic, change or compression that it holds."""
+
+    table: str
+    """SQLite's table, or MongoDB's collection."""
+    key: Any
+    """Its key within the thread, as the store has it."""
+    of: str
+    error: str
+    stored: Mapping[str, Any]
+    """All that stands in it; of a turn whose text is packed, that as well."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memory_agent.domain import CopiedTurn, Scope, ThreadCopy, ThreadRemains
+    from memory_agent.domain import CopiedTurn, DamagedRecord, Scope, ThreadCopy, ThreadRemains
 
 
 class CopyStore(Protocol):
@@ -39,4 +39,13 @@ class CopyStore(Protocol):
         Turns are stored plain, whatever `compressed` says, and what they are said to owe is owed. The thread's facts are folded anew.
         Raises StoreError if something else has the id, the number or the key of a turn or a change; what came before it in
         `copies` may be stored.
+        """
+
+    async def damaged_records(self, scope: Scope) -> list[DamagedRecord]:
+        """The thread's records that other calls would raise StoreError about, looked for one by one."""
+
+    async def drop_damaged(self, scope: Scope, records: Sequence[DamagedRecord]) -> None:
+        """Delete those of these records that are derived of turns, or stand beside them; numbers of fact changes stay taken.
+
+        Turns are left: they are erased like others.
         """

@@ -55,5 +55,5 @@ class VectorIndex(Protocol):
     async def drop(self) -> None:
         """Drop everything that this model has here, of all users; those of other models stay. Idempotent."""
 
-    async def turn_ids(self, user_id: str) -> set[str]:
-        """The turns of which the user has passages here, from whichever model."""
+    async def turn_ids(self, user_id: str, *, searched: bool = False) -> set[str]:
+        """The turns of which the user has passages here, from whichever model; `searched`: those alone that `query` can find."""

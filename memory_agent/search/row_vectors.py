@@ -49,6 +49,6 @@ class RowVectors:
     async def drop(self) -> None:
         """See `VectorIndex.drop`: they go with their rows."""
 
-    async def turn_ids(self, user_id: str) -> set[str]:
+    async def turn_ids(self, user_id: str, *, searched: bool = False) -> set[str]:
         """See `VectorIndex.turn_ids`: none but those that the rows have."""
         return set()

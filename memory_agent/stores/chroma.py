@@ -210,9 +210,11 @@ class ChromaServer:
                 ):  # another process was faster
                     await api.delete_collection(name)
 
-    async def turn_ids(self, user_id: str) -> set[str]:
+    async def turn_ids(self, user_id: str, *, searched: bool = False) -> set[str]:
         found: set[str] = set()
-        for name in await self._collections_of(user_id):
+        current = self.collection_name(user_id)
+        names = [current] if searched and current else await self._collections_of(user_id)
+        for name in names:
             records = (await self._on(name, "get", where=_where(user_id, None), include=[]))["ids"]
             found |= {_turn_id(record_id) for record_id in records}
         return found

@@ -8,7 +8,7 @@ import brotli
 
 from memory_agent.errors import StoreError
 
-DAMAGED: Final = (ValueError, TypeError, KeyError, IndexError, OverflowError, brotli.error)
+DAMAGED: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, brotli.error)
 """What comes of reading a value whose bytes were changed."""
 
 

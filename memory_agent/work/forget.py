@@ -32,6 +32,7 @@ from memory_agent.work.receipts import hasher_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from pathlib import Path
 
     from memory_agent.domain import ErasureReceipt
     from memory_agent.domain.hashing import Hasher
@@ -74,6 +75,8 @@ class Forgetter:
     lease: timedelta
     server_tiers: tuple[ErasedTier, ...] = ()
     """Files of servers that this process does not know how to empty."""
+    damaged_records: Path | None = None
+    """Where a repair puts what could not be read."""
     _hasher: Hasher | None = None
     _files_due_at: datetime | None = None
     """When files are to be written anew; None before it was looked whether any are."""
@@ -204,8 +207,15 @@ class Forgetter:
             ),
             *await self.store.file_tiers(),
             *self.server_tiers,
+            *self._put_aside(),
             ErasedTier(tier="backups", state="operator", note=_BACKUPS),
         )
+
+    def _put_aside(self) -> list[ErasedTier]:
+        if self.damaged_records is None or not self.damaged_records.exists():
+            return []
+        note = f"{self.damaged_records.name} may hold some of it, which a repair put aside; remove it when you no longer need it"
+        return [ErasedTier(tier="damaged_records", state="operator", note=note)]
 
     async def _last_pass(self, erasures: Sequence[Erasure]) -> None:
         """The last pass of a user's erasures. Only what was derived: a turn acknowledged since the first pass is nobody's to forget.

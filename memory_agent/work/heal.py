@@ -72,7 +72,7 @@ class IndexHealer:
         return lost
 
     async def _owe(self, user_id: str) -> int:
-        held = await self._vectors.turn_ids(user_id)
+        held = await self._vectors.turn_ids(user_id, searched=True)
         rows = await self._store.search_rows(user_id)
         lacking = [row.turn_id for row in rows if len(row.vectors) and row.turn_id not in held]
         for start in range(0, len(lacking), _OWED):

@@ -25,9 +25,9 @@ class _OneOfSeveral(BruteForceIndex):
         others = [await other.delete(user_id, turn_ids) for other in self._beside]
         return await super().delete(user_id, turn_ids) + sum(others)
 
-    async def turn_ids(self, user_id: str) -> set[str]:
-        others = [await other.turn_ids(user_id) for other in self._beside]
-        return (await super().turn_ids(user_id)).union(*others)
+    async def turn_ids(self, user_id: str, *, searched: bool = False) -> set[str]:
+        others = [] if searched else [await other.turn_ids(user_id) for other in self._beside]
+        return (await super().turn_ids(user_id, searched=searched)).union(*others)
 
 
 _IN_FOLDERS: dict[Path, list[BruteForceIndex]] = defaultdict(list)

@@ -73,6 +73,7 @@ async def test_copied_turns_come_with_their_texts_and_calls(store: DocumentStore
     assert remains.last_seq == 4
     [left] = remains.turns
     assert left == ForgottenTurn(turn_id=gone.id, seq=4, idempotency_key="g", call_index=0, call_size=1)
+    assert await store.damaged_records(SCOPE) == []
 
 
 async def test_who_is_stored_is_listed(store: DocumentStore) -> None:
@@ -120,6 +121,9 @@ async def test_copies_are_stored_as_they_are_and_once(store: DocumentStore) -> N
     assert following.seq == 10
     assert await store.append_fact_change(OTHER, a_change(key="d"))
     assert [one.seq for one in await store.fact_changes(OTHER)] == [5, 9]
+    assert await store.damaged_records(OTHER) == []
+    await store.drop_damaged(OTHER, [])
+    assert len(await store.fact_changes(OTHER)) == 2
 
 
 async def test_what_another_turn_or_change_has_is_refused(store: DocumentStore) -> None:

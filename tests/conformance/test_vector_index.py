@@ -197,6 +197,7 @@ async def test_vectors_of_former_models_can_be_erased(
             await former.upsert(user, [passage("a", direction(1)), passage("b", direction(2))])
         await current.upsert("ann", [passage("c", direction(1))])
         assert await current.turn_ids("ann") == {"a", "b", "c"}
+        assert await current.turn_ids("ann", searched=True) == {"c"}
         assert await current.delete("ann", ["a", "c"]) == 2
         assert [s.turn_id for s in await former.query(ANN, direction(1), limit=5)] == ["b"]
         assert await former.turn_ids("bob") == {"a", "b"}

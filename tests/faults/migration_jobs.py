@@ -38,7 +38,7 @@ async def step(service: MemoryService, name: str, model: str) -> EmbedderMigrati
         await service.roll_back_migration()
     elif name == "finish" and phase == "moving":
         await service.finish_migration()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while True:
             state = await service.embedder_migration()
             if state is not None and state.phase == ENDS[name] and (state.is_over or is_moved(state)):

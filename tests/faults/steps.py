@@ -1,8 +1,7 @@
-"""A process that is killed right before one of its steps to disk: each statement of SQLite, and each call that changes files.
+"""A process that is killed right before one of its steps to disk: each statement of SQLite, each command to MongoDB, and each call that changes files.
 
-`python -m tests.faults.steps MODULE:FUNCTION` imports that coroutine function once and forks a process for each line that it reads:
-a JSON list of the number of the step and the function's arguments. Steps are counted from the function's start. It prints how
-each process ended.
+`python -m tests.faults.steps MODULE:FUNCTION` imports the coroutine function once, and forks a process for each line that it reads,
+a JSON list of the step's number and the function's arguments. The process counts from the function's start.
 """
 
 from __future__ import annotations
@@ -13,10 +12,11 @@ import json
 import os
 import signal
 import sqlite3
+import subprocess
 import sys
+import tempfile
 import threading
 import traceback
-from asyncio.subprocess import PIPE
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.models.tokens import best_token_counter
@@ -24,6 +24,7 @@ from tests import profiles
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from types import FrameType
 
 _EVERY: Final = 24
 """Of so many steps the default profile kills at one."""
@@ -35,6 +36,9 @@ _LOADED_LATE: Final = (
 _OF_SQLITE: Final = {"execute", "executemany", "backup", "close"}
 _OF_FILES: Final = {"replace", "rename", "unlink", "rmdir", "fsync", "open", "write"}
 
+_TO_MONGODB: Final = "async_sendall"
+"""PyMongo's function that every command goes through, and again after each time that it has to wait."""
+
 
 def is_step(called: Any) -> bool:
     """True for a built-in function that may change what is on disk."""
@@ -44,13 +48,15 @@ def is_step(called: Any) -> bool:
     return getattr(called, "__module__", None) == "posix" and name in _OF_FILES
 
 
-def run(number: int, function: Callable[..., Awaitable[object]], *arguments: str) -> int:
-    """Run it to its end, or to the step of that number; how many there were."""
+def run(number: int, function: Callable[..., Awaitable[object]], *arguments: str) -> None:
+    """Run it to its end, or to the step of that number."""
     lock, steps = threading.Lock(), 0
 
-    def count(frame: object, event: str, called: Any) -> None:
+    def count(frame: FrameType, event: str, called: Any) -> None:
         nonlocal steps
-        if event == "c_call" and is_step(called):
+        if (event == "c_call" and is_step(called)) or (
+            event == "call" and frame.f_code.co_name == _TO_MONGODB
+        ):
             with lock:
                 steps += 1
                 if steps == number:
@@ -59,8 +65,6 @@ def run(number: int, function: Callable[..., Awaitable[object]], *arguments: str
     threading.setprofile(count)
     sys.setprofile(count)
     asyncio.run(function(*arguments))  # type: ignore[arg-type]
-    sys.setprofile(None)
-    return steps
 
 
 async def kill_at_each(
@@ -75,48 +79,54 @@ async def kill_at_each(
     `prepare` makes a fresh place and gives the function's arguments. By day before every 24th step, each day others.
     """
     killed = 0
-    forks = await asyncio.create_subprocess_exec(
-        *[sys.executable, "-m", "tests.faults.steps", function], stdin=PIPE, stdout=PIPE
-    )
-    assert forks.stdin is not None
-    assert forks.stdout is not None
-    try:
-        for number in profiles.kills(dear=True, least=least, every=_EVERY):
-            forks.stdin.write(json.dumps([number, *prepare()]).encode() + b"\n")
-            code = int(await forks.stdout.readline())
-            assert code in (0, -signal.SIGKILL)
-            try:
-                await check()
-            except BaseException as exc:
-                exc.add_note(f"killed before step {number}")
-                raise
-            if code == 0:
-                break
-            killed += 1
-    finally:
-        forks.stdin.close()
-        await forks.wait()
+    command = [sys.executable, "-m", "tests.faults.steps", function]
+    with tempfile.TemporaryFile() as said:
+        parent = await asyncio.create_subprocess_exec(
+            *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said
+        )
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        try:
+            for number in profiles.kills(dear=True, least=least, every=_EVERY):
+                parent.stdin.write(json.dumps([number, *prepare()]).encode() + b"\n")
+                told = await parent.stdout.readline()
+                said.seek(0)
+                assert told.strip() in (b"0", b"%d" % -signal.SIGKILL), said.read().decode()[-4_000:]
+                try:
+                    await check()
+                except BaseException as exc:
+                    exc.add_note(f"killed before step {number}")
+                    raise
+                if told.strip() == b"0":
+                    break
+                killed += 1
+        finally:
+            parent.stdin.close()
+            await parent.wait()
     assert killed >= profiles.least(least, dear=True, every=_EVERY)
     return killed
 
 
-def fork_each(function: Callable[..., Awaitable[object]]) -> None:
-    """Run it to the step of each line, in a process of its own."""
-    for line in sys.stdin:
-        number, *arguments = json.loads(line)
-        if (pid := os.fork()) == 0:
-            try:
-                run(number, function, *arguments)
-                os._exit(0)
-            except BaseException:
-                traceback.print_exc()
-                os._exit(1)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
-
-
-if __name__ == "__main__":
+def main() -> None:
+    """Fork a process for each line that comes in, and print how it ended."""
     for late in _LOADED_LATE:
         importlib.import_module(late)
     best_token_counter().count("Its table is read once.")
     module, _, name = sys.argv[1].partition(":")
-    fork_each(getattr(importlib.import_module(module), name))
+    function = getattr(importlib.import_module(module), name)
+    assert threading.active_count() == 1, "a thread would not be there in what is forked"
+    for line in sys.stdin:
+        number, *arguments = json.loads(line)
+        pid = os.fork()
+        if not pid:
+            try:
+                run(number, function, *arguments)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

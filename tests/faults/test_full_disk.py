@@ -13,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-SMALL_DISK = 'mount -t tmpfs -o size=32m none "$0" && exec "$@"'
+SMALL_DISK = 'mount -t tmpfs -o size={} none "$0" && exec "$@"'
 
 
 async def job(*command: str) -> dict[str, Any]:
@@ -33,16 +33,20 @@ async def test_files_that_cannot_grow_refuse_what_is_new_and_lose_nothing(tmp_pa
 
 
 @pytest.mark.nightly
-async def test_a_full_disk_refuses_what_is_new_and_loses_nothing(tmp_path: Path) -> None:
-    """A file system of its own, filled to the last byte; it wants user namespaces. Five times, for it used to come to no end."""
-    for number in range(5):
+@pytest.mark.parametrize("size", ["3m", "32m"])
+async def test_a_full_disk_refuses_what_is_new_and_loses_nothing(size: str, tmp_path: Path) -> None:
+    """A file system of its own, filled to the last byte; it wants user namespaces. Thrice, for it used to come to no end.
+
+    On the smaller one there is no room for as long a log as SQLite lets grow before it folds it into the file.
+    """
+    for number in range(3):
         folder = tmp_path / str(number)
         folder.mkdir()
         inside = [sys.executable, "-m", "tests.faults.full_disk", str(folder), "filler"]
         found = await job(
-            "unshare", "--map-root-user", "--mount", "sh", "-c", SMALL_DISK, str(folder), *inside
+            "unshare", "--map-root-user", "--mount", "sh", "-c", SMALL_DISK.format(size), str(folder), *inside
         )
-        assert found["acknowledged"] == 60
+        assert found["acknowledged"] >= 60  # more where the log could be begun anew
         assert "SQLITE_FULL): database or disk is full" in found["said"][0]
 
 

@@ -65,6 +65,7 @@ async def prepared(database: Database, model: Path, cache: Path, *, moved: bool)
     return old, new
 
 
+@pytest.mark.timeout(3_600)  # by night there are some hundred kills
 @pytest.mark.parametrize(
     ("database", "name"),
     profiles.by_day(

@@ -199,15 +199,22 @@ def test_an_index_of_the_file_that_is_wrong_is_made_anew(filled: Quick) -> None:
 
 
 def test_a_stored_value_that_is_damaged_is_named(filled: Quick) -> None:
-    """Without a traceback, by the id of what it is of, and the thread alone is told as unreadable."""
+    """Without a traceback, by the id of what it is of; `--repair` puts it aside, and then its thread can be read."""
 
     async def spoil(store: SqliteStore) -> None:
         await store._execute("UPDATE turns SET metadata = '{' WHERE seq = 30", [])
 
     with_store(filled, spoil)
     said = filled("doctor", code=3).stdout
-    assert "1 thread with something that cannot be read" in said
-    assert "is damaged (JSONDecodeError" in said
-    assert "doctor --save-to FILE" in said
+    assert "1 stored record that cannot be read, which keeps its thread from being examined (turns 01" in said
+    assert "to put it aside, so that the rest can be used: memory-agent doctor --repair" in said
     one_line(filled("history", "--all", code=1).stderr, "is damaged")
     assert "1 more turn" in filled("doctor", "--save-to", "saved.gz").stderr
+    said = filled("doctor", "--repair").stdout
+    assert "Mended: 1 stored record that cannot be read" in said
+    assert "put aside; once you have of them what you need, remove the file" in said
+    aside = filled.data / "memory_agent.damaged.jsonl"
+    assert aside.name in said
+    assert json.loads(aside.read_text("utf-8"))["stored"]["metadata"] == "{"
+    assert filled.json("doctor")["totals"]["turns"] == 59
+    filled("history", "--all")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import operator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -17,11 +18,13 @@ from memory_agent.adapters import open_keys
 from memory_agent.data_dir import DataDirLock
 from memory_agent.doctor.examine import Examiner
 from memory_agent.doctor.repair import Repairer
-from memory_agent.domain import ErasureReceipt, FactsDocument, NextVectors, Scope, new_id
+from memory_agent.domain import ErasureReceipt, FactsDocument, NextVectors, PassageVector, Scope, new_id
+from memory_agent.stores.chroma import ChromaServer
 from memory_agent.work.claims import lease_name
 from memory_agent.work.receipts import hasher_of
 from tests import profiles
 from tests.conformance.values import a_change, a_compression, a_row
+from tests.fixtures import outgrown
 from tests.integration.commands import one_line, with_store
 from tests.released.write import fill, known
 
@@ -49,12 +52,15 @@ async def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, 
     return found
 
 
-async def examined(service: MemoryService) -> list[Finding]:
-    """What is wrong."""
+async def examined(service: MemoryService, *, vectors: bool = False) -> list[Finding]:
+    """What is wrong. `vectors`: the Chroma server is looked at as well."""
     async with AsyncExitStack() as stack:
         keys = await open_keys(service.cfg, None, stack)
         now = service.clock.now()
-        examiner = Examiner(service.core.store, keys, None, now=now, moment_seconds=0.1)
+        index = service.core.vectors if vectors else None
+        examiner = Examiner(
+            service.core.store, keys, index, now=now, moment_seconds=0.1, topics=service.cfg.enable_topics
+        )
         found = [finding async for finding in examiner.findings()]
     assert examiner.totals.turns > 40
     assert examiner.totals.users == 4
@@ -289,6 +295,90 @@ async def test_each_fault_is_found_and_mended(settings: dict[str, Any]) -> None:
             assert {(row.embedder, row.next) for row in rows} == {(fingerprint, None)}, name
 
 
+# What is changed: in SQLite by a statement, in MongoDB by an update; and what the doctor calls it.
+HOME = "user_id = 'ada' AND thread_id = 'home'"
+TURN = f"(SELECT id FROM turns WHERE {HOME} ORDER BY seq LIMIT 1)"
+DAMAGE: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "a turn": ("turns", f"UPDATE turns SET metadata = '{{' WHERE id = {TURN}", {"$unset": {"timestamp": 1}}),
+    "a session": (
+        "sessions",
+        f"UPDATE sessions SET participants = '[' WHERE {HOME}",
+        {"$unset": {"started_at": 1}},
+    ),
+    "a topic": (
+        "topics",
+        f"UPDATE topics SET tags = CAST(x'ff' AS TEXT) WHERE {HOME} AND id = (SELECT min(id) FROM topics WHERE {HOME})",
+        {"$unset": {"last_access": 1}},
+    ),
+    "a change": (
+        "fact_events",
+        f"UPDATE fact_events SET turns = '[' WHERE {HOME} AND seq = 1",
+        {"$set": {"stated": "{"}},
+    ),
+    "facts": ("facts", f"UPDATE facts SET facts = '[' WHERE {HOME}", {"$unset": {"people": 1}}),
+    "a compression": (
+        "compressions",
+        f"UPDATE compressions SET derived = x'00' WHERE {HOME}",
+        {"$set": {"derived": b"0"}},
+    ),
+    "a row": (
+        "search_rows",
+        f"UPDATE search_rows SET vectors = x'00' WHERE turn_id = pack_id({TURN})",
+        {"$set": {"terms": 7}},
+    ),
+}
+
+
+async def mended(service: MemoryService) -> None:
+    """Everything, as the command does it: what kept more from being looked at first."""
+    for _ in range(4):
+        for finding in await examined(service):
+            assert await Repairer(service.core, now=service.clock.now()).mend(finding) is None, finding
+        await service.settle(timeout=60)
+    assert await examined(service) == []
+
+
+async def test_records_that_cannot_be_read_are_named_and_put_aside(settings: dict[str, Any]) -> None:
+    """Of each kind: the thread can be read again, what is derived is made anew, and what went stands in a file of its owner's alone."""
+    async with MemoryService(MemoryConfig(**settings)) as service:
+        store: Store = service.core.store
+        await service.settle(timeout=60)
+        turns = await store.list_turns(SCOPE)
+        compression = a_compression((), scope=SCOPE, covers=(turns[0].id,), through=turns[0].seq)
+        assert await store.append_compression(compression)
+        before, receipts = json.dumps(await known(service)), len(await service.erasures())
+        aside = service.cfg.data_dir / f"{service.cfg.db_name}.damaged.jsonl"
+        for name, (table, sql, update) in reversed(DAMAGE.items()):
+            await service.pause_worker()
+            first = {"_id": turns[0].id} if table in ("turns", "search_rows") else {}
+            where = {"user_id": "ada", "thread_id": "home", **first}
+            await raw(store, sql, table, operator.methodcaller("update_one", where, update))
+            service.core.residents.drop("ada")
+            service.core.facts.drop("ada")
+            [found] = await examined(service)
+            assert (found.kind, found.scope) == ("row_damaged" if name == "a row" else "damaged", SCOPE), name
+            assert found.detail.startswith(f"{table} "), name
+            assert len(found.ids) == 1, name
+            await service.resume_worker()
+            await mended(service)
+            lines = aside.read_text("utf-8").splitlines() if aside.exists() else []
+            if name == "a row":
+                assert lines == []
+                assert json.dumps(await known(service)) == before
+            else:
+                put = json.loads(lines[-1])
+                assert (put["table"], put["user_id"], put["thread_id"]) == (table, "ada", "home"), name
+                assert f"{table} {put['id']}" == found.ids[0]
+        assert put["stored"]["content"] == turns[0].content
+        assert aside.stat().st_mode & 0o777 == 0o600
+        assert [turn.id for turn in await store.list_turns(SCOPE)] == [turn.id for turn in turns[1:]]
+        assert not any(receipt.turns for receipt in (await service.erasures())[receipts:])
+        assert (await service.search("ada", "What is my dog called?", 1))[0].turn.content.count("Turnip")
+        receipt = await service.forget_user("ada")
+        [tier] = [tier for tier in receipt.tiers if tier.tier == "damaged_records"]
+        assert aside.name in tier.note
+
+
 @on_sqlite_by_day
 async def test_spoilt_next_vectors_are_found_as_the_rows_own_are(settings: dict[str, Any]) -> None:
     """Beside what else is wrong with them: there is no move under way."""
@@ -339,6 +429,21 @@ async def test_turns_whose_text_is_lost_are_named_and_forgotten_when_asked_for(
         assert [turn.content for turn in await store.list_turns(SCOPE)] == [t.content for t in turns[5:]]
 
 
+async def test_turns_since_topics_were_switched_off_lack_none(settings: dict[str, Any]) -> None:
+    """Nor once they are on again, where the doctor has them placed."""
+    async with MemoryService(MemoryConfig(**settings, enable_topics=False)) as service:
+        await service.agent("ada", "home").update_memory("My bike has a bell.", "Ring it.")
+        await service.settle(timeout=60)
+        assert (await service.core.store.list_turns(SCOPE, limit=1, newest=True))[0].topic_id is None
+        assert await examined(service) == []
+    async with MemoryService(MemoryConfig(**settings)) as service:
+        [found] = await examined(service)
+        assert found.what == "2 turns without a topic"
+        assert await Repairer(service.core, now=service.clock.now()).mend(found) is None
+        await service.settle(timeout=60)
+        assert await examined(service) == []
+
+
 async def test_a_large_users_term_index_is_compared(settings: dict[str, Any]) -> None:
     """Terms that its rows hold and the index lost are found, and taken in again."""
     async with MemoryService(MemoryConfig(**settings, resident_max_turns=10)) as service:
@@ -357,6 +462,78 @@ async def test_a_large_users_term_index_is_compared(settings: dict[str, Any]) ->
         assert await Repairer(service.core, now=service.clock.now()).mend(found) is None
         await service.settle(timeout=60)
         assert await examined(service) == []
+
+
+async def _index_elsewhere(service: MemoryService, ids: list[str], **where: Any) -> None:
+    """Vectors of these turns in a collection that no search looks at."""
+    cfg, own = service.cfg, cast("ChromaServer", service.core.vectors)
+    given = {
+        "prefix": cfg.memory_collection_prefix,
+        "fingerprint": own._fingerprint,
+        "shards": cfg.vector_shards,
+    }
+    other = ChromaServer(str(cfg.chroma_host), cfg.chroma_port, **{**given, **where})
+    await other.open()
+    await other.upsert("ada", [passage(turn_id) for turn_id in ids])
+    await other.close()
+
+
+def passage(turn_id: str) -> PassageVector:
+    vector = np.ones(384, dtype=np.float32)
+    return PassageVector(
+        turn_id=turn_id, thread_id="home", passage=0, timestamp=datetime.now(UTC), vector=vector
+    )
+
+
+async def lose_vectors(service: MemoryService, ids: list[str]) -> None:
+    assert await service.core.vectors.delete("ada", ids)
+
+
+async def orphan_vectors(service: MemoryService, _: list[str]) -> None:
+    await service.core.vectors.upsert("ada", [passage(NOBODY)])
+
+
+async def of_a_former_model(service: MemoryService, ids: list[str]) -> None:
+    await lose_vectors(service, ids)
+    await _index_elsewhere(service, ids, fingerprint="former1")
+
+
+async def of_other_shards(service: MemoryService, ids: list[str]) -> None:
+    await lose_vectors(service, ids)
+    await _index_elsewhere(service, ids, shards=service.cfg.vector_shards + 1)
+
+
+LACKING = "2 turns of a large user, without vectors where they are searched in the Chroma server"
+INDEX_FAULTS = {
+    "lost vectors": (lose_vectors, LACKING),
+    "vectors of nobody": (orphan_vectors, "1 turn gone, with vectors in the Chroma server"),
+    "in a former model's collection": (of_a_former_model, LACKING),
+    "in a collection of another number of shards": (of_other_shards, LACKING),
+}
+
+
+async def test_each_fault_of_a_chroma_server_is_found_and_mended(server_settings: dict[str, Any]) -> None:
+    """Of a large user, whose vectors it has: the doctor finds that one alone, and mends it; a search is as before."""
+    await fill(server_settings)
+    async with MemoryService(MemoryConfig(**server_settings)) as service:
+        await outgrown(service, "ada")
+        await service.rebuild_index("ada")
+        await service.settle(timeout=60)
+        assert await examined(service, vectors=True) == []
+        ids = [turn.id for turn in await service.core.store.list_turns(SCOPE, limit=2)]
+        before = await service.core.vectors.turn_ids("ada", searched=True)
+        assert set(ids) < before
+        for name, (plant, what) in INDEX_FAULTS.items():
+            await service.pause_worker()
+            await plant(service, ids)
+            found = await examined(service, vectors=True)
+            assert [finding.what for finding in found] == [what], name
+            assert found[0].ids == ((NOBODY,) if plant is orphan_vectors else tuple(sorted(ids))), name
+            await service.resume_worker()
+            assert await Repairer(service.core, now=service.clock.now()).mend(found[0]) is None, name
+            await service.settle(timeout=60)
+            assert await examined(service, vectors=True) == [], name
+            assert await service.core.vectors.turn_ids("ada", searched=True) == before, name
 
 
 @on_sqlite_by_day

@@ -229,6 +229,7 @@ async def forgets(folder: str) -> None:
         await service.forget_user(USER)
 
 
+@pytest.mark.timeout(3_600)  # some hundred kills by night
 async def test_a_killed_forget_call_leaves_no_byte_either(tmp_path: Path) -> None:
     """Killed at any step it is finished by the next process, or made again; then nothing is left."""
     whole, place = tmp_path / "whole", tmp_path / "place"

@@ -5,18 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent import MemoryConfig, MemoryService, import_chats
+from memory_agent import MemoryConfig, MemoryService, ServiceClient, import_chats
+from memory_agent.testing import HashEmbedder
 from tests.faults import steps
+from tests.servers.service import served
 from tests.unit.test_imports import TWO_ANSWERS, claude, said, tree, written, zipped
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from memory_agent import ImportReport
     from tests.integration.commands import Quick
+    from tests.servers.mongod import Mongod
 
 FOLLOWED = ("third", "first", said("user", "With milk?", 1_700_000_100.0))
 CLAUDES = claude(("a", None, "human", "Where to?", "2025-03-01T10:00:00Z"))
@@ -101,6 +108,100 @@ async def test_an_import_that_was_interrupted_between_conversations_goes_on(tmp_
         await imported(memory, file, progress=stop)
     assert (await imported(memory, file)).new == 2
     assert await turns_of(memory) == await turns_of(memory, "chatgpt:c2") == ["Which tea?", "Green."]
+
+
+@pytest.fixture(params=["sqlite", "client", "mongodb"])
+async def memory(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Any]:
+    """A service on either store, and a client of one."""
+    settings: dict[str, Any] = {"data_dir": tmp_path / "memory", "run_worker": False}
+    if request.param == "mongodb":
+        mongod: Mongod = request.getfixturevalue("mongod")
+        settings |= {"mongo_uri": mongod.uri, "db_name": request.getfixturevalue("db_name")}
+    async with MemoryService(MemoryConfig(**settings), embedder=HashEmbedder()) as service:
+        if request.param != "client":
+            yield service
+            return
+        async with served(service) as at, ServiceClient(at.address, api_key=await at.key()) as client:
+            yield client
+
+
+async def test_an_import_is_the_same_through_a_client_and_on_each_store(memory: Any, tmp_path: Path) -> None:
+    """Nothing twice, what was forgotten stays forgotten, times and titles are kept, a conversation that is refused stops no other."""
+    refused = tree(*TWO_ANSWERS, current="first", conversation_id="c" * 510)
+    file = written(tmp_path, [tree(*TWO_ANSWERS, FOLLOWED, current="third"), refused])
+    other = written(tmp_path, [CLAUDES], "claude.json")
+    report = await import_chats(memory, "ada", file, other)
+    assert {name: (one.turns, one.new) for name, one in report.sources.items()} == {
+        "chatgpt": (3, 3),
+        "claude": (1, 1),
+    }
+    assert len(report.unreadable) == 1
+    assert "thread_id" in report.unreadable[0].reason
+    agent = memory.agent("ada", "chatgpt:c1")
+    turns = await agent.fetch_short_term(10)
+    assert [turn.content for turn in turns] == ["Which tea?", "Green.", "With milk?"]
+    assert turns[1].timestamp.timestamp() == 1_700_000_002.0
+    assert turns[0].metadata["title"] == "Tea"
+    await agent.forget([turns[0].id])
+    again = await import_chats(memory, "ada", file, other)
+    assert again.new == 0
+    assert again.sources["chatgpt"].left_out["forgotten here since"] == 1
+    assert [turn.content for turn in await agent.fetch_short_term(10)] == ["Green.", "With milk?"]
+
+
+LARGE = """
+import asyncio, json, random, resource, sys
+from pathlib import Path
+from memory_agent import MemoryConfig, MemoryService, import_chats
+
+def talk(number, chance):
+    said = [" ".join(chance.choices(WORDS, k=4_000)) for _ in range(8)]
+    nodes = {
+        f"n{at}": {
+            "id": f"n{at}",
+            "parent": f"n{at - 1}" if at else None,
+            "message": {
+                "id": f"m{number}-{at}",
+                "author": {"role": "assistant" if at % 2 else "user"},
+                "create_time": 1.7e9 + 100 * number + at,
+                "content": {"content_type": "text", "parts": [text]},
+            },
+        }
+        for at, text in enumerate(said)
+    }
+    return {"conversation_id": f"c{number}", "title": f"Talk {number}", "current_node": "n7", "mapping": nodes}
+
+WORDS = [f"word{number:04}" for number in range(3_000)]
+chance, file = random.Random(3), Path(sys.argv[1]) / "conversations.json"
+with file.open("w") as stream:
+    for number in range(1_050):
+        stream.write(("," if number else "[") + json.dumps(talk(number, chance)))
+    stream.write("]")
+
+async def main():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    async with MemoryService(MemoryConfig(data_dir=Path(sys.argv[1]) / "memory", run_worker=False)) as service:
+        reports = [await import_chats(memory, "ada", file) for memory in (None, service, service)]
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    counts = [[report.turns, report.new] for report in reports]
+    print(json.dumps({"bytes": file.stat().st_size, "counts": counts, "grown_mb": grown / 1024}))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3_600)
+async def test_an_export_of_300_mb_is_imported_in_bounded_memory(tmp_path: Path) -> None:
+    """Counted first, then imported, then again, by a process of its own; what it takes does not grow with the file."""
+    command = [sys.executable, "-c", LARGE, str(tmp_path)]
+    process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, said = await process.communicate()
+    assert process.returncode == 0, said.decode()[-2_000:]
+    found = json.loads(out)
+    assert found["bytes"] > 290_000_000
+    assert found["counts"] == [[8_400, 0], [8_400, 8_400], [8_400, 0]]
+    assert found["grown_mb"] < 200
 
 
 async def importing(file: str, folder: str) -> None:

@@ -8,6 +8,9 @@ import json
 import shutil
 import sqlite3
 import stat
+import subprocess
+import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pymongo
@@ -27,8 +30,6 @@ from tests.released.write import GONE
 from tests.released.write import known as known_now
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from memory_agent.models.local.embedder import LocalEmbedder
     from tests.integration.commands import Quick
     from tests.servers.mongod import Mongod
@@ -75,6 +76,13 @@ async def test_what_it_knew_is_known(old_settings: dict[str, Any], shared_embedd
         assert (await service.schema()).finished
 
 
+def place_of(settings: dict[str, Any]) -> list[str]:
+    """The arguments of a process of version 0.1.0."""
+    if "mongo_uri" in settings:
+        return ["mongodb", settings["mongo_uri"], settings["db_name"]]
+    return ["sqlite", str(settings["data_dir"] / f"{DB_NAME}.sqlite3")]
+
+
 class Beside:
     """A process of version 0.1.0 on the same store."""
 
@@ -83,14 +91,14 @@ class Beside:
 
     @classmethod
     async def start(cls, settings: dict[str, Any], folder: Path) -> Beside:
-        place = (
-            ["mongodb", settings["mongo_uri"], settings["db_name"]]
-            if "mongo_uri" in settings
-            else ["sqlite", str(settings["data_dir"] / f"{DB_NAME}.sqlite3")]
-        )
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
-            *OLD_WRITER, *place, stdin=pipe, stdout=pipe, stderr=pipe, env=old_stores(folder / "old")
+            *OLD_WRITER,
+            *place_of(settings),
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env=old_stores(folder / "old"),
         )
         return cls(process)
 
@@ -253,6 +261,94 @@ async def test_killed_at_each_step(tmp_path: Path) -> None:
         assert {path.name for path in place.iterdir()} == {file.name, f"{file.name}.mark"}
 
     await steps.kill_at_each("tests.integration.test_released:upgrade", prepare, check, least=15)
+
+
+class Busy:
+    """A process of version 0.1.0 that stores one turn after the other; what it was told, with the numbers."""
+
+    def __init__(self, settings: dict[str, Any], environment: dict[str, str]) -> None:
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(
+            [*OLD_WRITER, *place_of(settings)], stdin=pipe, stdout=pipe, text=True, bufsize=1, env=environment
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "open\n"
+        self.stored: list[tuple[int, str]] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._go_on)
+        self._thread.start()
+
+    def _go_on(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        while not self._ended.is_set():
+            text = f"old {len(self.stored)}"
+            self._process.stdin.write(f"{text}\n")
+            answer = self._process.stdout.readline().split()
+            if not answer:
+                return
+            self.stored.append((int(answer[0]), text))
+
+    async def store_more(self) -> None:
+        """Wait until more was stored, so that it still can."""
+        before = len(self.stored)
+        async with asyncio.timeout(60):
+            while len(self.stored) < before + 2:
+                assert self._process.poll() is None
+                await asyncio.sleep(0.01)
+
+    def end(self) -> int:
+        self._ended.set()
+        self._thread.join()
+        self._process.communicate()
+        return self._process.returncode
+
+
+async def expand(*place: str) -> None:
+    """What is killed beside it: the store is opened, which expands it, and something is stored."""
+    store = SqliteStore(*place) if len(place) == 1 else MongoStore(*place, timeout_seconds=20)
+    await store.open()
+    await stored(store, BESIDE, "in between", key="once")
+    await store.close()
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3_600)
+async def test_old_processes_go_on_while_the_upgrade_is_killed_at_each_step(
+    old_settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """Whatever they were told is stored they and this version find afterwards, under numbers that were given once."""
+    environment, beside = old_stores(tmp_path / "code"), list[Busy]()
+    *_, place = place_of(old_settings)
+
+    def prepare() -> list[str]:
+        if "mongo_uri" in old_settings:
+            with pymongo.MongoClient[Any](old_settings["mongo_uri"]) as client:
+                client.drop_database(place)
+                put_documents(client, place)
+        else:
+            for file in Path(place).parent.glob(f"{DB_NAME}*"):
+                file.unlink()
+            put_file(Path(place).parent)
+        beside[:] = [Busy(old_settings, environment)]
+        return place_of(old_settings)[1:]
+
+    async def check() -> None:
+        try:
+            await beside[0].store_more()
+        finally:
+            assert beside[0].end() == 0
+        await expand(*place_of(old_settings)[1:])
+        store = store_of(old_settings)
+        await store.open()
+        found = [(turn.seq, turn.content) for turn in await store.list_turns(BESIDE)]
+        assert [seq for seq, _ in found] == list(range(1, len(found) + 1))
+        assert [turn for turn in found if turn[1] != "in between"] == beside[0].stored
+        assert len(found) == len(beside[0].stored) + 1
+        assert (await store.contract_schema()).finished
+        await store.close()
+
+    await steps.kill_at_each("tests.integration.test_released:expand", prepare, check, least=12)
 
 
 def test_the_command_says_how_far_it_is_and_finishes(quick: Quick) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memory_agent.stores.mongo.copies import MongoCopies
+from memory_agent.stores.mongo.damaged import MongoDamaged
 from memory_agent.stores.mongo.events import MongoEvents
 from memory_agent.stores.mongo.forgetting import MongoForgetting
 from memory_agent.stores.mongo.meta import MongoMeta
@@ -14,7 +15,14 @@ __all__ = ["MongoStore"]
 
 
 class MongoStore(
-    MongoCopies, MongoWork, MongoPeople, MongoForgetting, MongoMigration, MongoEvents, MongoMeta
+    MongoCopies,
+    MongoDamaged,
+    MongoWork,
+    MongoPeople,
+    MongoForgetting,
+    MongoMigration,
+    MongoEvents,
+    MongoMeta,
 ):
     """`DocumentStore` on MongoDB.
 

@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from memory_agent.domain import FactsDocument, NextVectors, SearchRow, Tombstone, Turn
 from memory_agent.stores.codec import pack_stated, pack_terms, pack_vectors, thread_of, unpack_vectors
+from memory_agent.stores.damage import DAMAGED, damaged
 from memory_agent.stores.fields import CHANGE, DRAFT, ROW, TOMBSTONE, TURN
 
 if TYPE_CHECKING:
@@ -116,10 +117,13 @@ def search_row(document: Document) -> SearchRow:
     """The row in a document of `search_rows`."""
     found = document.get("next")
     next_ = None
-    if found is not None:
-        vectors = unpack_vectors(found["vectors"], found["passages"])
-        next_ = NextVectors(embedder=found["embedder"], vectors=vectors)
-    return ROW.of(**ROW.of_document(document), erased="erased" in document, next=next_)
+    try:
+        if found is not None:
+            vectors = unpack_vectors(found["vectors"], found["passages"])
+            next_ = NextVectors(embedder=found["embedder"], vectors=vectors)
+        return ROW.of(**ROW.of_document(document), erased="erased" in document, next=next_)
+    except DAMAGED as exc:
+        raise damaged(document["_id"], exc) from exc
 
 
 def change_document(scope: Scope, change: FactChange) -> Document:
@@ -139,11 +143,14 @@ def facts_document(document: Document | None) -> FactsDocument:
     """The stored facts, or an empty document: also for facts in another form, which are then folded anew."""
     if document is None:
         return FactsDocument()
-    values = {name: document[name] for name in ("through", "at", "revision")}
-    if not isinstance(document["facts"], list):
-        return FactsDocument(revision=values["revision"])
-    facts = dict(zip(document["people"], from_bson(document["facts"]), strict=True))
-    return FactsDocument(facts=facts, **values)
+    try:
+        values = {name: document[name] for name in ("through", "at", "revision")}
+        if not isinstance(document["facts"], list):
+            return FactsDocument(revision=values["revision"])
+        facts = dict(zip(document["people"], from_bson(document["facts"]), strict=True))
+        return FactsDocument(facts=facts, **values)
+    except DAMAGED as exc:
+        raise damaged(document.get("_id"), exc) from exc
 
 
 def to_bson(value: Any) -> Any:

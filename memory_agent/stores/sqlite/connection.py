@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
@@ -26,6 +26,7 @@ _R = TypeVar("_R")
 _CACHED_STATEMENTS: Final = 256
 _PAGE_CACHE_KIB: Final = 16_384
 _WAL_PAUSE_SECONDS: Final = 0.005
+_SHORT_LOG_PAGES: Final = 64
 
 
 class _Lane:
@@ -186,7 +187,7 @@ class SqliteConnection:
         def in_transaction() -> _R:
             if lane.connection is None:
                 raise NotOpen(f"the {type(self).__name__} was closed")
-            with driver_errors(self._path, self._remedy):
+            with driver_errors(self._path, self._remedy), _folding_when_full(lane.connection):
                 if mode is None:
                     return work(lane.connection)
                 with _transaction(lane.connection, mode):
@@ -196,6 +197,22 @@ class SqliteConnection:
                 return result
 
         return await lane.run(in_transaction)
+
+
+@contextmanager
+def _folding_when_full(connection: sqlite3.Connection) -> Iterator[None]:
+    """Where the disk got full, fold the log into the file as far as it goes, and early from now on.
+
+    SQLite folds after a commit that made the log 4 MB long. On a disk that has no room for that, no commit would ever come.
+    """
+    try:
+        yield
+    except sqlite3.OperationalError as exc:
+        if getattr(exc, "sqlite_errorcode", 0) & PRIMARY_CODE == sqlite3.SQLITE_FULL:
+            with suppress(sqlite3.Error):
+                connection.execute(f"PRAGMA wal_autocheckpoint = {_SHORT_LOG_PAGES}")
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        raise
 
 
 @contextmanager

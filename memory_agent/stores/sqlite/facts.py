@@ -9,6 +9,7 @@ from uuid import uuid4
 from memory_agent.domain import FactsDocument
 from memory_agent.errors import InvalidInput
 from memory_agent.stores.codec import dump_json, pack_stated, thread_of
+from memory_agent.stores.damage import DAMAGED, damaged
 from memory_agent.stores.fields import CHANGE, COST
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import Where, in_scope, scalar
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from memory_agent.domain import ExtractionCost, FactChange, Scope
+    from memory_agent.stores.codec import Record
 
 
 class SqliteFacts(SqliteConnection):
@@ -66,11 +68,8 @@ class SqliteFacts(SqliteConnection):
 
     async def load_facts(self, scope: Scope) -> FactsDocument:
         sql = "SELECT facts, through, at, revision FROM facts WHERE user_id = ? AND thread_id = ?"
-        for facts, through, at, revision in await self._fetch(sql, [scope.user_id, thread_of(scope)]):
-            people = json.loads(facts)
-            if isinstance(people, dict):  # emptied, or in another form; then its changes are folded anew
-                return FactsDocument(revision=revision)
-            return FactsDocument(facts=dict(people), through=through, at=at, revision=revision)
+        for record in await self._fetch(sql, [scope.user_id, thread_of(scope)]):
+            return facts_document(record)
         return FactsDocument()
 
     async def save_facts(self, scope: Scope, document: FactsDocument, *, expected: str | None) -> bool:
@@ -87,6 +86,18 @@ class SqliteFacts(SqliteConnection):
             " WHERE user_id = ? AND thread_id = ? AND revision = ?"
         )
         return await self._execute(sql, [*values, *identity, expected]) > 0
+
+
+def facts_document(record: Record) -> FactsDocument:
+    """The document in a row of `facts`, `through`, `at` and `revision`."""
+    facts, through, at, revision = record
+    try:
+        people = json.loads(facts)
+        if isinstance(people, dict):  # emptied, or in another form; then its changes are folded anew
+            return FactsDocument(revision=revision)
+        return FactsDocument(facts=dict(people), through=through, at=at, revision=revision)
+    except DAMAGED as exc:
+        raise damaged("facts", exc) from exc
 
 
 def _append(db: sqlite3.Connection, scope: Scope, change: FactChange) -> bool:

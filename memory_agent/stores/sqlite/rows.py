@@ -20,6 +20,7 @@ from memory_agent.stores.codec import (
     unpack_terms,
     unpack_vectors,
 )
+from memory_agent.stores.damage import DAMAGED, damaged
 from memory_agent.stores.fields import ROW
 from memory_agent.stores.nearest import PAGE_ROWS, Nearest
 from memory_agent.stores.sqlite.connection import SqliteConnection
@@ -41,10 +42,10 @@ _READ_AT_ONCE: Final = 2_000
 _SAMPLED_ROWS: Final = 200
 _INSERT_ROW: Final = f"INSERT INTO search_rows ({ROW.columns}) VALUES ({ROW.marks})"
 _STUB_COLUMNS: Final = f"{ROW.columns}, erased_at"
-_ROW_COLUMNS: Final = f"{_STUB_COLUMNS}, next_embedder, next_vectors, next_passages"
+ROW_COLUMNS: Final = f"{_STUB_COLUMNS}, next_embedder, next_vectors, next_passages"
 _NEXT: Final = len(ROW.kinds) + 1
 """The place of the next vectors' embedder among them."""
-_WITH_NEXT: Final = "LEFT JOIN row_next USING (number)"
+WITH_NEXT: Final = "LEFT JOIN row_next USING (number)"
 _FIRST_MILLISECOND: Final = -62_135_596_800_000  # of the year 1, the first that a datetime can hold
 _DIGITS: Final = 15
 _MENTION: Final = f"printf('%0{_DIGITS}d', rows.timestamp - {_FIRST_MILLISECOND}) || terms.turn_id"
@@ -63,9 +64,9 @@ class SqliteRows(SqliteConnection):
         self, user_id: str, *, ids: Sequence[str] | None = None, after: int = 0, limit: int | None = None
     ) -> list[SearchRow]:
         where = rows_of(user_id, ids).also("index_seq > ?", after)
-        sql = f"SELECT {_ROW_COLUMNS} FROM search_rows {_WITH_NEXT} WHERE {where} ORDER BY index_seq LIMIT ?"
+        sql = f"SELECT {ROW_COLUMNS} FROM search_rows {WITH_NEXT} WHERE {where} ORDER BY index_seq LIMIT ?"
         parameters = [*where.values, -1 if limit is None else max(limit, 0)]
-        return await self._read(lambda db: list(map(_search_row, db.execute(sql, parameters))))
+        return await self._read(lambda db: list(map(search_row, db.execute(sql, parameters))))
 
     async def token_codes(self, user_id: str, ids: Sequence[str], *, embedder: str) -> dict[str, bytes]:
         own = rows_of(user_id, ids).also("embedder = ?", embedder)
@@ -112,7 +113,7 @@ class SqliteRows(SqliteConnection):
         # In the order of the index by the user and this number, whatever else the condition names.
         sql = (
             "SELECT turn_id, iif(embedder = ?, vectors, next_vectors), iif(embedder = ?, passages, next_passages), index_seq"
-            f" FROM search_rows INDEXED BY search_rows_index_seq {_WITH_NEXT} WHERE {where} AND index_seq > ? ORDER BY index_seq LIMIT {PAGE_ROWS}"
+            f" FROM search_rows INDEXED BY search_rows_index_seq {WITH_NEXT} WHERE {where} AND index_seq > ? ORDER BY index_seq LIMIT {PAGE_ROWS}"
         )
 
         def take(db: sqlite3.Connection) -> int | None:
@@ -164,14 +165,17 @@ def _record(row: SearchRow, index_seq: int) -> Record:
     return ROW.record(row, vectors=vectors, passages=passages, terms=terms, index_seq=index_seq)
 
 
-def _search_row(record: Record) -> SearchRow:
+def search_row(record: Record) -> SearchRow:
     embedder, vectors, passages = record[_NEXT:]
-    next_ = (
-        None
-        if embedder is None
-        else NextVectors(embedder=embedder, vectors=unpack_vectors(vectors, passages))
-    )
-    return ROW.read(record, erased=record[_NEXT - 1] is not None, next=next_)
+    try:
+        next_ = (
+            None
+            if embedder is None
+            else NextVectors(embedder=embedder, vectors=unpack_vectors(vectors, passages))
+        )
+        return ROW.of(**ROW.of_record(record), erased=record[_NEXT - 1] is not None, next=next_)
+    except DAMAGED as exc:
+        raise damaged(unpack_id(record[0]), exc) from exc
 
 
 def rows_of(user_id: str, turn_ids: Sequence[str] | None) -> Where:
@@ -262,10 +266,8 @@ def _rows_at(db: sqlite3.Connection, user_id: str, threads: Mapping[str, Sequenc
     for thread_id, numbers in threads.items():
         where = Where("user_id = ? AND thread_id = ? AND erased_at IS NULL", user_id, thread_id)
         where = where.among("seq", numbers)
-        sql = (
-            f"SELECT {_ROW_COLUMNS} FROM search_rows INDEXED BY search_rows_place {_WITH_NEXT} WHERE {where}"
-        )
-        rows += map(_search_row, db.execute(sql, where.values))
+        sql = f"SELECT {ROW_COLUMNS} FROM search_rows INDEXED BY search_rows_place {WITH_NEXT} WHERE {where}"
+        rows += map(search_row, db.execute(sql, where.values))
     return rows
 
 

@@ -65,7 +65,7 @@ def read_turns(db: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> l
 def with_texts(db: sqlite3.Connection, records: Sequence[Record]) -> list[Turn]:
     """The turns in rows that begin with TURN_COLUMNS, all of one user; one query for all texts in segments."""
     places = {(record[0], record[1]) for record in records} - {_PLAIN}
-    texts = _texts(db, records[0][_USER], places) if places else {}
+    texts = texts_at(db, records[0][_USER], places) if places else {}
     found = []
     for segment_id, at, *stored in records:
         if segment_id is not None:
@@ -95,7 +95,7 @@ def without_text(db: sqlite3.Connection, records: Sequence[Record]) -> list[str]
     ]
 
 
-def _texts(db: sqlite3.Connection, user_id: str, places: Iterable[Record]) -> dict[Record, str]:
+def texts_at(db: sqlite3.Connection, user_id: str, places: Iterable[Record]) -> dict[Record, str]:
     """The texts at these places (segment, place in it), where there are such."""
     wanted: dict[int, list[int]] = defaultdict(list)
     for segment_id, at in places:
