@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memory_agent.domain import TurnInput
+from memory_agent.together import together
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Iterator
+    from collections.abc import Awaitable, Coroutine, Iterable, Iterator
 
     from memory_agent.agent.agent import MemoryAgent
     from memory_agent.client.memory import MemoryClient
@@ -23,6 +24,8 @@ T = TypeVar("T")
 _PART_CHARS: Final = 40_000
 """Of a value's JSON in one turn, whose metadata may take 100,000 as Python writes them: what is escaped counts twice there."""
 _PAGE: Final = 1_000
+AT_ONCE: Final = 16
+"""Calls that are made side by side."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,3 +101,14 @@ async def to_its_end(call: Awaitable[T]) -> T:
     if cancelled is not None:
         raise cancelled
     return task.result()
+
+
+async def side_by_side(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """What the calls return, in order; a limited number at a time."""
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def one(call: Coroutine[Any, Any, T]) -> T:
+        async with room:
+            return await call
+
+    return await together(*map(one, calls))

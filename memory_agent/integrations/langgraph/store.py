@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from langgraph.store.base import (
     BaseStore,
@@ -25,10 +24,10 @@ from langgraph.store.base import (
 
 from memory_agent.errors import InvalidInput, NotFound
 from memory_agent.integrations.loop import Loop
-from memory_agent.together import together
+from memory_agent.integrations.values import AT_ONCE, side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from memory_agent.agent.agent import MemoryAgent
     from memory_agent.client import MemoryClient, ServiceClient
@@ -37,10 +36,6 @@ if TYPE_CHECKING:
 
     Namespace = tuple[str, ...]
 
-T = TypeVar("T")
-
-_AT_ONCE: Final = 16
-"""Operations of one batch, and items that are read side by side."""
 _PAGE: Final = 1_000
 """The most that a service tells of its people at a time."""
 
@@ -100,8 +95,8 @@ class MemoryStore(BaseStore):
 
     async def _batch(self, ops: list[Op]) -> list[Result]:
         puts = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
-        results = await _side_by_side(self._read(op) for op in ops)
-        await _side_by_side(self._put(op) for op in puts.values())
+        results = await side_by_side(self._read(op) for op in ops)
+        await side_by_side(self._put(op) for op in puts.values())
         return results
 
     async def _read(self, op: Op) -> Result:
@@ -213,20 +208,18 @@ class MemoryStore(BaseStore):
                     break
         keys.sort(key=lambda key: cast("datetime", key[1].last_activity), reverse=True)
         found: list[SearchItem] = []
-        for start in range(0, len(keys), _AT_ONCE):
+        for start in range(0, len(keys), AT_ONCE):
             if len(found) >= op.offset + op.limit:
                 break
-            some = keys[start : start + _AT_ONCE]
-            read = await _side_by_side(
-                self._stored(namespace, thread.thread_id) for namespace, thread in some
-            )
+            some = keys[start : start + AT_ONCE]
+            read = await side_by_side(self._stored(namespace, thread.thread_id) for namespace, thread in some)
             found += [_search_item(each.item) for each in read if each and _passes(each.item, op.filter)]
         return found[op.offset : op.offset + op.limit]
 
     async def _search(self, op: SearchOp) -> list[SearchItem]:
         """Items that answer the question, best first; those of several namespaces by their confidence."""
         namespaces = await self._namespaces(op.namespace_prefix)
-        found = await _side_by_side(self._search_one(namespace, op) for namespace in namespaces)
+        found = await side_by_side(self._search_one(namespace, op) for namespace in namespaces)
         items = [item for of_one in found for item in of_one]
         if len(namespaces) > 1:
             items.sort(key=lambda item: item.score or 0.0, reverse=True)
@@ -236,7 +229,7 @@ class MemoryStore(BaseStore):
         wanted = top_k = op.offset + op.limit
         while True:
             hits = await self._service.search(self._user_id(namespace), op.query or "", top_k)
-            items = [item for item in await _side_by_side(self._hit(namespace, hit) for hit in hits) if item]
+            items = [item for item in await side_by_side(self._hit(namespace, hit) for hit in hits) if item]
             items = [item for item in items if _passes(item, op.filter)]
             if len(items) >= wanted or len(hits) < top_k:
                 return items[:wanted]
@@ -248,17 +241,6 @@ class MemoryStore(BaseStore):
         if stored is None or stored.turn.id != hit.turn.id or not hit.turn.metadata["searched"]:
             return None
         return _search_item(stored.item, hit.confidence)
-
-
-async def _side_by_side(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """What the calls return, in order; a limited number at a time."""
-    room = asyncio.Semaphore(_AT_ONCE)
-
-    async def one(call: Coroutine[Any, Any, T]) -> T:
-        async with room:
-            return await call
-
-    return await together(*map(one, calls))
 
 
 def _search_item(item: Item, score: float | None = None) -> SearchItem:
