@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,8 @@ from memory_agent.integrations.values import all_turns, last_values, to_its_end,
 from memory_agent.messages import read_messages
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from agents import RunContextWrapper, TResponseInputItem
     from agents.run import CallModelData, ModelInputData
 

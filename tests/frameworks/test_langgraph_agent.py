@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -18,9 +13,10 @@ from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import SecretStr
 
-from memory_agent import HybridMemoryStrategy, MemoryConfig
+from memory_agent import HybridMemoryStrategy
 from memory_agent.integrations.langgraph import MemoryMiddleware
-from tests.over_http import both_ways_by_day
+from tests.frameworks.pages import Reader, calling, program_of, sent_to
+from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
@@ -30,7 +26,6 @@ if TYPE_CHECKING:
     from tests.servers.openai_script import ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")
-PAGE = Path(__file__).parents[2] / "docs" / "langgraph.md"
 
 
 @dataclass
@@ -171,20 +166,12 @@ async def test_with_tools_the_question_and_the_last_answer_are_remembered(
         """The weather in a city."""
         return f"snow in {city}"
 
-    call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
-    message = {"role": "assistant", "content": None, "tool_calls": [call]}
-    choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
-    body = {"id": "x", "object": "chat.completion", "created": 0, "model": "scripted", "choices": [choice]}
-    openai_server.then(Reply(raw=json.dumps(body)), Reply(raw=json.dumps(_answer("It snows."))))
+    openai_server.then(calling("weather", '{"city": "Oslo"}'), "It snows.")
     await say(agent_of(service, openai_server, weather), "How is it in Oslo?")
     assert await said(service) == [("user", "How is it in Oslo?"), ("assistant", "It snows.")]
 
 
-def _answer(text: str) -> dict[str, Any]:
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-    return {"id": "y", "object": "chat.completion", "created": 0, "model": "scripted", "choices": [choice]}
-
-
+@embedded_only("a strategy works without a service")
 async def test_the_strategy_takes_a_langchain_model(openai_server: ScriptedOpenAI) -> None:
     openai_server.then("They planned a garden.")
     strategy = HybridMemoryStrategy(llm=model(openai_server))
@@ -193,30 +180,28 @@ async def test_the_strategy_takes_a_langchain_model(openai_server: ScriptedOpenA
     assert "They planned a garden." in context[0][1]
 
 
-def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
-    tmp_path: Path, openai_server: ScriptedOpenAI
+@both_ways_by_day
+async def test_what_the_thread_shows_is_not_told_again(
+    service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
-    page = PAGE.read_text("utf-8")
-    code = page.split("```python\n")[1].split("```")[0]
-    again = code.replace("My sister Ida lives in Lisbon.", "Where does my sister live?").replace(
-        '"family"}}', '"later"}}'
-    )
-    environment = {**os.environ, "OPENAI_BASE_URL": openai_server.base_url, "OPENAI_API_KEY": "none"}
-    environment |= {"CHAT_MODEL": "scripted", "MEMORY_AGENT_DATA_DIR": str(tmp_path / "data")}
-    environment |= {"MEMORY_AGENT_ENABLE_FACT_EXTRACTION": "false"}
+    openai_server.then("Noted.", "By tram.")
+    agent = agent_of(service, openai_server)
+    await say(agent, "My tram stop is called Marktplatz.")
+    await service.settle()
+    await say(agent, "How do I get to my stop?")
+    assert sent_to(openai_server)[1].count("My tram stop") == 1
+
+
+@embedded_only("the reader has both ways of its own")
+async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
+    reader: Reader, openai_server: ScriptedOpenAI
+) -> None:
+    page = program_of("langgraph.md")
+    asking = page.replace("My sister Ida lives in Lisbon.", "Where does my sister live?")
     openai_server.then("Noted.", "In Lisbon.")
-    for program, answer in ((code, "Noted."), (again, "In Lisbon.")):
-        ended = subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
-        assert ended.returncode == 0, ended.stderr
-        assert ended.stdout.splitlines() == [answer, "Ada eats no meat", "My sister Ida lives in Lisbon."]
+    recalled = ["Ada eats no meat", "My sister Ida lives in Lisbon."]
+    assert await reader.runs(page) == ["Noted.", *recalled]
+    assert await reader.runs(asking.replace('"family"}}', '"later"}}')) == ["In Lisbon.", *recalled]
     first, second = openai_server.chats
     assert "Lisbon" not in system_of(first)
     assert "Lisbon" in system_of(second)
-    assert MemoryConfig().service_url is None

@@ -7,7 +7,6 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import pytest
 from agents import (
     Agent,
@@ -56,8 +55,7 @@ async def agent(openai_server: ScriptedOpenAI) -> AsyncIterator[Agent[Any]]:
         """The weather in a city."""
         return f"snow in {city}"
 
-    async with httpx.AsyncClient() as http:
-        client = AsyncOpenAI(base_url=openai_server.base_url, api_key="none", max_retries=0, http_client=http)
+    async with AsyncOpenAI(base_url=openai_server.base_url, api_key="none", max_retries=0) as client:
         model = OpenAIChatCompletionsModel(model="scripted", openai_client=client)
         yield Agent(name="Helper", instructions="Answer briefly.", model=model, tools=[weather])
 
@@ -176,7 +174,7 @@ async def test_what_is_said_is_the_text_of_turns(service: MemoryService, session
 async def test_two_that_add_at_once_lose_nothing_and_keep_their_own_order(session: MemorySession) -> None:
     runs: Any = [[{"role": "user", "content": f"{run} {n}"} for n in range(5)] for run in "ab"]
     await asyncio.gather(*(session.add_items(items) for items in runs))
-    found: list[Any] = [item for item in await session.get_items()]
+    found: list[Any] = list(await session.get_items())
     assert [[item for item in found if item["content"][0] == run] for run in "ab"] == runs
 
 
@@ -283,7 +281,7 @@ async def test_calls_of_tools_come_back_to_the_model_with_their_results(
     openai_server.then(calling("weather", '{"city": "Oslo"}'), "It snows.", "Still.")
     await say(agent, "How is it in Oslo?", session)
     await say(agent, "And now?", session)
-    system, *others = openai_server.chats[-1]["messages"]
+    _, *others = openai_server.chats[-1]["messages"]
     assert [(message["role"], bool(message.get("tool_calls"))) for message in others] == [
         ("user", False),
         ("assistant", True),
@@ -332,6 +330,7 @@ async def test_a_callback_may_choose_what_of_the_history_is_shown(
     assert [text for _, text in await texts(service)] == ["First.", "One.", "Second.", "Two."]
 
 
+@embedded_only("the reader has both ways of its own")
 async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     reader: Reader, openai_server: ScriptedOpenAI
 ) -> None:

@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import pytest
 from openai import AsyncOpenAI
 from pydantic import BaseModel
@@ -16,7 +15,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from memory_agent.integrations.pydantic_ai import MemoryCapability, MemoryConversationStore
 from tests.frameworks.pages import Reader, calling, program_of, sent_to
-from tests.over_http import both_ways_by_day
+from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
@@ -35,8 +34,7 @@ class Person:
 
 @pytest.fixture
 async def model(openai_server: ScriptedOpenAI) -> AsyncIterator[OpenAIChatModel]:
-    async with httpx.AsyncClient() as http:
-        client = AsyncOpenAI(base_url=openai_server.base_url, api_key="none", max_retries=0, http_client=http)
+    async with AsyncOpenAI(base_url=openai_server.base_url, api_key="none", max_retries=0) as client:
         yield OpenAIChatModel("scripted", provider=OpenAIProvider(openai_client=client))
 
 
@@ -190,6 +188,7 @@ async def test_a_run_that_is_repeated_stores_nothing_twice(
     assert await said(service) == [("user", "I like trams."), ("assistant", "Noted.")]
 
 
+@embedded_only("the reader has both ways of its own")
 async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     reader: Reader, openai_server: ScriptedOpenAI
 ) -> None:

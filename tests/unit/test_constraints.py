@@ -37,11 +37,14 @@ INNER = {
 """Packages of which more is used than their documents promise: where, and by what. A release may change it any day."""
 MADE_TO_BE_DERIVED_FROM = {
     "fastapi.responses.StreamingResponse",
+    "google.adk.memory.base_memory_service.BaseMemoryService",
     "langchain.agents.middleware.AgentMiddleware",
     "langchain_core.retrievers.BaseRetriever",
     "langgraph.store.base.BaseStore",
     "prometheus_client.registry.Collector",
     "pydantic.BaseModel",
+    "pydantic_ai.capabilities.AbstractCapability",
+    "pydantic_ai.conversation_store.ConversationStore",
     "pydantic_settings.BaseSettings",
     "rich.progress.ProgressColumn",
     "starlette.routing.Route",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
-from memory_agent.errors import Unavailable
+from memory_agent.integrations.recall import joined, recalled
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
     from memory_agent.agent.agent import MemoryAgent
     from memory_agent.client import MemoryClient
-
-log = logging.getLogger(__name__)
 
 
 class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -45,16 +42,11 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         question = next(
             (_said(each) for each in reversed(request.messages) if isinstance(each, HumanMessage)), ""
         )
-        if not question:
-            return await handler(request)
-        try:
-            recalled = str(await self._memory_of(request.runtime).fetch_memory(question))
-        except Unavailable as exc:
-            log.warning("answering without memory: %s", exc)
-            return await handler(request)
-        if not recalled:
-            return await handler(request)
-        return await handler(request.override(system_message=_with(request.system_message, recalled)))
+        shown = map(_said, request.messages)
+        text = await recalled(self._memory_of(request.runtime), question, shown=shown)
+        if text:
+            request = request.override(system_message=_with(request.system_message, text))
+        return await handler(request)
 
     async def aafter_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
         """Remember what was said since the last answer, and this one. A repeat changes nothing."""
@@ -67,13 +59,12 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             )
 
 
-def _with(given: SystemMessage | None, recalled: str) -> SystemMessage:
+def _with(given: SystemMessage | None, text: str) -> SystemMessage:
     """The application's system message with what was recalled after it; its beginning stays as prompt caches know it."""
-    if given is None:
-        return SystemMessage(recalled)
-    if isinstance(given.content, str):
-        return SystemMessage(f"{given.content}\n\n{recalled}")
-    return SystemMessage([*given.content, {"type": "text", "text": recalled}])
+    own = given.content if given else ""
+    if isinstance(own, str):
+        return SystemMessage(joined(own, text))
+    return SystemMessage([*own, {"type": "text", "text": text}])
 
 
 def _said(message: AnyMessage) -> str:

@@ -19,7 +19,6 @@ from memory_agent.domain import DEFAULT_TENANT
 from memory_agent.errors import IdempotencyKeyReused, NotFound, TurnForgotten
 from memory_agent.integrations.pydantic_ai.messages import said_by_model, said_by_user
 from memory_agent.integrations.values import (
-    AT_ONCE,
     all_turns,
     last_values,
     side_by_side,
