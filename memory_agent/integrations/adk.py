@@ -98,7 +98,7 @@ class AdkMemoryService(BaseMemoryService):
 
     # --- recall ------------------------------------------------------------------------------------------
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
-        """What of all the user's sessions in this application answers the query, best first."""
+        """Find what of all the user's sessions in this application answers the query, best first."""
         if not query.strip():
             return SearchMemoryResponse()
         found = await self._service.search(_user(app_name, user_id), query, self._top_k)

@@ -1,4 +1,4 @@
-"""What a model is told of its memory before it answers, for every framework."""
+"""The memory that a model is told of before it answers, for every framework."""
 
 from __future__ import annotations
 

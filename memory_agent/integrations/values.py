@@ -104,7 +104,7 @@ async def to_its_end(call: Awaitable[T]) -> T:
 
 
 async def side_by_side(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """What the calls return, in order; a limited number at a time."""
+    """Await the calls, a limited number at a time; what they return, in order."""
     room = asyncio.Semaphore(AT_ONCE)
 
     async def one(call: Coroutine[Any, Any, T]) -> T:

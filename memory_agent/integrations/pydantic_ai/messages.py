@@ -1,4 +1,4 @@
-"""What messages of Pydantic AI say."""
+"""The words in messages of Pydantic AI."""
 
 from __future__ import annotations
 
