@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from memory_agent.domain import TurnInput
+from memory_agent.domain import TurnInput, new_id
 from memory_agent.together import together
 
 if TYPE_CHECKING:
@@ -40,25 +40,28 @@ class Kept:
 def turns_of(role: GivenRole, text: str, value: Any, **metadata: Any) -> list[TurnInput]:
     """The turns that keep a value of JSON: one, or several of a large one."""
     written = json.dumps(value, separators=(",", ":"))
+    value_id = new_id()
     parts = [written[at : at + _PART_CHARS] for at in range(0, len(written), _PART_CHARS)]
     return [
         TurnInput(
             role="tool" if n else role,
             content="[continued]" if n else text,
-            metadata={**metadata, "kept": part, "part": n, "parts": len(parts)},
+            metadata={**metadata, "value": value_id, "kept": part, "part": n, "parts": len(parts)},
         )
         for n, part in enumerate(parts)
     ]
 
 
 def values_in(turns: Iterable[Turn]) -> Iterator[Kept]:
-    """The values that are whole in these turns, in order. Turns that keep none, and parts without a beginning, are passed over."""
-    parts: list[Turn] = []
+    """The values that are whole in these turns, in order; turns that keep none are passed over.
+
+    Parts of several that two processes wrote at once may stand between each other.
+    """
+    begun: dict[str, list[Turn]] = {}
     for turn in turns:
         if "kept" not in turn.metadata:
             continue
-        if turn.metadata["part"] == 0:
-            parts = []
+        parts = begun.setdefault(turn.metadata["value"], [])
         if turn.metadata["part"] == len(parts):
             parts.append(turn)
             if len(parts) == turn.metadata["parts"]:

@@ -23,6 +23,7 @@ from openai import AsyncOpenAI
 
 from memory_agent.errors import InvalidInput
 from memory_agent.integrations.openai_agents import MemorySession
+from memory_agent.integrations.values import turns_of
 from tests.frameworks.pages import Reader, calling, program_of, sent_to
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply
@@ -176,6 +177,20 @@ async def test_two_that_add_at_once_lose_nothing_and_keep_their_own_order(sessio
     await asyncio.gather(*(session.add_items(items) for items in runs))
     found: list[Any] = list(await session.get_items())
     assert [[item for item in found if item["content"][0] == run] for run in "ab"] == runs
+
+
+async def test_parts_of_large_items_that_stand_between_each_other_are_told_apart(
+    service: MemoryService, session: MemorySession
+) -> None:
+    """As two processes leave them that write at once on MongoDB."""
+    one, other = (turns_of("user", text, {"role": "user", "content": text * 90_000}) for text in "ab")
+    mixed = [turn for pair in zip(one, other, strict=True) for turn in pair]
+    await service.agent("ada", "t").add_turns(mixed[:-1])
+    found: list[Any] = await session.get_items()
+    assert [item["content"][:1] for item in found] == ["a"]
+    await service.agent("ada", "t").add_turns(mixed[-1:])
+    found = await session.get_items()
+    assert [item["content"] for item in found] == ["a" * 90_000, "b" * 90_000]
 
 
 @embedded_only("the service is asked by what it is made of")

@@ -300,7 +300,7 @@ async def test_a_save_that_dies_before_its_record_leaves_the_conversation_as_it_
             {
                 "role": "user",
                 "content": "lost",
-                "metadata": {"kind": "entry", "kept": '{"id":"x"', "part": 0, "parts": 2},
+                "metadata": {"kind": "entry", "value": "v", "kept": '{"id":"x"', "part": 0, "parts": 2},
             }
         ]
     )
