@@ -189,8 +189,8 @@ async def test_parts_of_large_items_that_stand_between_each_other_are_told_apart
     found: list[Any] = await session.get_items()
     assert [item["content"][:1] for item in found] == ["a"]
     await service.agent("ada", "t").add_turns(mixed[-1:])
-    found = await session.get_items()
-    assert [item["content"] for item in found] == ["a" * 90_000, "b" * 90_000]
+    both: list[Any] = await session.get_items()
+    assert [item["content"] for item in both] == ["a" * 90_000, "b" * 90_000]
 
 
 @embedded_only("the service is asked by what it is made of")
