@@ -8,6 +8,7 @@ import pytest
 
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.domain import ALL_TENANTS
+from tests import profiles
 from tests.frameworks.pages import Reader
 from tests.servers.service import served
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from tests.servers.openai_script import ScriptedOpenAI
 
 
-@pytest.fixture(params=["embedded", "service"])
+@pytest.fixture(params=profiles.by_day("embedded", "service"))
 async def reader(
     request: pytest.FixtureRequest,
     tmp_path: Path,
