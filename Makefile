@@ -7,11 +7,12 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 USED   := $(VENV)/.installed-demo
 STAMP  := $(VENV)/.installed
 STRANGERS := .strangers
+FRAMEWORKS := .frameworks
 # Tests run side by side on workers with servers of their own. One more than the cores of a small machine: tests wait
 # for processes to start, for clocks and for disks half of their time. A worker that has done its share takes over half
 # of what another still has to do, so that none is left alone with a long file at the end.
 JOBS   ?= 3
-PYTEST  = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations=15 --durations-min=5
+PYTEST  = -m pytest -n $(JOBS) --dist worksteal --durations=15 --durations-min=5
 # Modules are compiled once and not by each worker and each process that it starts, whatever the environment says, and those
 # that pip has compiled not again; threads share two of malloc's arenas, and what is large is given back once it is freed: that keeps a worker of many
 # services and models small.
@@ -20,7 +21,7 @@ test test-nightly: export PYTHONPYCACHEPREFIX =
 test test-nightly: export MALLOC_ARENA_MAX = 2
 test test-nightly: export MALLOC_MMAP_THRESHOLD_ = 1000000
 
-.PHONY: help setup demo strangers test test-nightly check format lock clean
+.PHONY: help setup demo strangers frameworks test test-nightly check format lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -60,13 +61,25 @@ $(STRANGERS)/.installed: tests/strangers/requirements.txt tests/strangers/packag
 	! command -v npm >/dev/null || npm ci --prefix $(STRANGERS) --no-audit --no-fund --ignore-scripts --silent
 	touch $@
 
-test: $(STAMP) $(STRANGERS)/.installed  ## the tests, on a real MongoDB, a real Chroma server and the real model
-	$(PYTEST) -m "not nightly"
+# Agent frameworks, for their adapters: they pin releases that the project is past, so theirs lie in an environment of their
+# own, in front of the project's. Some 200 MB.
+frameworks: $(FRAMEWORKS)/.installed
+$(FRAMEWORKS)/.installed: $(STAMP) tests/frameworks/requirements.txt
+	test -x $(FRAMEWORKS)/bin/python || $(PYTHON) -m venv $(FRAMEWORKS)
+	$(BIN)/python -c "import sysconfig; print(f'import site; site.addsitedir({sysconfig.get_path(\"purelib\")!r})')" \
+		> $$($(FRAMEWORKS)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/project.pth
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/frameworks/requirements.txt
+	touch $@
 
-test-nightly: $(STAMP) $(STRANGERS)/.installed  ## all of them, with more examples, every kill and every server
-	TEST_PROFILE=nightly $(PYTEST)
+test: $(STAMP) $(STRANGERS)/.installed $(FRAMEWORKS)/.installed  ## the tests, on a real MongoDB, a real Chroma server and the real model
+	$(BIN)/python $(PYTEST) -m "not nightly"
+	$(FRAMEWORKS)/bin/python $(PYTEST) -m "not nightly" tests/frameworks
 
-check: $(STAMP)  ## format, lint and types
+test-nightly: $(STAMP) $(STRANGERS)/.installed $(FRAMEWORKS)/.installed  ## all of them, with more examples, every kill and every server
+	TEST_PROFILE=nightly $(BIN)/python $(PYTEST)
+	TEST_PROFILE=nightly $(FRAMEWORKS)/bin/python $(PYTEST) tests/frameworks
+
+check: $(STAMP) $(FRAMEWORKS)/.installed  ## format, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -87,4 +100,4 @@ lock:            ## constraints.txt anew: the newest releases that pyproject.tom
 	rm -rf .venv-lock
 
 clean:           ## remove the environment and every cache
-	rm -rf $(VENV) $(STRANGERS) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(STRANGERS) $(FRAMEWORKS) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis

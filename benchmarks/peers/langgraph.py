@@ -28,7 +28,7 @@ class LangGraph:
     }
 
     def __init__(self, folder: Path, embedder: Embedder) -> None:
-        from langgraph.store.memory import (  # type: ignore[import-not-found]  # in the peers' environment
+        from langgraph.store.memory import (
             InMemoryStore,
         )
 

@@ -8,6 +8,7 @@ from typing import Final
 NOT_TYPED: Final[dict[str, str]] = {
     r"^(make|memory-agent) demo\b": "test_cli runs it, and types what it tells to type",
     r"^make test\b": "they are running",
+    r"^from (agents|google\.adk|langchain|pydantic_ai)\b": "frameworks that are not installed here; tests/frameworks runs these programs",
     r"^pip (install|download) ": "fetches from a network; test_wheel builds and uses the package",
     r"^docker ": "containers; tests/unit/test_compose.py and test_dockerfile.py read what they are made of",
     r"^cp \.env\.example ": "for the compose file, in a clone",
@@ -31,6 +32,7 @@ NOT_TYPED: Final[dict[str, str]] = {
 NOT_RUN: Final[dict[str, str]] = {
     "from dictionary_store import": "not of this package; conformance/test_third_store.py runs it",
     'import_chats(service, "ada", "export.zip"': "somebody's chats; test_imports calls it",
+    "store = MemoryConversationStore(service": "of a framework; tests/frameworks tests the store",
     "presidio_analyzer": "not installed; test_redaction hands in a redactor of the same shape",
 }
 """Words of Python blocks."""

@@ -195,7 +195,8 @@ def serve(address: str) -> None:
     for name in _LOADED_LATE:
         importlib.import_module(name)
     for module in pkgutil.walk_packages(importlib.import_module("memory_agent").__path__, "memory_agent."):
-        if not module.name.endswith("__main__"):
+        # The frameworks' adapters want what is not installed here, and no command loads them.
+        if not module.name.endswith("__main__") and ".integrations." not in module.name:
             importlib.import_module(module.name)
     load_default()
     assert threading.active_count() == 1, "a thread would not be there in what is forked"

@@ -20,6 +20,9 @@ LINES = [
     line for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines() if not line.startswith("#")
 ]
 PINNED = {canonicalize_name(line.split("==")[0]): Version(line.split("==")[1]) for line in LINES}
+FRAMEWORKS = {"adk", "langgraph", "openai-agents", "pydantic-ai"}
+"""Extras whose packages pin releases that the project is past: an environment of their own has them."""
+FRAMEWORK_LINES = (ROOT / "tests" / "frameworks" / "requirements.txt").read_text("utf-8").splitlines()
 TOOLS = {"pip", "setuptools", "wheel", "memory-agent"}
 """What comes with an environment rather than by a dependency, and this package."""
 
@@ -34,8 +37,14 @@ INNER = {
 """Packages of which more is used than their documents promise: where, and by what. A release may change it any day."""
 MADE_TO_BE_DERIVED_FROM = {
     "fastapi.responses.StreamingResponse",
+    "google.adk.memory.base_memory_service.BaseMemoryService",
+    "langchain.agents.middleware.AgentMiddleware",
+    "langchain_core.retrievers.BaseRetriever",
+    "langgraph.store.base.BaseStore",
     "prometheus_client.registry.Collector",
     "pydantic.BaseModel",
+    "pydantic_ai.capabilities.AbstractCapability",
+    "pydantic_ai.conversation_store.ConversationStore",
     "pydantic_settings.BaseSettings",
     "rich.progress.ProgressColumn",
     "starlette.routing.Route",
@@ -45,7 +54,8 @@ MADE_TO_BE_DERIVED_FROM = {
 
 def declared() -> list[Requirement]:
     extras = PROJECT["optional-dependencies"]
-    lines = [*PROJECT["dependencies"], *(line for name in extras if name != "all" for line in extras[name])]
+    names = extras.keys() - {"all"} - FRAMEWORKS
+    lines = [*PROJECT["dependencies"], *(line for name in sorted(names) for line in extras[name])]
     return [Requirement(line) for line in lines]
 
 
@@ -59,6 +69,14 @@ def test_each_line_is_one_exact_release_that_anybody_can_get() -> None:
 def test_every_dependency_is_pinned_to_a_release_that_it_allows() -> None:
     pins = {str(line): PINNED.get(canonicalize_name(line.name), Version("0")) for line in declared()}
     assert {line: pin for line, pin in pins.items() if not Requirement(line).specifier.contains(pin)} == {}
+
+
+def test_each_framework_is_pinned_to_a_release_that_its_extra_allows() -> None:
+    requirements = [Requirement(line.partition("#")[0]) for line in FRAMEWORK_LINES if line[0] != "#"]
+    pins = {line.name: str(line.specifier).removeprefix("==") for line in requirements}
+    for extra in FRAMEWORKS:
+        for line in map(Requirement, PROJECT["optional-dependencies"][extra]):
+            assert line.specifier.contains(pins[line.name]), line
 
 
 def test_the_environment_of_the_tests_is_the_pinned_one() -> None:

@@ -12,9 +12,9 @@ REST = ["install --constraint constraints.txt torch", '--editable ".[all,dev]"']
 
 
 def would_run(goal: str, venv: Path) -> str:
-    """The commands of `make goal` with the environment `venv`."""
+    """The commands of `make goal` with the environment `venv`, and that of the frameworks beside it."""
     finished = subprocess.run(
-        ["make", "--dry-run", goal, f"VENV={venv}"],
+        ["make", "--dry-run", goal, f"VENV={venv}", f"FRAMEWORKS={venv}-frameworks"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -57,6 +57,21 @@ def test_test_adds_the_rest(tmp_path: Path) -> None:
     from_nothing = installs(would_run("test", other), other)
     assert from_nothing[-2:] == [line.replace(str(venv), str(other)) for line in after_demo]
     assert len(from_nothing) == 5
+
+
+def test_the_frameworks_get_an_environment_and_a_run_of_their_own(tmp_path: Path) -> None:
+    venv = stamped(tmp_path / "venv", ".installed-demo", ".installed")
+    frameworks = tmp_path / "venv-frameworks"
+    for goal in ("test", "test-nightly"):
+        commands = would_run(goal, venv)
+        (installed,) = installs(commands, frameworks)
+        assert installed.endswith("-r tests/frameworks/requirements.txt")
+        ours, theirs = [line for line in commands.splitlines() if " -m pytest " in line]
+        assert f"{venv}/bin/python" in ours
+        assert f"{frameworks}/bin/python" in theirs
+        assert theirs.split(" -m pytest ")[1] == f"{ours.split(' -m pytest ')[1]} tests/frameworks"
+    stamped(frameworks, ".installed")
+    assert installs(would_run("test", venv), frameworks) == []
 
 
 def test_what_is_installed_is_not_installed_again(tmp_path: Path) -> None:

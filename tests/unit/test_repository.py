@@ -49,6 +49,13 @@ DRIVERS = {
     "uvicorn": ("server/",),
     "typer": ("cli/",),
     "rich": ("cli/",),
+    "agents": ("integrations/openai_agents",),
+    "google.adk": ("integrations/adk",),
+    "google.genai": ("integrations/adk",),
+    "pydantic_ai": ("integrations/pydantic_ai/",),
+    "langgraph": ("integrations/langgraph/",),
+    "langchain": ("integrations/langgraph/",),
+    "langchain_core": ("integrations/langgraph/",),
 }
 
 
@@ -119,6 +126,7 @@ ROOMS = {
     "strategy": "errors domain ports messages text context conversations config adapters",
     "wire": "errors checks domain facts topics agent",
     "client": "errors checks domain keys facts topics context conversations work config agent service wire",
+    "integrations": "errors domain messages together agent service client",
     "demo": "errors domain config agent service",
     "mcp": "errors checks domain topics agent wire client",
     "server": "errors checks domain ports clock keys topics conversations config data_dir adapters agent service wire mcp",

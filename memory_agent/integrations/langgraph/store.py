@@ -1,0 +1,309 @@
+"""LangGraph's store over a memory."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    Item,
+    ListNamespacesOp,
+    MatchCondition,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    get_text_at_path,
+)
+
+from memory_agent.errors import InvalidInput, NotFound
+from memory_agent.integrations.loop import Loop
+from memory_agent.integrations.values import AT_ONCE, side_by_side
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from memory_agent.agent.agent import MemoryAgent
+    from memory_agent.client import MemoryClient, ServiceClient
+    from memory_agent.domain import Recollection, ThreadSummary, Turn
+    from memory_agent.service import MemoryService
+
+    Namespace = tuple[str, ...]
+
+_PAGE: Final = 1_000
+"""The most that a service tells of its people at a time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Stored:
+    """An item, and the turn that keeps it."""
+
+    item: Item
+    turn: Turn
+
+    @property
+    def expired(self) -> bool:
+        ends = self.turn.metadata["expires_at"]
+        return ends is not None and datetime.fromisoformat(ends) <= datetime.now(UTC)
+
+
+class MemoryStore(BaseStore):
+    """A LangGraph store in a memory. `query=` searches by meaning and by word.
+
+    A namespace is a user of the memory, by the id `name.label.label`, and an item a thread of that user, by its key; the newest
+    turn of it is the item. So namespaces are kept apart as users are, and an item is read by its key however many there are.
+    A put adds a turn and then forgets those before it; of two at once the later one stays, whole. Vectors follow in
+    the background; until then words find it.
+
+    Values are JSON of at most 100,000 characters, keys text of at most 512. Raises InvalidInput for others.
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        service: MemoryService | ServiceClient,
+        *,
+        name: str = "langgraph",
+        fields: Sequence[str] | None = None,
+        default_ttl: float | None = None,
+    ) -> None:
+        """`name`: with what the ids of its users begin; stores of different names are apart. Without a dot.
+
+        `fields`: paths of a value (such as `text` or `notes[*].body`) that are searched; None: all text in it. `default_ttl`:
+        minutes that an item is kept after its last put; None for ever. Reading does not lengthen that.
+        """
+        if not name or "." in name:
+            raise InvalidInput(f"name is {name!r:.80}; pass a name without dots")
+        self._service, self._name, self._fields = service, name, fields
+        self._loop = Loop("MemoryStore")
+        self.ttl_config = {"refresh_on_read": False, "default_ttl": default_ttl}
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """`abatch` from a thread without an event loop; raises InvalidInput on one with."""
+        return self._loop.wait(self._batch(list(ops)))
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run the operations: reads first, then puts; of several puts of one item the last."""
+        return await self._loop.reach(self._batch(list(ops)))
+
+    async def _batch(self, ops: list[Op]) -> list[Result]:
+        puts = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
+        results = await side_by_side(self._read(op) for op in ops)
+        await side_by_side(self._put(op) for op in puts.values())
+        return results
+
+    async def _read(self, op: Op) -> Result:
+        match op:
+            case GetOp():
+                stored = await self._stored(op.namespace, op.key)
+                return stored.item if stored else None
+            case SearchOp():
+                return cast("Result", await (self._list(op) if op.query is None else self._search(op)))
+            case ListNamespacesOp():
+                return await self._list_namespaces(op)
+        return None
+
+    # --- one item ----------------------------------------------------------------------------------------
+    def _user_id(self, namespace: Namespace) -> str:
+        return ".".join((self._name, *namespace))
+
+    def _memory(self, namespace: Namespace, key: str) -> MemoryAgent | MemoryClient:
+        return self._service.agent(self._user_id(namespace), key)
+
+    async def _stored(self, namespace: Namespace, key: str) -> _Stored | None:
+        """The item as its newest turn says; None if there is none, or its time is over."""
+        memory = self._memory(namespace, key)
+        turns = await memory.fetch_short_term(1)
+        if not turns:
+            return None
+        (turn,) = turns
+        item = Item(
+            value=dict(turn.metadata["value"]),
+            key=key,
+            namespace=namespace,
+            created_at=datetime.fromisoformat(turn.metadata["created_at"]),
+            updated_at=turn.timestamp,
+        )
+        stored = _Stored(item=item, turn=turn)
+        if not stored.expired:
+            return stored
+        await memory.forget([turn.id])  # and not what was put meanwhile
+        return None
+
+    async def _put(self, op: PutOp) -> None:
+        memory = self._memory(op.namespace, op.key)
+        if op.value is None:
+            await memory.clear()
+            return
+        before = await self._stored(op.namespace, op.key)
+        now = datetime.now(UTC)
+        text = "" if op.index is False else self._text(op.value, op.index or self._fields)
+        turn = await memory.add_turn(
+            "tool",
+            text or "-",
+            timestamp=now,
+            metadata={
+                "value": dict(op.value),
+                "created_at": (before.item.created_at if before else now).isoformat(),
+                "expires_at": None if op.ttl is None else (now + timedelta(minutes=op.ttl)).isoformat(),
+                "searched": bool(text),
+            },
+        )
+        if turn.seq > 1:
+            page = await memory.history(limit=_PAGE)
+            older = [each.id for each in page.turns if each.seq < turn.seq]
+            if older:
+                await memory.forget(older)
+
+    @staticmethod
+    def _text(value: Mapping[str, Any], fields: Sequence[str] | None) -> str:
+        if fields is None or "$" in fields:
+            return "\n".join(_texts(value))
+        return "\n".join(text for path in fields for text in get_text_at_path(value, path))
+
+    # --- many items --------------------------------------------------------------------------------------
+    async def _namespaces(self, prefix: Namespace) -> list[Namespace]:
+        """The namespaces that hold anything and begin with these labels, by rising id."""
+        below = f"{self._user_id(prefix)}."
+        found: list[Namespace] = []
+        if prefix:
+            own = await self._service.users(user_id=below[:-1])
+            found += [prefix for user in own.users if user.turns]
+        after: str | None = below
+        limit = 1  # most namespaces have none below them, and a page counts the turns of all that are on it
+        while after is not None:
+            page = await self._service.users(after=after, limit=limit)
+            ours = [user for user in page.users if user.user_id.startswith(below)]
+            found += [tuple(user.user_id.split(".")[1:]) for user in ours if user.turns]
+            after, limit = (page.next, 100) if len(ours) == len(page.users) else (None, 0)
+        return found
+
+    async def _list_namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
+        found = {
+            namespace[: op.max_depth]
+            for namespace in await self._namespaces(())
+            if all(_matches(namespace, condition) for condition in op.match_conditions or ())
+        }
+        return sorted(found)[op.offset : op.offset + op.limit]
+
+    async def _list(self, op: SearchOp) -> list[SearchItem]:
+        """Items without a question: those that were put last first."""
+        keys: list[tuple[Namespace, ThreadSummary]] = []
+        for namespace in await self._namespaces(op.namespace_prefix):
+            after: str | None = None
+            while True:
+                try:
+                    page = await self._service.threads(self._user_id(namespace), after=after, limit=_PAGE)
+                except NotFound:  # all of it was deleted meanwhile
+                    break
+                keys += [(namespace, thread) for thread in page.threads if thread.last_activity is not None]
+                if (after := page.next) is None:
+                    break
+        keys.sort(key=lambda key: cast("datetime", key[1].last_activity), reverse=True)
+        found: list[SearchItem] = []
+        for start in range(0, len(keys), AT_ONCE):
+            if len(found) >= op.offset + op.limit:
+                break
+            some = keys[start : start + AT_ONCE]
+            read = await side_by_side(self._stored(namespace, thread.thread_id) for namespace, thread in some)
+            found += [_search_item(each.item) for each in read if each and _passes(each.item, op.filter)]
+        return found[op.offset : op.offset + op.limit]
+
+    async def _search(self, op: SearchOp) -> list[SearchItem]:
+        """Items that answer the question, best first; those of several namespaces by their confidence."""
+        namespaces = await self._namespaces(op.namespace_prefix)
+        found = await side_by_side(self._search_one(namespace, op) for namespace in namespaces)
+        items = [item for of_one in found for item in of_one]
+        if len(namespaces) > 1:
+            items.sort(key=lambda item: item.score or 0.0, reverse=True)
+        return items[op.offset : op.offset + op.limit]
+
+    async def _search_one(self, namespace: Namespace, op: SearchOp) -> list[SearchItem]:
+        wanted = top_k = op.offset + op.limit
+        while True:
+            hits = await self._service.search(self._user_id(namespace), op.query or "", top_k)
+            items = [item for item in await side_by_side(self._hit(namespace, hit) for hit in hits) if item]
+            items = [item for item in items if _passes(item, op.filter)]
+            if len(items) >= wanted or len(hits) < top_k:
+                return items[:wanted]
+            top_k *= 4  # a filter left out too many
+
+    async def _hit(self, namespace: Namespace, hit: Recollection) -> SearchItem | None:
+        """The item that was found; None if the turn is not the item any more, or not to be searched."""
+        stored = await self._stored(namespace, hit.turn.thread_id)
+        if stored is None or stored.turn.id != hit.turn.id or not hit.turn.metadata["searched"]:
+            return None
+        return _search_item(stored.item, hit.confidence)
+
+
+def _search_item(item: Item, score: float | None = None) -> SearchItem:
+    return SearchItem(
+        namespace=item.namespace,
+        key=item.key,
+        value=item.value,
+        created_at=item.created_at,
+        updated_at=item.updated_at,
+        score=score,
+    )
+
+
+def _texts(value: object) -> list[str]:
+    """All text and numbers in a value, in order.
+
+    >>> _texts({"title": "Trip", "days": [{"to": "Porto"}, 3], "paid": True})
+    ['Trip', 'Porto', '3']
+    """
+    if isinstance(value, Mapping):
+        return [text for each in value.values() for text in _texts(each)]
+    if isinstance(value, list | tuple):
+        return [text for each in value for text in _texts(each)]
+    return [str(value)] if isinstance(value, str | int | float) and not isinstance(value, bool) else []
+
+
+def _matches(namespace: Namespace, condition: MatchCondition) -> bool:
+    """True if the namespace begins or ends with the labels of the condition, of which `*` is any one."""
+    path = condition.path
+    if len(namespace) < len(path):
+        return False
+    part = (
+        namespace[: len(path)]
+        if condition.match_type == "prefix"
+        else namespace[len(namespace) - len(path) :]
+    )
+    return all(wanted in ("*", label) for label, wanted in zip(part, path, strict=True))
+
+
+_COMPARED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "$eq": operator.eq,
+    "$ne": operator.ne,
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}
+
+
+def _passes(item: Item, wanted: Mapping[str, Any] | None) -> bool:
+    """True if the item's value is as the filter says. Raises InvalidInput for an operator that there is not."""
+    return all(_holds(item.value.get(name), test) for name, test in (wanted or {}).items())
+
+
+def _holds(value: object, test: object) -> bool:
+    if not isinstance(test, Mapping) or not any(str(name).startswith("$") for name in test):
+        return value == test
+    for name, other in test.items():
+        if name not in _COMPARED:
+            raise InvalidInput(f"the filter has the operator {name!r:.40}; use one of {', '.join(_COMPARED)}")
+        try:
+            if not _COMPARED[name](value, other):
+                return False
+        except TypeError:  # a missing value, or text and a number, have no order
+            return False
+    return True

@@ -1,0 +1,254 @@
+"""Pydantic AI's conversation store over a memory."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import TypeAdapter
+from pydantic_ai.conversation_store import (
+    ConversationConflict,
+    ConversationEntry,
+    ConversationRecord,
+    ConversationStore,
+)
+from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+from memory_agent.domain import DEFAULT_TENANT
+from memory_agent.errors import IdempotencyKeyReused, NotFound, TurnForgotten
+from memory_agent.integrations.pydantic_ai.messages import said_by_model, said_by_user
+from memory_agent.integrations.values import (
+    all_turns,
+    last_values,
+    side_by_side,
+    to_its_end,
+    turns_of,
+    values_in,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from memory_agent.agent.agent import MemoryAgent
+    from memory_agent.client.memory import MemoryClient
+    from memory_agent.client.service import ServiceClient
+    from memory_agent.domain import TurnInput
+    from memory_agent.integrations.values import Kept
+    from memory_agent.service import MemoryService
+
+    Memory = MemoryAgent | MemoryClient
+    Entries = dict[str, ConversationEntry]
+
+_RECORDS: Final = TypeAdapter(ConversationRecord)
+_HEADS: Final = 10_000
+"""Ends of histories of which the store knows where they are; those of others it looks for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Stored:
+    """A record, the threads that its histories lie in, and the turn that says so."""
+
+    record: ConversationRecord
+    threads: tuple[str, ...]
+    kept: Kept
+
+
+class MemoryConversationStore(ConversationStore):
+    """One user's conversations in a memory, each a thread: every message is a turn, which is searched and of which facts are made.
+
+    A record is the thread's newest turn of that kind. It is written with the idempotency key of the one that it replaces, so
+    that of several writers one wins, in whatever processes they are. `delete` erases the messages in every tier, but for those
+    that forks need; a message that the memory was told to forget is the end of the history behind it.
+    """
+
+    def __init__(
+        self, service: MemoryService | ServiceClient, user_id: str, *, tenant: str = DEFAULT_TENANT
+    ) -> None:
+        self._service, self._user_id, self._tenant = service, user_id, tenant
+        self._threads_of: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+
+    def _memory(self, conversation_id: str) -> Memory:
+        return self._service.agent(self._user_id, conversation_id, tenant=self._tenant)
+
+    # --- records -----------------------------------------------------------------------------------------
+    async def read_record(self, conversation_id: str) -> ConversationRecord | None:
+        """The record of a conversation; None if there is none."""
+        stored = await self._stored(conversation_id)
+        return stored.record if stored else None
+
+    async def read_records(
+        self, *, scope: str | None = None, limit: int | None = None
+    ) -> Sequence[ConversationRecord]:
+        """All of the user's records, those that were saved last first."""
+        found = await side_by_side(self._stored(thread_id) for thread_id in await self._thread_ids())
+        records = [stored.record for stored in found if stored and scope in (None, stored.record.scope)]
+        return sorted(records, key=lambda record: record.updated_at, reverse=True)[:limit]
+
+    async def write_record(
+        self,
+        record: ConversationRecord,
+        *,
+        new_entries: Sequence[ConversationEntry] = (),
+        expected_revision: str | None,
+    ) -> None:
+        """Store the entries, then the record; of a conflict neither stays. Raises ConversationConflict if another record stands than is expected."""
+        before = await self._expected(record.conversation_id, expected_revision)
+        source = before or (await self._stored(record.forked_from) if record.forked_from else None)
+        threads = tuple(dict.fromkeys((record.conversation_id, *(source.threads if source else ()))))
+        value = {"record": _RECORDS.dump_python(record, mode="json"), "threads": threads}
+        said = [turn for entry in new_entries for turn in _turns(entry)]
+        await to_its_end(self._replace(record.conversation_id, before, value, said))
+        self._note(record, threads)
+        known = {None, before.record.head_id if before else None, *(entry.id for entry in new_entries)}
+        if record.head_id not in known and record.head_id not in await self._entries(threads):
+            # What it points into was deleted meanwhile.
+            await self.delete_record(record.conversation_id, expected_revision=record.revision)
+            raise ConversationConflict(record.conversation_id)
+
+    async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
+        """Erase a conversation, but for entries that forks of it reach. Raises ConversationConflict as `write_record` does."""
+        before = await self._expected(conversation_id, expected_revision)
+        if before is None:
+            raise ConversationConflict(conversation_id)
+        await to_its_end(self._delete(conversation_id, before))
+
+    async def _delete(self, conversation_id: str, before: _Stored) -> None:
+        turns = await all_turns(self._memory(conversation_id))
+        mark = await self._replace(conversation_id, before, None)
+        needed: set[str] = set()
+        for other in await side_by_side(self._stored(thread_id) for thread_id in await self._thread_ids()):
+            if other and conversation_id in other.threads:
+                entries = await self._entries(other.threads)
+                for tip in (other.record.head_id, *other.record.branches):
+                    needed |= {entry.id for entry in _line(entries, tip)}
+        own = (kept for kept in values_in(turns) if "kind" in kept.turn.metadata)
+        erased = [turn_id for kept in own if _entry_id(kept) not in needed for turn_id in kept.turn_ids]
+        await self._forget(conversation_id, [*erased, *mark])
+
+    async def _expected(self, conversation_id: str, expected_revision: str | None) -> _Stored | None:
+        stored = await self._stored(conversation_id)
+        if (stored.record.revision if stored else None) != expected_revision:
+            raise ConversationConflict(conversation_id)
+        return stored
+
+    async def _replace(
+        self, conversation_id: str, before: _Stored | None, value: Any, said: Sequence[TurnInput] = ()
+    ) -> list[str]:
+        """Store what is said, then a record in the place of the one before; its turns' ids. Raises ConversationConflict for
+        whoever is second, of whom nothing stays."""
+        memory = self._memory(conversation_id)
+        replaced = before.kept.turn.id if before else await _beginning(memory)
+        entries = await memory.add_turns(said) if said else []
+        record = turns_of("tool", "[conversation]", value, kind="record")
+        try:
+            stored = await memory.add_turns(record, idempotency_key=f"pydantic-ai after {replaced}")
+        except (IdempotencyKeyReused, TurnForgotten) as exc:
+            await self._forget(conversation_id, [turn.id for turn in entries])
+            raise ConversationConflict(conversation_id) from exc
+        if before:
+            await self._forget(conversation_id, before.kept.turn_ids)
+        return [turn.id for turn in stored]
+
+    async def _forget(self, conversation_id: str, turn_ids: Sequence[str]) -> None:
+        for start in range(0, len(turn_ids), _HEADS):
+            await self._memory(conversation_id).forget(turn_ids[start : start + _HEADS])
+
+    async def _stored(self, conversation_id: str) -> _Stored | None:
+        memory = self._memory(conversation_id)
+        kept = _newest_record(await last_values(memory, 2))
+        if kept is None:  # others may have added turns since
+            kept = _newest_record(values_in(await all_turns(memory)))
+        if kept is None or kept.value is None:
+            return None
+        record = _RECORDS.validate_python(kept.value["record"])
+        self._note(record, tuple(kept.value["threads"]))
+        return _Stored(record=record, threads=tuple(kept.value["threads"]), kept=kept)
+
+    async def _thread_ids(self) -> list[str]:
+        found: list[str] = []
+        after: str | None = None
+        while True:
+            try:
+                page = await self._service.threads(
+                    self._user_id, tenant=self._tenant, after=after, limit=1_000
+                )
+            except NotFound:  # nothing is remembered of the user
+                return found
+            found += [thread.thread_id for thread in page.threads]
+            if (after := page.next) is None:
+                return found
+
+    # --- histories ---------------------------------------------------------------------------------------
+    async def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
+        """The entries up to `head_id`, oldest first, or the last `limit` of them."""
+        if head_id is None or limit == 0:
+            return []
+        history = list(_line(await self._entries(await self._where(head_id)), head_id))[::-1]
+        return history[-limit:] if limit else history
+
+    async def read_entry(self, entry_id: str) -> ConversationEntry:
+        """One entry. Raises KeyError if no conversation of the user has it."""
+        return (await self._entries(await self._where(entry_id)))[entry_id]
+
+    async def _where(self, entry_id: str) -> Iterable[str]:
+        return self._threads_of.get(entry_id) or await self._thread_ids()
+
+    async def _entries(self, threads: Iterable[str]) -> Entries:
+        read = await side_by_side(all_turns(self._memory(thread_id)) for thread_id in threads)
+        kept = (
+            each for turns in read for each in values_in(turns) if each.turn.metadata.get("kind") == "entry"
+        )
+        return {each.value["id"]: _entry(each.value) for each in kept}
+
+    def _note(self, record: ConversationRecord, threads: tuple[str, ...]) -> None:
+        """Know where the record's histories are when they are read next."""
+        for tip in (record.head_id, *record.branches):
+            if tip is not None:
+                self._threads_of[tip] = threads
+        while len(self._threads_of) > _HEADS:
+            self._threads_of.popitem(last=False)
+
+
+async def _beginning(memory: Memory) -> str:
+    """The id of the turn that a conversation's first record takes the place of: the same for all who begin it at once."""
+    begun = 0
+    while True:
+        key = f"pydantic-ai new {begun}"
+        try:
+            (turn,) = await memory.add_turns(
+                turns_of("tool", "[conversation]", None, kind="beginning"), idempotency_key=key
+            )
+        except TurnForgotten:  # there was such a conversation, which was deleted
+            begun += 1
+            continue
+        return turn.id
+
+
+def _newest_record(kept: Iterable[Kept]) -> Kept | None:
+    return next((each for each in reversed(list(kept)) if each.turn.metadata.get("kind") == "record"), None)
+
+
+def _turns(entry: ConversationEntry) -> list[TurnInput]:
+    """The turns that keep an entry: its message as what the user or the model said in it."""
+    (message,) = ModelMessagesTypeAdapter.dump_python([entry.message], mode="json")
+    value = {"id": entry.id, "parent_id": entry.parent_id, "message": message}
+    said, answered = said_by_user(entry.message), said_by_model(entry.message)
+    role: Any = "user" if said else "assistant" if answered else "tool"
+    return turns_of(role, said or answered or f"[{entry.message.kind}]", value, kind="entry")
+
+
+def _entry(value: dict[str, Any]) -> ConversationEntry:
+    (message,) = ModelMessagesTypeAdapter.validate_python([value["message"]])
+    return ConversationEntry(id=value["id"], parent_id=value["parent_id"], message=message)
+
+
+def _entry_id(kept: Kept) -> str | None:
+    return kept.value["id"] if kept.turn.metadata["kind"] == "entry" else None
+
+
+def _line(entries: Entries, tip: str | None) -> Iterator[ConversationEntry]:
+    """The entries from `tip` back to the first, or to one that was forgotten."""
+    while tip is not None and tip in entries:
+        yield entries[tip]
+        tip = entries[tip].parent_id

@@ -1,0 +1,46 @@
+"""Somebody who follows a framework's page, on both ways of running a memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import MemoryConfig, MemoryService
+from memory_agent.domain import ALL_TENANTS
+from tests import profiles
+from tests.frameworks.pages import Reader
+from tests.servers.service import served
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from memory_agent.models.local.embedder import LocalEmbedder
+    from tests.servers.openai_script import ScriptedOpenAI
+
+
+@pytest.fixture(params=profiles.by_day("embedded", "service"))
+async def reader(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    embedded_settings: dict[str, Any],
+    shared_embedder: LocalEmbedder,
+    openai_server: ScriptedOpenAI,
+) -> AsyncIterator[Reader]:
+    """The model that a page names is the scripted one; facts are extracted without it."""
+    environment = {
+        "OPENAI_BASE_URL": openai_server.base_url,
+        "OPENAI_API_KEY": "none",
+        "CHAT_MODEL": "scripted",
+        "MEMORY_AGENT_DATA_DIR": str(tmp_path / "data"),
+        "MEMORY_AGENT_ENABLE_FACT_EXTRACTION": "false",
+    }
+    if request.param == "embedded":
+        yield Reader(tmp_path, environment, over_http=False)
+        return
+    cfg = MemoryConfig(**embedded_settings, enable_fact_extraction=False)
+    async with MemoryService(cfg, embedder=shared_embedder) as service, served(service) as server:
+        environment |= {"MEMORY_AGENT_SERVICE_URL": server.address}
+        environment |= {"MEMORY_AGENT_SERVICE_API_KEY": await server.key(ALL_TENANTS)}
+        yield Reader(tmp_path, environment, over_http=True)

@@ -1,0 +1,72 @@
+"""The program of a page, run as it stands, by a process of its own: on a memory in its folder, and on a service over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.servers.openai_script import Reply
+
+if TYPE_CHECKING:
+    from tests.servers.openai_script import ScriptedOpenAI
+
+DOCS = Path(__file__).parents[2] / "docs"
+SECONDS = 240
+_EMBEDDED = "MemoryService(MemoryConfig())"
+
+
+def program_of(page: str) -> str:
+    """The first program of a page."""
+    return (DOCS / page).read_text("utf-8").split("```python\n")[1].split("```")[0]
+
+
+@dataclass
+class Reader:
+    """Somebody who follows a page. `environment`: of the programs; `over_http`: the memory is a service that runs."""
+
+    folder: Path
+    environment: dict[str, str]
+    over_http: bool
+
+    async def runs(self, program: str) -> list[str]:
+        """The lines that a program prints."""
+        assert _EMBEDDED in program
+        if self.over_http:
+            program = program.replace(_EMBEDDED, "ServiceClient()")
+            program = program.replace("import MemoryConfig, MemoryService", "import ServiceClient")
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            program,
+            cwd=self.folder,
+            env={**os.environ, **self.environment},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, errors = await asyncio.wait_for(process.communicate(), SECONDS)
+        assert process.returncode == 0, errors.decode()
+        return out.decode().splitlines()
+
+
+def calling(name: str, arguments: str, *, call_id: str = "call_1") -> Reply:
+    """A model's answer that is a call of a tool."""
+    function = {"name": name, "arguments": arguments}
+    call = {"id": call_id, "type": "function", "function": function}
+    return _reply({"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls")
+
+
+def _reply(message: dict[str, Any], finish: str) -> Reply:
+    choice = {"index": 0, "finish_reason": finish, "message": message}
+    body = {"id": "x", "object": "chat.completion", "created": 0, "model": "scripted", "choices": [choice]}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    return Reply(raw=json.dumps({**body, "usage": usage}))
+
+
+def sent_to(server: ScriptedOpenAI) -> list[str]:
+    """All that each request told the model, as text."""
+    return [json.dumps(chat["messages"]) for chat in server.chats]

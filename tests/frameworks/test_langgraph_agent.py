@@ -1,0 +1,207 @@
+"""LangChain's agents with the middleware: the framework's own loop, a real HTTP server as the model."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from langchain.agents import create_agent
+from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import SecretStr
+
+from memory_agent import HybridMemoryStrategy
+from memory_agent.integrations.langgraph import MemoryMiddleware
+from tests.frameworks.pages import Reader, calling, program_of, sent_to
+from tests.over_http import both_ways_by_day, embedded_only
+from tests.servers.openai_script import Reply
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from memory_agent import MemoryService
+    from tests.servers.openai_script import ScriptedOpenAI
+
+pytestmark = pytest.mark.usefixtures("both_ways")
+
+
+@dataclass
+class Person:
+    user_id: str
+
+
+OPEN: list[httpx.AsyncClient] = []
+"""The connections of this test: the model would share its own with tests on other event loops."""
+
+
+@pytest.fixture(autouse=True)
+async def connections() -> AsyncIterator[None]:
+    async with httpx.AsyncClient() as http:
+        OPEN[:] = [http]
+        yield
+
+
+def model(server: ScriptedOpenAI) -> ChatOpenAI:
+    return ChatOpenAI(
+        model="scripted",
+        base_url=server.base_url,
+        api_key=SecretStr("none"),
+        max_retries=0,
+        http_async_client=OPEN[0],
+    )
+
+
+def agent_of(service: MemoryService, server: ScriptedOpenAI, *tools: Any) -> Any:
+    def memory_of(run: Any) -> Any:
+        return service.agent(run.context.user_id, run.execution_info.thread_id)
+
+    return create_agent(
+        model(server),
+        list(tools),
+        system_prompt="Answer briefly.",
+        middleware=[MemoryMiddleware(memory_of)],
+        context_schema=Person,
+        checkpointer=InMemorySaver(),
+    )
+
+
+async def say(agent: Any, text: str, *, user: str = "ada", thread: str = "t") -> Any:
+    return await agent.ainvoke(
+        {"messages": [("user", text)]}, {"configurable": {"thread_id": thread}}, context=Person(user)
+    )
+
+
+async def said(service: MemoryService, user: str = "ada", thread: str = "t") -> list[tuple[str, str]]:
+    return [(turn.role, turn.content) for turn in (await service.agent(user, thread).history()).turns]
+
+
+def system_of(request: dict[str, Any]) -> str:
+    return str(request["messages"][0]["content"])
+
+
+@both_ways_by_day
+async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_else(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then("Noted.", "In Lisbon.", "I don't know.")
+    agent = agent_of(service, openai_server)
+    await say(agent, "My sister Ida lives in Lisbon.", thread="first")
+    await service.settle()
+    await say(agent, "Where does my sister live?", thread="second")
+    await say(agent, "Where does my sister live?", user="eve", thread="hers")
+    _, ada, eve = openai_server.chats
+    assert system_of(ada).startswith("Answer briefly.")
+    assert "Lisbon" in system_of(ada)
+    assert "Lisbon" not in str(eve)
+
+
+@both_ways_by_day
+async def test_nothing_that_was_injected_is_stored_or_becomes_a_fact(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    await service.agent("ada", "old").update_memory("My name is Ada and I live in Oslo.", "Hello.")
+    await service.settle()
+    before = await service.agent("ada", "old").fetch_facts()
+    openai_server.then("You live in the north.")
+    result = await say(agent_of(service, openai_server), "Where do I live?")
+    assert "Oslo" in system_of(openai_server.chats[-1])
+    await service.settle()
+    assert await said(service) == [("user", "Where do I live?"), ("assistant", "You live in the north.")]
+    assert "Oslo" not in str(result)
+    assert await service.agent("ada", "t").fetch_facts(scope="thread") == {}
+    assert await service.agent("ada", "old").fetch_facts() == before
+
+
+async def test_a_run_cancelled_in_the_middle_stores_nothing_and_loses_nothing(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then(Reply(text="late", delay_seconds=30), "Both noted.")
+    agent = agent_of(service, openai_server)
+    run = asyncio.create_task(say(agent, "The key is under the mat."))
+    while not openai_server.chats:
+        await asyncio.sleep(0.01)
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+    assert await said(service) == []
+    await say(agent, "And the cat is at Bob's.")
+    assert await said(service) == [
+        ("user", "The key is under the mat.\n\nAnd the cat is at Bob's."),
+        ("assistant", "Both noted."),
+    ]
+
+
+@both_ways_by_day
+async def test_a_run_that_is_repeated_stores_nothing_twice(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then("Noted.")
+    agent = agent_of(service, openai_server)
+    state = await say(agent, "I like trams.")
+    run: Any = type("Run", (), {})()
+    (middleware,) = [MemoryMiddleware(lambda _: service.agent("ada", "t"))]
+    await asyncio.gather(*(middleware.aafter_agent(state, run) for _ in range(3)))
+    assert await said(service) == [("user", "I like trams."), ("assistant", "Noted.")]
+
+
+async def test_two_runs_at_once_on_one_thread_store_both_exchanges_once(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then(
+        Reply(text="Answer one.", delay_seconds=0.2), Reply(text="Answer two.", delay_seconds=0.2)
+    )
+    agent = agent_of(service, openai_server)
+    await asyncio.gather(say(agent, "I like trams."), say(agent, "I like boats."))
+    turns = await said(service)
+    assert sorted(text for role, text in turns if role == "user") == ["I like boats.", "I like trams."]
+    assert sorted(text for role, text in turns if role == "assistant") == ["Answer one.", "Answer two."]
+
+
+async def test_with_tools_the_question_and_the_last_answer_are_remembered(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    def weather(city: str) -> str:
+        """The weather in a city."""
+        return f"snow in {city}"
+
+    openai_server.then(calling("weather", '{"city": "Oslo"}'), "It snows.")
+    await say(agent_of(service, openai_server, weather), "How is it in Oslo?")
+    assert await said(service) == [("user", "How is it in Oslo?"), ("assistant", "It snows.")]
+
+
+@embedded_only("a strategy works without a service")
+async def test_the_strategy_takes_a_langchain_model(openai_server: ScriptedOpenAI) -> None:
+    openai_server.then("They planned a garden.")
+    strategy = HybridMemoryStrategy(llm=model(openai_server))
+    messages = [("user" if n % 2 == 0 else "assistant", f"Garden bed {n} gets beans") for n in range(40)]
+    context = await strategy.prepare_context(messages, "What grows where?")
+    assert "They planned a garden." in context[0][1]
+
+
+@both_ways_by_day
+async def test_what_the_thread_shows_is_not_told_again(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then("Noted.", "By tram.")
+    agent = agent_of(service, openai_server)
+    await say(agent, "My tram stop is called Marktplatz.")
+    await service.settle()
+    await say(agent, "How do I get to my stop?")
+    assert sent_to(openai_server)[1].count("My tram stop") == 1
+
+
+@embedded_only("the reader has both ways of its own")
+async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
+    reader: Reader, openai_server: ScriptedOpenAI
+) -> None:
+    page = program_of("langgraph.md")
+    asking = page.replace("My sister Ida lives in Lisbon.", "Where does my sister live?")
+    openai_server.then("Noted.", "In Lisbon.")
+    recalled = ["Ada eats no meat", "My sister Ida lives in Lisbon."]
+    assert await reader.runs(page) == ["Noted.", *recalled]
+    assert await reader.runs(asking.replace('"family"}}', '"later"}}')) == ["In Lisbon.", *recalled]
+    first, second = openai_server.chats
+    assert "Lisbon" not in system_of(first)
+    assert "Lisbon" in system_of(second)

@@ -1,0 +1,361 @@
+"""The OpenAI Agents SDK's runner with the session: its own loop, a real HTTP server as the model."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from agents import (
+    Agent,
+    OpenAIChatCompletionsModel,
+    RunConfig,
+    RunContextWrapper,
+    Runner,
+    Session,
+    SessionSettings,
+    function_tool,
+    set_tracing_disabled,
+)
+from openai import AsyncOpenAI
+
+from memory_agent.errors import InvalidInput
+from memory_agent.integrations.openai_agents import MemorySession
+from memory_agent.integrations.values import turns_of
+from tests.frameworks.pages import Reader, calling, program_of, sent_to
+from tests.over_http import both_ways_by_day, embedded_only
+from tests.servers.openai_script import Reply
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from memory_agent import MemoryService
+    from tests.servers.openai_script import ScriptedOpenAI
+
+pytestmark = pytest.mark.usefixtures("both_ways")
+set_tracing_disabled(True)
+
+
+@dataclass
+class Person:
+    user_id: str
+    thread_id: str
+
+
+@pytest.fixture
+def session(service: MemoryService) -> MemorySession:
+    return MemorySession(service.agent("ada", "t"))
+
+
+@pytest.fixture
+async def agent(openai_server: ScriptedOpenAI) -> AsyncIterator[Agent[Any]]:
+    @function_tool
+    def weather(city: str) -> str:
+        """The weather in a city."""
+        return f"snow in {city}"
+
+    async with AsyncOpenAI(base_url=openai_server.base_url, api_key="none", max_retries=0) as client:
+        model = OpenAIChatCompletionsModel(model="scripted", openai_client=client)
+        yield Agent(name="Helper", instructions="Answer briefly.", model=model, tools=[weather])
+
+
+async def say(agent: Agent[Any], text: str, session: MemorySession, **how: Any) -> str:
+    config = RunConfig(call_model_input_filter=session.recall, **how.pop("config", {}))
+    result = await Runner.run(agent, text, session=session, run_config=config, **how)
+    return str(result.final_output)
+
+
+async def texts(service: MemoryService, user: str = "ada", thread: str = "t") -> list[tuple[str, str]]:
+    return [(turn.role, turn.content) for turn in (await service.agent(user, thread).history()).turns]
+
+
+USER: Any = {"role": "user", "content": "What's the weather in Oslo?"}
+CALL: Any = {
+    "type": "function_call",
+    "id": "fc_1",
+    "call_id": "call_1",
+    "name": "weather",
+    "arguments": '{"$city": "Oslo"}',
+}
+RESULT: Any = {"type": "function_call_output", "call_id": "call_1", "output": "snow 100 % _ \u0000 🌨"}
+THOUGHT: Any = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "\\" * 100_000}
+ANSWER: Any = {
+    "type": "message",
+    "id": "msg_1",
+    "role": "assistant",
+    "status": "completed",
+    "content": [{"type": "output_text", "text": "It snows.", "annotations": []}],
+}
+IMAGE: Any = {
+    "role": "user",
+    "content": [{"type": "input_image", "image_url": "data:image/png;base64," + "iVBORw" * 50_000}],
+}
+ITEMS = [USER, THOUGHT, CALL, RESULT, ANSWER, IMAGE]
+
+
+# --- the protocol, after the behaviour of the SDK's own sessions --------------------------------------------------
+@both_ways_by_day
+async def test_items_of_every_kind_and_size_come_back_unchanged_and_in_order(session: MemorySession) -> None:
+    before = copy.deepcopy(ITEMS)
+    await session.add_items(ITEMS[:2])
+    await session.add_items(ITEMS[2:])
+    assert await session.get_items() == before
+    assert list((await session.get_items())[2]) == list(CALL)  # the order of keys too
+    assert isinstance(session, Session)
+
+
+@both_ways_by_day
+async def test_a_limit_gives_the_latest_items_oldest_first(session: MemorySession) -> None:
+    await session.add_items(ITEMS)
+    for limit in range(len(ITEMS) + 2):
+        assert await session.get_items(limit) == ITEMS[max(len(ITEMS) - limit, 0) :]
+    assert await session.get_items(-1) == []
+
+
+async def test_the_settings_limit_where_none_is_passed(service: MemoryService) -> None:
+    session = MemorySession(service.agent("ada", "t"), session_settings=SessionSettings(limit=2))
+    await session.add_items(ITEMS)
+    assert await session.get_items() == ITEMS[-2:]
+    assert await session.get_items(3) == ITEMS[-3:]
+
+
+@both_ways_by_day
+async def test_popped_items_are_gone_the_last_first(service: MemoryService, session: MemorySession) -> None:
+    await session.add_items(ITEMS)
+    assert [await session.pop_item() for _ in range(len(ITEMS) + 1)] == [*ITEMS[::-1], None]
+    assert await texts(service) == []
+    await session.add_items([USER])
+    assert await session.get_items() == [USER]
+
+
+async def test_of_several_that_pop_at_once_each_gets_another_item(session: MemorySession) -> None:
+    items: Any = [{"role": "user", "content": f"number {n}"} for n in range(5)]
+    await session.add_items(items)
+    popped: list[Any] = await asyncio.gather(*(session.pop_item() for _ in range(7)))
+    assert sorted(item["content"] for item in popped if item) == [item["content"] for item in items]
+
+
+@both_ways_by_day
+async def test_clearing_one_session_leaves_the_others(service: MemoryService, session: MemorySession) -> None:
+    others = [MemorySession(service.agent(*ids)) for ids in (("ada", "t_"), ("ada", "t%"), ("eve", "t"))]
+    for each in (session, *others):
+        await each.add_items([USER])
+    await session.clear_session()
+    await session.clear_session()
+    assert await session.get_items() == []
+    assert [await other.get_items() for other in others] == [[USER]] * 3
+
+
+async def test_nothing_is_stored_of_no_items(service: MemoryService, session: MemorySession) -> None:
+    await session.add_items([])
+    assert await texts(service) == []
+
+
+async def test_turns_that_came_otherwise_are_no_items(service: MemoryService, session: MemorySession) -> None:
+    await session.add_items([USER])
+    await service.agent("ada", "t").update_memory("I like trams.", "Noted.")
+    assert await session.get_items() == [USER]
+    assert await session.get_items(1) == [USER]
+    assert await session.pop_item() == USER
+    assert len(await texts(service)) == 2
+
+
+async def test_what_is_said_is_the_text_of_turns(service: MemoryService, session: MemorySession) -> None:
+    await session.add_items([USER, CALL, RESULT, ANSWER])
+    assert await texts(service) == [
+        ("user", "What's the weather in Oslo?"),
+        ("tool", "[function_call weather]"),
+        ("tool", "[function_call_output]"),
+        ("assistant", "It snows."),
+    ]
+
+
+async def test_two_that_add_at_once_lose_nothing_and_keep_their_own_order(session: MemorySession) -> None:
+    runs: Any = [[{"role": "user", "content": f"{run} {n}"} for n in range(5)] for run in "ab"]
+    await asyncio.gather(*(session.add_items(items) for items in runs))
+    found: list[Any] = list(await session.get_items())
+    assert [[item for item in found if item["content"][0] == run] for run in "ab"] == runs
+
+
+async def test_parts_of_large_items_that_stand_between_each_other_are_told_apart(
+    service: MemoryService, session: MemorySession
+) -> None:
+    """As two processes leave them that write at once on MongoDB."""
+    one, other = (turns_of("user", text, {"role": "user", "content": text * 90_000}) for text in "ab")
+    mixed = [turn for pair in zip(one, other, strict=True) for turn in pair]
+    await service.agent("ada", "t").add_turns(mixed[:-1])
+    found: list[Any] = await session.get_items()
+    assert [item["content"][:1] for item in found] == ["a"]
+    await service.agent("ada", "t").add_turns(mixed[-1:])
+    both: list[Any] = await session.get_items()
+    assert [item["content"] for item in both] == ["a" * 90_000, "b" * 90_000]
+
+
+@embedded_only("the service is asked by what it is made of")
+async def test_a_cancelled_call_has_stored_all_or_nothing(
+    service: MemoryService, session: MemorySession
+) -> None:
+    for pauses in range(12):
+        adding = asyncio.create_task(session.add_items(ITEMS))
+        for _ in range(pauses):
+            await asyncio.sleep(0)
+        adding.cancel()
+        adding.cancel()
+        await asyncio.gather(adding, return_exceptions=True)
+        stored = await session.get_items()
+        assert stored in ([], ITEMS)
+        await session.clear_session()
+
+
+# --- with the runner ----------------------------------------------------------------------------------------------
+@both_ways_by_day
+async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_else(
+    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then("Noted.", "In Lisbon.", "I don't know.")
+    await say(agent, "My sister Ida lives in Lisbon.", MemorySession(service.agent("ada", "first")))
+    await service.settle()
+    question = "Where does my sister live?"
+    assert await say(agent, question, MemorySession(service.agent("ada", "second"))) == "In Lisbon."
+    await say(agent, question, MemorySession(service.agent("eve", "hers")))
+    first, ada, eve = openai_server.chats
+    assert first["messages"][0]["content"] == "Answer briefly."
+    assert ada["messages"][0]["content"].startswith("Answer briefly.\n\n")
+    assert "Lisbon" in ada["messages"][0]["content"]
+    assert "Lisbon" not in str(eve)
+
+
+@both_ways_by_day
+async def test_one_session_serves_many_users_by_the_context_of_the_run(
+    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then("Noted.", "Hello Eve.")
+    session = MemorySession(lambda person: service.agent(person.user_id, person.thread_id))
+    ada, eve = Person("ada", "t"), Person("eve", "t")
+    await say(agent, "I like trams.", session, context=ada)
+    await say(agent, "Hello.", session, context=eve)
+    assert await texts(service, "ada") == [("user", "I like trams."), ("assistant", "Noted.")]
+    assert await texts(service, "eve") == [("user", "Hello."), ("assistant", "Hello Eve.")]
+    assert "trams" not in sent_to(openai_server)[1]
+    assert len(await session.get_items(wrapper=RunContextWrapper(ada))) == 2
+    with pytest.raises(InvalidInput, match="wrapper="):
+        await session.get_items()
+
+
+@both_ways_by_day
+async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
+    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI, session: MemorySession
+) -> None:
+    await service.agent("ada", "old").update_memory("My name is Ada and I live in Oslo.", "Hello.")
+    await service.settle()
+    before = await service.agent("ada", "old").fetch_facts()
+    openai_server.then(calling("weather", '{"city": "Bergen"}'), "You live in the north.", "Yes.")
+    await say(agent, "Where do I live?", session)
+    await say(agent, "Really?", session)
+    assert all("Oslo" in sent for sent in sent_to(openai_server))
+    await service.settle()
+    assert "Oslo" not in str(await session.get_items())
+    assert "Oslo" not in str(await texts(service))
+    assert await service.agent("ada", "t").fetch_facts(scope="thread") == {}
+    assert await service.agent("ada", "t").fetch_facts() == before
+
+
+async def test_what_the_session_shows_is_not_told_again(
+    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI, session: MemorySession
+) -> None:
+    openai_server.then("Noted.", "By tram.")
+    await say(agent, "My tram stop is called Marktplatz.", session)
+    await service.settle()
+    await say(agent, "How do I get to my stop?", session)
+    assert sent_to(openai_server)[1].count("My tram stop") == 1
+
+
+async def test_a_limit_between_a_call_and_its_result_splits_no_pair(
+    agent: Agent[Any], openai_server: ScriptedOpenAI, session: MemorySession
+) -> None:
+    await session.add_items([USER, CALL, RESULT, ANSWER])
+    openai_server.then(*["Yes."] * 4)
+    for limit in (1, 2, 3, 4):
+        stored = await session.get_items()
+        await say(agent, "Is that so?", session, config={"session_settings": SessionSettings(limit=limit)})
+        roles = [message["role"] for message in openai_server.chats[-1]["messages"]]
+        assert ("tool" in roles) == any(
+            message.get("tool_calls") for message in openai_server.chats[-1]["messages"]
+        )
+        assert await session.pop_item()
+        assert await session.pop_item()
+        assert await session.get_items() == stored
+    assert "tool" in roles
+
+
+async def test_calls_of_tools_come_back_to_the_model_with_their_results(
+    agent: Agent[Any], openai_server: ScriptedOpenAI, session: MemorySession
+) -> None:
+    openai_server.then(calling("weather", '{"city": "Oslo"}'), "It snows.", "Still.")
+    await say(agent, "How is it in Oslo?", session)
+    await say(agent, "And now?", session)
+    _, *others = openai_server.chats[-1]["messages"]
+    assert [(message["role"], bool(message.get("tool_calls"))) for message in others] == [
+        ("user", False),
+        ("assistant", True),
+        ("tool", False),
+        ("assistant", False),
+        ("user", False),
+    ]
+    assert others[2]["content"] == "snow in Oslo"
+
+
+async def test_a_run_cancelled_in_the_middle_keeps_what_was_said(
+    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI, session: MemorySession
+) -> None:
+    openai_server.then(Reply(text="late", delay_seconds=30), "Both noted.")
+    run = asyncio.create_task(say(agent, "The key is under the mat.", session))
+    while not openai_server.chats:
+        await asyncio.sleep(0.01)
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+    await say(agent, "And the cat is at Bob's.", session)
+    assert await texts(service) == [
+        ("user", "The key is under the mat."),
+        ("user", "And the cat is at Bob's."),
+        ("assistant", "Both noted."),
+    ]
+
+
+async def test_two_runs_at_once_on_one_thread_keep_all_items(
+    agent: Agent[Any], openai_server: ScriptedOpenAI, session: MemorySession
+) -> None:
+    openai_server.then(*[Reply(text=f"Answer {n}.", delay_seconds=0.2) for n in range(2)])
+    await asyncio.gather(say(agent, "I like trams.", session), say(agent, "I like boats.", session))
+    found = str(await session.get_items())
+    assert all(
+        found.count(text) == 1 for text in ("I like trams.", "I like boats.", "Answer 0.", "Answer 1.")
+    )
+
+
+async def test_a_callback_may_choose_what_of_the_history_is_shown(
+    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI, session: MemorySession
+) -> None:
+    openai_server.then("One.", "Two.")
+    await say(agent, "First.", session)
+    await say(agent, "Second.", session, config={"session_input_callback": lambda history, new: new})
+    assert [message["role"] for message in openai_server.chats[-1]["messages"]] == ["system", "user"]
+    assert [text for _, text in await texts(service)] == ["First.", "One.", "Second.", "Two."]
+
+
+@embedded_only("the reader has both ways of its own")
+async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
+    reader: Reader, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then("Noted.", "In Lisbon.", "Who?")
+    page = program_of("openai-agents.md")
+    asking = page.replace("My sister Ida lives in Lisbon.", "Where does my sister live?")
+    assert await reader.runs(page) == ["Noted.", "2 items"]
+    assert await reader.runs(asking.replace('"family"', '"later"')) == ["In Lisbon.", "2 items"]
+    assert await reader.runs(asking.replace('"ada"', '"eve"')) == ["Who?", "2 items"]
+    first, second, third = sent_to(openai_server)
+    assert first.count("Lisbon") == 1
+    assert "Lisbon" in second
+    assert "Lisbon" not in third

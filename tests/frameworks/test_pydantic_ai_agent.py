@@ -1,0 +1,204 @@
+"""Pydantic AI's agents with the capability: the framework's own loop, a real HTTP server as the model."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from openai import AsyncOpenAI
+from pydantic import BaseModel
+from pydantic_ai import Agent, RunContext
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+from memory_agent.integrations.pydantic_ai import MemoryCapability, MemoryConversationStore
+from tests.frameworks.pages import Reader, calling, program_of, sent_to
+from tests.over_http import both_ways_by_day, embedded_only
+from tests.servers.openai_script import Reply
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from memory_agent import MemoryService
+    from tests.servers.openai_script import ScriptedOpenAI
+
+pytestmark = pytest.mark.usefixtures("both_ways")
+
+
+@dataclass
+class Person:
+    user_id: str = "ada"
+
+
+@pytest.fixture
+async def model(openai_server: ScriptedOpenAI) -> AsyncIterator[OpenAIChatModel]:
+    async with AsyncOpenAI(base_url=openai_server.base_url, api_key="none", max_retries=0) as client:
+        yield OpenAIChatModel("scripted", provider=OpenAIProvider(openai_client=client))
+
+
+@pytest.fixture
+def agent(service: MemoryService, model: OpenAIChatModel) -> Agent[Person, str]:
+    return agent_of(service, model)
+
+
+def agent_of(service: MemoryService, model: OpenAIChatModel, **how: Any) -> Agent[Person, Any]:
+    remember = how.pop("remember", True)
+    capability = MemoryCapability(
+        lambda run: service.agent(run.deps.user_id, str(run.conversation_id)), remember=remember
+    )
+    agent = Agent(model, deps_type=Person, instructions="Answer briefly.", capabilities=[capability], **how)
+
+    @agent.tool
+    def weather(run: RunContext[Person], city: str) -> str:
+        """The weather in a city."""
+        return f"snow in {city}"
+
+    return agent
+
+
+async def say(
+    agent: Agent[Person, Any], text: str, *, user: str = "ada", thread: str = "t", **how: Any
+) -> Any:
+    return await agent.run(text, deps=Person(user), conversation_id=thread, **how)
+
+
+async def said(service: MemoryService, user: str = "ada", thread: str = "t") -> list[tuple[str, str]]:
+    return [(turn.role, turn.content) for turn in (await service.agent(user, thread).history()).turns]
+
+
+@both_ways_by_day
+async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_else(
+    service: MemoryService, agent: Agent[Person, str], openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then("Noted.", "In Lisbon.", "I don't know.")
+    await say(agent, "My sister Ida lives in Lisbon.", thread="first")
+    await service.settle()
+    await say(agent, "Where does my sister live?", thread="second")
+    await say(agent, "Where does my sister live?", user="eve", thread="hers")
+    _, ada, eve = sent_to(openai_server)
+    assert "Lisbon" in ada
+    assert "Lisbon" not in eve
+    roles = [message["role"] for message in openai_server.chats[1]["messages"]]
+    assert roles == ["system", "system", "user"]
+
+
+@both_ways_by_day
+async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
+    service: MemoryService, agent: Agent[Person, str], openai_server: ScriptedOpenAI
+) -> None:
+    await service.agent("ada", "old").update_memory("My name is Ada and I live in Oslo.", "Hello.")
+    await service.settle()
+    before = await service.agent("ada", "old").fetch_facts()
+    openai_server.then(calling("weather", '{"city": "Bergen"}'), "You live in the north.", "Yes.")
+    first = await say(agent, "Where do I live?")
+    second = await say(agent, "Really?", message_history=first.all_messages())
+    assert all("Oslo" in sent for sent in sent_to(openai_server))
+    assert "Oslo" not in str(second.all_messages())
+    await service.settle()
+    assert await said(service) == [
+        ("user", "Where do I live?"),
+        ("assistant", "You live in the north."),
+        ("user", "Really?"),
+        ("assistant", "Yes."),
+    ]
+    assert await service.agent("ada", "t").fetch_facts(scope="thread") == {}
+    assert await service.agent("ada", "t").fetch_facts() == before
+
+
+async def test_what_the_history_shows_is_not_told_again(
+    service: MemoryService, agent: Agent[Person, str], openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then("Noted.", "By tram.")
+    first = await say(agent, "My tram stop is called Marktplatz.")
+    await service.settle()
+    await say(agent, "How do I get to my stop?", message_history=first.all_messages())
+    assert sent_to(openai_server)[1].count("My tram stop") == 1
+
+
+async def test_a_structured_answer_is_remembered_as_json(
+    service: MemoryService, model: OpenAIChatModel, openai_server: ScriptedOpenAI
+) -> None:
+    class City(BaseModel):
+        name: str
+
+    openai_server.then(calling("final_result", '{"name": "Lisbon"}'))
+    await say(agent_of(service, model, output_type=City), "Where does Ida live?")
+    assert await said(service) == [("user", "Where does Ida live?"), ("assistant", '{"name":"Lisbon"}')]
+
+
+async def test_a_run_cancelled_in_the_middle_stores_nothing(
+    service: MemoryService, agent: Agent[Person, str], openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then(Reply(text="late", delay_seconds=30), "Noted.")
+    run = asyncio.create_task(say(agent, "The key is under the mat."))
+    while not openai_server.chats:
+        await asyncio.sleep(0.01)
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+    assert await said(service) == []
+    await say(agent, "The cat is at Bob's.")
+    assert await said(service) == [("user", "The cat is at Bob's."), ("assistant", "Noted.")]
+
+
+async def test_two_runs_at_once_on_one_thread_store_both_exchanges_once(
+    service: MemoryService, agent: Agent[Person, str], openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then(*[Reply(text=f"Answer {n}.", delay_seconds=0.2) for n in range(2)])
+    await asyncio.gather(say(agent, "I like trams."), say(agent, "I like boats."))
+    turns = await said(service)
+    assert sorted(text for role, text in turns if role == "user") == ["I like boats.", "I like trams."]
+    assert sorted(text for role, text in turns if role == "assistant") == ["Answer 0.", "Answer 1."]
+
+
+async def test_with_the_store_each_message_is_remembered_once(
+    service: MemoryService, model: OpenAIChatModel, openai_server: ScriptedOpenAI
+) -> None:
+    await service.agent("ada", "old").update_memory("My sister Ida lives in Lisbon.", "Noted.")
+    await service.settle()
+    openai_server.then(calling("weather", '{"city": "Lisbon"}'), "Sun.", "Still.")
+    agent, store = agent_of(service, model, remember=False), MemoryConversationStore(service, "ada")
+    result = await say(agent, "How is the weather where Ida lives?")
+    await store.save(result)
+    conversation = await store.load("t")
+    result = await agent.run("And now?", deps=Person(), conversation=conversation)
+    await store.save(result)
+    assert "Lisbon." in sent_to(openai_server)[0]
+    turns = [each for each in await said(service) if each[0] != "tool"]
+    assert turns == [
+        ("user", "How is the weather where Ida lives?"),
+        ("assistant", "Sun."),
+        ("user", "And now?"),
+        ("assistant", "Still."),
+    ]
+    found = await store.load("t")
+    assert found is not None
+    assert "remembered from earlier" not in str(found.messages)
+
+
+@both_ways_by_day
+async def test_a_run_that_is_repeated_stores_nothing_twice(
+    service: MemoryService, agent: Agent[Person, str], openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then("Noted.")
+    result = await say(agent, "I like trams.")
+    capability = MemoryCapability(lambda _: service.agent("ada", "t"))
+    await asyncio.gather(*(capability.after_run(None, result=result) for _ in range(3)))  # type: ignore[arg-type]
+    assert await said(service) == [("user", "I like trams."), ("assistant", "Noted.")]
+
+
+@embedded_only("the reader has both ways of its own")
+async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
+    reader: Reader, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then("Noted.", "In Lisbon.", "Who?")
+    page = program_of("pydantic-ai.md")
+    asking = page.replace("My sister Ida lives in Lisbon.", "Where does my sister live?")
+    assert await reader.runs(page) == ["Noted."]
+    assert await reader.runs(asking.replace('"family"', '"later"')) == ["In Lisbon."]
+    assert await reader.runs(asking.replace('"ada"', '"eve"')) == ["Who?"]
+    first, second, third = sent_to(openai_server)
+    assert first.count("Lisbon") == 1
+    assert "Lisbon" in second
+    assert "Lisbon" not in third
