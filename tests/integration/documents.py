@@ -8,12 +8,13 @@ from typing import Final
 NOT_TYPED: Final[dict[str, str]] = {
     r"^(make|memory-agent) demo\b": "test_cli runs it, and types what it tells to type",
     r"^make test\b": "they are running",
-    r"^from (agents|google\.adk|langchain|pydantic_ai)\b": "frameworks that are not installed here; tests/frameworks runs these programs",
+    r"^from (agents|anthropic|google\.adk|langchain|pydantic_ai)\b": "frameworks that are not installed here; tests/frameworks runs these programs",
     r"^pip (install|download) ": "fetches from a network; test_wheel builds and uses the package",
     r"^docker ": "containers; tests/unit/test_compose.py and test_dockerfile.py read what they are made of",
     r"^cp \.env\.example ": "for the compose file, in a clone",
     r"^git pull\b": "a clone's",
     r"^claude ": "another program's",
+    r"hook uninstall claude-code --dry-run": "leaves with 1 where none are; test_hooks takes them out",
     r"^python -m benchmarks\.": "takes minutes, and data that isn't ours; tests/unit/benchmarks runs their parts",
     r"embedder export\b": "half a minute; test_embedder_cli runs it",
     r"MODEL=\./minilm-onnx ": "the folder that the export before it makes; test_embedder_cli goes on from there",
@@ -33,6 +34,7 @@ NOT_RUN: Final[dict[str, str]] = {
     "from dictionary_store import": "not of this package; conformance/test_third_store.py runs it",
     'import_chats(service, "ada", "export.zip"': "somebody's chats; test_imports calls it",
     "store = MemoryConversationStore(service": "of a framework; tests/frameworks tests the store",
+    "import Memory  # was: from mem0": "opens its own memory in the folder; integrations/test_mem0.py runs it",
     "presidio_analyzer": "not installed; test_redaction hands in a redactor of the same shape",
 }
 """Words of Python blocks."""
