@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.lazily import lazily
-from memory_agent.text.languages import languages, languages_with
+from memory_agent.text.languages import any_of, languages, languages_with
 from memory_agent.text.noun_phrases import TOKEN, key_of, runs, says_nothing, small_talk, with_terms
 from memory_agent.text.sentences import sentences_of
 from memory_agent.text.tables import table
@@ -27,6 +27,11 @@ _HAN_CHARS: Final = 3
 _UNSPACED_CHARS: Final = 5
 _FIRST_WORDS: Final = 4
 _NUMBER: Final = lazily(regex.compile, r"\p{N}+")
+_CLAUSE: Final = lazily(regex.compile, r"[^.!?,;…。！？，\n]+")
+_REACTION: Final = any_of("words", "reactions", regex.IGNORECASE, within=r"\W*(?:%s)\W*")
+_CALLED: Final = any_of("words", "calling", within=r"(?i:\b(?:%s))(?P<name>\p{Lu}\p{L}+)\b")
+_REACTION_CHARS: Final = 160
+_CALLED_CHARS: Final = 60
 
 
 @dataclass(slots=True)
@@ -89,6 +94,29 @@ def says_more_than(text: str, words: frozenset[str]) -> bool:
     if any(word not in words for word in first):
         return True
     return len(first) == _FIRST_WORDS and any(word not in words for word in _content_words(text))
+
+
+@lru_cache(maxsize=16_384)
+def only_reacts(text: str) -> bool:
+    """True if each clause of a short text is a reaction or courtesy, or has no content words.
+
+    >>> [only_reacts(text) for text in ("Night, sleep well!", "Oh wow, that sounds amazing!", "That's great, I sold mine.")]
+    [True, True, False]
+    """
+    return len(text) <= _REACTION_CHARS and all(
+        _REACTION.fullmatch(clause) or not any(_content_words(clause))
+        for clause in _CLAUSE.findall(text.replace("’", "'"))
+    )
+
+
+def called(text: str) -> str | None:
+    """The name of whom a text greets or thanks at its beginning.
+
+    >>> called("Good morning Kate! How are you?"), called("We met Kate.")
+    ('Kate', None)
+    """
+    found = _CALLED.search(text[:_CALLED_CHARS])
+    return None if found is None else found["name"]
 
 
 @lru_cache(maxsize=16_384)
