@@ -30,6 +30,7 @@ _NUMBER: Final = lazily(regex.compile, r"\p{N}+")
 _CLAUSE: Final = lazily(regex.compile, r"[^.!?,;…。！？，\n]+")
 _REACTION: Final = any_of("words", "reactions", regex.IGNORECASE, within=r"\W*(?:%s)\W*")
 _CALLED: Final = any_of("words", "calling", within=r"(?i:\b(?:%s))(?P<name>\p{Lu}\p{L}+)\b")
+_LONE_NAME: Final = lazily(regex.compile, r"\s*\p{Lu}\p{L}+\s*")
 _REACTION_CHARS: Final = 160
 _CALLED_CHARS: Final = 60
 
@@ -98,14 +99,17 @@ def says_more_than(text: str, words: frozenset[str]) -> bool:
 
 @lru_cache(maxsize=16_384)
 def only_reacts(text: str) -> bool:
-    """True if each clause of a short text is a reaction or courtesy, or has no content words.
+    """True if each clause of a short text is a reaction or courtesy, a name that it ends with, or has no content words.
 
     >>> [only_reacts(text) for text in ("Night, sleep well!", "Oh wow, that sounds amazing!", "That's great, I sold mine.")]
     [True, True, False]
     """
-    return len(text) <= _REACTION_CHARS and all(
-        _REACTION.fullmatch(clause) or not any(_content_words(clause))
-        for clause in _CLAUSE.findall(text.replace("’", "'"))
+    if len(text) > _REACTION_CHARS:
+        return False
+    clauses = _CLAUSE.findall(text.replace("’", "'"))
+    return all(
+        _REACTION.fullmatch(clause) or (at and _LONE_NAME.fullmatch(clause)) or not any(_content_words(clause))
+        for at, clause in enumerate(clauses)
     )
 
 

@@ -246,6 +246,7 @@ def test_reactions_and_courtesy_are_small_talk_whatever_they_are_about() -> None
         "Oh wow, that photo looks absolutely stunning!",
         "Thank you Kate, I really appreciate it!",
         "I’m so happy for you. Let me know how the boat goes!",
+        "Hello Kate! How are you feeling today? Anything new that you would like to share with me?",
         "우와, 정말 대단하네요! 푹 쉬세요.",
     ]
     context = pack(Material(recollections=recalled(*said(*told, *empty))))
