@@ -119,16 +119,10 @@ def telling(packing: Packing, items: Sequence[Item], material: Material) -> list
 
 def beside_best(material: Material) -> frozenset[str]:
     """The turns, by id, that were said within two of one of the best recollections: these explain them."""
-    places = {_place(found.turn) for found in material.recollections[:_BEST]}
-    return frozenset(
-        found.turn.id
-        for found in material.recollections
-        if any(_place(found.turn, by) in places for by in (-2, -1, 1, 2))
-    )
-
-
-def _place(turn: Turn, by: int = 0) -> tuple[str, str | None, int]:
-    return turn.thread_id, turn.session_id, turn.seq + by
+    best = [found.turn for found in material.recollections[:_BEST]]
+    places = {(turn.thread_id, turn.session_id, turn.seq + by) for turn in best for by in (-2, -1, 1, 2)}
+    turns = (found.turn for found in material.recollections)
+    return frozenset(turn.id for turn in turns if (turn.thread_id, turn.session_id, turn.seq) in places)
 
 
 def by_worth(items: Sequence[Item], most: int, beside: Collection[str] = ()) -> list[Item]:

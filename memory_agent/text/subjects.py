@@ -113,6 +113,7 @@ def only_reacts(text: str) -> bool:
     )
 
 
+@lru_cache(maxsize=16_384)
 def called(text: str) -> str | None:
     """The name of whom a text greets or thanks at its beginning.
 
