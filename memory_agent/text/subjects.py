@@ -153,6 +153,19 @@ def keys_of(phrase: str) -> tuple[str, ...]:
     )
 
 
+def likely_phrase(text: str) -> str:
+    """The longest phrase of two words or more in a text where nothing says which are nouns; "" without one.
+
+    >>> likely_phrase("Frost breath too")
+    'Frost breath'
+    """
+    found = [run for sentence in sentences_of(text) for run in runs(with_terms(sentence), sentence)]
+    for run in found:
+        run.is_noun = True
+    phrases = [run.phrase for run in found if len(run.words) > 1]
+    return max((phrase for phrase in phrases if " " in phrase), key=len, default="")
+
+
 def shared_phrase(one: str, other: str) -> str:
     """The longest run of words that two phrases share; `one` if they share none.
 
