@@ -108,7 +108,9 @@ def only_reacts(text: str) -> bool:
         return False
     clauses = _CLAUSE.findall(text.replace("’", "'"))
     return all(
-        _REACTION.fullmatch(clause) or (at and _LONE_NAME.fullmatch(clause)) or not any(_content_words(clause))
+        _REACTION.fullmatch(clause)
+        or (at and _LONE_NAME.fullmatch(clause))
+        or not any(_content_words(clause))
         for at, clause in enumerate(clauses)
     )
 

@@ -239,7 +239,12 @@ def test_small_talk_is_not_recalled() -> None:
 
 def test_reactions_and_courtesy_are_small_talk_whatever_they_are_about() -> None:
     """With the names that turns greet somebody by; a clause of one's own tells something."""
-    told = ["Enjoy it, I sold mine in May.", "Good night, my cat is back.", "Noch 3 Tage!", "대단해요, 저는 서울에 살아요."]
+    told = [
+        "Enjoy it, I sold mine in May.",
+        "Good night, my cat is back.",
+        "Noch 3 Tage!",
+        "대단해요, 저는 서울에 살아요.",
+    ]
     empty = [
         "Hey Kate!",
         "Night Kate, sleep well!",
@@ -256,7 +261,9 @@ def test_reactions_and_courtesy_are_small_talk_whatever_they_are_about() -> None
 
 def test_far_down_only_what_is_understood_alone_or_beside_the_best_is_recalled() -> None:
     """A few words or a question tell something below what they are about, or with a word of what is asked."""
-    best = [turn(10 * n, f"The ferry number {n} sails past the lighthouse.", id=f"best{n}") for n in range(40)]
+    best = [
+        turn(10 * n, f"The ferry number {n} sails past the lighthouse.", id=f"best{n}") for n in range(40)
+    ]
     far = [
         turn(901, "Which colour?", id="a question"),
         turn(903, "Too dear for her", id="a few words"),
