@@ -18,14 +18,18 @@ if TYPE_CHECKING:
 LOOKED_BACK: Final = 5
 """Turns before it: in a chat one says in several what another answers."""
 _POINTS_BACK: Final = any_of("words", "points_back", regex.IGNORECASE)
+_ANSWERS_NOTHING: Final = any_of("words", "answers_nothing", regex.IGNORECASE)
 
 
 def answered(turn: Turn, before: Sequence[Turn]) -> Turn | None:
     """The turn that `turn` answers, of what was said before it, the last first; None if that isn't sure.
 
     It is among what another said last, whatever reaction of one's own lies between: the turn with a word of the answer, or
-    else the last that asks, if `turn` asks nothing itself. A "Yes" or "That's why" answers what another said in one turn.
+    else the last that asks, if `turn` asks nothing itself. A "Yes" or "That's why" answers what another said in one turn. A
+    greeting or reaction alone answers nothing, nor does "Hey, have you heard of …?".
     """
+    if _ANSWERS_NOTHING.match(turn.content):
+        return None
     said = _said_last(turn, before)
     asks = features_of(turn.content).asks
     words = content_words(turn.content) - content_words(" ".join({turn.speaker or "", *_speakers(said)}))

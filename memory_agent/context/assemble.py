@@ -104,7 +104,7 @@ def pack_context(
             left += _take_share(packing, items[tier], share, min(limit(share), most), preset)
     recalled = telling(packing, items["long_term"], material)
     # Crumbs between recollections go to nothing else: single lines of a tier, others for each question.
-    if take_recollections(packing, recalled, asked, material.language, passage_tokens(budget)):
+    if take_recollections(packing, recalled, material, asked, passage_tokens(budget)):
         packing.take_unbroken(waiting)
         for item in left:
             packing.take(item, limit=PRESERVED_TOKENS if item.tier == "preserved" else None)

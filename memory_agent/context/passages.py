@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.lazily import lazily
-from memory_agent.text.sentences import bounds
+from memory_agent.text.sentences import MAX_SENTENCE_CHARS, bounds
 from memory_agent.text.subjects import content_words
 from memory_agent.text.terms import count_terms
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _SMALL_TALK: Final = -0.5
 """Worth of a sentence that tells nothing: less than that of one without a term of the question."""
+
+_PART_CHARS: Final = 160
+"""Of what is too long for a sentence, cut behind a comma or between words."""
 
 # What ends with a colon, or with the number of a list's item, is nothing without what follows.
 _LEADS_IN: Final = lazily(re.compile, r"(?::\W{0,4}|\n\W{0,4}\d{1,2}[.)]\W{0,4})\Z")
@@ -49,9 +52,9 @@ def best_passage(text: str, asked: Collection[str], language: str, fits: Callabl
     """Neighbouring sentences of `text` with most of the `asked` terms that fit, "[…]" where others are left out.
 
     A term counts the less the more of the sentences hold it. Of equally good ones the first, and with no term in any the
-    first that is no small talk. Empty if not even one sentence fits.
+    first that is no small talk. Parts of what is too long for a sentence count as sentences. Empty if not even one fits.
     """
-    spans = list(bounds(text))
+    spans = list(_spans(text))
     held = [set(asked) & count_terms(text[start:end], language).keys() for start, end in spans]
     common = Counter(term for terms in held for term in terms)
     worth = [
@@ -84,6 +87,20 @@ def best_passage(text: str, asked: Collection[str], language: str, fits: Callabl
         )
         first, last = (first, last + 1) if begun or ahead >= back else (first - 1, last)
     return found
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    """The bounds of each sentence; of a longer one, as a transcript without points is, those of parts of about a clause."""
+    for start, end in bounds(text):
+        first = start
+        while end - first > MAX_SENTENCE_CHARS:
+            least, most = first + _PART_CHARS // 2, first + _PART_CHARS
+            cut = max(text.rfind(mark, least, most) for mark in (", ", "; ", "，", "、"))
+            cut = cut + 1 if cut >= 0 else text.rfind(" ", least, most)
+            last = cut if cut >= 0 else most
+            yield first, last
+            first = last + (text[last] == " ")
+        yield first, end
 
 
 def outline(text: str, fits: Callable[[str], bool]) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from memory_agent.context.passages import best_passage
 from memory_agent.context.render import heading_of, recalled_line
 from memory_agent.text.features import features_of
-from memory_agent.text.subjects import content_words, says_more_than
+from memory_agent.text.sentences import only_asks
+from memory_agent.text.subjects import called, content_words, first_words, only_reacts, says_more_than
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -32,6 +33,13 @@ _EQUAL_RANKS: Final = 12
 """Ranks that are worth about the same: what is found tenth is evidence half as often as what is found first."""
 _EQUAL_TOKENS: Final = 45
 """Turns up to this size cost about the same: one of ten tokens is no bargain, for it seldom says anything."""
+_SURE: Final = 40
+"""Of the ranks behind it one in a hundred and fifty is evidence, whatever it is: what is understood alone comes first there."""
+_BEST: Final = 15
+"""Ranks whose neighbours are shown before the others behind `_SURE`."""
+_BESIDE: Final = 0.6
+_TELLING_WORDS: Final = 3
+"""Content words of what can be understood alone."""
 
 
 def recalled_items(packing: Packing, material: Material) -> list[Item]:
@@ -76,49 +84,70 @@ def recalled_items(packing: Packing, material: Material) -> list[Item]:
 def telling(packing: Packing, items: Sequence[Item], material: Material) -> list[Item]:
     """Recollections but for small talk: words of greeting, thanks and reaction, and names of who talks, also given ones.
 
-    A short answer tells as much as the question that it answers; a reaction to what was told tells nothing.
+    A short answer tells as much as the question that it answers; a reaction to what was told tells nothing. From the
+    `_SURE`th on also but for what can't be understood alone and stands alone: questions and a few words that share none with
+    what is asked, and are not `beside_best`.
     """
     turns = [found.turn for found in material.recollections]
     speakers = {turn.speaker or "" for turn in (*material.window, *turns)}
     documents = material.facts.values() if len(material.people) > 1 else [material.facts]
     given = [str(facts["name"]) for facts in documents if "name" in facts]
-    names = content_words(" ".join([*sorted(speakers), *given]))
+    greeted = {called(turn.content) or "" for turn in turns}
+    names = content_words(" ".join(sorted({*speakers, *given, *greeted})))
+    asked, beside = content_words(material.question) - names, beside_best(material)
 
     def tells(turn: Turn | None) -> bool:
-        return turn is not None and says_more_than(turn.content, names)
+        return turn is not None and says_more_than(turn.content, names) and not only_reacts(turn.content)
 
     def answers(turn: Turn) -> bool:
         question = material.answered.get(turn.id)
         return question is not None and features_of(question.content).asks and tells(question)
 
-    telling = {turn.id for turn in turns if tells(turn) or answers(turn)}
+    def stands_alone(turn: Turn) -> bool:
+        words = first_words(turn.content)
+        if turn.id in beside or (len(words) >= _TELLING_WORDS and not only_asks(turn.content)):
+            return False
+        return asked.isdisjoint(content_words(turn.content))
+
+    left = {turn.id: "small talk" for turn in turns if not (tells(turn) or answers(turn))}
+    alone = {turn.id: "says little by itself" for turn in turns[_SURE:] if stands_alone(turn)}
     for item in items:
-        if item.name not in telling:
-            packing.leave(item, "small talk")
-    return [item for item in items if item.name in telling]
+        if why := left.get(item.name) or alone.get(item.name):
+            packing.leave(item, why)
+    return [item for item in items if item.name not in left and item.name not in alone]
 
 
-def by_worth(items: Sequence[Item], most: int) -> list[Item]:
+def beside_best(material: Material) -> frozenset[str]:
+    """The turns, by id, that were said within two of one of the best recollections: these explain them."""
+    best = [found.turn for found in material.recollections[:_BEST]]
+    places = {(turn.thread_id, turn.session_id, turn.seq + by) for turn in best for by in (-2, -1, 1, 2)}
+    turns = (found.turn for found in material.recollections)
+    return frozenset(turn.id for turn in turns if (turn.thread_id, turn.session_id, turn.seq) in places)
+
+
+def by_worth(items: Sequence[Item], most: int, beside: Collection[str] = ()) -> list[Item]:
     """Items by what they are worth for their tokens, given best first; one takes at most `most` tokens.
 
     An item's worth falls with its rank r as 1 / (r + 12), its price rises with the square root of its tokens. Chosen
     on four sets of conversations (`benchmarks/context.py`): long replies of an assistant give way to what people
-    said, and among turns of one size the order stays that of the ranking.
+    said, and among turns of one size the order stays that of the ranking. Behind the `_SURE`th those that are named in
+    `beside` (see `beside_best`) come before the others: they are evidence as often, and make it understood.
     """
 
     def price(ranked: tuple[int, Item]) -> tuple[float, int]:
         rank, item = ranked
-        return (rank + _EQUAL_RANKS) * math.sqrt(max(min(item.tokens, most), _EQUAL_TOKENS)), rank
+        worth = _BESIDE if rank >= _SURE and item.name in beside else 1.0
+        return worth * (rank + _EQUAL_RANKS) * math.sqrt(max(min(item.tokens, most), _EQUAL_TOKENS)), rank
 
     return [item for _, item in sorted(enumerate(items), key=price)]
 
 
 def take_recollections(
-    packing: Packing, items: Sequence[Item], asked: Collection[str], language: str, most: int
+    packing: Packing, items: Sequence[Item], material: Material, asked: Collection[str], most: int
 ) -> bool:
     """Take recollections by their worth; of one longer than `most` tokens the passage that answers best. True if all fit."""
-    all_fit = True
-    for item in by_worth(items, most):
+    all_fit, language = True, material.language
+    for item in by_worth(items, most, beside_best(material)):
         whole = item.tokens <= most or packing.where_shown(item) or packing.room < most
         taken = packing.take(item if whole else _passage(packing, item, asked, language, most))
         all_fit = all_fit and (taken or packing.where_shown(item) is not None)

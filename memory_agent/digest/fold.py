@@ -15,7 +15,7 @@ from memory_agent.domain import KeyMoment, TopicRanges
 from memory_agent.text.code.detect import has_code
 from memory_agent.text.quotes import LEAST_TELLING, quotes_of
 from memory_agent.text.sentences import sentences_of
-from memory_agent.text.subjects import content_words, first_words
+from memory_agent.text.subjects import called, content_words, first_words, only_reacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -63,7 +63,7 @@ class Digest:
 
 def clear_text_caches() -> None:
     """Forget the texts that the rules keep to read them once: something was forgotten."""
-    for cached in (sentences_of, quotes_of, content_words, first_words):
+    for cached in (sentences_of, quotes_of, content_words, first_words, only_reacts, called):
         cached.cache_clear()
 
 

@@ -127,7 +127,11 @@ def runs(low: str, sentence: Sentence) -> Iterator[Run]:
         if (
             token.named
             and token.ends
-            and (greets or before in _listed("adjectives") or _COMMA.match(token.before))
+            and (
+                greets
+                or before in _listed("adjectives") | _listed("before_address")
+                or _COMMA.match(token.before)
+            )
         ):
             kind = "address"
         before = token.word

@@ -42,6 +42,7 @@ _END: Final = lazily(
 _BEFORE_A_POINT: Final = plain_any_of("words", "abbreviations", within=r"\b(?:%s|[A-HJ-Z])$")
 """What ends no sentence with a point behind it: an abbreviation or an initial."""
 _ABBREVIATION_CHARS: Final = 8
+_ASKED: Final = lazily(re.compile, r"[?？؟]\W*$")
 _ANY_LETTER: Final = lazily(re.compile, r"[^\W_]")
 
 
@@ -104,6 +105,12 @@ def bounds(text: str) -> Iterator[tuple[int, int]]:
         yield from _trimmed(text, start, end.end())
         start = end.end()
     yield from _trimmed(text, start, len(text))
+
+
+def only_asks(text: str) -> bool:
+    """True if every sentence of a text is a question."""
+    ends = _ASKED.search(text[-8:])  # most turns don't ask at their end
+    return ends is not None and all(_ASKED.search(text, start, end) for start, end in bounds(text))
 
 
 def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:

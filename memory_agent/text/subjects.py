@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.lazily import lazily
-from memory_agent.text.languages import languages, languages_with
+from memory_agent.text.languages import any_of, languages, languages_with
 from memory_agent.text.noun_phrases import TOKEN, key_of, runs, says_nothing, small_talk, with_terms
 from memory_agent.text.sentences import sentences_of
 from memory_agent.text.tables import table
@@ -27,6 +27,12 @@ _HAN_CHARS: Final = 3
 _UNSPACED_CHARS: Final = 5
 _FIRST_WORDS: Final = 4
 _NUMBER: Final = lazily(regex.compile, r"\p{N}+")
+_CLAUSE: Final = lazily(regex.compile, r"[^.!?,;…。！？，\n]+")
+_REACTION: Final = any_of("words", "reactions", regex.IGNORECASE, within=r"\W*(?:%s)\W*")
+_CALLED: Final = any_of("words", "calling", within=r"(?i:\b(?:%s))(?P<name>\p{Lu}\p{L}+)\b")
+_LONE_NAME: Final = lazily(regex.compile, r"\s*\p{Lu}\p{L}+\s*")
+_REACTION_CHARS: Final = 160
+_CALLED_CHARS: Final = 60
 
 
 @dataclass(slots=True)
@@ -92,6 +98,35 @@ def says_more_than(text: str, words: frozenset[str]) -> bool:
 
 
 @lru_cache(maxsize=16_384)
+def only_reacts(text: str) -> bool:
+    """True if each clause of a short text is a reaction or courtesy, a name that it ends with, or has no content words.
+
+    >>> [only_reacts(text) for text in ("Night, sleep well!", "Oh wow, that sounds amazing!", "That's great, I sold mine.")]
+    [True, True, False]
+    """
+    if len(text) > _REACTION_CHARS:
+        return False
+    clauses = _CLAUSE.findall(text.replace("’", "'"))
+    return all(
+        _REACTION.fullmatch(clause)
+        or (at and _LONE_NAME.fullmatch(clause))
+        or not any(_content_words(clause))
+        for at, clause in enumerate(clauses)
+    )
+
+
+@lru_cache(maxsize=16_384)
+def called(text: str) -> str | None:
+    """The name of whom a text greets or thanks at its beginning.
+
+    >>> called("Good morning Kate! How are you?"), called("We met Kate.")
+    ('Kate', None)
+    """
+    found = _CALLED.search(text[:_CALLED_CHARS])
+    return None if found is None else found["name"]
+
+
+@lru_cache(maxsize=16_384)
 def first_words(text: str) -> tuple[str, ...]:
     """The keys of a text's first content words: they tell more than the names that are left out, or there are no others."""
     return tuple(islice(_content_words(text), _FIRST_WORDS))
@@ -118,6 +153,19 @@ def keys_of(phrase: str) -> tuple[str, ...]:
         for match in TOKEN.finditer(phrase.lower())
         if not says_nothing(match.group(), hangul=bool(match["hangul"]))
     )
+
+
+def likely_phrase(text: str) -> str:
+    """The longest phrase of two words or more in a text where nothing says which are nouns; "" without one.
+
+    >>> likely_phrase("Frost breath too")
+    'Frost breath'
+    """
+    found = [run for sentence in sentences_of(text) for run in runs(with_terms(sentence), sentence)]
+    for run in found:
+        run.is_noun = True
+    phrases = [run.phrase for run in found if len(run.words) > 1]
+    return max((phrase for phrase in phrases if " " in phrase), key=len, default="")
 
 
 def shared_phrase(one: str, other: str) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memory_agent.lazily import lazily
-from memory_agent.text.subjects import keys_of, shared_phrase, subject_of
+from memory_agent.text.subjects import keys_of, likely_phrase, shared_phrase, subject_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -66,7 +66,8 @@ class WordCounts(NamedTuple):
 
 
 def title_of(topic: Topic, beside: WordCounts) -> str:
-    """The most telling noun phrase of the users' turns, as "marathon training plan", and another where there is room; else the opener's first clause.
+    """The most telling noun phrase of the users' turns, as "marathon training plan", and another where there is room; else
+    what the opener is likely about, or its first clause.
 
     A word tells by its turns times log(1 + topics / topics that have the word), over the topic and those `beside` it,
     which are other ones; a phrase by the words of its own.
@@ -95,7 +96,7 @@ def title_of(topic: Topic, beside: WordCounts) -> str:
             chosen.append(phrase)
         if len(chosen) == 2:
             break
-    return ", ".join(chosen)[:TITLE_CHARS] or first_clause(topic.opener)
+    return (", ".join(chosen) or likely_phrase(topic.opener))[:TITLE_CHARS] or first_clause(topic.opener)
 
 
 def _weight(told: list[float]) -> float:

@@ -51,6 +51,17 @@ TALKS: dict[str, tuple[str | None, list[str]]] = {
         "Are they people in costumes?",
         ["A: Are they people in costumes?", "A: ?", "B: Yes, like wrestlers"],
     ),
+    "a greeting": (None, ["A: How did it go?", "B: Hey Ann!"]),
+    "a reaction to what was told before": (
+        None,
+        ["A: I had the flu.", "A: Are you well?", "B: Oh no, that sucks"],
+    ),
+    "a plain no": ("Are you well?", ["A: I had the flu.", "A: Are you well?", "B: No."]),
+    "a reaction in Korean": (None, ["A: 어제 아팠어요.", "A: 잘 지내요?", "B: 저런, 안녕!"]),
+    "a question of something new with a word of before": (
+        None,
+        ["A: I heard it is dear.", "B: Hey, have you heard of Porto?"],
+    ),
     "a name that both say": (None, ["A: Ben called the plumber.", "A: B is late.", "B: B is B"]),
 }
 

@@ -237,6 +237,50 @@ def test_small_talk_is_not_recalled() -> None:
     assert left == {each.id: "small talk" for each in (*talk[:3], *talk[6:])}
 
 
+def test_reactions_and_courtesy_are_small_talk_whatever_they_are_about() -> None:
+    """With the names that turns greet somebody by; a clause of one's own tells something."""
+    told = [
+        "Enjoy it, I sold mine in May.",
+        "Good night, my cat is back.",
+        "Noch 3 Tage!",
+        "대단해요, 저는 서울에 살아요.",
+    ]
+    empty = [
+        "Hey Kate!",
+        "Night Kate, sleep well!",
+        "Oh wow, that photo looks absolutely stunning!",
+        "Thank you Kate, I really appreciate it!",
+        "I’m so happy for you. Let me know how the boat goes!",
+        "Hello Kate! How are you feeling today? Anything new that you would like to share with me?",
+        "우와, 정말 대단하네요! 푹 쉬세요.",
+    ]
+    context = pack(Material(recollections=recalled(*said(*told, *empty))))
+    assert [found.turn.content for found in context.long_term] == told
+    assert {entry.reason for entry in context.ledger if not entry.kept} == {"small talk"}
+
+
+def test_far_down_only_what_is_understood_alone_or_beside_the_best_is_recalled() -> None:
+    """A few words or a question tell something below what they are about, or with a word of what is asked."""
+    best = [
+        turn(10 * n, f"The ferry number {n} sails past the lighthouse.", id=f"best{n}") for n in range(40)
+    ]
+    far = [
+        turn(901, "Which colour?", id="a question"),
+        turn(903, "Too dear for her", id="a few words"),
+        turn(905, "Which colour has the museum?", id="a question with a word of this one"),
+        turn(907, "We repaired our kitchen roof yesterday.", id="a statement"),
+        turn(12, "Two euros dearer", id="beside the second"),
+    ]
+    material = Material(recollections=recalled(*best, *far), question="How was the museum?")
+    context = pack(material, 8_000)
+    left = {entry.item: entry.reason for entry in context.ledger if not entry.kept}
+    assert left == dict.fromkeys(["a question", "a few words"], "says little by itself")
+    tight = pack(material, 550)
+    kept = {found.turn.id for found in tight.long_term}
+    assert "beside the second" in kept
+    assert "a statement" not in kept
+
+
 def test_a_speakers_lines_of_one_day_share_their_head() -> None:
     """A dash stands for the head of the line above, and the sum of the tokens is that of the text."""
     talk = [

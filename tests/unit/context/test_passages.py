@@ -37,6 +37,18 @@ def test_what_leads_in_is_shown_with_what_it_leads_to() -> None:
     assert found == "[…] Here is what rice asks for:\n1. A wide pot. […]"
 
 
+def test_a_paste_without_points_is_shown_where_the_question_is() -> None:
+    """A transcript is one sentence of thousands of characters: a part of it fits, cut between words or behind a comma."""
+    paste = f"{'so you know ' * 300}and we baked the bread in turin, {'right and then ' * 300}the end"
+    found = best_passage(paste, {"bread", "turin"}, "english", lambda text: len(text) <= 240)
+    assert "we baked the bread in turin," in found
+    assert found.startswith("[…] ")
+    assert found.endswith(" […]")
+    assert found.removeprefix("[…] ").removesuffix(" […]") in paste
+    unspaced = "빵" * 2_000 + "turin" + "빵" * 2_000
+    assert best_passage(unspaced, {"turin"}, "english", lambda text: len(text) <= 200)
+
+
 @given(st.sets(st.sampled_from(["rice", "oven", "pea", "haha", "boat"])), st.integers(0, 140))
 def test_a_passage_is_a_run_of_whole_sentences_that_fits(asked: set[str], chars: int) -> None:
     """With a mark on each side where something is left out, whatever is asked."""
