@@ -10,6 +10,7 @@ from memory_agent.context.render import heading_of, recalled_line
 from memory_agent.text.features import features_of
 from memory_agent.text.sentences import only_asks
 from memory_agent.text.subjects import called, content_words, first_words, only_reacts, says_more_than
+from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -147,9 +148,16 @@ def take_recollections(
 ) -> bool:
     """Take recollections by their worth; of one longer than `most` tokens the passage that answers best. True if all fit."""
     all_fit, language = True, material.language
+    found = {recalled.turn.id: recalled for recalled in material.recollections}
     for item in by_worth(items, most, beside_best(material)):
         whole = item.tokens <= most or packing.where_shown(item) or packing.room < most
-        taken = packing.take(item if whole else _passage(packing, item, asked, language, most))
+        if whole:
+            taken = packing.take(item)
+        else:
+            # What is marked as replaced shows what was: the part that speaks of the same as what replaces it.
+            now = found.get(found[item.name].replaced_by or "") if item.name in found else None
+            wanted = asked if now is None else count_terms(now.turn.content, language).keys()
+            taken = packing.take(_passage(packing, item, wanted, language, most))
         all_fit = all_fit and (taken or packing.where_shown(item) is not None)
     return all_fit
 

@@ -182,7 +182,9 @@ async def test_a_client_does_what_the_service_does(rest: Rest, client: ServiceCl
     assert (await client.search("ann", "puppy", tenant="acme"))[0].turn.content == "My puppy is called Rufus."
     assert (await client.pause_worker()).paused
     async with asyncio.timeout(30):
-        while (await service.worker_status()).at_work:  # a batch gives its leases back after its turns owe nothing
+        while (
+            await service.worker_status()
+        ).at_work:  # a batch gives its leases back after its turns owe nothing
             await asyncio.sleep(0.05)
     assert await client.worker_status() == await service.worker_status()
     await agent.update_memory("It barks.", "Oh.")

@@ -367,6 +367,24 @@ def test_long_recollections_give_way_to_short_ones_and_show_what_was_asked() -> 
     assert line.endswith(" […]")
 
 
+def test_of_a_long_turn_that_is_replaced_the_part_is_shown_that_no_longer_holds() -> None:
+    """Not the part nearest to the question, which may still hold: "(replaced on …)" would stand before that one."""
+    old = turn(
+        1,
+        "It rains. " * 100
+        + "The meeting with Ida is on Monday. "
+        + "It snows. " * 100
+        + "My course ends soon.",
+    )
+    new = turn(2, "The meeting with Ida was moved to June.")
+    found = recalled(old, new)
+    found = (dataclasses.replace(found[0], replaced_by=new.id), *found[1:])
+    context = pack(Material(recollections=found, question="When does the course end?"), 400)
+    (line,) = [line for line in context.part("long_term").splitlines() if "(replaced on " in line]
+    assert "The meeting with Ida is on Monday." in line
+    assert "course" not in line
+
+
 def test_a_long_list_of_facts_is_taken_value_by_value() -> None:
     """Those first that share a word with the question; an allergy is not lost beside 400 notes."""
     facts = {"allergies": ["penicillin"], "notes": [f"note {i} about the harbour" for i in range(400)]}
