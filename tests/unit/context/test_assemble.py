@@ -377,8 +377,8 @@ def test_of_a_long_turn_that_is_replaced_the_part_is_shown_that_no_longer_holds(
         + "My course ends soon.",
     )
     new = turn(2, "The meeting with Ida was moved to June.")
-    found = recalled(old, new)
-    found = (dataclasses.replace(found[0], replaced_by=new.id), *found[1:])
+    first, second = recalled(old, new)
+    found = [dataclasses.replace(first, replaced_by=new.id), second]
     context = pack(Material(recollections=found, question="When does the course end?"), 400)
     (line,) = [line for line in context.part("long_term").splitlines() if "(replaced on " in line]
     assert "The meeting with Ida is on Monday." in line
