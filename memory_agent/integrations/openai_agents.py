@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from agents import SessionSettings
 
-from memory_agent.errors import InvalidInput
+from memory_agent.domain import new_id
+from memory_agent.errors import IdempotencyKeyReused, InvalidInput, TurnForgotten
 from memory_agent.integrations.recall import joined, recalled
 from memory_agent.integrations.values import all_turns, last_values, to_its_end, turns_of, values_in
 from memory_agent.messages import read_messages
@@ -84,8 +85,9 @@ class MemorySession:
 
     async def _pop(self, memory: Memory) -> TResponseInputItem | None:
         while last := await last_values(memory, 1):
-            receipt = await memory.forget(last[0].turn_ids)
-            if receipt.turns:  # else somebody else was first
+            claim = await _claim(memory, last[0].turn.id)
+            await memory.forget([*last[0].turn_ids, *claim])
+            if claim:  # else somebody else was first
                 item: TResponseInputItem = last[0].value
                 return item
         return None
@@ -104,6 +106,17 @@ class MemorySession:
         question = next((text for role, text in reversed(said) if role == "user"), "")
         text = await recalled(self._of(data.context), question, shown=[text for _, text in said])
         return replace(data.model_data, instructions=joined(data.model_data.instructions, text) or None)
+
+
+async def _claim(memory: Memory, turn_id: str) -> list[str]:
+    """The turn by which this call pops an item; none if another one did."""
+    try:
+        turn = await memory.add_turn(
+            "tool", "[popped]", metadata={"by": new_id()}, idempotency_key=f"pop {turn_id}"
+        )
+    except (IdempotencyKeyReused, TurnForgotten):
+        return []
+    return [turn.id]
 
 
 def _turns(item: dict[str, Any]) -> list[TurnInput]:

@@ -9,9 +9,12 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.servers.mongod import free_port
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class ChromaProcess:
@@ -38,7 +41,9 @@ class ChromaProcess:
     def start(self) -> ChromaProcess:
         """Start it and wait until it answers, as long as it runs: a test has a limit of its own."""
         self.path.mkdir(parents=True, exist_ok=True)
-        command = [str(Path(sys.executable).with_name("chroma")), "run", "--path", str(self.path)]
+        # What the program `chroma` does, which lies beside the interpreter of one environment alone.
+        command = [sys.executable, "-c", "from chromadb.cli.cli import app; app()"]
+        command += ["run", "--path", str(self.path)]
         command += ["--host", self.host, "--port", str(self.port)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(

@@ -124,7 +124,8 @@ class MemoryConversationStore(ConversationStore):
                     needed |= {entry.id for entry in _line(entries, tip)}
         own = (kept for kept in values_in(turns) if "kind" in kept.turn.metadata)
         erased = [turn_id for kept in own if _entry_id(kept) not in needed for turn_id in kept.turn_ids]
-        await self._forget(conversation_id, [*erased, *mark])
+        begun = [turn.id for turn in turns if turn.metadata.get("kind") == "beginning"]
+        await self._forget(conversation_id, [*begun, *erased, *mark])
 
     async def _expected(self, conversation_id: str, expected_revision: str | None) -> _Stored | None:
         stored = await self._stored(conversation_id)
@@ -216,8 +217,8 @@ async def _beginning(memory: Memory) -> str:
     while True:
         key = f"pydantic-ai new {begun}"
         try:
-            (turn,) = await memory.add_turns(
-                turns_of("tool", "[conversation]", None, kind="beginning"), idempotency_key=key
+            turn = await memory.add_turn(
+                "tool", "[conversation]", metadata={"kind": "beginning"}, idempotency_key=key
             )
         except TurnForgotten:  # there was such a conversation, which was deleted
             begun += 1
