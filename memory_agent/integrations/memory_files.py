@@ -1,0 +1,348 @@
+"""The files of Anthropic's memory tool, kept in a memory: versioned, one user's own, and erased with the user.
+
+A file is a thread of the user whose id is the file's path, and each version of it a turn; the newest one is the file. The text is
+in the turn's metadata, where no search, summary or fact finds an older version of it. A deleted file leaves one turn without text.
+
+Nothing written is lost when several write at once: a version carries the idempotency key "the first after …" of the one
+that it was made from, so that of two made from the same one the second is refused, and made again from the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+import posixpath
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.checks import MAX_METADATA_CHARS
+from memory_agent.domain import DEFAULT_TENANT, TurnInput
+from memory_agent.errors import IdempotencyKeyReused, InvalidInput, NotFound, TurnForgotten
+from memory_agent.integrations.memory_file_texts import (
+    ROOT,
+    checked_path,
+    inserted,
+    listed,
+    not_there,
+    numbered,
+    replaced,
+)
+from memory_agent.together import together
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from memory_agent.agent.agent import MemoryAgent
+    from memory_agent.client.memory import MemoryClient
+    from memory_agent.client.service import ServiceClient
+    from memory_agent.domain import Turn
+    from memory_agent.service import MemoryService
+
+COMMANDS: Final = ("view", "create", "str_replace", "insert", "delete", "rename")
+MAX_FILE_CHARS: Final = MAX_METADATA_CHARS - 1_000
+"""Line breaks and quotation marks count twice."""
+MAX_RENAMED_CHARS: Final = 1_000_000
+"""Older versions that go along with a renamed file; those before them don't."""
+_FIELD: Final = "memory_file"
+_NOTHING_TO_FIND: Final = "-"
+"""What the turns say, since a turn says something."""
+_AT_ONCE: Final = 16
+_PAGE: Final = 100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileVersion:
+    """A text that a file had, from `written_at` on. `id`: for `restore`."""
+
+    id: str
+    text: str
+    written_at: datetime
+
+
+class MemoryFiles:
+    """The files below /memories of one user. Each command returns, or raises as InvalidInput, what the tool tells the model.
+
+    Over MemoryService, or ServiceClient over HTTP. A file holds up to 99,000 characters, a path up to 512.
+    """
+
+    def __init__(
+        self, service: MemoryService | ServiceClient, user_id: str, *, tenant: str = DEFAULT_TENANT
+    ) -> None:
+        self._service, self._user_id, self._tenant = service, user_id, tenant
+        self._room = asyncio.Semaphore(_AT_ONCE)
+
+    async def run(self, command: Mapping[str, Any]) -> str:
+        """Run a tool call's input, such as `{"command": "view", "path": "/memories"}`.
+
+        Raises InvalidInput for a call that makes no sense, too.
+        """
+        asked = dict(command)
+        name = asked.pop("command", None)
+        if name not in COMMANDS:
+            raise InvalidInput(f"command is {name!r:.80}; use one of {', '.join(COMMANDS)}")
+        method = getattr(self, name)
+        try:
+            inspect.signature(method).bind(**asked)
+        except TypeError as exc:
+            raise InvalidInput(f"{name}: {exc}") from None
+        for argument, value in asked.items():
+            if argument not in ("view_range", "insert_line") and not isinstance(value, str):
+                raise InvalidInput(f"{argument} is {value!r:.80}; pass text")
+        told: str = await method(**asked)
+        return told
+
+    # --- reading -----------------------------------------------------------------------------------------
+    async def view(self, path: str, view_range: Sequence[int] | None = None) -> str:
+        """A file with line numbers (`view_range`: first and last line, -1 for the end), or a directory two levels deep."""
+        path = checked_path(path)
+        newest = await self._newest(path)
+        text = None if newest is None else _text_of(newest)
+        return await self._view_directory(path) if text is None else numbered(path, text, view_range)
+
+    async def read(self, path: str) -> str:
+        """The text of a file. Raises NotFound."""
+        return (await self._file(checked_path(path)))[1]
+
+    async def versions(self, path: str) -> list[FileVersion]:
+        """The texts that a file had since it was created, oldest first; the last one is what it holds."""
+        turns = await self._versions(checked_path(path))
+        return [
+            FileVersion(id=turn.id, text=_text_of(turn) or "", written_at=turn.timestamp) for turn in turns
+        ]
+
+    async def _view_directory(self, path: str) -> str:
+        sizes = {name: len((_text_of(turn) or "").encode()) async for name, turn in self._files(path)}
+        if not sizes and path != ROOT:
+            raise not_there(path)
+        return listed(path, sizes)
+
+    # --- writing -----------------------------------------------------------------------------------------
+    async def create(self, path: str, file_text: str) -> str:
+        """A new file. Raises InvalidInput where there is one."""
+        path = checked_path(path)
+        if path == ROOT or await self._is_directory(path):
+            raise InvalidInput(f"File {path} already exists")
+        await self._check_above(path)
+        newest = await self._newest(path)
+        if _is_file(newest) or not await self._append(path, [file_text], newest):
+            raise InvalidInput(f"File {path} already exists")
+        if newest is not None:
+            await self._erase(path, through=newest.seq - 1)  # what a deletion that was cut short left
+        return f"File created successfully at: {path}"
+
+    async def str_replace(self, path: str, old_str: str, new_str: str = "") -> str:
+        """Replace what stands exactly once in a file."""
+        path = checked_path(path)
+        return await self._edit(path, lambda text: replaced(path, text, old_str, new_str))
+
+    async def insert(self, path: str, insert_line: int, insert_text: str) -> str:
+        """Insert text below a line of a file; 0 is above the first."""
+        path = checked_path(path)
+        edited = f"The file {path} has been edited."
+        return await self._edit(path, lambda text: (inserted(text, insert_line, insert_text), edited))
+
+    async def delete(self, path: str) -> str:
+        """Erase a file with all its versions, or a directory; the path stays known until the user is forgotten."""
+        path = checked_path(path)
+        if path == ROOT:
+            raise InvalidInput(f"Cannot delete the {ROOT} directory itself")
+        if not await self._delete_all(path):
+            raise NotFound(f"The path {path} does not exist")
+        return f"Successfully deleted {path}"
+
+    async def rename(self, old_path: str, new_path: str) -> str:
+        """Move a file, or the files of a directory one after the other, with their versions."""
+        old, new = checked_path(old_path), checked_path(new_path)
+        if old == ROOT:
+            raise InvalidInput(f"Cannot rename the {ROOT} directory itself")
+        found = _is_file(await self._newest(old))
+        names = [old] if found else [name async for name, _ in self._files(old)]
+        if not names:
+            raise NotFound(f"The path {old} does not exist")
+        if new == ROOT or _is_file(await self._newest(new)) or await self._is_directory(new):
+            raise InvalidInput(f"The destination {new} already exists")
+        if new.startswith(f"{old}/"):
+            raise InvalidInput(f"Cannot rename {old} to {new}, which is inside of it")
+        await self._check_above(new)
+        for name in names:
+            await self._move(name, new + name[len(old) :])
+        return f"Successfully renamed {old} to {new}"
+
+    async def restore(self, path: str, version_id: str) -> str:
+        """Write again what a version of the file (an id of `versions`) held. Raises NotFound."""
+        path = checked_path(path)
+        kept = {turn.id: _text_of(turn) for turn in await self._versions(path)}
+        if (text := kept.get(version_id)) is None:
+            raise NotFound(
+                f"version_id is {version_id!r:.80}, and {path} has no such version; see versions()"
+            )
+        return await self._edit(path, lambda _: (text, f"The file {path} has been edited."))
+
+    async def clear(self) -> str:
+        """Erase all files."""
+        await self._delete_all(ROOT)
+        return "All memory cleared"
+
+    # --- threads and turns -------------------------------------------------------------------------------
+    def _thread(self, path: str) -> MemoryAgent | MemoryClient:
+        return self._service.agent(self._user_id, path, tenant=self._tenant)
+
+    async def _newest(self, path: str) -> Turn | None:
+        turns = await self._thread(path).fetch_short_term(1)
+        return turns[0] if turns else None
+
+    async def _file(self, path: str) -> tuple[Turn, str]:
+        """The newest version of a file, and its text. Raises as commands on a single file do."""
+        newest = await self._newest(path)
+        if newest is not None and (text := _text_of(newest)) is not None:
+            return newest, text
+        if path == ROOT or await self._is_directory(path):
+            raise InvalidInput(f"The path {path} is not a file.")
+        raise not_there(path)
+
+    async def _files(self, directory: str) -> AsyncIterator[tuple[str, Turn]]:
+        """Each file below a directory, by its path, with its newest version."""
+        after: str | None = f"{directory}/"
+        while after is not None:
+            page = await self._thread(ROOT).threads(after=after, limit=_PAGE)
+            names = [t.thread_id for t in page.threads if t.thread_id.startswith(f"{directory}/") and t.turns]
+            newest = await self._side_by_side(map(self._newest, names))
+            for name, turn in zip(names, newest, strict=True):
+                if turn is not None and _is_file(turn):
+                    yield name, turn
+            last = page.threads[-1].thread_id if page.threads else ""
+            after = page.next if last.startswith(f"{directory}/") else None
+
+    async def _is_directory(self, path: str) -> bool:
+        async for _ in self._files(path):
+            return True
+        return False
+
+    async def _check_above(self, path: str) -> None:
+        """Raise InvalidInput if something above the path is a file."""
+        above = posixpath.dirname(path)
+        while above not in (ROOT, "/"):
+            if _is_file(await self._newest(above)):
+                raise InvalidInput(f"The path {above} is a file, so that {path} cannot be below it.")
+            above = posixpath.dirname(above)
+
+    async def _versions(self, path: str) -> list[Turn]:
+        await self._file(path)
+        found: list[Turn] = []
+        async for turn in self._history(path):
+            found = [*found, turn] if _is_file(turn) else []
+        return found
+
+    async def _history(self, path: str) -> AsyncIterator[Turn]:
+        after: int | None = 0
+        while after is not None:
+            page = await self._thread(path).history(after=after, limit=_PAGE)
+            for turn in page.turns:
+                yield turn
+            after = page.next
+
+    async def _append(
+        self, path: str, texts: Sequence[str | None], after: Turn | None, times: Sequence[datetime] = ()
+    ) -> Turn | None:
+        """The last of the versions that now follow `after`; None, with nothing written, if something else does.
+
+        A text that is None: deleted.
+        """
+        for text in texts:
+            if text is not None and len(repr(text)) > MAX_FILE_CHARS:
+                raise InvalidInput(
+                    f"File {path} would have {len(text):,} characters, and at most {MAX_FILE_CHARS:,} fit "
+                    "(line breaks count twice); split it into several files"
+                )
+        call = uuid.uuid4().hex  # two calls never say the same
+        turns = [
+            TurnInput(
+                role="tool", content=_NOTHING_TO_FIND, timestamp=at, metadata={_FIELD: text, "call": call}
+            )
+            for text, at in itertools.zip_longest(texts, times)
+        ]
+        for count in itertools.count():
+            key = f"{count}. after {'nothing' if after is None else after.id}"
+            try:
+                return (await self._thread(path).add_turns(turns, idempotency_key=key))[-1]
+            except IdempotencyKeyReused:
+                return None
+            except (
+                TurnForgotten
+            ):  # what followed once was erased; the next key, unless others stand there now
+                newest = await self._newest(path)
+                if (newest and newest.id) != (after and after.id):
+                    return None
+        raise AssertionError
+
+    async def _edit(self, path: str, change: Callable[[str], tuple[str, str]]) -> str:
+        """Write what `change` makes of the file's text; what it tells of that."""
+        while True:
+            newest, text = await self._file(path)
+            changed, told = change(text)
+            if await self._append(path, [changed], newest):
+                return told
+
+    async def _move(self, old: str, new: str) -> None:
+        turns = await self._versions(old)
+        kept, room = [turns[-1]], MAX_RENAMED_CHARS
+        for turn in turns[-2::-1]:
+            room -= len(_text_of(turn) or "")
+            if room < 0:
+                break
+            kept.insert(0, turn)
+        taken = await self._newest(new)
+        moved = None
+        if not _is_file(taken):
+            times = [turn.timestamp for turn in kept]
+            moved = await self._append(new, [_text_of(turn) for turn in kept], taken, times)
+        if moved is None:
+            raise InvalidInput(f"The destination {new} already exists")
+        while not (gone := await self._append(old, [None], turns[-1])):  # edited meanwhile: that goes along
+            newest, text = await self._file(old)
+            turns = [newest]
+            moved = await self._append(new, [text], moved, [newest.timestamp])
+            if moved is None:
+                raise InvalidInput(f"{old} and {new} were both edited while one was renamed to the other")
+        await self._erase(old, through=gone.seq - 1)
+
+    async def _delete_all(self, path: str) -> int:
+        names = [name async for name, _ in self._files(path)]
+        if path != ROOT and _is_file(await self._newest(path)):
+            names.append(path)
+        await self._side_by_side(map(self._delete, names))
+        return len(names)
+
+    async def _delete(self, path: str) -> None:
+        newest = await self._newest(path)
+        while newest is not None and _is_file(newest):
+            gone = await self._append(path, [None], newest)
+            if gone is not None:
+                await self._erase(path, through=gone.seq - 1)
+                return
+            newest = await self._newest(path)  # edited meanwhile
+
+    async def _erase(self, path: str, *, through: int) -> None:
+        ids = [turn.id async for turn in self._history(path) if turn.seq <= through]
+        if ids:
+            await self._thread(path).forget(ids)
+
+    async def _side_by_side(self, calls: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
+        async def one(call: Coroutine[Any, Any, Any]) -> Any:
+            async with self._room:
+                return await call
+
+        return await together(*map(one, calls))
+
+
+def _text_of(turn: Turn) -> str | None:
+    """The text of a version; None of a deletion, and of what is no file's."""
+    text: str | None = turn.metadata.get(_FIELD)
+    return text
+
+
+def _is_file(newest: Turn | None) -> bool:
+    return newest is not None and _text_of(newest) is not None
