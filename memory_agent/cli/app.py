@@ -19,6 +19,7 @@ from memory_agent.cli import (
     exports,
     fact_replay,
     forget,
+    hooks,
     imports,
     ingest,
     keys,
@@ -56,7 +57,7 @@ GROUPS: Final = {
         "embedder",
         "conformance",
     ),
-    "Serve it": ("serve", "mcp", "keys"),
+    "Serve it": ("serve", "mcp", "hook", "keys"),
 }
 _GROUP_OF: Final = {name: group for group, names in GROUPS.items() for name in names}
 
@@ -99,6 +100,7 @@ for module in (
     embedder,
     exports,
     forget,
+    hooks,
     imports,
     ingest,
     keys,

@@ -53,6 +53,7 @@ DRIVERS = {
     "google.adk": ("integrations/adk",),
     "google.genai": ("integrations/adk",),
     "pydantic_ai": ("integrations/pydantic_ai/",),
+    "anthropic": ("integrations/anthropic",),
     "langgraph": ("integrations/langgraph/",),
     "langchain": ("integrations/langgraph/",),
     "langchain_core": ("integrations/langgraph/",),
@@ -126,11 +127,12 @@ ROOMS = {
     "strategy": "errors domain ports messages text context conversations config adapters",
     "wire": "errors checks domain facts topics agent",
     "client": "errors checks domain keys facts topics context conversations work config agent service wire",
-    "integrations": "errors domain messages together agent service client",
+    "integrations": "errors checks domain messages together agent service client",
+    "hooks": "errors agent service client",
     "demo": "errors domain config agent service",
     "mcp": "errors checks domain topics agent wire client",
     "server": "errors checks domain ports clock keys topics conversations config data_dir adapters agent service wire mcp",
-    "cli": "errors checks domain ports clock subprocesses keys text facts topics work models config_words config data_dir adapters agent service client conformance demo doctor exports imports mcp server",
+    "cli": "errors checks domain ports clock subprocesses keys text facts topics work models config_words config data_dir adapters agent service client conformance hooks demo doctor exports imports mcp server",
     "__init__": "errors domain facts topics config imports agent service strategy",
 }
 """Folders (and single files) of the package from the ground up, each with what it may import, for types too."""

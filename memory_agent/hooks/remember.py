@@ -1,0 +1,132 @@
+"""Transcripts remembered: what is new in them, through an agent's public calls. A repeat changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.errors import IdempotencyKeyReused, InvalidInput, TurnForgotten
+from memory_agent.hooks.transcripts import read_turns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from memory_agent.agent.agent import MemoryAgent
+    from memory_agent.client.memory import MemoryClient
+    from memory_agent.client.service import ServiceClient
+    from memory_agent.service import MemoryService
+
+_WAIT_SECONDS: Final = 5.0
+"""For the agent to write down its last answer, which it may do after it has run the hook."""
+_PAUSE_SECONDS: Final = 0.1
+_MOST_BYTES: Final = 64_000_000
+"""Of a transcript at a time."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Session:
+    """A session of a coding agent, and how far its transcript is remembered: up to the byte `done`."""
+
+    session: str
+    transcript: str
+    project: str
+    done: int = 0
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> Session:
+        """From what the hook hands on. Raises InvalidInput if that doesn't tell the transcript."""
+        values = {name: said.get(name) for name in ("session", "transcript", "project")}
+        missing = [name for name, value in values.items() if not isinstance(value, str) or not value]
+        if missing:
+            raise InvalidInput(f"the agent did not tell its {missing[0]}")
+        return cls(**values)  # type: ignore[arg-type]
+
+    def file_in(self, folder: Path) -> Path:
+        name = hashlib.sha256(self.session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        return folder / f"{name}.json"
+
+
+def sessions_in(folder: Path) -> list[Session]:
+    """The sessions that are known, the one that was last at work first; without those whose transcript is gone."""
+    found = []
+    for file in sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True):
+        try:
+            session = Session(**json.loads(file.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            continue
+        found.append(session)
+    return found
+
+
+def known(session: Session, folder: Path) -> Session:
+    """The session as it stands in the folder, where it is written down if it is new."""
+    file = session.file_in(folder)
+    for one in sessions_in(folder):
+        if one.session == session.session:
+            session = Session(**{**asdict(session), "done": one.done})
+    _write(file, session)
+    return session
+
+
+async def wait_for(last: str | None, session: Session, host: str) -> None:
+    """Wait until the transcript ends with the agent's last words, or a few seconds."""
+    for _ in range(round(_WAIT_SECONDS / _PAUSE_SECONDS)):
+        turns, _next = read_turns(host, *_new_in(session))
+        if last is None or (turns and turns[-1].content.endswith(last.strip())):
+            return
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def remember(
+    service: MemoryService | ServiceClient,
+    session: Session,
+    folder: Path,
+    *,
+    host: str,
+    user: str,
+    tenant: str,
+) -> int:
+    """Remember what is new in the transcript, and note how far it was read; the number of its turns.
+
+    The thread is the project. Raises what storing raises, with nothing noted, but for a turn that cannot be stored: that is left out.
+    """
+    turns, done = read_turns(host, *_new_in(session))
+    memory: MemoryAgent | MemoryClient = service.agent(user, session.project, tenant=tenant)
+    for turn in turns:
+        try:
+            await memory.add_turn(
+                turn.role,
+                turn.content,
+                timestamp=turn.timestamp,
+                metadata={"host": host, "session": session.session},
+                idempotency_key=f"{host} {session.session} {turn.id}",
+            )
+        except (IdempotencyKeyReused, TurnForgotten):
+            continue
+    if done != session.done:
+        _write(session.file_in(folder), Session(**{**asdict(session), "done": done}))
+    return len(turns)
+
+
+def behind(session: Session) -> int:
+    """Bytes of the transcript that are not remembered yet."""
+    return len(_new_in(session)[0])
+
+
+def _new_in(session: Session) -> tuple[bytes, int]:
+    try:
+        with open(session.transcript, "rb") as file:
+            file.seek(session.done)
+            return file.read(_MOST_BYTES), session.done
+    except OSError:
+        return b"", session.done
+
+
+def _write(file: Path, session: Session) -> None:
+    half = file.with_suffix(".half")
+    half.write_text(json.dumps(asdict(session)), encoding="utf-8")
+    half.replace(file)
