@@ -9,16 +9,15 @@ import os
 import shutil
 import sys
 import time
-from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from memory_agent.cli.opening import open_or_ask, read_key
+from memory_agent.cli.opening import read_key
 from memory_agent.cli.options import (
-    FAILED,
     OK,
+    UNFINISHED,
     Commands,
     ThreadOptions,
     Yes,
@@ -29,14 +28,11 @@ from memory_agent.cli.options import (
 )
 from memory_agent.cli.output import clean, many, note, print_table, say
 from memory_agent.domain import Scope
-from memory_agent.errors import ConfigError, MemoryAgentError, NotFound
+from memory_agent.errors import ConfigError, NotFound
 from memory_agent.hooks import run
 from memory_agent.hooks.hosts import HOSTS, Host, commands_of
-from memory_agent.hooks.remember import Session, behind, known, remember, sessions_in, wait_for
+from memory_agent.hooks.remember import behind, sessions_in
 from memory_agent.hooks.settings_text import commands_in, with_elements, without_commands
-
-if TYPE_CHECKING:
-    from memory_agent.cli.opening import Service
 
 app = Commands(
     name="hook",
@@ -52,8 +48,6 @@ after 200 ms; the agent then goes on without.
 WhereOptions: TypeAlias = Annotated[ThreadOptions, "user tenant data_dir"]
 _HOST: Final[Any] = argument(f"Which coding agent: {', '.join(HOSTS)}.", metavar="HOST")
 _LAST_LINES: Final = 5
-_OTHERS: Final = 20
-"""Sessions besides the one that has just answered, of which what is new is remembered as well."""
 
 
 def _host(name: str) -> Host:
@@ -89,14 +83,19 @@ def install(
             f"the hooks are installed already; `memory-agent hook uninstall {host}` takes them out"
         )
     Scope.of(where.user, tenant=where.tenant)
+    from memory_agent.client.address import Address
+
     url, key_file = service_options()
-    if key_file is not None:
-        read_key(key_file)
+    if where.data_dir is None:
+        url = url or settings(None).service_url
+    key = None if key_file is None else read_key(key_file)
+    if url is not None and "@" in url:
+        raise ConfigError("--url holds a user name, which the hooks don't send; use --key-file")
     ours = {
         "host": host,
         "user": where.user,
         "tenant": where.tenant,
-        "url": url,
+        "url": None if url is None else Address.of(url, key).url,
         "key_file": None if key_file is None else str(key_file.resolve()),
         "data_dir": None if url else str(settings(where.data_dir).data_dir.resolve()),
         "python": sys.executable,
@@ -107,14 +106,17 @@ def install(
         text = _decoded(before or b"")
         after = with_elements(text, chosen.elements(folder / "settings.json"), chosen.others).encode()
     _show(file, before, after)
-    memory = url or f"of {ours['data_dir']}"
-    say(f"The memory is {memory}, the user {where.user}. What else is written is in {folder}.")
+    say(
+        f"The memory is that of {ours['url'] or ours['data_dir']}, the user {where.user}. What else is written is in {folder}."
+    )
     if dry_run or not (yes or typer.confirm("Write this?", err=True)):
         return OK
     made = [
         str(one) for one in (*reversed(folder.parents), folder, *reversed(file.parents)) if not one.exists()
     ]
-    (folder / "sessions").mkdir(mode=0o700, parents=True)
+    folder.mkdir(parents=True)
+    folder.chmod(0o700)  # people keep keys in their settings, of which a copy lies here
+    (folder / "sessions").mkdir()
     file.parent.mkdir(parents=True, exist_ok=True)
     (folder / "settings.json").write_text(json.dumps(ours, indent=2), encoding="utf-8")
     (folder / "before").write_bytes(before or b"")
@@ -194,7 +196,8 @@ def _show(file: Path, before: bytes | None, after: bytes) -> None:
 def _write(file: Path, content: bytes) -> None:
     """Write the file whole or not at all, with the rights that it has."""
     half = file.with_name(f"{file.name}.{os.getpid()}")
-    half.write_bytes(content)
+    with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as whole:
+        whole.write(content)
     if file.exists():
         shutil.copymode(file, half)
     half.replace(file)
@@ -210,7 +213,7 @@ def recall_(host: str = _HOST) -> None:
     Examples:
         echo '{"prompt": "What do we use for tabs?", "cwd": "."}' | memory-agent hook recall claude-code
     """
-    run.main("recall", str(_folder(_host(host)) / "settings.json"))
+    typer.echo(run.answer("recall", str(_folder(_host(host)) / "settings.json")), nl=False)
 
 
 @app.command("remember", quiet=True)
@@ -220,40 +223,7 @@ def remember_(host: str = _HOST) -> None:
     Examples:
         echo '{"session_id": "1", "transcript_path": "t.jsonl", "cwd": "."}' | memory-agent hook remember claude-code
     """
-    run.main("remember", str(_folder(_host(host)) / "settings.json"))
-
-
-@app.command(hidden=True, quiet=True)
-async def store(settings_file: Path = argument("Ours, of the host.")) -> None:
-    """The process in the background. What goes wrong is logged."""
-    try:
-        said, given = json.loads(sys.stdin.buffer.read()), _given(settings_file)
-        folder = settings_file.parent / "sessions"
-        session = known(Session.of(said), folder)
-        await wait_for(said.get("last"), session, given["host"])
-        whose = {"host": given["host"], "user": given["user"], "tenant": given["tenant"]}
-        async with AsyncExitStack() as stack:
-            service = await _opened(given, stack)
-            others = [one for one in sessions_in(folder) if one.session != session.session and behind(one)]
-            for one in (session, *others[:_OTHERS]):
-                await remember(service, one, folder, **whose)
-    except (MemoryAgentError, OSError, ValueError, KeyError) as exc:
-        run.log(str(settings_file), f"remember: {type(exc).__name__}: {exc}")
-
-
-def _given(settings_file: Path) -> dict[str, Any]:
-    """What was settled at the installation."""
-    given: dict[str, Any] = json.loads(settings_file.read_text(encoding="utf-8"))
-    return given
-
-
-async def _opened(given: dict[str, Any], stack: AsyncExitStack) -> Service:
-    if given["url"] is None:
-        return await open_or_ask(settings(Path(given["data_dir"]), run_worker=False), stack)
-    from memory_agent.client import ServiceClient
-
-    key = read_key(Path(given["key_file"])) if given["key_file"] else None
-    return await stack.enter_async_context(ServiceClient(given["url"], api_key=key))
+    typer.echo(run.answer("remember", str(_folder(_host(host)) / "settings.json")), nl=False)
 
 
 # --- status ----------------------------------------------------------------------------------------------------
@@ -269,7 +239,7 @@ def status() -> int:
         folder = _folder(host)
         if not (folder / "settings.json").exists():
             continue
-        given = _given(folder / "settings.json")
+        given = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
         works, answers = _answers(given)
         there = _is_in(host, folder)
         failed |= not (works and there)
@@ -293,7 +263,7 @@ def status() -> int:
             log = (_folder(HOSTS[name]) / "log").read_text(encoding="utf-8").splitlines()
             for line in log[-_LAST_LINES:]:
                 say(f"{name}  {line}")
-    return FAILED if failed else OK
+    return UNFINISHED if failed else OK
 
 
 def _answers(given: dict[str, Any]) -> tuple[bool, str]:

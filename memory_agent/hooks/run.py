@@ -22,18 +22,23 @@ _MOST_LOG_BYTES = 100_000
 
 
 def main(what: str, settings_file: str) -> None:
-    """Do it in what time there is, then end the process, whatever is still under way."""
+    """Do it, print what the agent is to be told, and end the process, whatever is still under way."""
+    sys.stdout.buffer.write(answer(what, settings_file, since_start=_runs_for()).encode())
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def answer(what: str, settings_file: str, *, since_start: float = 0.0) -> str:
+    """Do what there is time for; what the agent is to be told. `since_start`: seconds that are over already."""
     done: list[str] = []
     work = threading.Thread(target=_try, args=(what, settings_file, done), daemon=True)
     work.start()
     limit = LIMIT_SECONDS if what == "recall" else _SPAWN_SECONDS
-    work.join(max(limit - _runs_for(), 0.0))
+    work.join(max(limit - since_start, 0.0))
     if work.is_alive():
         log(settings_file, f"{what}: no answer within {limit:g} s")
-    elif done:
-        sys.stdout.buffer.write(done[0].encode())
-        sys.stdout.flush()
-    os._exit(0)
+        return ""
+    return "".join(done)
 
 
 def _try(what: str, settings_file: str, done: list[str]) -> None:
@@ -79,7 +84,7 @@ def project_of(said: dict) -> str:  # type: ignore[type-arg]
 
 # --- recall --------------------------------------------------------------------------------------------------
 def recall(settings: dict, said: dict) -> str:  # type: ignore[type-arg]
-    """What is known for the prompt; empty if there is nothing, or the prompt is a command of the agent such as /clear."""
+    """Ask for what is known for the prompt; empty if there is nothing, or the prompt is a command of the agent such as /clear."""
     prompt = said.get("prompt") or ""
     words = prompt.split(maxsplit=1)
     if not words or (words[0][0] == "/" and "/" not in words[0][1:]):
@@ -87,8 +92,10 @@ def recall(settings: dict, said: dict) -> str:  # type: ignore[type-arg]
     url, key = _service(settings)
     names = (_quoted(settings["user"]), _quoted(project_of(said)))
     asked = {"user_message": prompt[:100_000], "max_tokens": MAX_TOKENS, "preset": "recall"}
-    tenant = "" if settings["tenant"] == "default" else f"?tenant={_quoted(settings['tenant'])}"
-    answer = _ask(url, "POST /api/threads/{}/{}/fetch{}".format(*names, tenant), key, asked)
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    if settings["tenant"] != "default":
+        headers["Memory-Agent-Tenant"] = settings["tenant"]
+    answer = _ask(url, "POST /api/threads/{}/{}/fetch".format(*names), headers, asked)
     text = answer["text"]
     return text if isinstance(text, str) else ""
 
@@ -118,7 +125,7 @@ def _service(settings: dict) -> tuple[str, str]:  # type: ignore[type-arg]
     nonce = os.urandom(16).hex()
     secret = hashlib.sha256(left["api_key"].rsplit("_", 1)[-1].encode()).hexdigest()
     wanted = hmac.digest(secret.encode(), nonce.encode(), "sha256").hex()
-    proof = _ask(left["url"], f"GET /holder?nonce={nonce}", "")["proof"]
+    proof = _ask(left["url"], f"GET /holder?nonce={nonce}", {})["proof"]
     if not hmac.compare_digest(wanted, proof):
         raise ConnectionError("what listens at the address of the memory's folder does not hold it")
     return left["url"], left["api_key"]
@@ -128,7 +135,7 @@ def _quoted(text: str) -> str:
     return "".join(c if c.isascii() and c.isalnum() else f"%{b:02X}" for c in text for b in c.encode())
 
 
-def _ask(url: str, what: str, key: str, body: object = None) -> dict:  # type: ignore[type-arg]
+def _ask(url: str, what: str, headers: dict, body: object = None) -> dict:  # type: ignore[type-arg]
     """The answer to one request. HTTP/1.0, so that it ends where the connection does."""
     import socket
 
@@ -141,7 +148,7 @@ def _ask(url: str, what: str, key: str, body: object = None) -> dict:  # type: i
     sent = b"" if body is None else json.dumps(body).encode()
     head = [f"{method} {'/' + prefix.rstrip('/') if prefix else ''}{path} HTTP/1.0", f"Host: {place}"]
     head += [f"Content-Length: {len(sent)}", "Content-Type: application/json", "Accept: application/json"]
-    head += [f"Authorization: Bearer {key}"] if key else []
+    head += [f"{header}: {value}" for header, value in headers.items()]
     with socket.create_connection((name, int(port) if colon else 443 if secure else 80), 10) as plain:
         connection = plain
         if secure:
@@ -174,7 +181,7 @@ def _hand_on(settings: dict, settings_file: str, said: dict) -> None:  # type: i
         "last": last[-200:] if isinstance(last, str) else None,
     }
     process = subprocess.Popen(  # noqa: S603 - this Python, and this package
-        [settings["python"], "-m", "memory_agent.cli", "hook", "store", settings_file],
+        [settings["python"], "-m", "memory_agent.cli.hook_store", settings_file],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

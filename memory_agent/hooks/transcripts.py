@@ -21,12 +21,11 @@ if TYPE_CHECKING:
 
 _NOT_SAID: Final = re.compile(
     r"<(memory_context|system-reminder|system_reminder|command-[a-z]+|local-command-[a-z]+|task-notification"
-    r"|user-prompt-submit-hook|hook_output|bash-[a-z]+|ide_[a-z_]+|environment_context|user_instructions"
+    r"|user-prompt-submit-hook|hook_output|bash-[a-z]+|ide_[a-z_]+"
     r"|attached_files|open_and_recently_viewed_files)\b[^>]*>.*?</\1>",
     re.DOTALL,
 )
 _INTERRUPTED: Final = "[Request interrupted by user"
-_AGENTS_FILE: Final = "# AGENTS.md instructions for "
 _USER_QUERY: Final = re.compile(r"<user_query>(.*?)</user_query>", re.DOTALL)
 
 
@@ -53,7 +52,7 @@ def read_turns(host: str, data: bytes, start: int) -> tuple[list[TranscriptTurn]
             continue
         role, text, name = read
         text = _NOT_SAID.sub("", text).strip()
-        if not text or text.startswith((_INTERRUPTED, _AGENTS_FILE)):
+        if not text or text.startswith(_INTERRUPTED):
             continue
         turn = TranscriptTurn(
             id=name or str(at),
@@ -61,11 +60,8 @@ def read_turns(host: str, data: bytes, start: int) -> tuple[list[TranscriptTurn]
             content=text,
             timestamp=_time(entry.get("timestamp")),
         )
-        if found and found[-1].role == turn.role:
-            if turn.role == "assistant":
-                found.pop()  # it said more afterwards
-            elif found[-1].content == turn.content:
-                continue  # Codex writes what the user says down twice
+        if found and found[-1].role == turn.role == "assistant":
+            found.pop()  # it said more afterwards
         found.append(turn)
     return found, start + len(whole)
 
@@ -97,10 +93,10 @@ def _codex(entry: Entry) -> Read:
         return None
     if entry.get("type") == "event_msg" and said.get("type") == "user_message":
         return "user", str(said.get("message") or ""), None
-    if entry.get("type") != "response_item" or said.get("type") != "message":
-        return None
-    text = _text_in(said) if said.get("role") in ("user", "assistant") else None
-    return None if text is None else (said["role"], text, None)
+    if entry.get("type") != "response_item" or said.get("role") != "assistant":
+        return None  # as items, messages of the user hold what Codex has put before them as well
+    text = _text_in(said)
+    return None if text is None else ("assistant", text, None)
 
 
 def _cursor(entry: Entry) -> Read:

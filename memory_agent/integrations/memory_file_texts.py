@@ -1,4 +1,4 @@
-"""What Anthropic's memory tool tells the model of files, word for word as models were trained on it. Pure."""
+"""The sentences about files that Anthropic's memory tool tells the model, word for word as it was trained on them. Pure."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ NOT_TYPED: Final[dict[str, str]] = {
     r"^cp \.env\.example ": "for the compose file, in a clone",
     r"^git pull\b": "a clone's",
     r"^claude ": "another program's",
+    r"hook uninstall claude-code --dry-run": "leaves with 1 where none are; test_hooks takes them out",
     r"^python -m benchmarks\.": "takes minutes, and data that isn't ours; tests/unit/benchmarks runs their parts",
     r"embedder export\b": "half a minute; test_embedder_cli runs it",
     r"MODEL=\./minilm-onnx ": "the folder that the export before it makes; test_embedder_cli goes on from there",
