@@ -127,7 +127,7 @@ ROOMS = {
     "strategy": "errors domain ports messages text context conversations config adapters",
     "wire": "errors checks domain facts topics agent",
     "client": "errors checks domain keys facts topics context conversations work config agent service wire",
-    "integrations": "errors checks domain messages together agent service client",
+    "integrations": "errors checks domain messages together config agent service client",
     "hooks": "errors agent service client",
     "demo": "errors domain config agent service",
     "mcp": "errors checks domain topics agent wire client",

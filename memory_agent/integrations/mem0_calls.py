@@ -1,0 +1,391 @@
+"""mem0's asynchronous calls over an agent's and a service's: a message is a memory, word for word."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from memory_agent.checks import is_number, is_whole
+from memory_agent.domain import DEFAULT_TENANT, TurnInput
+from memory_agent.errors import IdempotencyKeyReused, InvalidInput, NotFound, TurnForgotten
+from memory_agent.integrations.mem0_records import (
+    OWNERS,
+    ROOT,
+    VERSIONS,
+    Owner,
+    Place,
+    added,
+    expiry,
+    free,
+    history_of,
+    id_of,
+    is_ours,
+    is_over,
+    passes,
+    payload_of,
+    record_of,
+)
+from memory_agent.messages import read_messages
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from types import TracebackType
+
+    from memory_agent.agent.agent import MemoryAgent
+    from memory_agent.client.memory import MemoryClient
+    from memory_agent.client.service import ServiceClient
+    from memory_agent.config import MemoryConfig
+    from memory_agent.domain import Turn
+    from memory_agent.service import MemoryService
+
+    Record = dict[str, Any]
+
+log = logging.getLogger(__name__)
+
+_PAGE: Final = 1_000
+_UNSET: Final = object()
+_PROCEDURAL: Final = "procedural_memory"
+
+
+class AsyncMemory:
+    """mem0's AsyncMemory. Opens the service of these settings at the first call, unless an open one is given.
+
+    With the setting `service_url` that is a running service. `async with` or `await close()` closes what it has opened.
+    """
+
+    def __init__(
+        self,
+        config: MemoryConfig | None = None,
+        *,
+        service: MemoryService | ServiceClient | None = None,
+        tenant: str = DEFAULT_TENANT,
+    ) -> None:
+        self._config, self._given, self._tenant = config, service, tenant
+        self._own: MemoryService | ServiceClient | None = None
+        self._stack = AsyncExitStack()
+        self._opening = asyncio.Lock()
+
+    @classmethod
+    def from_config(cls, config_dict: Mapping[str, Any]) -> Self:
+        """From mem0's dict: the language model of provider `openai` is taken over, of other sections a warning is logged."""
+        return cls(settings_of(config_dict))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the service that was opened here. Another call opens it again."""
+        async with self._opening:
+            self._own = None
+            await self._stack.aclose()
+
+    # --- write -------------------------------------------------------------------------------------------
+    async def add(
+        self,
+        messages: str | dict[str, Any] | list[dict[str, Any]],
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        expiration_date: Any = None,
+        infer: bool = True,
+        memory_type: str | None = None,
+        prompt: str | None = None,
+    ) -> dict[str, list[Record]]:
+        """Remember each message that is not the system's: `{"results": [{"id", "memory", "event": "ADD", …}]}`.
+
+        `infer` and `prompt` change nothing: facts are extracted in the background, as the service's settings say.
+        """
+        if memory_type not in (None, _PROCEDURAL):
+            raise InvalidInput(
+                f"Invalid 'memory_type'. Please pass {_PROCEDURAL} to create procedural memories."
+            )
+        owner = Owner.of({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
+        if not isinstance(messages, list):
+            messages = [messages if isinstance(messages, dict) else {"role": "user", "content": messages}]
+        said = read_messages(messages)
+        last_day = expiry(expiration_date)
+        held: dict[str, Any] = {**free(metadata), **owner.ids}
+        if last_day is not None:
+            held["expiration_date"] = last_day
+        turns = [
+            TurnInput(
+                role=each.role,
+                content=each.content,
+                speaker=messages[each.position].get("name") or None,
+                metadata=held,
+            )
+            for each in said
+            if each.role != "system" and not each.blank
+        ]
+        if not turns:
+            return {"results": []}
+        stored = await (await self._thread(owner.user, owner.thread)).add_turns(turns)
+        return {"results": [added(turn) for turn in stored]}
+
+    async def update(
+        self,
+        memory_id: str,
+        text: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        expiration_date: Any = _UNSET,
+        data: str | None = None,
+    ) -> dict[str, str]:
+        """Replace a memory's text or metadata; its id stays, and `history` has the earlier texts. Raises NotFound."""
+        text = data if text is None else text
+        if text is None and metadata is None and expiration_date is _UNSET:
+            raise InvalidInput("At least one of text, metadata, or expiration_date must be provided.")
+        turn = await self._found(memory_id)
+        while True:
+            held = {**turn.metadata, **free(metadata), ROOT: id_of(turn)}
+            if expiration_date is not _UNSET:
+                held["expiration_date"] = expiry(expiration_date)
+            earlier = {"text": turn.content, "at": turn.timestamp.isoformat()}
+            held[VERSIONS] = [*(turn.metadata.get(VERSIONS) or []), earlier]
+            thread = await self._thread(turn.scope.tenants_user_id, turn.thread_id)
+            try:
+                await thread.add_turn(
+                    turn.role,
+                    turn.content if text is None else text,
+                    speaker=turn.speaker,
+                    metadata=held,
+                    idempotency_key=f"mem0 after {turn.id}",
+                )
+            except (IdempotencyKeyReused, TurnForgotten):  # somebody else has updated it first
+                newer = await self._updated(memory_id, turn.seq)
+                if newer is None:
+                    raise _not_there(memory_id) from None
+                turn = newer
+                continue
+            await thread.forget([turn.id])
+            return {"message": "Memory updated successfully!"}
+
+    async def delete(self, memory_id: str) -> dict[str, str]:
+        """Erase a memory with its history. Raises NotFound."""
+        turn = await self._found(memory_id)
+        await (await self._thread(turn.scope.tenants_user_id, turn.thread_id)).forget([turn.id])
+        return {"message": "Memory deleted successfully!"}
+
+    async def delete_all(
+        self, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
+    ) -> dict[str, str]:
+        """Erase the memories of an owner. Raises InvalidInput without one."""
+        owner = Owner.of({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
+        for thread_id in await self._threads(owner):
+            thread = await self._thread(owner.user, thread_id)
+            ids = [turn.id async for turn in _turns(thread) if passes(payload_of(turn), owner.ids)]
+            for start in range(0, len(ids), _PAGE):
+                await thread.forget(ids[start : start + _PAGE])
+        return {"message": "Memories deleted successfully!"}
+
+    async def reset(self) -> None:
+        """Erase the memories of everybody that were added by these calls, and nothing else of the service's."""
+        service, after = await self._service(), ""
+        while True:
+            page = await service.users(after=after or None, tenant=self._tenant)
+            for user in page.users:
+                for thread_id in await self._threads(Owner(user_id=user.user_id)):
+                    await (await self._thread(user.user_id, thread_id)).clear()
+            if page.next is None:
+                return
+            after = page.next
+
+    # --- read --------------------------------------------------------------------------------------------
+    async def get(self, memory_id: str) -> Record | None:
+        """A memory; None if there is none of this id."""
+        try:
+            return record_of(await self._found(memory_id), score=None)
+        except NotFound:
+            return None
+
+    async def get_all(
+        self,
+        *,
+        filters: Mapping[str, Any] | None = None,
+        top_k: int = 20,
+        show_expired: bool = False,
+        **others: Any,
+    ) -> dict[str, list[Record]]:
+        """The newest memories of an owner that pass the filters: `{"results": […]}`."""
+        owner = _owner(filters, others, top_k)
+        found: list[Turn] = []
+        for thread_id in await self._threads(owner):
+            thread, wanted = await self._thread(owner.user, thread_id), top_k
+            while True:
+                last = await thread.fetch_short_term(wanted)
+                kept = [turn for turn in last if _shown(turn, filters or {}, show_expired=show_expired)]
+                if len(kept) >= top_k or len(last) < wanted:
+                    break
+                wanted *= 4
+            found += kept
+        found.sort(key=lambda turn: (turn.timestamp, turn.id), reverse=True)
+        return {"results": [record_of(turn) for turn in found[:top_k]]}
+
+    async def search(
+        self,
+        query: str,
+        *,
+        top_k: int = 20,
+        filters: Mapping[str, Any] | None = None,
+        threshold: float | None = 0.1,
+        rerank: bool = False,
+        explain: bool = False,
+        show_expired: bool = False,
+        **others: Any,
+    ) -> dict[str, list[Record]]:
+        """The memories of an owner that answer the query, best first, each with its confidence as `score`.
+
+        `threshold`: the least confidence. `rerank` changes nothing: a second stage looks again at the best, always.
+        """
+        owner = _owner(filters, others, top_k)
+        if threshold is not None and not is_number(threshold, 0, 1):
+            raise InvalidInput(f"Invalid threshold: {threshold!r:.80}. Must be between 0 and 1 (inclusive).")
+        least, wanted, service = threshold or 0.0, top_k, await self._service()
+        while True:
+            hits = (
+                await service.search(owner.user, query, wanted, tenant=self._tenant, metadata=owner.ids)
+                if top_k
+                else []
+            )
+            kept = [hit for hit in hits if _shown(hit.turn, filters or {}, show_expired=show_expired)]
+            kept = [hit for hit in kept if hit.confidence >= least]
+            if len(kept) >= top_k or len(hits) < wanted:
+                break
+            wanted *= 4
+        return {
+            "results": [
+                record_of(hit.turn, score=hit.confidence)
+                | ({"score_details": {"why": list(hit.why)}} if explain else {})
+                for hit in kept[:top_k]
+            ]
+        }
+
+    async def history(self, memory_id: str) -> list[Record]:
+        """The changes of a memory, oldest first; none of one that was deleted, for that is erased."""
+        try:
+            return history_of(await self._found(memory_id))
+        except NotFound:
+            return []
+
+    # --- where it is kept ----------------------------------------------------------------------------------
+    async def _service(self) -> MemoryService | ServiceClient:
+        if self._given is not None:
+            return self._given
+        async with self._opening:
+            if self._own is None:
+                self._own = await self._stack.enter_async_context(_service_of(self._config))
+            return self._own
+
+    async def _thread(self, user: str, thread: str) -> MemoryAgent | MemoryClient:
+        return (await self._service()).agent(user, thread, tenant=self._tenant)
+
+    async def _threads(self, owner: Owner) -> list[str]:
+        """The threads that may hold memories of an owner."""
+        if owner.run_id is not None:
+            return [owner.thread]
+        found: list[str] = []
+        after: str | None = None
+        some = await self._thread(owner.user, owner.thread)
+        while True:
+            page = await some.threads(after=after, limit=_PAGE)
+            found += [each.thread_id for each in page.threads if each.turns and is_ours(each.thread_id)]
+            if (after := page.next) is None:
+                return found
+
+    async def _found(self, memory_id: str) -> Turn:
+        """The turn that a memory is. Raises NotFound."""
+        place = Place.read(memory_id)
+        if place is None:
+            raise _not_there(memory_id)
+        page = await (await self._thread(place.user, place.thread)).history(after=place.seq - 1, limit=1)
+        if page.turns and page.turns[0].id == place.turn_id:
+            return page.turns[0]
+        turn = await self._updated(memory_id, place.seq)
+        if turn is None:
+            raise _not_there(memory_id)
+        return turn
+
+    async def _updated(self, memory_id: str, after: int) -> Turn | None:
+        """The newest version of a memory behind that turn of its thread."""
+        place, newest = Place.read(memory_id), None
+        if place is not None:
+            async for turn in _turns(await self._thread(place.user, place.thread), after):
+                newest = turn if turn.metadata.get(ROOT) == memory_id else newest
+        return newest
+
+
+async def _turns(thread: MemoryAgent | MemoryClient, start: int = 0) -> AsyncIterator[Turn]:
+    after: int | None = start
+    while after is not None:
+        page = await thread.history(after=after, limit=_PAGE)
+        for turn in page.turns:
+            yield turn
+        after = page.next
+
+
+def _shown(turn: Turn, filters: Mapping[str, Any], *, show_expired: bool) -> bool:
+    if not is_ours(turn.thread_id) or (is_over(turn) and not show_expired):
+        return False
+    owner = {name: str(filters[name]).strip() for name in OWNERS if filters.get(name) is not None}
+    return passes(payload_of(turn), {**filters, **owner})
+
+
+def _owner(filters: Mapping[str, Any] | None, others: Mapping[str, Any], top_k: int) -> Owner:
+    """The owner that the filters name. Raises InvalidInput for what cannot be asked."""
+    if wrong := set(OWNERS) & others.keys():
+        raise InvalidInput(
+            f"Top-level entity parameters {wrong} are not supported. Use filters={{'user_id': '...'}} instead."
+        )
+    if others:
+        log.warning("not known here, and passed over: %s", ", ".join(sorted(others)))
+    if not is_whole(top_k, 0):
+        raise InvalidInput(f"top_k is {top_k!r:.80}; pass a whole number from 0 on")
+    return Owner.of(filters or {})
+
+
+def _not_there(memory_id: object) -> NotFound:
+    return NotFound(f"Memory with id {memory_id!s:.80} not found")
+
+
+def _service_of(config: MemoryConfig | None) -> MemoryService | ServiceClient:
+    from memory_agent.config import MemoryConfig
+
+    config = config or MemoryConfig()
+    if config.service_url is not None:
+        from memory_agent.client.service import ServiceClient
+
+        key = config.service_api_key
+        return ServiceClient(config.service_url, api_key=None if key is None else key.get_secret_value())
+    from memory_agent.service import MemoryService
+
+    return MemoryService(config)
+
+
+def settings_of(config_dict: Mapping[str, Any]) -> MemoryConfig:
+    """Our settings of mem0's: what can be taken over."""
+    from memory_agent.config import MemoryConfig
+
+    llm = config_dict.get("llm") or {}
+    unused = [name for name in config_dict if name not in ("llm", "version")]
+    values: dict[str, Any] = {}
+    if llm.get("provider", "openai") == "openai":
+        given = llm.get("config") or {}
+        names = {
+            "api_key": "openai_api_key",
+            "openai_base_url": "openai_base_url",
+            "model": "fact_extraction_model",
+        }
+        values = {ours: given[theirs] for theirs, ours in names.items() if given.get(theirs)}
+    else:
+        unused.append("llm")
+    if unused:
+        log.warning("of mem0's configuration not used, see docs/configuration.md: %s", ", ".join(unused))
+    return MemoryConfig(**values)
