@@ -82,16 +82,48 @@ def install(
         raise ConfigError(
             f"the hooks are installed already; `memory-agent hook uninstall {host}` takes them out"
         )
-    Scope.of(where.user, tenant=where.tenant)
+    ours = _settled(host, where)
+    file = chosen.settings_file(Path.home()).resolve()
+    before = file.read_bytes() if file.exists() else None
+    with _naming(file):
+        text = _decoded(before or b"")
+        after = with_elements(text, chosen.elements(folder / "settings.json"), chosen.others).encode()
+    _show(file, before, after)
+    say(f"The memory is that of {ours['url'] or ours['data_dir']}, the user {where.user}.")
+    say(f"What else is written is in {folder}.")
+    if dry_run or not (yes or typer.confirm("Write this?", err=True)):
+        return OK
+    above = (*reversed(folder.parents), folder, *reversed(file.parents))
+    installed = {
+        "file": str(file),
+        "existed": before is not None,
+        "made": [str(each) for each in above if not each.exists()],
+    }
+    folder.mkdir(parents=True)
+    folder.chmod(0o700)  # people keep keys in their settings, of which a copy lies here
+    (folder / "sessions").mkdir()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    (folder / "settings.json").write_text(json.dumps(ours, indent=2), encoding="utf-8")
+    (folder / "before").write_bytes(before or b"")
+    (folder / "after").write_bytes(after)
+    (folder / "installed.json").write_text(json.dumps(installed), encoding="utf-8")
+    _write(file, after)
+    say(chosen.then)
+    return OK
+
+
+def _settled(host: str, where: ThreadOptions) -> dict[str, Any]:
+    """Our settings: whose memory, and where it is. Raises InvalidInput or ConfigError for what cannot be."""
     from memory_agent.client.address import Address
 
+    Scope.of(where.user, tenant=where.tenant)
     url, key_file = service_options()
     if where.data_dir is None:
         url = url or settings(None).service_url
     key = None if key_file is None else read_key(key_file)
     if url is not None and "@" in url:
         raise ConfigError("--url holds a user name, which the hooks don't send; use --key-file")
-    ours = {
+    return {
         "host": host,
         "user": where.user,
         "tenant": where.tenant,
@@ -100,32 +132,6 @@ def install(
         "data_dir": None if url else str(settings(where.data_dir).data_dir.resolve()),
         "python": sys.executable,
     }
-    file = chosen.settings_file(Path.home()).resolve()
-    before = file.read_bytes() if file.exists() else None
-    with _naming(file):
-        text = _decoded(before or b"")
-        after = with_elements(text, chosen.elements(folder / "settings.json"), chosen.others).encode()
-    _show(file, before, after)
-    say(
-        f"The memory is that of {ours['url'] or ours['data_dir']}, the user {where.user}. What else is written is in {folder}."
-    )
-    if dry_run or not (yes or typer.confirm("Write this?", err=True)):
-        return OK
-    made = [
-        str(one) for one in (*reversed(folder.parents), folder, *reversed(file.parents)) if not one.exists()
-    ]
-    folder.mkdir(parents=True)
-    folder.chmod(0o700)  # people keep keys in their settings, of which a copy lies here
-    (folder / "sessions").mkdir()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    (folder / "settings.json").write_text(json.dumps(ours, indent=2), encoding="utf-8")
-    (folder / "before").write_bytes(before or b"")
-    (folder / "after").write_bytes(after)
-    installed = {"file": str(file), "existed": before is not None, "made": made}
-    (folder / "installed.json").write_text(json.dumps(installed), encoding="utf-8")
-    _write(file, after)
-    say(chosen.then)
-    return OK
 
 
 @app.command()
@@ -188,8 +194,8 @@ def _decoded(content: bytes) -> str:
 
 
 def _show(file: Path, before: bytes | None, after: bytes) -> None:
-    lines = [(content or b"").decode("utf-8", "replace").splitlines() for content in (before, after)]
-    for line in difflib.unified_diff(*lines, str(file), str(file), lineterm=""):
+    was, will_be = [(content or b"").decode("utf-8", "replace").splitlines() for content in (before, after)]
+    for line in difflib.unified_diff(was, will_be, str(file), str(file), lineterm=""):
         typer.echo(clean(line))
 
 

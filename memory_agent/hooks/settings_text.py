@@ -48,12 +48,12 @@ def with_elements(text: str, elements: Mapping[str, Any], others: Mapping[str, A
         text = _put_first(text, root, json.dumps(needed, indent=2)[1:-1].strip(), newline)
     if "hooks" in root.members:
         for name, element in elements.items():
-            hooks = _checked(_parse(text).members["hooks"], dict, "hooks")
+            place = _checked(_parse(text).members["hooks"], dict, "hooks")
             dumped = json.dumps(element)
-            if name in hooks.members:
-                text = _put_first(text, _checked(hooks.members[name], list, f"hooks.{name}"), dumped, newline)
+            if name in place.members:
+                text = _put_first(text, _checked(place.members[name], list, f"hooks.{name}"), dumped, newline)
             else:
-                text = _put_first(text, hooks, f'"{name}": [{dumped}]', newline)
+                text = _put_first(text, place, f'"{name}": [{dumped}]', newline)
     return text
 
 

@@ -35,7 +35,7 @@ def _waits(
     """The method, waited for."""
 
     @functools.wraps(method)
-    def wait(self: Memory, *args: P.args, **kwargs: P.kwargs) -> R:
+    def wait(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._wait(method(self._memory, *args, **kwargs))
 
     return wait

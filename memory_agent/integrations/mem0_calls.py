@@ -208,6 +208,7 @@ class AsyncMemory:
 
     async def get_all(
         self,
+        /,
         *,
         filters: Mapping[str, Any] | None = None,
         top_k: int = 20,
@@ -231,6 +232,7 @@ class AsyncMemory:
 
     async def search(
         self,
+        /,
         query: str,
         *,
         top_k: int = 20,
@@ -280,9 +282,11 @@ class AsyncMemory:
         if self._given is not None:
             return self._given
         async with self._opening:
-            if self._own is None:
-                self._own = await self._stack.enter_async_context(_service_of(self._config))
-            return self._own
+            if self._own is not None:
+                return self._own
+            opening: Any = _service_of(self._config)  # of either kind, which a common type lacks
+            self._own = own = await self._stack.enter_async_context(opening)
+        return own  # type: ignore[no-any-return]
 
     async def _thread(self, user: str, thread: str) -> MemoryAgent | MemoryClient:
         return (await self._service()).agent(user, thread, tenant=self._tenant)

@@ -127,7 +127,7 @@ def record_of(turn: Turn, **more: Any) -> dict[str, Any]:
 
 
 def added(turn: Turn) -> dict[str, Any]:
-    """What `add` tells of a memory."""
+    """The record that `add` gives of a memory."""
     said = {"id": id_of(turn), "memory": turn.content, "event": "ADD"}
     return {**said, "actor_id": turn.speaker, "role": turn.role}
 
@@ -139,7 +139,7 @@ def free(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def payload_of(turn: Turn) -> dict[str, Any]:
-    """What filters look at."""
+    """The values that filters look at."""
     speaker = {} if turn.speaker is None else {"actor_id": turn.speaker}
     return {**turn.metadata, "role": turn.role, **speaker}
 

@@ -26,7 +26,9 @@ def run(program: str, *arguments: str, folder: Path, **settings: str) -> str:
 
 
 def test_every_example_is_tested_here() -> None:
-    tested = Path(__file__).read_text("utf-8") + '"open_webui_filter.py"'  # in integrations/test_open_webui.py
+    tested = (
+        Path(__file__).read_text("utf-8") + '"open_webui_filter.py"'
+    )  # in integrations/test_open_webui.py
     assert [file.name for file in EXAMPLES.glob("*.py") if f'"{file.name}"' not in tested] == []
 
 

@@ -245,8 +245,8 @@ async def test_a_transcript_is_remembered_once_and_what_is_new_is_added(
         file.unlink()  # nobody knows how far it was read
     await hook_store.store(settings, stop(transcript))
     assert len(await turns_in(service)) == len(TALK)
-    with transcript.open("ab") as file:
-        file.write(json.dumps(claude("user", "One more thing", "u9")).encode() + b"\n")
+    with transcript.open("ab") as more:
+        more.write(json.dumps(claude("user", "One more thing", "u9")).encode() + b"\n")
     await hook_store.store(settings, stop(transcript))
     assert [turn.content for turn in await turns_in(service)][len(TALK) :] == ["One more thing"]
     assert home.log == ""

@@ -238,7 +238,8 @@ async def test_what_mem0_refuses_is_refused(memory: AsyncMemory) -> None:
         with pytest.raises(ValueError):  # noqa: PT011 - mem0's class, ours says each time what is wrong
             await call()
     await memory.add("one", **ADA)
-    for filters in ({"n": {"like": 1}}, {"OR": []}):
+    wrong: list[dict[str, Any]] = [{"n": {"like": 1}}, {"OR": []}]
+    for filters in wrong:
         with pytest.raises(InvalidInput):
             await memory.get_all(filters={**ADA, **filters})
     assert await texts(memory, **ADA) == ["one"]
