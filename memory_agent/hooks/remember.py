@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.errors import IdempotencyKeyReused, InvalidInput, TurnForgotten
@@ -13,16 +15,14 @@ from memory_agent.hooks.transcripts import read_turns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from memory_agent.agent.agent import MemoryAgent
     from memory_agent.client.memory import MemoryClient
     from memory_agent.client.service import ServiceClient
     from memory_agent.service import MemoryService
 
-_WAIT_SECONDS: Final = 5.0
-"""For the agent to write down its last answer, which it may do after it has run the hook."""
-_PAUSE_SECONDS: Final = 0.1
+_PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+"""Seconds for the agent to write down its last answer, which it may do after it has run the hook."""
 _MOST_BYTES: Final = 64_000_000
 """Of a transcript at a time."""
 
@@ -51,15 +51,22 @@ class Session:
 
 
 def sessions_in(folder: Path) -> list[Session]:
-    """The sessions that are known, the one that was last at work first; without those whose transcript is gone."""
+    """The sessions that are known, the one that was last at work first. Those whose transcript is gone are dropped."""
     found = []
-    for file in sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True):
+    for file in folder.glob("*.json"):
         try:
             session = Session(**json.loads(file.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
+            if Path(session.transcript).exists():
+                found.append((file.stat().st_mtime, session))
+            else:
+                file.unlink(missing_ok=True)
+        except (
+            OSError,
+            ValueError,
+            TypeError,
+        ):  # another hook is at it, or somebody wrote something else there
             continue
-        found.append(session)
-    return found
+    return [session for _, session in sorted(found, key=lambda each: each[0], reverse=True)]
 
 
 def known(session: Session, folder: Path) -> Session:
@@ -74,11 +81,11 @@ def known(session: Session, folder: Path) -> Session:
 
 async def wait_for(last: str | None, session: Session, host: str) -> None:
     """Wait until the transcript ends with the agent's last words, or a few seconds."""
-    for _ in range(round(_WAIT_SECONDS / _PAUSE_SECONDS)):
+    for pause in _PAUSES:
         turns, _next = read_turns(host, *_new_in(session))
         if last is None or (turns and turns[-1].content.endswith(last.strip())):
             return
-        await asyncio.sleep(_PAUSE_SECONDS)
+        await asyncio.sleep(pause)
 
 
 async def remember(
@@ -114,7 +121,7 @@ async def remember(
 
 def behind(session: Session) -> int:
     """Bytes of the transcript that are not remembered yet."""
-    return len(_new_in(session)[0])
+    return _new_in(session)[0].rfind(b"\n") + 1
 
 
 def _new_in(session: Session) -> tuple[bytes, int]:
@@ -127,6 +134,6 @@ def _new_in(session: Session) -> tuple[bytes, int]:
 
 
 def _write(file: Path, session: Session) -> None:
-    half = file.with_suffix(".half")
+    half = file.with_suffix(f".{os.getpid()}")
     half.write_text(json.dumps(asdict(session)), encoding="utf-8")
     half.replace(file)
