@@ -129,7 +129,6 @@ BY_ID: Final[tuple[tuple[str, str, str, Any], ...]] = (
     ),
     ("topic", "POST", "feedback", {"turn_or_topic": "{id}", "useful": True}),
     ("turn", "POST", "feedback", {"turn_or_topic": "{id}", "useful": True}),
-    ("replay", "POST", "facts/replay/apply", {"replay_id": "{id}"}),
     ("replay", "POST", "facts/replay/undo", {"replay_id": "{id}"}),
     ("turn", "POST", "facts/revert", {"path": "memo", "to": "{id}"}),
 )

@@ -151,7 +151,7 @@ AN_IMPOSSIBLE_VALUE_IS_NAMED: Final[list[Any]] = [
     ("POST", "facts/add", {"path": "a", "value": 1, "extra": 1}, "extra"),
     ("POST", "facts/retract", {"path": "unknown"}, "path"),
     ("POST", "facts/revert", {"path": "unknown"}, "path"),
-    ("POST", "facts/replay/apply", {}, "body"),
+    ("POST", "facts/replay/apply", {}, "proposal"),
     ("POST", "facts/replay/apply", {"proposal": {}}, "proposal.id"),
 ]
 

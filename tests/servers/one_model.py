@@ -33,6 +33,8 @@ def sharing(load: Callable[[LocalEmbedder], Any]) -> Callable[[LocalEmbedder], A
         seen = file.stat()
         key = (file, seen.st_mtime_ns, seen.st_size)
         loaded[key] = loaded.pop(key, None) or load(embedder)
+        if embedder.choice.file != file:  # it fell back to another one
+            return loaded.pop(key)
         if len(loaded) > _KEPT:
             loaded.pop(next(iter(loaded)))
         return loaded[key]

@@ -35,7 +35,7 @@ class FakeService:
 
     def __init__(self, data: Data, settings: dict[str, Any]) -> None:
         self.data = data
-        self.core = SimpleNamespace(embedder=SimpleNamespace(computed=0))
+        self.core = SimpleNamespace(embedder=SimpleNamespace(current=SimpleNamespace(computed=0)))
         self.by_words = settings.get("search_weights", {}).get("words", 1.0) > 0
 
     def agent(self, user_id: str, thread_id: str) -> FakeAgent:
