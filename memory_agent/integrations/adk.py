@@ -9,7 +9,7 @@ from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemor
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
-from memory_agent.errors import InvalidInput, TurnForgotten
+from memory_agent.errors import IdempotencyKeyReused, InvalidInput, TurnForgotten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -123,7 +123,7 @@ async def _add(memory: Memory, text: str, author: str, *, key: str | None, **tur
     turn["metadata"] |= {"author": author}
     try:
         await memory.add_turn(role, text, idempotency_key=None if key is None else f"adk {key}", **turn)
-    except TurnForgotten:  # it was deleted
+    except (TurnForgotten, IdempotencyKeyReused):  # it was deleted, or is remembered already
         return
 
 

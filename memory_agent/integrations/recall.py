@@ -31,7 +31,7 @@ async def recalled(memory: MemoryAgent | MemoryClient, question: str, *, shown: 
         log.warning("answering without memory: %s", exc)
         return ""
     texts = {text.strip() for text in shown}
-    repeats = all(turn.content.strip() in texts for turn in context.short_term)
+    repeats = all(turn.role == "tool" or turn.content.strip() in texts for turn in context.short_term)
     return prompt_text(block for block in context.blocks if not (repeats and block.tier == "short_term"))
 
 

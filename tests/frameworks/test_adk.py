@@ -297,3 +297,21 @@ async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     assert first.count("Lisbon") == 1
     assert "Lisbon" in second
     assert "Lisbon" not in third
+
+
+async def test_an_event_is_known_by_its_id_whatever_else_comes_with_it(
+    service: MemoryService, memories: AdkMemoryService
+) -> None:
+    events = [event(f"text {number}", id=f"e{number}") for number in range(3)]
+    place = {"app_name": "trips", "user_id": "ada", "session_id": "s"}
+    await memories.add_events_to_memory(**place, events=events[:2], custom_metadata={"from": "mail"})
+    await service.agent("trips/ada", "s").update_memory("Said elsewhere.", "Yes.")
+    await memories.add_events_to_memory(**place, events=[events[0], events[2]])
+    await memories.add_session_to_memory(session_of(*events))
+    assert [text for _, text in await said(service)] == [
+        "text 0",
+        "text 1",
+        "Said elsewhere.",
+        "Yes.",
+        "text 2",
+    ]

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import SummarizationMiddleware
+from langchain.agents.structured_output import ToolStrategy
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 
 from memory_agent import HybridMemoryStrategy
 from memory_agent.integrations.langgraph import MemoryMiddleware
@@ -20,7 +22,7 @@ from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from memory_agent import MemoryService
     from tests.servers.openai_script import ScriptedOpenAI
@@ -54,7 +56,9 @@ def model(server: ScriptedOpenAI) -> ChatOpenAI:
     )
 
 
-def agent_of(service: MemoryService, server: ScriptedOpenAI, *tools: Any) -> Any:
+def agent_of(
+    service: MemoryService, server: ScriptedOpenAI, *tools: Any, first: Sequence[Any] = (), **how: Any
+) -> Any:
     def memory_of(run: Any) -> Any:
         return service.agent(run.context.user_id, run.execution_info.thread_id)
 
@@ -62,9 +66,10 @@ def agent_of(service: MemoryService, server: ScriptedOpenAI, *tools: Any) -> Any
         model(server),
         list(tools),
         system_prompt="Answer briefly.",
-        middleware=[MemoryMiddleware(memory_of)],
+        middleware=[*first, MemoryMiddleware(memory_of)],
         context_schema=Person,
         checkpointer=InMemorySaver(),
+        **how,
     )
 
 
@@ -205,3 +210,59 @@ async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     first, second = openai_server.chats
     assert "Lisbon" not in system_of(first)
     assert "Lisbon" in system_of(second)
+
+
+class City(BaseModel):
+    """A city."""
+
+    name: str
+
+
+async def test_an_answer_by_a_schema_is_remembered_as_json(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then(
+        calling("City", '{"name": "Lisbon"}'), calling("City", '{"name": "Oslo"}', call_id="second")
+    )
+    agent = agent_of(service, openai_server, response_format=ToolStrategy(City))
+    await say(agent, "Where does Ida live?")
+    await say(agent, "Where does Bo live?")
+    assert await said(service) == [
+        ("user", "Where does Ida live?"),
+        ("assistant", '{"name": "Lisbon"}'),
+        ("user", "Where does Bo live?"),
+        ("assistant", '{"name": "Oslo"}'),
+    ]
+
+
+async def test_a_summary_of_the_conversation_is_not_remembered_as_the_user_s_words(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then("Noted.", "They like trams.", "Sure.")
+    summing = SummarizationMiddleware(
+        model=model(openai_server), trigger=("messages", 3), keep=("messages", 1)
+    )
+    agent = agent_of(service, openai_server, first=[summing])
+    await say(agent, "I like trams.")
+    await say(agent, "I like boats.")
+    assert "They like trams." in str(openai_server.chats[-1])
+    assert [text for role, text in await said(service) if role == "user"] == [
+        "I like trams.",
+        "I like boats.",
+    ]
+
+
+async def test_an_agent_on_another_loop_reaches_the_memory_and_leaves_it_whole(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then("Noted.")
+    remembers = MemoryMiddleware(lambda run: service.agent(run.context.user_id, "t"))
+
+    async def run() -> None:
+        async with httpx.AsyncClient() as http:
+            OPEN[:] = [http]
+            agent: Any = create_agent(model(openai_server), middleware=[remembers], context_schema=Person)
+            await agent.ainvoke({"messages": [("user", "I like cats.")]}, context=Person("ada"))
+
+    await asyncio.to_thread(lambda: asyncio.run(run()))
+    assert await said(service) == [("user", "I like cats."), ("assistant", "Noted.")]

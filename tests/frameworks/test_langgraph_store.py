@@ -340,3 +340,22 @@ async def test_an_item_is_read_by_its_key_in_one_read_however_many_there_are(
             assert item.value == {"n": size // 2}
             assert reads.count("last") == 1
             assert len(reads) <= 2
+
+
+async def test_operations_in_batches_are_checked_as_single_ones_are(store: MemoryStore) -> None:
+    """A label with a point would be the path of another namespace."""
+    await store.aput(("ada", "private"), "pin", {"text": "1234"})
+    for operation in (
+        GetOp(("ada.private",), "pin"),
+        SearchOp(("ada.private",)),
+        PutOp(("ada.private",), "pin", None),
+    ):
+        with pytest.raises(InvalidNamespaceError):
+            await store.abatch([operation])
+    assert await store.aget(("ada", "private"), "pin") is not None
+
+
+async def test_values_without_words_are_kept_and_an_empty_query_lists(store: MemoryStore) -> None:
+    await store.aput(("forms",), "empty", {"first": "", "last": " "})
+    (item,) = await store.asearch(("forms",), query="")
+    assert item.value == {"first": "", "last": " "}

@@ -202,3 +202,22 @@ async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     assert first.count("Lisbon") == 1
     assert "Lisbon" in second
     assert "Lisbon" not in third
+
+
+class Town(BaseModel):
+    name: str
+
+
+async def test_runs_with_structured_answers_store_each_question_once(
+    service: MemoryService, model: OpenAIChatModel, openai_server: ScriptedOpenAI
+) -> None:
+    agent = agent_of(service, model, output_type=Town)
+    history = None
+    for number, question in enumerate(("Where does Ida live?", "And Bo?", "And Cy?")):
+        openai_server.then(calling("final_result", '{"name": "Lisbon"}', call_id=f"call{number}"))
+        history = (await say(agent, question, message_history=history)).all_messages()
+    assert [text for role, text in await said(service) if role == "user"] == [
+        "Where does Ida live?",
+        "And Bo?",
+        "And Cy?",
+    ]

@@ -20,8 +20,10 @@ from langgraph.store.base import (
     SearchItem,
     SearchOp,
     get_text_at_path,
+    validate_op_namespace,
 )
 
+from memory_agent.checks import has_visible
 from memory_agent.errors import InvalidInput, NotFound
 from memory_agent.integrations.loop import Loop
 from memory_agent.integrations.values import AT_ONCE, side_by_side
@@ -94,6 +96,8 @@ class MemoryStore(BaseStore):
         return await self._loop.reach(self._batch(list(ops)))
 
     async def _batch(self, ops: list[Op]) -> list[Result]:
+        for op in ops:
+            validate_op_namespace(op)
         puts = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
         results = await side_by_side(self._read(op) for op in ops)
         await side_by_side(self._put(op) for op in puts.values())
@@ -105,7 +109,9 @@ class MemoryStore(BaseStore):
                 stored = await self._stored(op.namespace, op.key)
                 return stored.item if stored else None
             case SearchOp():
-                return cast("Result", await (self._list(op) if op.query is None else self._search(op)))
+                return cast(
+                    "Result", await (self._search(op) if (op.query or "").strip() else self._list(op))
+                )
             case ListNamespacesOp():
                 return await self._list_namespaces(op)
         return None
@@ -145,15 +151,16 @@ class MemoryStore(BaseStore):
         before = await self._stored(op.namespace, op.key)
         now = datetime.now(UTC)
         text = "" if op.index is False else self._text(op.value, op.index or self._fields)
+        searched = has_visible(text)
         turn = await memory.add_turn(
             "tool",
-            text or "-",
+            text if searched else "-",
             timestamp=now,
             metadata={
                 "value": dict(op.value),
                 "created_at": (before.item.created_at if before else now).isoformat(),
                 "expires_at": None if op.ttl is None else (now + timedelta(minutes=op.ttl)).isoformat(),
-                "searched": bool(text),
+                "searched": searched,
             },
         )
         if turn.seq > 1:

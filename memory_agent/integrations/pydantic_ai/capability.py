@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import DeferredToolRequests
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import ModelRequest, SystemPromptPart
+from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart
 from pydantic_core import to_json
 
 from memory_agent.integrations.pydantic_ai.messages import said_by_model, said_by_user
@@ -75,15 +75,19 @@ def _answer(output: object) -> str:
     """The answer as text: a structured one as JSON; empty for a run that waits for its tools."""
     if isinstance(output, DeferredToolRequests):
         return ""
-    return output.strip() if isinstance(output, str) else to_json(output).decode()
+    return output.strip() if isinstance(output, str) else to_json(output, fallback=str).decode()
 
 
 def _unanswered(messages: Sequence[ModelMessage]) -> list[str]:
     """What the user said since the answer before the last one, oldest first; a run that was cancelled left some."""
     said: list[str] = []
+    run_id: str | None = None
     for message in reversed(messages):
-        if said and said_by_model(message):
+        # A structured answer of an earlier run is a call of a tool.
+        is_over = said_by_model(message) or (isinstance(message, ModelResponse) and message.run_id != run_id)
+        if said and is_over:
             break
         if text := said_by_user(message):
             said.append(text)
+            run_id = message.run_id
     return said[::-1]
