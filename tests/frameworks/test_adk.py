@@ -303,7 +303,7 @@ async def test_an_event_is_known_by_its_id_whatever_else_comes_with_it(
     service: MemoryService, memories: AdkMemoryService
 ) -> None:
     events = [event(f"text {number}", id=f"e{number}") for number in range(3)]
-    place = {"app_name": "trips", "user_id": "ada", "session_id": "s"}
+    place: dict[str, Any] = {"app_name": "trips", "user_id": "ada", "session_id": "s"}
     await memories.add_events_to_memory(**place, events=events[:2], custom_metadata={"from": "mail"})
     await service.agent("trips/ada", "s").update_memory("Said elsewhere.", "Yes.")
     await memories.add_events_to_memory(**place, events=[events[0], events[2]])
