@@ -163,6 +163,7 @@ class AsyncMemory:
                 newer = await self._updated(memory_id, turn.seq)
                 if newer is None:
                     raise _not_there(memory_id) from None
+                await thread.forget([turn.id])  # where that update was cut short, the old text is there still
                 turn = newer
                 continue
             await thread.forget([turn.id])
@@ -170,8 +171,10 @@ class AsyncMemory:
 
     async def delete(self, memory_id: str) -> dict[str, str]:
         """Erase a memory with its history. Raises NotFound."""
-        turn = await self._found(memory_id)
-        await (await self._thread(turn.scope.tenants_user_id, turn.thread_id)).forget([turn.id])
+        turn: Turn | None = await self._found(memory_id)
+        while turn is not None:  # an update that was cut short has left two
+            await (await self._thread(turn.scope.tenants_user_id, turn.thread_id)).forget([turn.id])
+            turn = await self._updated(memory_id, turn.seq)
         return {"message": "Memory deleted successfully!"}
 
     async def delete_all(

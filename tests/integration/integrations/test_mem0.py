@@ -15,7 +15,7 @@ import pytest
 
 from memory_agent import InvalidInput, MemoryConfig
 from memory_agent.domain import Scope
-from memory_agent.errors import NotFound
+from memory_agent.errors import NotFound, StoreUnavailable
 from memory_agent.integrations.mem0 import AsyncMemory, Memory
 from memory_agent.integrations.mem0_records import Place, expiry, passes
 from tests.constants import settings_of
@@ -131,6 +131,40 @@ async def test_of_updates_at_once_all_are_in_the_history(memory: AsyncMemory, se
     changes = await memory.history(added["id"])
     assert sorted(each["new_memory"] for each in changes) == [str(n) for n in range(7)]
     assert await texts(memory, **ADA) == [changes[-1]["new_memory"]]
+
+
+async def cut_short(memory: AsyncMemory, service: MemoryService, memory_id: str, text: str) -> None:
+    """An update that ends between storing the new text and forgetting the old."""
+    kind = type(service.agent("ada", "mem0"))
+    with pytest.MonkeyPatch.context() as patch:
+
+        async def fails(*_: Any) -> None:
+            raise StoreUnavailable("cut short")
+
+        patch.setattr(kind, "forget", fails)
+        with pytest.raises(StoreUnavailable):
+            await memory.update(memory_id, text)
+
+
+async def test_an_update_after_one_that_was_cut_short_leaves_one_memory(
+    memory: AsyncMemory, service: MemoryService
+) -> None:
+    (added,) = (await memory.add("I live in Porto", **ADA))["results"]
+    await cut_short(memory, service, added["id"], "I live in Delft")
+    await memory.update(added["id"], "I live in Lisbon")
+    assert await texts(memory, **ADA) == ["I live in Lisbon"]
+    assert len(await memory.history(added["id"])) == 3
+    await memory.delete(added["id"])
+    assert await memory.get(added["id"]) is None
+
+
+async def test_a_delete_after_an_update_that_was_cut_short_leaves_nothing(
+    memory: AsyncMemory, service: MemoryService
+) -> None:
+    (added,) = (await memory.add("I live in Porto", **ADA))["results"]
+    await cut_short(memory, service, added["id"], "I live in Delft")
+    await memory.delete(added["id"])
+    assert (await memory.get(added["id"]), await texts(memory, **ADA)) == (None, [])
 
 
 @both_ways_by_day
