@@ -18,6 +18,7 @@ from memory_agent.cli import hook_store
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.hooks import run
 from memory_agent.hooks.hosts import HOSTS
+from memory_agent.hooks.remember import Session, behind, known, sessions_in
 from memory_agent.server.sharing import sharing
 from tests.integration.commands import Quick
 from tests.integration.conversations import everything, opened, settings_on
@@ -428,6 +429,34 @@ async def test_what_an_outage_kept_back_is_remembered_after_a_later_answer(
     assert len(await turns_in(service)) == len(TALK)
     first.unlink()
     assert "to remember" not in await asyncio.to_thread(home.hook, "status")
+
+
+async def test_what_cannot_be_stored_holds_up_neither_its_session_nor_others(
+    service: MemoryService, home: Home, tmp_path: Path
+) -> None:
+    home.install(data_dir=tmp_path / "data")
+    for name, project in (("1", "/work/p"), ("2", "/work/q")):
+        said = ("x" * 1_000_001, "\ud800", "\u200b", "Tabs, please")
+        lines = [json.dumps(claude("user", text, f"u{n}")) + "\n" for n, text in enumerate(said)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+        known(Session.of(stop(tmp_path / f"{name}.jsonl", name, project)), home.ours / "sessions")
+    await hook_store.store(home.ours / "settings.json", stop(tmp_path / "1.jsonl", "1"))
+    for project in ("/work/p", "/work/q"):
+        assert [turn.content for turn in await turns_in(service, project)] == ["Tabs, please"]
+    assert home.log.count("left out turn u0") == 2
+    assert not any(behind(one) for one in sessions_in(home.ours / "sessions"))
+
+
+async def test_a_session_that_fails_does_not_stop_the_others(
+    service: MemoryService, home: Home, tmp_path: Path
+) -> None:
+    home.install(data_dir=tmp_path / "data")
+    transcript = tmp_path / "t.jsonl"
+    transcript.write_bytes(written("claude-code"))
+    known(Session.of(stop(transcript, "2")), home.ours / "sessions")
+    await hook_store.store(home.ours / "settings.json", stop(transcript, "1", "no \x00 project"))
+    assert len(await turns_in(service)) == len(TALK)
+    assert "remember: " in home.log
 
 
 async def test_an_answer_that_is_written_down_after_the_hook_ran_is_waited_for(
