@@ -97,6 +97,7 @@ def install(
     installed = {
         "file": str(file),
         "existed": before is not None,
+        "commands": sorted(commands_of(folder / "settings.json").values()),
         "made": [str(each) for each in above if not each.exists()],
     }
     folder.mkdir(parents=True)
@@ -162,8 +163,7 @@ def uninstall(
         left = (folder / "before").read_bytes() if installed["existed"] else None
     else:
         with _naming(file):
-            ours = commands_of(folder / "settings.json").values()
-            left = without_commands(_decoded(now), ours).encode()
+            left = without_commands(_decoded(now), installed["commands"]).encode()
     _show(file, now, left or b"")
     if dry_run or not (yes or typer.confirm("Write this?", err=True)):
         return OK

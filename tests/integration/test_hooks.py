@@ -174,6 +174,16 @@ def test_what_was_changed_since_stays_and_our_lines_alone_go(home: Home) -> None
     assert not home.ours.exists()
 
 
+def test_lines_installed_from_an_environment_that_has_moved_since_go_as_well(home: Home) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", "/old/place/python")
+        home.install()
+    assert b"/old/place/python" in home.file.read_bytes()
+    home.file.write_bytes(home.file.read_bytes() + b"\n")
+    home.hook("uninstall", "claude-code", "--yes")
+    assert b"run.py" not in home.file.read_bytes()
+
+
 def test_settings_behind_a_link_stay_behind_it(home: Home, tmp_path: Path) -> None:
     real = tmp_path / "dotfiles.json"
     real.write_text("{}")
