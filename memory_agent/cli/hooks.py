@@ -119,8 +119,11 @@ def _settled(host: str, where: ThreadOptions) -> dict[str, Any]:
 
     Scope.of(where.user, tenant=where.tenant)
     url, key_file = service_options()
-    if where.data_dir is None:
-        url = url or settings(None).service_url
+    if where.data_dir is None and url is None:
+        known = settings(None)
+        url = known.service_url
+        if url is not None and known.service_api_key is not None and key_file is None:
+            raise ConfigError("the hooks read the service's key from a file: give --key-file as well")
     key = None if key_file is None else read_key(key_file)
     if url is not None and "@" in url:
         raise ConfigError("--url holds a user name, which the hooks don't send; use --key-file")

@@ -184,6 +184,16 @@ def test_lines_installed_from_an_environment_that_has_moved_since_go_as_well(hom
     assert b"run.py" not in home.file.read_bytes()
 
 
+def test_a_key_in_the_settings_is_asked_for_as_a_file(home: Home) -> None:
+    given = {
+        "MEMORY_AGENT_SERVICE_URL": "http://127.0.0.1:8080",
+        "MEMORY_AGENT_SERVICE_API_KEY": "ma_secret",
+    }
+    told = home.hook("install", "claude-code", "--yes", code=1, **given)
+    assert "give --key-file as well" in told
+    assert home.tree() == {}
+
+
 def test_settings_behind_a_link_stay_behind_it(home: Home, tmp_path: Path) -> None:
     real = tmp_path / "dotfiles.json"
     real.write_text("{}")
