@@ -179,7 +179,10 @@ def expiry(value: object) -> str | None:
 def is_over(turn: Turn, today: date | None = None) -> bool:
     """True if the memory's last day is past."""
     last = turn.metadata.get("expiration_date")
-    return last is not None and date.fromisoformat(last) < (today or datetime.now(UTC).date())
+    try:
+        return last is not None and date.fromisoformat(str(last)[:10]) < (today or datetime.now(UTC).date())
+    except ValueError:  # somebody's own metadata of this name, which is no day
+        return False
 
 
 # --- filters ---------------------------------------------------------------------------------------------------

@@ -228,6 +228,17 @@ async def test_filters_and_last_days_leave_out_what_they_say(memory: AsyncMemory
     assert (await memory.search("note", filters=ADA, top_k=0))["results"] == []
 
 
+async def test_metadata_of_the_name_expiration_date_that_is_no_day_ends_nothing(memory: AsyncMemory) -> None:
+    for last in ("soon", 29990101, {"year": 2000}, "2000-01-01T12:00:00Z", "2999-01-01T12:00:00Z"):
+        await memory.add(f"until {last}", **ADA, metadata={"expiration_date": last})
+    assert await texts(memory, **ADA) == [
+        "until 2999-01-01T12:00:00Z",
+        "until {'year': 2000}",
+        "until 29990101",
+        "until soon",
+    ]
+
+
 @pytest.mark.parametrize(
     ("wanted", "holds"),
     [
