@@ -13,7 +13,6 @@ from memory_agent.errors import IdempotencyKeyReused, InvalidInput, NotFound, Tu
 from memory_agent.integrations.mem0_records import (
     OWNERS,
     ROOT,
-    VERSIONS,
     Owner,
     Place,
     added,
@@ -26,6 +25,7 @@ from memory_agent.integrations.mem0_records import (
     passes,
     payload_of,
     record_of,
+    with_version,
 )
 from memory_agent.messages import read_messages
 
@@ -148,15 +148,13 @@ class AsyncMemory:
             held = {**turn.metadata, **free(metadata), ROOT: id_of(turn)}
             if expiration_date is not _UNSET:
                 held["expiration_date"] = expiry(expiration_date)
-            earlier = {"text": turn.content, "at": turn.timestamp.isoformat()}
-            held[VERSIONS] = [*(turn.metadata.get(VERSIONS) or []), earlier]
             thread = await self._thread(turn.scope.tenants_user_id, turn.thread_id)
             try:
                 await thread.add_turn(
                     turn.role,
                     turn.content if text is None else text,
                     speaker=turn.speaker,
-                    metadata=held,
+                    metadata=with_version(held, turn),
                     idempotency_key=f"mem0 after {turn.id}",
                 )
             except (IdempotencyKeyReused, TurnForgotten):  # somebody else has updated it first
