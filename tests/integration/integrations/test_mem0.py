@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import re
 import subprocess
 import sys
@@ -348,6 +349,42 @@ def test_without_await_it_opens_what_the_settings_say_and_closes_it(tmp_path: Pa
             assert not (tmp_path / "data" / ".lock-holder.json").exists()
     with Memory(MemoryConfig(**known)) as memory:
         assert [each["memory"] for each in memory.get_all(filters=ADA)["results"]] == ["I like tea"] * 2
+
+
+FORKED = """
+import os, sys
+from memory_agent.errors import NotOpen
+from memory_agent.integrations.mem0 import Memory
+
+memory = Memory()
+child = os.fork()
+if child == 0:
+    try:
+        memory.add("x", user_id="ada")
+    except NotOpen as exc:
+        print(exc, flush=True)
+    memory.close()
+    sys.exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+memory.close()
+"""
+
+
+@embedded_only("no service is asked")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks no processes")
+def test_a_memory_made_before_a_fork_says_so_in_the_new_process_and_ends_with_it(tmp_path: Path) -> None:
+    finished = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert (finished.stdout, finished.stderr) == (
+        "this Memory was made before the process forked; make one in each process\n7\n",
+        "",
+    )
 
 
 @embedded_only("no service is asked")
