@@ -8,6 +8,7 @@ requirements: httpx
 # it on for all models. A chat is a thread, the account's id the user. While the memory is away, chats go on without it.
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -26,6 +27,10 @@ def said(message: dict[str, Any]) -> str:
     return "\n".join(part["text"] for part in content if part.get("type") == "text")
 
 
+# What a model thought and which tools it ran, which Open WebUI writes into the answer.
+BESIDE = re.compile(r'<details type="(?:reasoning|tool_calls|code_interpreter)".*?</details>', re.S)
+
+
 class Filter:
     class Valves(BaseModel):
         url: str = Field("http://127.0.0.1:8080", description="Address of the memory service.")
@@ -36,7 +41,6 @@ class Filter:
 
     def __init__(self) -> None:
         self.valves = self.Valves()
-        self.toggle = True  # people can switch it off for a chat
 
     async def inlet(
         self,
@@ -69,7 +73,7 @@ class Filter:
         if len(messages) < 2 or where is None:
             return body
         question, answer = messages[-2:]
-        texts = said(question).strip(), said(answer).strip()
+        texts = said(question).strip(), BESIDE.sub("", said(answer)).strip()
         if (question["role"], answer["role"]) == ("user", "assistant") and all(texts):
             key = f"open-webui {question.get('id')} {answer.get('id')}" if answer.get("id") else None
             exchange = {"user_msg": texts[0], "assistant_msg": texts[1]}
@@ -94,6 +98,6 @@ class Filter:
                 answer.raise_for_status()
                 found: dict[str, Any] = answer.json()
                 return found
-        except (httpx.HTTPError, ValueError, OSError) as exc:
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as exc:
             log.warning("without memory: %s", exc)
             return None

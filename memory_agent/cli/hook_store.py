@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.cli.opening import open_or_ask, read_key
 from memory_agent.cli.options import settings
-from memory_agent.errors import MemoryAgentError
+from memory_agent.errors import MemoryAgentError, Unavailable
 from memory_agent.hooks import run
 from memory_agent.hooks.remember import Session, behind, known, remember, sessions_in, wait_for
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _OTHERS: Final = 20
 """Sessions besides the one that has just answered, of which what is new is remembered as well."""
+_WRONG: Final = (MemoryAgentError, OSError, ValueError, KeyError)
 
 
 async def store(settings_file: Path, said: Mapping[str, Any]) -> None:
@@ -36,8 +37,13 @@ async def store(settings_file: Path, said: Mapping[str, Any]) -> None:
             service = await _opened(given, stack)
             others = [one for one in sessions_in(folder) if one.session != session.session and behind(one)]
             for one in (session, *others[:_OTHERS]):
-                await remember(service, one, folder, **whose)
-    except (MemoryAgentError, OSError, ValueError, KeyError) as exc:
+                try:
+                    await remember(service, one, folder, **whose)
+                except Unavailable:  # it would be for the others as well
+                    raise
+                except _WRONG as exc:
+                    run.log(str(settings_file), f"remember: {one.transcript}: {type(exc).__name__}: {exc}")
+    except _WRONG as exc:
         run.log(str(settings_file), f"remember: {type(exc).__name__}: {exc}")
 
 

@@ -97,6 +97,7 @@ def install(
     installed = {
         "file": str(file),
         "existed": before is not None,
+        "commands": sorted(commands_of(folder / "settings.json").values()),
         "made": [str(each) for each in above if not each.exists()],
     }
     folder.mkdir(parents=True)
@@ -118,8 +119,11 @@ def _settled(host: str, where: ThreadOptions) -> dict[str, Any]:
 
     Scope.of(where.user, tenant=where.tenant)
     url, key_file = service_options()
-    if where.data_dir is None:
-        url = url or settings(None).service_url
+    if where.data_dir is None and url is None:
+        known = settings(None)
+        url = known.service_url
+        if url is not None and known.service_api_key is not None and key_file is None:
+            raise ConfigError("the hooks read the service's key from a file: give --key-file as well")
     key = None if key_file is None else read_key(key_file)
     if url is not None and "@" in url:
         raise ConfigError("--url holds a user name, which the hooks don't send; use --key-file")
@@ -162,8 +166,7 @@ def uninstall(
         left = (folder / "before").read_bytes() if installed["existed"] else None
     else:
         with _naming(file):
-            ours = commands_of(folder / "settings.json").values()
-            left = without_commands(_decoded(now), ours).encode()
+            left = without_commands(_decoded(now), installed["commands"]).encode()
     _show(file, now, left or b"")
     if dry_run or not (yes or typer.confirm("Write this?", err=True)):
         return OK

@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.errors import IdempotencyKeyReused, InvalidInput, TurnForgotten
+from memory_agent.errors import IdempotencyKeyReused, InvalidInput, NotFound, TurnForgotten
+from memory_agent.hooks import run
 from memory_agent.hooks.transcripts import read_turns
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ async def remember(
 ) -> int:
     """Remember what is new in the transcript, and note how far it was read; the number of its turns.
 
-    The thread is the project. Raises what storing raises, with nothing noted, but for a turn that cannot be stored: that is left out.
+    The thread is the project. Raises what storing raises, with nothing noted, but for a turn that cannot be stored: that is left out, and logged.
     """
     turns, done = read_turns(host, *_new_in(session))
     memory: MemoryAgent | MemoryClient = service.agent(user, session.project, tenant=tenant)
@@ -112,8 +113,12 @@ async def remember(
                 metadata={"host": host, "session": session.session},
                 idempotency_key=f"{host} {session.session} {turn.id}",
             )
+        except NotFound:
+            raise
         except (IdempotencyKeyReused, TurnForgotten):
             continue
+        except InvalidInput as exc:  # it never can be stored, and is not to hold up what follows it
+            run.log(str(folder.parent / "settings.json"), f"remember: left out turn {turn.id}: {exc}")
     if done != session.done:
         _write(session.file_in(folder), Session(**{**asdict(session), "done": done}))
     return len(turns)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import threading
 import weakref
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from memory_agent.domain import DEFAULT_TENANT
+from memory_agent.errors import NotOpen
 from memory_agent.integrations.mem0_calls import AsyncMemory, settings_of
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ class Memory:
         thread = threading.Thread(target=_run, args=(started,), name="memory_agent mem0", daemon=True)
         thread.start()
         self._loop, stop = started.result()
+        self._process = os.getpid()
         self._memory = AsyncMemory(config, tenant=tenant)
         self._end = weakref.finalize(self, _end, self._loop, stop, thread, self._memory)
 
@@ -70,6 +73,9 @@ class Memory:
         self._end()
 
     def _wait(self, call: Coroutine[Any, Any, R]) -> R:
+        if os.getpid() != self._process:  # a fork takes no threads along, and nobody would ever answer
+            call.close()
+            raise NotOpen("this Memory was made before the process forked; make one in each process")
         return asyncio.run_coroutine_threadsafe(call, self._loop).result()
 
     add = _waits(AsyncMemory.add)
@@ -95,6 +101,9 @@ def _run(started: Future[_Running]) -> None:
 def _end(
     loop: asyncio.AbstractEventLoop, stop: asyncio.Event, thread: threading.Thread, memory: AsyncMemory
 ) -> None:
+    if not thread.is_alive():  # in a process that was forked since
+        return
+
     async def end() -> None:
         try:
             await memory.close()

@@ -13,7 +13,6 @@ from memory_agent.errors import IdempotencyKeyReused, InvalidInput, NotFound, Tu
 from memory_agent.integrations.mem0_records import (
     OWNERS,
     ROOT,
-    VERSIONS,
     Owner,
     Place,
     added,
@@ -26,6 +25,7 @@ from memory_agent.integrations.mem0_records import (
     passes,
     payload_of,
     record_of,
+    with_version,
 )
 from memory_agent.messages import read_messages
 
@@ -148,21 +148,20 @@ class AsyncMemory:
             held = {**turn.metadata, **free(metadata), ROOT: id_of(turn)}
             if expiration_date is not _UNSET:
                 held["expiration_date"] = expiry(expiration_date)
-            earlier = {"text": turn.content, "at": turn.timestamp.isoformat()}
-            held[VERSIONS] = [*(turn.metadata.get(VERSIONS) or []), earlier]
             thread = await self._thread(turn.scope.tenants_user_id, turn.thread_id)
             try:
                 await thread.add_turn(
                     turn.role,
                     turn.content if text is None else text,
                     speaker=turn.speaker,
-                    metadata=held,
+                    metadata=with_version(held, turn),
                     idempotency_key=f"mem0 after {turn.id}",
                 )
             except (IdempotencyKeyReused, TurnForgotten):  # somebody else has updated it first
                 newer = await self._updated(memory_id, turn.seq)
                 if newer is None:
                     raise _not_there(memory_id) from None
+                await thread.forget([turn.id])  # where that update was cut short, the old text is there still
                 turn = newer
                 continue
             await thread.forget([turn.id])
@@ -170,8 +169,10 @@ class AsyncMemory:
 
     async def delete(self, memory_id: str) -> dict[str, str]:
         """Erase a memory with its history. Raises NotFound."""
-        turn = await self._found(memory_id)
-        await (await self._thread(turn.scope.tenants_user_id, turn.thread_id)).forget([turn.id])
+        turn: Turn | None = await self._found(memory_id)
+        while turn is not None:  # an update that was cut short has left two
+            await (await self._thread(turn.scope.tenants_user_id, turn.thread_id)).forget([turn.id])
+            turn = await self._updated(memory_id, turn.seq)
         return {"message": "Memory deleted successfully!"}
 
     async def delete_all(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from memory_agent.checks import MAX_METADATA_CHARS
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -138,6 +139,23 @@ def free(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: value for name, value in (metadata or {}).items() if name not in kept}
 
 
+def with_version(metadata: dict[str, Any], turn: Turn) -> dict[str, Any]:
+    """Metadata with the turn's text among the earlier versions: of these as many of the newest as it has room for.
+
+    The first always stays, shortened if need be: it says since when there is the memory.
+    """
+    said = {"text": turn.content, "at": turn.timestamp.isoformat()}
+    first, *others = [*(turn.metadata.get(VERSIONS) or []), said]
+    held = {**metadata, VERSIONS: [first, *others]}
+    while others and len(repr(held)) > MAX_METADATA_CHARS:
+        del others[0]
+        held[VERSIONS] = [first, *others]
+    while first["text"] and len(repr(held)) > MAX_METADATA_CHARS:
+        first = {**first, "text": first["text"][: len(first["text"]) // 2]}
+        held[VERSIONS] = [first]
+    return held
+
+
 def payload_of(turn: Turn) -> dict[str, Any]:
     """The values that filters look at."""
     speaker = {} if turn.speaker is None else {"actor_id": turn.speaker}
@@ -179,7 +197,10 @@ def expiry(value: object) -> str | None:
 def is_over(turn: Turn, today: date | None = None) -> bool:
     """True if the memory's last day is past."""
     last = turn.metadata.get("expiration_date")
-    return last is not None and date.fromisoformat(last) < (today or datetime.now(UTC).date())
+    try:
+        return last is not None and date.fromisoformat(str(last)[:10]) < (today or datetime.now(UTC).date())
+    except ValueError:  # somebody's own metadata of this name, which is no day
+        return False
 
 
 # --- filters ---------------------------------------------------------------------------------------------------

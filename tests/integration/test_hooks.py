@@ -18,6 +18,7 @@ from memory_agent.cli import hook_store
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.hooks import run
 from memory_agent.hooks.hosts import HOSTS
+from memory_agent.hooks.remember import Session, behind, known, sessions_in
 from memory_agent.server.sharing import sharing
 from tests.integration.commands import Quick
 from tests.integration.conversations import everything, opened, settings_on
@@ -171,6 +172,26 @@ def test_what_was_changed_since_stays_and_our_lines_alone_go(home: Home) -> None
     assert b"say done" in left
     assert b"run.py" not in left
     assert not home.ours.exists()
+
+
+def test_lines_installed_from_an_environment_that_has_moved_since_go_as_well(home: Home) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", "/old/place/python")
+        home.install()
+    assert b"/old/place/python" in home.file.read_bytes()
+    home.file.write_bytes(home.file.read_bytes() + b"\n")
+    home.hook("uninstall", "claude-code", "--yes")
+    assert b"run.py" not in home.file.read_bytes()
+
+
+def test_a_key_in_the_settings_is_asked_for_as_a_file(home: Home) -> None:
+    given = {
+        "MEMORY_AGENT_SERVICE_URL": "http://127.0.0.1:8080",
+        "MEMORY_AGENT_SERVICE_API_KEY": "ma_secret",
+    }
+    told = home.hook("install", "claude-code", "--yes", code=1, **given)
+    assert "give --key-file as well" in told
+    assert home.tree() == {}
 
 
 def test_settings_behind_a_link_stay_behind_it(home: Home, tmp_path: Path) -> None:
@@ -428,6 +449,34 @@ async def test_what_an_outage_kept_back_is_remembered_after_a_later_answer(
     assert len(await turns_in(service)) == len(TALK)
     first.unlink()
     assert "to remember" not in await asyncio.to_thread(home.hook, "status")
+
+
+async def test_what_cannot_be_stored_holds_up_neither_its_session_nor_others(
+    service: MemoryService, home: Home, tmp_path: Path
+) -> None:
+    home.install(data_dir=tmp_path / "data")
+    for name, project in (("1", "/work/p"), ("2", "/work/q")):
+        said = ("x" * 1_000_001, "\ud800", "\u200b", "Tabs, please")
+        lines = [json.dumps(claude("user", text, f"u{n}")) + "\n" for n, text in enumerate(said)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+        known(Session.of(stop(tmp_path / f"{name}.jsonl", name, project)), home.ours / "sessions")
+    await hook_store.store(home.ours / "settings.json", stop(tmp_path / "1.jsonl", "1"))
+    for project in ("/work/p", "/work/q"):
+        assert [turn.content for turn in await turns_in(service, project)] == ["Tabs, please"]
+    assert home.log.count("left out turn u0") == 2
+    assert not any(behind(one) for one in sessions_in(home.ours / "sessions"))
+
+
+async def test_a_session_that_fails_does_not_stop_the_others(
+    service: MemoryService, home: Home, tmp_path: Path
+) -> None:
+    home.install(data_dir=tmp_path / "data")
+    transcript = tmp_path / "t.jsonl"
+    transcript.write_bytes(written("claude-code"))
+    known(Session.of(stop(transcript, "2")), home.ours / "sessions")
+    await hook_store.store(home.ours / "settings.json", stop(transcript, "1", "no \x00 project"))
+    assert len(await turns_in(service)) == len(TALK)
+    assert "remember: " in home.log
 
 
 async def test_an_answer_that_is_written_down_after_the_hook_ran_is_waited_for(

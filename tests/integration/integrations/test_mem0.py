@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import re
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 
 from memory_agent import InvalidInput, MemoryConfig
 from memory_agent.domain import Scope
-from memory_agent.errors import NotFound
+from memory_agent.errors import NotFound, StoreUnavailable
 from memory_agent.integrations.mem0 import AsyncMemory, Memory
 from memory_agent.integrations.mem0_records import Place, expiry, passes
 from tests.constants import settings_of
@@ -133,6 +134,63 @@ async def test_of_updates_at_once_all_are_in_the_history(memory: AsyncMemory, se
     assert await texts(memory, **ADA) == [changes[-1]["new_memory"]]
 
 
+async def cut_short(memory: AsyncMemory, service: MemoryService, memory_id: str, text: str) -> None:
+    """An update that ends between storing the new text and forgetting the old."""
+    kind = type(service.agent("ada", "mem0"))
+    with pytest.MonkeyPatch.context() as patch:
+
+        async def fails(*_: Any) -> None:
+            raise StoreUnavailable("cut short")
+
+        patch.setattr(kind, "forget", fails)
+        with pytest.raises(StoreUnavailable):
+            await memory.update(memory_id, text)
+
+
+async def test_an_update_after_one_that_was_cut_short_leaves_one_memory(
+    memory: AsyncMemory, service: MemoryService
+) -> None:
+    (added,) = (await memory.add("I live in Porto", **ADA))["results"]
+    await cut_short(memory, service, added["id"], "I live in Delft")
+    await memory.update(added["id"], "I live in Lisbon")
+    assert await texts(memory, **ADA) == ["I live in Lisbon"]
+    assert len(await memory.history(added["id"])) == 3
+    await memory.delete(added["id"])
+    assert await memory.get(added["id"]) is None
+
+
+async def test_a_delete_after_an_update_that_was_cut_short_leaves_nothing(
+    memory: AsyncMemory, service: MemoryService
+) -> None:
+    (added,) = (await memory.add("I live in Porto", **ADA))["results"]
+    await cut_short(memory, service, added["id"], "I live in Delft")
+    await memory.delete(added["id"])
+    assert (await memory.get(added["id"]), await texts(memory, **ADA)) == (None, [])
+
+
+async def test_of_a_history_that_has_no_room_any_more_the_first_and_the_newest_texts_stay(
+    memory: AsyncMemory,
+) -> None:
+    (added,) = (await memory.add("0", **ADA))["results"]
+    for n in range(1, 6):
+        await memory.update(added["id"], f"{n}" + " ä'\"" * 8_000)
+    changes = await memory.history(added["id"])
+    assert [each["new_memory"][0] for each in changes] == ["0", "3", "4", "5"]
+    record = await memory.get(added["id"])
+    assert record is not None
+    assert record["created_at"] == changes[0]["created_at"] < record["updated_at"]
+
+
+async def test_a_first_text_without_room_in_the_history_is_kept_shortened(memory: AsyncMemory) -> None:
+    (added,) = (await memory.add("I live in Porto. " + "'\"" * 100_000, **ADA))["results"]
+    for text in ("I live in Delft", "I live in Lisbon"):
+        await memory.update(added["id"], text)
+    first, *_, last = await memory.history(added["id"])
+    assert first["new_memory"].startswith("I live in Porto. '")
+    assert last["new_memory"] == "I live in Lisbon"
+    assert await texts(memory, **ADA) == ["I live in Lisbon"]
+
+
 @both_ways_by_day
 async def test_what_is_deleted_is_gone_with_its_history(memory: AsyncMemory) -> None:
     first, second = (await memory.add([*SAID, {"role": "user", "content": ""}], **ADA))["results"]
@@ -192,6 +250,17 @@ async def test_filters_and_last_days_leave_out_what_they_say(memory: AsyncMemory
     found = await memory.search("note", filters={**ADA, "n": {"in": [3, 29]}}, threshold=0)
     assert {each["memory"] for each in found["results"]} == {"note 3", "note 29"}
     assert (await memory.search("note", filters=ADA, top_k=0))["results"] == []
+
+
+async def test_metadata_of_the_name_expiration_date_that_is_no_day_ends_nothing(memory: AsyncMemory) -> None:
+    for last in ("soon", 29990101, {"year": 2000}, "2000-01-01T12:00:00Z", "2999-01-01T12:00:00Z"):
+        await memory.add(f"until {last}", **ADA, metadata={"expiration_date": last})
+    assert await texts(memory, **ADA) == [
+        "until 2999-01-01T12:00:00Z",
+        "until {'year': 2000}",
+        "until 29990101",
+        "until soon",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -280,6 +349,42 @@ def test_without_await_it_opens_what_the_settings_say_and_closes_it(tmp_path: Pa
             assert not (tmp_path / "data" / ".lock-holder.json").exists()
     with Memory(MemoryConfig(**known)) as memory:
         assert [each["memory"] for each in memory.get_all(filters=ADA)["results"]] == ["I like tea"] * 2
+
+
+FORKED = """
+import os, sys
+from memory_agent.errors import NotOpen
+from memory_agent.integrations.mem0 import Memory
+
+memory = Memory()
+child = os.fork()
+if child == 0:
+    try:
+        memory.add("x", user_id="ada")
+    except NotOpen as exc:
+        print(exc, flush=True)
+    memory.close()
+    sys.exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+memory.close()
+"""
+
+
+@embedded_only("no service is asked")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks no processes")
+def test_a_memory_made_before_a_fork_says_so_in_the_new_process_and_ends_with_it(tmp_path: Path) -> None:
+    finished = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert (finished.stdout, finished.stderr) == (
+        "this Memory was made before the process forked; make one in each process\n7\n",
+        "",
+    )
 
 
 @embedded_only("no service is asked")

@@ -72,13 +72,38 @@ async def test_what_was_said_in_one_chat_is_recalled_in_the_next_and_not_for_oth
     ]
 
 
+async def test_what_the_model_thought_and_ran_is_not_remembered_as_its_answer(
+    pasted: Any, service: MemoryService
+) -> None:
+    thought = (
+        '<details type="reasoning" done="true" duration="3">\n<summary>Thought</summary>\n> Hm.\n</details>\n'
+    )
+    ran = '<details type="tool_calls" done="true" id="1" name="look">\n<summary>Ran</summary>\n</details>\n'
+    answer = "Noted.\n<details><summary>More</summary>Really.</details>"
+    await pasted.outlet(body("c1", "I like tea", f"{thought}{ran}{answer}"), ADA, None)
+    await pasted.outlet(body("c1", "And cake", thought), ADA, None)
+    turns = await everything(service.agent(ADA["id"], "c1"))
+    assert [turn.content for turn in turns] == ["I like tea", answer]
+
+
+def test_it_is_on_in_every_chat_for_which_nobody_chose_it() -> None:
+    assert not hasattr(
+        runpy.run_path(str(FILE))["Filter"](), "toggle"
+    )  # Open WebUI asks for a choice where it is
+
+
 async def test_a_chat_goes_on_where_there_is_nothing_to_ask_or_the_memory_is_away(pasted: Any) -> None:
     for nothing in (body("c1"), body("c1", ""), body("local:1", "Hello")):
         before = [*nothing["messages"]]
         assert (await pasted.inlet(nothing, ADA, None))["messages"] == before
         assert await pasted.outlet(nothing, ADA, None) is nothing
     assert await pasted.inlet(body("c1", "Hello"), None, None) == body("c1", "Hello")
-    for address, key in ((f"http://127.0.0.1:{free_port()}", ""), (pasted.valves.url, "/no/such/file")):
+    for address, key in (
+        (f"http://127.0.0.1:{free_port()}", ""),
+        (pasted.valves.url, "/no/such/file"),
+        ("http://[", ""),
+        ("http://a:b", ""),
+    ):
         pasted.valves = pasted.Valves(url=address, key_file=key)
         assert await pasted.inlet(body("c1", "Hello"), ADA, None) == body("c1", "Hello")
         await pasted.outlet(body("c1", "Hello", "Hi"), ADA, None)
