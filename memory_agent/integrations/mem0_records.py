@@ -145,7 +145,8 @@ def with_version(metadata: dict[str, Any], turn: Turn) -> dict[str, Any]:
     The first always stays, shortened if need be: it says since when there is the memory.
     """
     said = {"text": turn.content, "at": turn.timestamp.isoformat()}
-    first, *others = [*(turn.metadata.get(VERSIONS) or []), said]
+    versions: list[dict[str, Any]] = [*(turn.metadata.get(VERSIONS) or []), said]
+    first, others = versions[0], versions[1:]
     held = {**metadata, VERSIONS: [first, *others]}
     while others and len(repr(held)) > MAX_METADATA_CHARS:
         del others[0]
