@@ -99,6 +99,7 @@ class Run:
         (self.folder / "rounds.json").write_text(json.dumps(self.place.round))
         name = self._chance.choices(self.kinds, [KINDS[kind].weight for kind in self.kinds])[0]
         kind, place = KINDS[name], self.place
+        place.killed = False
         self._whole("preparing", name, lambda: self._with_model(kind.prepare))
         errors = self.folder / "errors"
         began = time.monotonic()
@@ -116,6 +117,7 @@ class Run:
             self._seconds[name] = 1.1 * (time.monotonic() - began)
         else:
             raise Failed(f"{name}, round {place.round}: the job itself failed\n{errors.read_text()}")
+        place.killed = True
         self._whole("what is left", name, lambda: self._with_model(kind.check))
 
     async def _with_model(self, step: Callable[[Place], Awaitable[object]]) -> None:

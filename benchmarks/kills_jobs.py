@@ -58,10 +58,10 @@ def demand(wrong: Iterable[str]) -> None:
 
 
 class LaterClock(SystemClock):
-    """The real clock, two hours further with each round: leases of the dead are over, and last passes are due."""
+    """The real clock, so many hours further: leases of the dead are over, and last passes are due."""
 
-    def __init__(self, rounds: int) -> None:
-        self.ahead = timedelta(hours=2 * rounds)
+    def __init__(self, hours: int) -> None:
+        self.ahead = timedelta(hours=hours)
 
     def now(self) -> Any:
         """See `Clock.now`."""
@@ -75,6 +75,8 @@ class Place:
     folder: Path
     mongo_uri: str | None
     round: int = 0
+    killed: bool = False
+    """True when what is left is looked at."""
     seed: int = 0
     model: Model = field(default_factory=Model)
 
@@ -93,8 +95,8 @@ class Place:
 
     @property
     def clock(self) -> LaterClock:
-        """Of this round."""
-        return LaterClock(self.round)
+        """Two hours further with each round, and one more once the process was killed."""
+        return LaterClock(2 * self.round + self.killed)
 
     @property
     def log(self) -> Path:

@@ -168,7 +168,7 @@ def subject(turn: SetTurn, vectors: dict[str, NDArray[np.float32] | None]) -> Tu
     """What is matched of a turn, as `TopicFolder.subjects` has it."""
     vector = vectors[searchable(turn)]
     if turn.role == "assistant":
-        return TurnSubject(vector=vector, size=len(count_terms(turn.text)))
+        return TurnSubject(vector=vector, embedder=MODEL, size=len(count_terms(turn.text)))
     said: Subject = subject_of(turn.text)
     chance = 0.0
     if vector is not None:
@@ -177,7 +177,7 @@ def subject(turn: SetTurn, vectors: dict[str, NDArray[np.float32] | None]) -> Tu
         chance = chance_cosine(vector, [np.stack([v for v in each if v is not None]) for each in everyday])
         if turn.speaker and (name := vectors[f"{turn.speaker}:"]) is not None:
             vector = without_direction(vector, name)
-    return TurnSubject(vector=vector, chance=chance, words=said.words, size=said.size)
+    return TurnSubject(vector=vector, embedder=MODEL, chance=chance, words=said.words, size=said.size)
 
 
 # --- matching, and its figures -------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def matched(
         before = topics.get(found)
         if before is not None and before.archived:
             from_rest.add(said.block)
-        topics[found] = folded(before or opened_by(turn, found), [turn], subjects, embedder=MODEL)
+        topics[found] = folded(before or opened_by(turn, found), [turn], subjects)
         index.put(topics[found])
         current, asked = found, asked + (turn.role == "user")
         joined_at[found] = asked

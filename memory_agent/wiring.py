@@ -215,7 +215,9 @@ def _make_folder(on: Adapters) -> TopicFolder:
     indexes = TopicIndexCache(
         on.store, functools.partial(known_fingerprint, on.embedder), idle_seconds=IDLE_SECONDS
     )
-    return TopicFolder(on.store, on.clock, on.embedder, indexes, owe_compact="compact" in on.cfg.stages)
+    return TopicFolder(
+        on.store, on.clock, lambda: on.embedder.current, indexes, owe_compact="compact" in on.cfg.stages
+    )
 
 
 def _make_indexer(on: Adapters) -> Indexer:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memory_agent.domain import Scope, SearchRow
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from memory_agent.domain import NextVectors, Turn
-    from memory_agent.ports import Clock, DocumentStore
+    from memory_agent.ports import Clock, DocumentStore, Embedder
     from memory_agent.search.candidates import CandidateKeeper
     from memory_agent.search.embedders import Embedders
     from memory_agent.search.entities import EntitySpotter
@@ -46,7 +46,7 @@ class Indexer:
         self,
         store: DocumentStore,
         candidates: CandidateKeeper,
-        embedder: Embedders,
+        embedders: Embedders,
         clock: Clock,
         spotter: EntitySpotter,
         *,
@@ -57,7 +57,7 @@ class Indexer:
         self._keep_tokens = keep_tokens
         self._store = store
         self._candidates = candidates
-        self._embedder = embedder
+        self._embedders = embedders
         self._clock = clock
         self._language = language
 
@@ -67,14 +67,17 @@ class Indexer:
         The rows are written before the vectors, so that while the vector index is away search still has them. Raises
         ModelNotFound while there is no embedding model; then nothing was written.
         """
-        await self._embedder.refresh()
+        await self._embedders.refresh()
+        # The same ones throughout, though a move to another model may end meanwhile: a row says whose its vectors are.
+        models = _Models(self._embedders.current, self._embedders.next)
         # Beside the event loop, for it may have to look for its model first.
-        await asyncio.to_thread(lambda: self._embedder.fingerprint)
+        await asyncio.to_thread(lambda: models.own.fingerprint)
         embedded: dict[str, SearchRow] = {}
-        for found in await together(*(self._embedded(*each) for each in _by_user(turns).items())):
+        for found in await together(*(self._embedded(*each, models.own) for each in _by_user(turns).items())):
             embedded |= found
-        rows = {turn_id: row for turn_id, row in embedded.items() if self._is_current(row)}
-        new = await self._make_rows([turn for turn in turns if turn.id not in rows], embedded)
+        language = made_with(self._language)
+        rows = {turn_id: row for turn_id, row in embedded.items() if row.language == language}
+        new = await self._make_rows([turn for turn in turns if turn.id not in rows], embedded, models)
         new |= await self._renamed([turn for turn in turns if turn.id in rows], rows)
         turns = await self._alive(turns)
         rows |= new
@@ -87,7 +90,7 @@ class Indexer:
 
     async def _point_back(self, put: Sequence[SearchRow]) -> None:
         """Users who were moved already, and have now rows without the next vectors: they go back to the old ones until that is mended."""
-        migration = await self._embedder.refresh()
+        migration = await self._embedders.refresh()
         if migration is None or migration.phase != "moving":
             return
         lacking = {row.user_id for row in put if row.vectors_by(migration.target.fingerprint) is None}
@@ -96,7 +99,7 @@ class Indexer:
 
     async def _warn_of_language(self, scope: Scope) -> None:
         # Of scripts says so whoever reads the user's rows into memory; they hold no whole words, from which a language is told.
-        _, language = await unread(self._store, scope, self._embedder.current)
+        _, language = await unread(self._store, scope, self._embedders.current)
         if language:
             log.warning(
                 "a user's newest turns are in a language (%s) of which the embedding model hardly knows a word; %s",
@@ -116,30 +119,35 @@ class Indexer:
             await self._store.put_search_rows(user_id, fresh, now=self._clock.now())
         await self._candidates.take(user_id, [rows[turn.id] for turn in turns])
 
-    async def _embedded(self, user_id: str, turns: Sequence[Turn]) -> dict[str, SearchRow]:
+    async def _embedded(
+        self, user_id: str, turns: Sequence[Turn], embedder: Embedder
+    ) -> dict[str, SearchRow]:
         """The rows of a user's turns that have this embedder's vectors already."""
         stored = [
-            row.seen_by(self._embedder.fingerprint)
+            row.seen_by(embedder.fingerprint)
             for row in await self._store.search_rows(user_id, ids=[turn.id for turn in turns])
         ]
-        return await self._with_tokens(user_id, [row for row in stored if self._is_embedded(row)])
+        rows = [row for row in stored if not row.erased and row.embedder == embedder.fingerprint]
+        return await self._with_tokens(user_id, rows, embedder)
 
-    async def _with_tokens(self, user_id: str, rows: Sequence[SearchRow]) -> dict[str, SearchRow]:
+    async def _with_tokens(
+        self, user_id: str, rows: Sequence[SearchRow], embedder: Embedder
+    ) -> dict[str, SearchRow]:
         """Rows as they were put, by turn id: stores read them without their tokens. None that lacks tokens which it shall have."""
         if not rows:
             return {}
-        ids, fingerprint = [row.turn_id for row in rows], self._embedder.fingerprint
-        codes = await self._store.token_codes(user_id, ids, embedder=fingerprint)
+        ids = [row.turn_id for row in rows]
+        codes = await self._store.token_codes(user_id, ids, embedder=embedder.fingerprint)
         whole = {row.turn_id: replace(row, tokens=codes.get(row.turn_id, b"")) for row in rows}
         others = [row.next.embedder for row in rows if row.next is not None]
-        for embedder in sorted({*others}):
-            beside = await self._store.token_codes(user_id, ids, embedder=embedder)
+        for other in sorted({*others}):
+            beside = await self._store.token_codes(user_id, ids, embedder=other)
             for turn_id, row in whole.items():
-                if row.next is not None and row.next.embedder == embedder:
+                if row.next is not None and row.next.embedder == other:
                     whole[turn_id] = replace(row, next=replace(row.next, tokens=beside.get(turn_id, b"")))
         if not self._keep_tokens or len(codes) == len(rows):
             return whole
-        if await tokens_by(self._embedder, [], purpose="document") is None:
+        if await tokens_by(embedder, [], purpose="document") is None:
             return whole
         return {turn_id: row for turn_id, row in whole.items() if row.tokens}
 
@@ -154,12 +162,6 @@ class Indexer:
                 changed[turn.id] = replace(row, terms=terms)
         return changed
 
-    def _is_embedded(self, row: SearchRow) -> bool:
-        return not row.erased and row.embedder == self._embedder.fingerprint
-
-    def _is_current(self, row: SearchRow) -> bool:
-        return self._is_embedded(row) and row.language == made_with(self._language)
-
     async def _alive(self, turns: Sequence[Turn]) -> list[Turn]:
         """Those that were not forgotten while they were embedded: nothing is put back for the others."""
         by_user = _by_user(turns).items()
@@ -173,12 +175,14 @@ class Indexer:
         return [turn for turn in turns if turn.id in alive]
 
     async def _make_rows(
-        self, turns: Sequence[Turn], embedded: Mapping[str, SearchRow]
+        self, turns: Sequence[Turn], embedded: Mapping[str, SearchRow], models: _Models
     ) -> dict[str, SearchRow]:
         """New rows of these turns, by turn id; one that `embedded` has a row of keeps its vectors."""
         fresh = [turn for turn in turns if turn.id not in embedded]
-        made = await embedded_by(fresh, self._embedder, keep_tokens=self._keep_tokens)
-        beside = await self._next_vectors(fresh) | {turn_id: row.next for turn_id, row in embedded.items()}
+        made = await embedded_by(fresh, models.own, keep_tokens=self._keep_tokens)
+        beside = await self._next_vectors(fresh, models.next) | {
+            turn_id: row.next for turn_id, row in embedded.items()
+        }
         made |= {row.turn_id: (row.vectors, row.tokens) for row in embedded.values()}
         read = await asyncio.to_thread(
             lambda: [
@@ -195,16 +199,17 @@ class Indexer:
                 features,
                 vectors=made[turn.id][0],
                 tokens=made[turn.id][1],
-                embedder=self._embedder.fingerprint,
+                embedder=models.own.fingerprint,
                 language=made_with(self._language),
                 next=beside.get(turn.id),
             )
             for turn, (words, features), entities in zip(turns, read, named, strict=True)
         }
 
-    async def _next_vectors(self, turns: Sequence[Turn]) -> dict[str, NextVectors | None]:
+    async def _next_vectors(
+        self, turns: Sequence[Turn], embedder: Embedder | None
+    ) -> dict[str, NextVectors | None]:
         """By turn id, while users are moved to another model. None of those where that one fails: they are caught up with later."""
-        embedder = self._embedder.next
         if embedder is None or not turns:
             return {}
         try:
@@ -214,6 +219,14 @@ class Indexer:
                 "%d turns have no vectors of the model that the memory moves to yet: %s", len(turns), exc
             )
             return {}
+
+
+class _Models(NamedTuple):
+    """The embedding models that a batch is indexed with."""
+
+    own: Embedder
+    next: Embedder | None
+    """The one that users are being moved to."""
 
 
 def _by_user(turns: Sequence[Turn]) -> dict[str, list[Turn]]:

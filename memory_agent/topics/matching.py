@@ -61,10 +61,12 @@ class TurnSubject:
     """Subject and vector of a turn, by which it is matched.
 
     `vector`: of unit length, shape (dimension,), or None for a turn without one; `chance`: the cosine that two texts of its
-    language have that have nothing to do with each other; `words`: as in `Subject`; `size`: the same.
+    language have that have nothing to do with each other; `words`: as in `Subject`; `size`: the same. `embedder`: the
+    fingerprint of the model that the vector is of, which may have changed since.
     """
 
     vector: NDArray[np.float32] | None = None
+    embedder: str = ""
     chance: float = 0.0
     words: Mapping[str, str] = field(default_factory=dict)
     size: int = 0
@@ -82,11 +84,11 @@ def match_topic(
 
     `among`: the thread's topics, those that rest only with `archived`. `current`: the topic of the turn before; one that is not
     among them (none yet) counts as none: even a short turn then joins the best topic above the threshold or opens one,
-    because every turn has a topic. A turn without a direction (no vector, or zeros) stays in the current topic. Of equal
+    because every turn has a topic. A turn without a direction (no vector, zeros, another model's) stays in the current topic. Of equal
     topics the current one wins, then the lesser id, in whatever order they came.
     """
     staying = current if current is not None and among.offers(current, archived=archived) else None
-    unit = None if turn.vector is None else _unit(turn.vector)
+    unit = None if turn.vector is None or turn.embedder != among.embedder else _unit(turn.vector)
     if unit is None:
         return staying
     best: list[tuple[float, bool, str]] = []

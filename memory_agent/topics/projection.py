@@ -30,7 +30,7 @@ from memory_agent.topics.merged import load_topic
 from memory_agent.topics.titles import opener_of, title_of, with_words
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -48,11 +48,11 @@ _READ_INLINE: Final = 8
 """Users' turns whose words are looked through on the event loop, at up to half a millisecond each."""
 
 
-def folded(topic: Topic, turns: Sequence[Turn], subjects: Subjects, *, embedder: str) -> Topic:
+def folded(topic: Topic, turns: Sequence[Turn], subjects: Subjects) -> Topic:
     """`topic` with further turns of its own, by rising `seq`; none of them is in it yet. Its title stays.
 
-    The first user's turn is its opener, each later one an access. Turns that are not short move its embedding, which is
-    of `embedder`'s vectors; users' turns add their words. A topic that gets a new turn is not archived any more, unless
+    The first user's turn is its opener, each later one an access. Turns that are not short move its embedding, which
+    one of another model's vectors replaces; users' turns add their words. A topic that gets a new turn is not archived any more, unless
     it is being made anew.
     """
     for turn in turns:
@@ -69,13 +69,14 @@ def folded(topic: Topic, turns: Sequence[Turn], subjects: Subjects, *, embedder:
         if turn.role == "user":
             changes |= _accessed(topic, turn, opening=opening)
             changes["words"] = with_words(topic.words, subject.words)
-        known = topic.embedded if topic.embedder == embedder else 0
+        alike = subject.vector is not None and topic.embedding.shape == subject.vector.shape
+        known = topic.embedded if alike and topic.embedder == subject.embedder else 0
         # "Yes, the second one" would draw a topic away from its subject. But a topic has to have some embedding.
         if subject.vector is not None and (not known or subject.size >= MatchSettings().short_turn_terms):
             changes |= {
                 "embedding": joined_embedding(topic.embedding, known, subject.vector),
                 "embedded": known + 1,
-                "embedder": embedder,
+                "embedder": subject.embedder,
             }
         topic = dataclasses.replace(topic, **changes)  # type: ignore[arg-type]
     return topic
@@ -112,8 +113,8 @@ class TopicFolder:
 
     store: DocumentStore
     clock: Clock
-    embedder: Embedder
-    """Whose vectors the search rows hold; it is asked for speakers' names and everyday sentences only."""
+    embedder: Callable[[], Embedder]
+    """Gives the one whose vectors count, the search rows' own; it is asked for speakers' names and everyday sentences only."""
     indexes: TopicIndexCache
     owe_compact: bool
     """Topics that were made anew are to be compacted, if they need it."""
@@ -121,7 +122,7 @@ class TopicFolder:
     @property
     def fingerprint(self) -> str:
         """Whose vectors count. Raises EmbedderUnavailable while that is not known: nothing is looked for here."""
-        known = known_fingerprint(self.embedder)
+        known = known_fingerprint(self.embedder())
         if not known:
             raise EmbedderUnavailable("no embedding model was found yet, so nobody knows whose vectors count")
         return known
@@ -175,12 +176,12 @@ class TopicFolder:
         for turn in turns:
             behind[owners[str(turn.topic_id)].id].append(turn)
         subjects = {**known, **await self.subjects(scope.user_id, [t for t in turns if t.id not in known])}
-        embedder, made = self.fingerprint, list[Topic]()
+        made = list[Topic]()
 
         def fold() -> None:
             for topic in topics:
                 if topic.id in behind:
-                    joined = folded(topic, behind[topic.id], subjects, embedder=embedder)
+                    joined = folded(topic, behind[topic.id], subjects)
                     title = title_of(joined, index.beside(topic.id, archived=archived))
                     made.append(dataclasses.replace(joined, title=title))
 
@@ -246,7 +247,7 @@ class TopicFolder:
 
     async def _with(self, topic: Topic, turns: Sequence[Turn]) -> Topic:
         subjects = await self.subjects(topic.user_id, turns)
-        with_them = folded(topic, turns, subjects, embedder=self.fingerprint)
+        with_them = folded(topic, turns, subjects)
         async with self.indexes.of(topic.scope) as index:
             beside = index.beside(topic.id, archived=True)
             return dataclasses.replace(with_them, title=title_of(with_them, beside))
@@ -264,7 +265,9 @@ class TopicFolder:
         if not turns:
             return {}
         rows = {row.turn_id: row for row in await self.store.search_rows(user_id, ids=[t.id for t in turns])}
-        names, fingerprint = await self._names(turns), self.fingerprint
+        fingerprint = self.fingerprint
+        embedder = self.embedder()  # the same one throughout, though a move may end meanwhile
+        names = await _names(embedder, turns)
         told = await self._told([turn for turn in turns if turn.role == "user"])
         everyday: dict[tuple[str, ...], list[NDArray[np.float32]]] = {}
         subjects = {}
@@ -277,12 +280,14 @@ class TopicFolder:
             if turn.role == "user":
                 said, languages = told[turn.id]
                 if languages not in everyday:
-                    everyday[languages] = await self._everyday(languages)
+                    everyday[languages] = await _everyday(embedder, languages)
                 if vector is not None:
                     chance = chance_cosine(vector, everyday[languages])
             if vector is not None and turn.speaker in names:
                 vector = without_direction(vector, names[turn.speaker])
-            subjects[turn.id] = TurnSubject(vector=vector, chance=chance, words=said.words, size=said.size)
+            subjects[turn.id] = TurnSubject(
+                vector=vector, embedder=fingerprint, chance=chance, words=said.words, size=said.size
+            )
         return subjects
 
     async def _told(self, turns: Sequence[Turn]) -> dict[str, tuple[Subject, tuple[str, ...]]]:
@@ -292,14 +297,6 @@ class TopicFolder:
             return {turn.id: (subject_of(turn.content), languages_of(turn.content)) for turn in turns}
 
         return await asyncio.to_thread(read) if len(turns) > _READ_INLINE else read()
-
-    async def _everyday(self, languages: Sequence[str]) -> list[NDArray[np.float32]]:
-        """Vectors of unrelated sentences in these languages. The embedder remembers them."""
-        sentences = everyday_sentences()
-        return [
-            np.asarray(await self.embedder.embed(sentences[language], purpose="document"))
-            for language in languages
-        ]
 
     async def _fold(self, topic: Topic) -> bool:
         """Save `topic` with the turns it does not hold yet; False if another was first."""
@@ -339,13 +336,22 @@ class TopicFolder:
     async def _newest_turn(self, topic: Topic) -> list[Turn]:
         return await self.store.list_turns(topic.scope, topic_ids=topic.turns_of, limit=1, newest=True)
 
-    async def _names(self, turns: Sequence[Turn]) -> dict[str, NDArray[np.float32]]:
-        """By speaker: the vector of what `Turn.searchable_text` puts before a text. The embedder remembers them."""
-        speakers = sorted({turn.speaker for turn in turns if turn.speaker})
-        if not speakers:
-            return {}
-        embedded = await self.embedder.embed([f"{name}:" for name in speakers], purpose="document")
-        return dict(zip(speakers, embedded, strict=True))
+
+async def _everyday(embedder: Embedder, languages: Sequence[str]) -> list[NDArray[np.float32]]:
+    """Vectors of unrelated sentences in these languages. The embedder remembers them."""
+    sentences = everyday_sentences()
+    return [
+        np.asarray(await embedder.embed(sentences[language], purpose="document")) for language in languages
+    ]
+
+
+async def _names(embedder: Embedder, turns: Sequence[Turn]) -> dict[str, NDArray[np.float32]]:
+    """By speaker: the vector of what `Turn.searchable_text` puts before a text. The embedder remembers them."""
+    speakers = sorted({turn.speaker for turn in turns if turn.speaker})
+    if not speakers:
+        return {}
+    embedded = await embedder.embed([f"{name}:" for name in speakers], purpose="document")
+    return dict(zip(speakers, embedded, strict=True))
 
 
 def opened_by(turn: Turn, topic_id: str) -> Topic:

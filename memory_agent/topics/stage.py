@@ -138,9 +138,7 @@ def chosen_topics(
                 # As it will be folded, for the turns that follow.
                 known = index.get(current)
                 before.setdefault(current, known)
-                index.put(
-                    folded(known or opened_by(turn, current), [turn], subjects, embedder=index.embedder)
-                )
+                index.put(folded(known or opened_by(turn, current), [turn], subjects))
     finally:
         for topic_id, topic in before.items():
             if topic is None:

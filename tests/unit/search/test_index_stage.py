@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import numpy as np
 import pytest
 
-from memory_agent.domain import Entity
+from memory_agent.domain import EmbedderMigration, EmbedderModel, Entity
 from memory_agent.errors import EmbedderUnavailable
 from memory_agent.search.candidates import CandidateKeeper
 from memory_agent.search.embedders import Embedders
@@ -22,8 +22,10 @@ from memory_agent.text.terms import count_terms, made_with
 from tests.conformance.values import NOW, a_draft, a_scope, only_turns
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from memory_agent.domain import SearchRow, Turn
 
@@ -177,3 +179,45 @@ async def test_only_what_another_model_made_is_embedded(stage: Stage) -> None:
         assert_made_of(rows[turn.id], turn)
         assert rows[turn.id].embedder == stage.embedder.fingerprint
     np.testing.assert_array_equal(rows[turns[0].id].vectors, before[turns[0].id].vectors)
+
+
+async def test_rows_say_whose_their_vectors_are_though_a_move_ends_while_they_are_made(stage: Stage) -> None:
+    """What was begun with both models is finished with both, and each vector has its own model's name."""
+    target = HashEmbedder(dimension=32)
+    own, other = (
+        EmbedderModel(name=str(index), fingerprint=each.fingerprint, settings={"n": index})
+        for index, each in enumerate((stage.embedder, target))
+    )
+
+    async def opened(*_: object) -> tuple[HashEmbedder, BruteForceIndex]:
+        return target, BruteForceIndex()
+
+    class Ends(HashEmbedder):
+        """Embeds once the move has ended."""
+
+        async def embed(
+            self, texts: Sequence[str], *, purpose: Literal["query", "document"]
+        ) -> NDArray[np.float32]:
+            await embedders.put(replace(moving, phase="finished"))
+            return await super().embed(texts, purpose=purpose)
+
+    moving = EmbedderMigration(source=own, target=other, phase="moving", started_at=NOW)
+    embedders = Embedders(stage.store, Ends(), stage.vectors, opened)
+    await embedders.put(moving)
+    turns = await stage.remember()
+    candidates = CandidateKeeper(stage.store, indexes=embedders.index_of, max_turns=0)
+    indexer = Indexer(
+        stage.store,
+        candidates,
+        embedders,
+        FixedClock(NOW),
+        EntitySpotter(stage.entities),
+        language="english",
+    )
+    await indexer.index(turns)
+    assert embedders.current is target
+    for row in (await stage.rows()).values():
+        assert {row.embedder: row.vectors.shape[1]} == {own.fingerprint: 256}
+        made = row.vectors_by(other.fingerprint)
+        assert made is not None
+        assert made.shape[1] == 32

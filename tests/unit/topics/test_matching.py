@@ -69,6 +69,13 @@ def turn(vector: Vector | None, size: int = LONG, **others: Any) -> TurnSubject:
     return TurnSubject(vector=vector, size=size, **others)
 
 
+def test_a_vector_of_another_model_is_compared_with_none() -> None:
+    """A move to another embedding model may end between the two."""
+    assert match(turn(AHEAD), {"a": AHEAD}, None) == "a"
+    assert match(turn(AHEAD, embedder="former"), {"a": AHEAD}, None) is None
+    assert match(turn(np.ones(7, np.float32), embedder="former"), {"a": AHEAD}, "a") == "a"
+
+
 def match(
     said: TurnSubject, embeddings: dict[str, Any], current: str | None, settings: MatchSettings = SETTINGS
 ) -> str | None:

@@ -31,13 +31,16 @@ def turn(seq: int, role: Role = "user", *, importance: float | None = None, text
     return stored_turn(seq, content, role=role, id=str(seq), timestamp=at, importance=importance)
 
 
-def vector(*values: float, size: int = 5, words: Mapping[str, str] | None = None) -> TurnSubject:
-    return TurnSubject(vector=np.array(values, dtype=np.float32), size=size, words=words or {})
+def vector(
+    *values: float, size: int = 5, words: Mapping[str, str] | None = None, embedder: str = "e"
+) -> TurnSubject:
+    made = np.array(values, dtype=np.float32)
+    return TurnSubject(vector=made, embedder=embedder, size=size, words=words or {})
 
 
 def test_the_first_user_turn_is_the_opener_and_later_ones_are_accesses() -> None:
     """An assistant's turn is neither."""
-    topic = folded(EMPTY, [turn(1), turn(2, "assistant"), turn(3), turn(5)], {}, embedder="e")
+    topic = folded(EMPTY, [turn(1), turn(2, "assistant"), turn(3), turn(5)], {})
     assert (topic.opener, topic.access_count, topic.through) == ("What about number 1?", 2, 5)
     assert topic.created_at == NOW + timedelta(minutes=1)
     assert topic.last_access == NOW + timedelta(minutes=5)
@@ -52,34 +55,34 @@ def test_the_highest_importance_of_its_turns_is_the_topics() -> None:
         ((0.0,), 0.0),
     ):
         turns = [turn(seq, importance=given) for seq, given in enumerate(importances, start=1)]
-        assert folded(EMPTY, turns, {}, embedder="e").given_importance == expected
+        assert folded(EMPTY, turns, {}).given_importance == expected
 
 
 def test_every_turn_with_a_vector_moves_the_embedding() -> None:
     """The first vector is the embedding, replies join as well; another model's embedding is replaced, not mixed."""
     vectors = {"1": vector(1, 0), "3": vector(0, 1), "4": vector(0, 1)}
-    topic = folded(EMPTY, [turn(1), turn(2, "assistant")], vectors, embedder="e")
+    topic = folded(EMPTY, [turn(1), turn(2, "assistant")], vectors)
     assert topic.embedding.tolist() == [1, 0]
     assert (topic.embedded, topic.embedder) == (1, "e")
-    moved = folded(topic, [turn(4, "assistant")], vectors, embedder="e")
+    moved = folded(topic, [turn(4, "assistant")], vectors)
     assert moved.embedding.tolist() == [0.5, 0.5]
-    other = folded(topic, [turn(3)], vectors, embedder="another")
-    assert (other.embedding.tolist(), other.embedded, other.embedder) == ([0, 1], 1, "another")
+    other = folded(topic, [turn(3)], {"3": vector(0, 1, 0, embedder="another")})
+    assert (other.embedding.tolist(), other.embedded, other.embedder) == ([0, 1, 0], 1, "another")
 
 
 def test_a_short_turn_does_not_move_the_embedding_unless_it_is_the_first() -> None:
     """A topic without an embedding could never be returned to."""
     vectors = {"1": vector(1, 0, size=0), "2": vector(0, 1, size=1)}
     short = [turn(1, text="hello"), turn(2, text="yes, the second one")]
-    topic = folded(EMPTY, short, vectors, embedder="e")
+    topic = folded(EMPTY, short, vectors)
     assert (topic.embedding.tolist(), topic.embedded, topic.access_count) == ([1, 0], 1, 1)
 
 
 def test_an_archived_topic_that_gets_a_turn_is_back() -> None:
     """But one that is only made anew stays where it was."""
-    archived = dataclasses.replace(folded(EMPTY, [turn(1)], {}, embedder="e"), archived=True)
-    assert not folded(archived, [turn(2)], {}, embedder="e").archived
-    assert folded(emptied(archived), [turn(1)], {}, embedder="e").archived
+    archived = dataclasses.replace(folded(EMPTY, [turn(1)], {}), archived=True)
+    assert not folded(archived, [turn(2)], {}).archived
+    assert folded(emptied(archived), [turn(1)], {}).archived
 
 
 @given(st.lists(st.sampled_from(["user", "assistant"]), min_size=1, max_size=20), st.data())
@@ -91,12 +94,11 @@ def test_folding_in_parts_is_folding_at_once(roles: list[Role], data: st.DataObj
         for t in turns
     }
     cut = data.draw(st.integers(0, len(turns)))
-    whole = folded(EMPTY, turns, vectors, embedder="e")
+    whole = folded(EMPTY, turns, vectors)
     parts = folded(
-        folded(EMPTY, turns[:cut], vectors, embedder="e"),
+        folded(EMPTY, turns[:cut], vectors),
         turns[cut:],
         vectors,
-        embedder="e",
     )
     assert np.array_equal(whole.embedding, parts.embedding)
     assert _figures(whole) == _figures(parts)
@@ -111,7 +113,7 @@ def _figures(topic: Topic) -> tuple[object, ...]:
 def test_making_a_topic_anew_keeps_what_people_set() -> None:
     """Tags, votes, a set importance and what was merged into it stay; what came from turns goes."""
     topic = dataclasses.replace(
-        folded(EMPTY, [turn(1, importance=0.9)], {"1": vector(1, 0)}, embedder="e"),
+        folded(EMPTY, [turn(1, importance=0.9)], {"1": vector(1, 0)}),
         tags=("work",),
         votes=3,
         set_importance=0.7,
@@ -137,7 +139,7 @@ def with_turns(*texts: str, id: str = "1") -> Topic:  # noqa: A002 - the field's
     turns = [turn(seq, text=text) for seq, text in enumerate(texts, start=1)]
     for said in turns:
         subjects[said.id] = TurnSubject(words=subject_of(said.content).words)
-    return folded(dataclasses.replace(EMPTY, id=id), turns, subjects, embedder="e")
+    return folded(dataclasses.replace(EMPTY, id=id), turns, subjects)
 
 
 def test_a_title_is_made_of_phrases_that_the_topic_has_and_others_have_not() -> None:
