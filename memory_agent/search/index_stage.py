@@ -84,18 +84,36 @@ class Indexer:
         await together(*(self._put(*each, new, rows) for each in _by_user(turns).items()))
         for user_id in {turn.user_id for turn in turns if turn.seq % _LOOKED_EVERY == 0 and turn.id in new}:
             await self._warn_of_language(Scope(user_id=user_id))
-        await self._point_back(
-            [row for turn_id, row in new.items() if turn_id in {turn.id for turn in turns}]
-        )
+        await self._keep_up([rows[turn.id] for turn in turns], turns)
 
-    async def _point_back(self, put: Sequence[SearchRow]) -> None:
-        """Users who were moved already, and have now rows without the next vectors: they go back to the old ones until that is mended."""
+    async def _keep_up(self, rows: Sequence[SearchRow], turns: Sequence[Turn]) -> None:
+        """Do with these rows what a move to another model, which has gone on meanwhile, did with all others."""
         migration = await self._embedders.refresh()
-        if migration is None or migration.phase != "moving":
+        if migration is None:
             return
-        lacking = {row.user_id for row in put if row.vectors_by(migration.target.fingerprint) is None}
-        for user_id in sorted(lacking):
-            await self._store.set_vector_pointer(user_id, "", now=self._clock.now())
+        target = migration.target.fingerprint
+        lacking = {row.turn_id: row.user_id for row in rows if row.vectors_by(target) is None}
+        if migration.phase == "moving":
+            # Moved already, they go back to the old vectors until that is mended.
+            for user_id in sorted({*lacking.values()}):
+                await self._store.set_vector_pointer(user_id, "", now=self._clock.now())
+            return
+        for user_id in sorted({row.user_id for row in rows}):
+            await self._end_move(user_id, [row for row in rows if row.user_id == user_id])
+        made_by, now = {row.embedder for row in rows}, self._embedders.known_fingerprint
+        if lacking and now == target and now not in made_by:
+            await self.index([turn for turn in turns if turn.id in lacking])
+
+    async def _end_move(self, user_id: str, rows: Sequence[SearchRow]) -> bool:
+        """Let vectors of a move that ends go, or be the rows' own; whether there were any."""
+        migration = self._embedders.migration
+        if migration is None or migration.phase == "moving" or all(row.next is None for row in rows):
+            return False
+        if migration.phase in ("finishing", "finished"):
+            await self._store.adopt_next_vectors(user_id, migration.target.fingerprint)
+        else:
+            await self._store.drop_next_vectors(user_id)
+        return True
 
     async def _warn_of_language(self, scope: Scope) -> None:
         # Of scripts says so whoever reads the user's rows into memory; they hold no whole words, from which a language is told.
@@ -123,11 +141,12 @@ class Indexer:
         self, user_id: str, turns: Sequence[Turn], embedder: Embedder
     ) -> dict[str, SearchRow]:
         """The rows of a user's turns that have this embedder's vectors already."""
-        stored = [
-            row.seen_by(embedder.fingerprint)
-            for row in await self._store.search_rows(user_id, ids=[turn.id for turn in turns])
-        ]
-        rows = [row for row in stored if not row.erased and row.embedder == embedder.fingerprint]
+        ids = [turn.id for turn in turns]
+        stored = await self._store.search_rows(user_id, ids=ids)
+        if await self._end_move(user_id, stored):  # of a process that died before it
+            stored = await self._store.search_rows(user_id, ids=ids)
+        seen = [row.seen_by(embedder.fingerprint) for row in stored]
+        rows = [row for row in seen if not row.erased and row.embedder == embedder.fingerprint]
         return await self._with_tokens(user_id, rows, embedder)
 
     async def _with_tokens(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 import numpy as np
 import pytest
 
-from memory_agent.domain import EmbedderMigration, EmbedderModel, Entity
+from memory_agent.domain import EmbedderMigration, EmbedderModel, Entity, NextVectors
 from memory_agent.errors import EmbedderUnavailable
 from memory_agent.search.candidates import CandidateKeeper
 from memory_agent.search.embedders import Embedders
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memory_agent.domain import SearchRow, Turn
+    from memory_agent.domain.migration import Phase
 
 TEXTS = ("We flew to Lisbon last week.", "How many boats did you see?", "word " * 300)
 
@@ -181,8 +182,9 @@ async def test_only_what_another_model_made_is_embedded(stage: Stage) -> None:
     np.testing.assert_array_equal(rows[turns[0].id].vectors, before[turns[0].id].vectors)
 
 
-async def test_rows_say_whose_their_vectors_are_though_a_move_ends_while_they_are_made(stage: Stage) -> None:
-    """What was begun with both models is finished with both, and each vector has its own model's name."""
+@pytest.mark.parametrize("phase", ["finished", "rolled back"])
+async def test_rows_are_one_models_though_a_move_ends_while_they_are_made(stage: Stage, phase: Phase) -> None:
+    """Vectors have their own model's name, and what the move did with all others is done with them, after a crash too."""
     target = HashEmbedder(dimension=32)
     own, other = (
         EmbedderModel(name=str(index), fingerprint=each.fingerprint, settings={"n": index})
@@ -198,26 +200,24 @@ async def test_rows_say_whose_their_vectors_are_though_a_move_ends_while_they_ar
         async def embed(
             self, texts: Sequence[str], *, purpose: Literal["query", "document"]
         ) -> NDArray[np.float32]:
-            await embedders.put(replace(moving, phase="finished"))
+            await embedders.put(replace(moving, phase=phase))
             return await super().embed(texts, purpose=purpose)
 
     moving = EmbedderMigration(source=own, target=other, phase="moving", started_at=NOW)
     embedders = Embedders(stage.store, Ends(), stage.vectors, opened)
+    candidates = CandidateKeeper(stage.store, indexes=embedders.index_of, max_turns=0)
+    spotter, clock = EntitySpotter(stage.entities), FixedClock(NOW)
+    indexer = Indexer(stage.store, candidates, embedders, clock, spotter, language="english")
     await embedders.put(moving)
     turns = await stage.remember()
-    candidates = CandidateKeeper(stage.store, indexes=embedders.index_of, max_turns=0)
-    indexer = Indexer(
-        stage.store,
-        candidates,
-        embedders,
-        FixedClock(NOW),
-        EntitySpotter(stage.entities),
-        language="english",
-    )
     await indexer.index(turns)
-    assert embedders.current is target
-    for row in (await stage.rows()).values():
-        assert {row.embedder: row.vectors.shape[1]} == {own.fingerprint: 256}
-        made = row.vectors_by(other.fingerprint)
-        assert made is not None
-        assert made.shape[1] == 32
+    left = embedders.current
+    made = {
+        row.turn_id: (row.embedder, row.vectors.shape[1], row.next) for row in (await stage.rows()).values()
+    }
+    dimension = {"finished": 32, "rolled back": 256}[phase]
+    assert made == {turn.id: (left.fingerprint, dimension, None) for turn in turns}
+    beside = NextVectors(embedder=other.fingerprint, vectors=np.ones((1, 32), np.float32))
+    await stage.store.put_next_vectors("ada", dict.fromkeys(made, beside))
+    await indexer.index(turns)
+    assert [row.next for row in (await stage.rows()).values()] == [None] * len(turns)
