@@ -38,11 +38,24 @@ class EmbedderMigration:
     moved: int = 0
     looked: bool = False
     """Whether the users were counted since this phase began."""
+    left: tuple[str, ...] = ()
+    """Fingerprints of the models that earlier moves have left, however the settings of some process may still name one."""
 
     @property
     def is_over(self) -> bool:
         """True if nothing of it is left to do, and another one may begin."""
         return self.phase in ("finished", "rolled back")
+
+    @property
+    def formers(self) -> frozenset[str]:
+        """Fingerprints of the models whose vectors are gone, once it is over."""
+        former = self.source if self.phase == "finished" else self.target
+        return frozenset({former.fingerprint, *self.left})
+
+    @property
+    def left_with_it(self) -> frozenset[str]:
+        """The models that earlier moves and this one have left, once it is over."""
+        return frozenset({*self.left, *([self.source.fingerprint] if self.phase == "finished" else [])})
 
     @property
     def default(self) -> EmbedderModel:

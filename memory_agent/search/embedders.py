@@ -76,9 +76,8 @@ class Embedders:
     async def put(self, migration: EmbedderMigration) -> None:
         """Store the state of a move, without its progress."""
         value = {**asdict(migration), "started_at": migration.started_at.isoformat()}
-        await self._store.put_meta(
-            _STATE, {name: value[name] for name in ("source", "target", "phase", "started_at")}
-        )
+        kept = ("source", "target", "phase", "started_at", "left")
+        await self._store.put_meta(_STATE, {name: value[name] for name in kept})
         await self.refresh()
 
     async def put_progress(self, users: int, moved: int, *, looked: bool = True) -> None:
@@ -92,17 +91,16 @@ class Embedders:
 
     async def _open_needed(self, migration: EmbedderMigration) -> None:
         own = known_fingerprint(self.own)
-        source, target = migration.source, migration.target
         if not migration.is_over:
-            needed = [source, target]
+            needed = [migration.source, migration.target]
         else:
-            now, former = (target, source) if migration.phase == "finished" else (source, target)
-            needed = [now] if own == former.fingerprint else []
+            now = migration.default
+            needed = [now] if own in migration.formers else []
             if needed and now.fingerprint not in self._opened:
                 log.warning(
                     "the settings name the embedding model %s, but this memory has moved to %s, which is used; name that one in"
                     " the settings, or move with `memory-agent embedder migrate`",
-                    former.name,
+                    self._name,
                     now.name,
                 )
         async with self._opening:
@@ -140,10 +138,8 @@ class Embedders:
         migration = self.migration
         if migration is None:
             return self.own
-        if migration.is_over:
-            former = migration.source if migration.phase == "finished" else migration.target
-            if known_fingerprint(self.own) != former.fingerprint:
-                return self.own
+        if migration.is_over and known_fingerprint(self.own) not in migration.formers:
+            return self.own
         return self.by(migration.default.fingerprint) or self.own
 
     @property
@@ -237,4 +233,5 @@ async def stored_migration(store: DocumentStore) -> EmbedderMigration | None:
         target=EmbedderModel(**found["target"]),
         phase=found["phase"],
         started_at=datetime.fromisoformat(found["started_at"]),
+        left=tuple(found.get("left", ())),
     )

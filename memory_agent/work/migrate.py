@@ -106,8 +106,13 @@ class Migrator:
                 if now.phase == "moving" and now.target.fingerprint == target.fingerprint:
                     return now
                 raise InvalidInput(_under_way(now, target))
+            left = frozenset() if now is None else now.left_with_it
             begun = EmbedderMigration(
-                source=await self._source(), target=target, phase="moving", started_at=self._clock.now()
+                source=await self._source(),
+                target=target,
+                phase="moving",
+                started_at=self._clock.now(),
+                left=tuple(sorted(left - {target.fingerprint})),
             )
             await self._put(begun)
         return begun
