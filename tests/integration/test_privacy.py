@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from tests.servers.chroma import ChromaProcess
     from tests.servers.openai_script import ScriptedOpenAI
 
-SECRET = "My name is Zebulon and the quokka vault opens with 471183."
-ANSWER = "I keep the marzipan combination safe."
-TELLING = ("zebulon", "quokka", "471183", "marzipan")
-"""Words of the exchange that nothing else would hold."""
+SECRET = "My name is Ottokar and the narwhal vault opens with 905512."
+ANSWER = "I keep the pumpernickel combination safe."
+TELLING = ("ottokar", "narwhal", "905512", "pumpernickel")
+"""Words of the exchange that no other test says: the servers are shared."""
 API_KEY = "sk-windhover-0123456789"
 
 
@@ -67,9 +67,9 @@ async def test_no_text_is_stored_in_the_vector_index(
     async with MemoryService(MemoryConfig(**server_settings), embedder=shared_embedder) as service:
         await outgrown(service, "ann")
         memory = service.agent("ann", "chat")
-        receipt = await memory.update_memory(SECRET, ANSWER, metadata={"place": "quokka"})
+        receipt = await memory.update_memory(SECRET, ANSWER, metadata={"place": "narwhal"})
         await memory.settle(timeout=60)
-        assert (await memory.fetch_facts())["name"] == "Zebulon"
+        assert (await memory.fetch_facts())["name"] == "Ottokar"
         assert await service.core.vectors.turn_ids("ann") == set(receipt.turn_ids)
         assert files_with(chroma_server.path, receipt.turn_ids), "what it has of them is found"
         assert files_with(chroma_server.path, TELLING) == []
@@ -82,15 +82,15 @@ async def test_nothing_said_and_no_key_is_logged(
 ) -> None:
     """At DEBUG level our loggers tell neither what was said, asked or stated, nor the API key."""
     caplog.set_level(logging.DEBUG)
-    stated = {"path": "name", "value": "Zebulon", "turn": 1, "quote": "My name is Zebulon"}
+    stated = {"path": "name", "value": "Ottokar", "turn": 1, "quote": "My name is Ottokar"}
     openai_server.answer = lambda _: json.dumps({"additions": [stated], "updates": [], "retractions": []})
     cfg = MemoryConfig(**openai_settings(settings, openai_server))
     async with MemoryService(cfg) as service:
         memory = service.agent("ann", "chat")
         receipt = await memory.update_memory(SECRET, ANSWER)
         await memory.settle(timeout=60)
-        assert SECRET in str(await memory.fetch_memory("What opens the quokka vault?"))
-        assert "Zebulon" in str(await memory.fetch_facts())
+        assert SECRET in str(await memory.fetch_memory("What opens the narwhal vault?"))
+        assert "Ottokar" in str(await memory.fetch_facts())
         await memory.forget(receipt.turn_ids)
     assert all(request.headers["authorization"] == f"Bearer {API_KEY}" for request in openai_server.requests)
     for word in (*TELLING, API_KEY):
@@ -102,10 +102,10 @@ async def test_nothing_said_and_no_key_is_logged(
     [
         Reply(status=500, text="overloaded"),
         Reply(status=401, text="no such key"),
-        Reply(status=400, text="invalid input: 'Zebulon and the quokka vault opens with 471183'"),
-        Reply(text="I gather that Zebulon owns a quokka vault, 471183, and marzipan."),
-        Reply(text='{"additions": [{"path": "name", "value": "Zebulon, quokka 471183, marzipan'),
-        Reply(raw="not JSON: Zebulon, quokka, 471183, marzipan"),
+        Reply(status=400, text="invalid input: 'Ottokar and the narwhal vault opens with 905512'"),
+        Reply(text="I gather that Ottokar owns a narwhal vault, 905512, and pumpernickel."),
+        Reply(text='{"additions": [{"path": "name", "value": "Ottokar, narwhal 905512, pumpernickel'),
+        Reply(raw="not JSON: Ottokar, narwhal, 905512, pumpernickel"),
     ],
     ids=["server-error", "key-refused", "error-that-echoes", "prose", "cut-off-object", "no-completion"],
 )
