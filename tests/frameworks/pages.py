@@ -71,7 +71,7 @@ def streamed_call(name: str, arguments: str, said: str = "") -> Reply:
 
 
 def _stream(deltas: list[dict[str, Any]], finish: str) -> Reply:
-    body = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "scripted"}
+    body: dict[str, Any] = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "scripted"}
     choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     choices.append({"index": 0, "delta": {}, "finish_reason": finish})
     lines = [f"data: {json.dumps({**body, 'choices': [choice]})}\n\n" for choice in choices]

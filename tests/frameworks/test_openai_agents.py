@@ -342,8 +342,9 @@ async def test_of_a_stream_that_is_left_early_what_was_said_stays_and_no_half_of
     openai_server.then(streamed("Nobody hears this."), "It snows.")
     config = RunConfig(call_model_input_filter=session.recall)
     result = Runner.run_streamed(agent, "How is it?", session=session, run_config=config)
-    async for _ in result.stream_events():
-        break
+    async for event in result.stream_events():
+        if event.type == "raw_response_event":
+            break
     result.cancel()
     await asyncio.gather(result.run_loop_task or asyncio.sleep(0), return_exceptions=True)
     await say(agent, "And now?", session)
