@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from strands.memory import ExtractionConfig, InvocationTrigger, MemoryEntry, MemoryStore
@@ -55,8 +56,8 @@ class StrandsMemoryStore(MemoryStore):
 
     async def add_messages(self, messages: list[Message], context: AddMessagesContext | None = None) -> None:
         """Remember what was said: of an agent's messages in a row the last, which is its answer. A repeat changes nothing."""
-        numbers = context.sequence_numbers if context else None
-        said = [(number, message["role"], _text(message)) for number, message in _numbered(messages, numbers)]
+        numbers = (context and context.sequence_numbers) or itertools.repeat(None)
+        said = [(number, message["role"], _text(message)) for number, message in zip(numbers, messages)]  # noqa: B905 - repeat never ends
         said = [each for each in said if each[2]]
         for at, (number, role, text) in enumerate(said):
             if role == "assistant" and said[at + 1 : at + 2] and said[at + 1][1] == "assistant":
@@ -69,10 +70,6 @@ class StrandsMemoryStore(MemoryStore):
             await self._memory.add_turns([turn], idempotency_key=key)
         except (IdempotencyKeyReused, TurnForgotten):
             return
-
-
-def _numbered(messages: list[Message], numbers: list[int] | None) -> list[tuple[int | None, Message]]:
-    return list(zip(numbers or [None] * len(messages), messages, strict=True))
 
 
 def _text(message: Message) -> str:

@@ -65,14 +65,17 @@ def streamed_call(name: str, arguments: str, said: str = "") -> Reply:
     """A model's call of a tool that comes in parts, behind some words."""
     function = {"name": name, "arguments": arguments}
     call = {"index": 0, "id": "call_1", "type": "function", "function": function}
-    return _stream(
-        [{"role": "assistant", "content": ""}, {"content": said}, {"tool_calls": [call]}], "tool_calls"
-    )
+    told: list[dict[str, Any]] = [
+        {"role": "assistant", "content": ""},
+        {"content": said},
+        {"tool_calls": [call]},
+    ]
+    return _stream(told, "tool_calls")
 
 
 def _stream(deltas: list[dict[str, Any]], finish: str) -> Reply:
     body: dict[str, Any] = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "scripted"}
-    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices: list[dict[str, Any]] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     choices.append({"index": 0, "delta": {}, "finish_reason": finish})
     lines = [f"data: {json.dumps({**body, 'choices': [choice]})}\n\n" for choice in choices]
     return Reply(raw="".join([*lines, "data: [DONE]\n\n"]), content_type="text/event-stream")

@@ -157,7 +157,7 @@ async def test_a_stream_that_is_left_early_keeps_what_was_said_and_no_half_of_an
 ) -> None:
     openai_server.then(streamed("Nobody hears this."), streamed("It snows."))
     talk = Talk(service, openai_server)
-    stream = talk.agent.stream_async("How is it?")
+    stream: Any = talk.agent.stream_async("How is it?")
     async for event in stream:
         if event.get("data"):
             break

@@ -186,7 +186,7 @@ def test_lines_installed_from_an_environment_that_has_moved_since_go_as_well(hom
 
 def test_an_installation_of_before_its_lines_were_noted_is_taken_out_as_well(home: Home) -> None:
     home.install()
-    noted = home.ours / "claude-code" / "installed.json"
+    noted = home.ours / "installed.json"
     installed = json.loads(noted.read_text())
     del installed["commands"]
     noted.write_text(json.dumps(installed))
