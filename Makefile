@@ -62,7 +62,7 @@ $(STRANGERS)/.installed: tests/strangers/requirements.txt tests/strangers/packag
 	touch $@
 
 # Agent frameworks, for their adapters: they pin releases that the project is past, so theirs lie in an environment of their
-# own, in front of the project's. Some 200 MB.
+# own, in front of the project's. Some 300 MB.
 frameworks: $(FRAMEWORKS)/.installed
 $(FRAMEWORKS)/.installed: $(STAMP) tests/frameworks/requirements.txt
 	test -x $(FRAMEWORKS)/bin/python || $(PYTHON) -m venv $(FRAMEWORKS)

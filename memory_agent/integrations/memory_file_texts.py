@@ -10,7 +10,7 @@ from memory_agent.checks import is_whole
 from memory_agent.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
 ROOT: Final = "/memories"
 _WIDTH: Final = 6
@@ -67,11 +67,15 @@ def size_of(count: int) -> str:
     return f"{count / 1024**power:.1f}".removesuffix(".0") + _UNITS[power]
 
 
-def numbered(path: str, text: str, view_range: Sequence[int] | None) -> str:
-    """A file, or the lines from the first to the last one of `view_range` (-1: to the end)."""
+def numbered(path: str, text: str, view_range: object) -> str:
+    """A file, or the lines from the first to the last one of `view_range` (-1: to the end). Raises InvalidInput for another."""
     lines, first = text.split("\n"), 1
-    if view_range:
-        if len(view_range) != 2 or not all(is_whole(line, -1) for line in view_range):
+    if view_range not in (None, []):
+        if (
+            not isinstance(view_range, list | tuple)
+            or len(view_range) != 2
+            or not all(is_whole(line, -1) for line in view_range)
+        ):
             raise InvalidInput(f"Invalid `view_range` parameter: {view_range}. Pass two line numbers.")
         first, last = max(1, view_range[0]), view_range[1]
         lines = lines[first - 1 : len(lines) if last == -1 else last]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,33 @@ class Reader:
         out, errors = await asyncio.wait_for(process.communicate(), SECONDS)
         assert process.returncode == 0, errors.decode()
         return out.decode().splitlines()
+
+
+def streamed(text: str) -> Reply:
+    """A model's answer that comes word by word."""
+    told: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    told += [{"content": word} for word in re.findall(r"\S+\s*", text)]
+    return _stream(told, "stop")
+
+
+def streamed_call(name: str, arguments: str, said: str = "") -> Reply:
+    """A model's call of a tool that comes in parts, behind some words."""
+    function = {"name": name, "arguments": arguments}
+    call = {"index": 0, "id": "call_1", "type": "function", "function": function}
+    told: list[dict[str, Any]] = [
+        {"role": "assistant", "content": ""},
+        {"content": said},
+        {"tool_calls": [call]},
+    ]
+    return _stream(told, "tool_calls")
+
+
+def _stream(deltas: list[dict[str, Any]], finish: str) -> Reply:
+    body: dict[str, Any] = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "scripted"}
+    choices: list[dict[str, Any]] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices.append({"index": 0, "delta": {}, "finish_reason": finish})
+    lines = [f"data: {json.dumps({**body, 'choices': [choice]})}\n\n" for choice in choices]
+    return Reply(raw="".join([*lines, "data: [DONE]\n\n"]), content_type="text/event-stream")
 
 
 def calling(name: str, arguments: str, *, call_id: str = "call_1") -> Reply:

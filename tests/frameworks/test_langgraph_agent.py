@@ -17,7 +17,7 @@ from pydantic import BaseModel, SecretStr
 
 from memory_agent import HybridMemoryStrategy
 from memory_agent.integrations.langgraph import MemoryMiddleware
-from tests.frameworks.pages import Reader, calling, program_of, sent_to
+from tests.frameworks.pages import Reader, calling, program_of, sent_to, streamed
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply
 
@@ -81,6 +81,25 @@ async def say(agent: Any, text: str, *, user: str = "ada", thread: str = "t") ->
 
 async def said(service: MemoryService, user: str = "ada", thread: str = "t") -> list[tuple[str, str]]:
     return [(turn.role, turn.content) for turn in (await service.agent(user, thread).history()).turns]
+
+
+async def test_a_stream_is_remembered_once_and_whole_when_it_was_read_to_its_end(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then(streamed("It snows in Oslo."), streamed("Nobody hears this."), "Still.")
+    agent = agent_of(service, openai_server)
+    how: Any = {"stream_mode": "messages", "context": Person("ada")}
+
+    def stream(text: str, thread: str) -> Any:
+        return agent.astream({"messages": [("user", text)]}, {"configurable": {"thread_id": thread}}, **how)
+
+    parts = [part async for part in stream("How is it?", "t")]
+    assert len(parts) > 3
+    left = stream("And now?", "left")
+    await anext(left)
+    await left.aclose()
+    assert await said(service) == [("user", "How is it?"), ("assistant", "It snows in Oslo.")]
+    assert await said(service, thread="left") == []
 
 
 def system_of(request: dict[str, Any]) -> str:

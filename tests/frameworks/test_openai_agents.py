@@ -24,7 +24,7 @@ from openai import AsyncOpenAI
 from memory_agent.errors import InvalidInput
 from memory_agent.integrations.openai_agents import MemorySession
 from memory_agent.integrations.values import turns_of
-from tests.frameworks.pages import Reader, calling, program_of, sent_to
+from tests.frameworks.pages import Reader, calling, program_of, sent_to, streamed, streamed_call
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply
 
@@ -322,6 +322,33 @@ async def test_a_run_cancelled_in_the_middle_keeps_what_was_said(
         ("user", "And the cat is at Bob's."),
         ("assistant", "Both noted."),
     ]
+
+
+async def test_a_stream_is_remembered_once_and_whole(
+    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI, session: MemorySession
+) -> None:
+    openai_server.then(streamed_call("weather", '{"city": "Oslo"}'), streamed("It snows in Oslo."))
+    config = RunConfig(call_model_input_filter=session.recall)
+    result = Runner.run_streamed(agent, "How is it in Oslo?", session=session, run_config=config)
+    async for _ in result.stream_events():
+        pass
+    turns = [each for each in await texts(service) if each[0] != "tool"]
+    assert turns == [("user", "How is it in Oslo?"), ("assistant", "It snows in Oslo.")]
+
+
+async def test_of_a_stream_that_is_left_early_what_was_said_stays_and_no_half_of_an_answer(
+    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI, session: MemorySession
+) -> None:
+    openai_server.then(streamed("Nobody hears this."), "It snows.")
+    config = RunConfig(call_model_input_filter=session.recall)
+    result = Runner.run_streamed(agent, "How is it?", session=session, run_config=config)
+    async for event in result.stream_events():
+        if event.type == "raw_response_event":
+            break
+    result.cancel()
+    await asyncio.gather(result.run_loop_task or asyncio.sleep(0), return_exceptions=True)
+    await say(agent, "And now?", session)
+    assert await texts(service) == [("user", "How is it?"), ("user", "And now?"), ("assistant", "It snows.")]
 
 
 async def test_two_runs_at_once_on_one_thread_keep_all_items(

@@ -14,7 +14,7 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from memory_agent.integrations.pydantic_ai import MemoryCapability, MemoryConversationStore
-from tests.frameworks.pages import Reader, calling, program_of, sent_to
+from tests.frameworks.pages import Reader, calling, program_of, sent_to, streamed
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply
 
@@ -140,6 +140,39 @@ async def test_a_run_cancelled_in_the_middle_stores_nothing(
     assert await said(service) == []
     await say(agent, "The cat is at Bob's.")
     assert await said(service) == [("user", "The cat is at Bob's."), ("assistant", "Noted.")]
+
+
+@pytest.mark.parametrize("way", ["run_stream", "iter"])
+async def test_a_stream_is_remembered_once_and_whole(
+    service: MemoryService, agent: Agent[Person, str], openai_server: ScriptedOpenAI, way: str
+) -> None:
+    openai_server.then(streamed("It snows in Oslo.") if way == "run_stream" else "It snows in Oslo.")
+    how: Any = {"deps": Person(), "conversation_id": "t"}
+    if way == "run_stream":
+        async with agent.run_stream("How is it?", **how) as result:
+            assert await result.get_output() == "It snows in Oslo."
+    else:
+        async with agent.iter("How is it?", **how) as run:
+            async for _ in run:
+                pass
+    assert await said(service) == [("user", "How is it?"), ("assistant", "It snows in Oslo.")]
+
+
+@pytest.mark.parametrize("way", ["run_stream", "iter"])
+async def test_of_a_stream_that_is_left_early_nothing_is_stored(
+    service: MemoryService, agent: Agent[Person, str], openai_server: ScriptedOpenAI, way: str
+) -> None:
+    openai_server.then(streamed("Nobody hears this.") if way == "run_stream" else "Nobody hears this.")
+    how: Any = {"deps": Person(), "conversation_id": "t"}
+    if way == "run_stream":
+        async with agent.run_stream("How is it?", **how) as result:
+            async for _ in result.stream_text():
+                break
+    else:
+        async with agent.iter("How is it?", **how) as run:
+            async for _ in run:
+                break
+    assert await said(service) == []
 
 
 async def test_two_runs_at_once_on_one_thread_store_both_exchanges_once(

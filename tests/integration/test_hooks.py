@@ -184,6 +184,17 @@ def test_lines_installed_from_an_environment_that_has_moved_since_go_as_well(hom
     assert b"run.py" not in home.file.read_bytes()
 
 
+def test_an_installation_of_before_its_lines_were_noted_is_taken_out_as_well(home: Home) -> None:
+    home.install()
+    noted = home.ours / "installed.json"
+    installed = json.loads(noted.read_text())
+    del installed["commands"]
+    noted.write_text(json.dumps(installed))
+    home.file.write_bytes(home.file.read_bytes() + b"\n")
+    home.hook("uninstall", "claude-code", "--yes")
+    assert b"run.py" not in home.file.read_bytes()
+
+
 def test_a_key_in_the_settings_is_asked_for_as_a_file(home: Home) -> None:
     given = {
         "MEMORY_AGENT_SERVICE_URL": "http://127.0.0.1:8080",

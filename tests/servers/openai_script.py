@@ -167,7 +167,7 @@ def _as_reply(reply: Reply | str) -> Reply:
 
 
 def _completion(body: Request, reply: Reply) -> dict[str, Any]:
-    prompt = sum(len(str(message["content"]).split()) for message in body["messages"])
+    prompt = sum(len(str(message.get("content")).split()) for message in body["messages"])
     text, finish = reply.text, reply.finish_reason
     limit = body.get("max_tokens") or body.get("max_completion_tokens")
     if limit is not None and len(text.split()) > limit:

@@ -20,7 +20,7 @@ LINES = [
     line for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines() if not line.startswith("#")
 ]
 PINNED = {canonicalize_name(line.split("==")[0]): Version(line.split("==")[1]) for line in LINES}
-FRAMEWORKS = {"adk", "anthropic", "langgraph", "openai-agents", "pydantic-ai"}
+FRAMEWORKS = {"adk", "agent-framework", "anthropic", "langgraph", "openai-agents", "pydantic-ai", "strands"}
 """Extras whose packages pin releases that the project is past: an environment of their own has them."""
 FRAMEWORK_LINES = (ROOT / "tests" / "frameworks" / "requirements.txt").read_text("utf-8").splitlines()
 TOOLS = {"pip", "setuptools", "wheel", "memory-agent"}
@@ -36,6 +36,7 @@ INNER = {
 }
 """Packages of which more is used than their documents promise: where, and by what. A release may change it any day."""
 MADE_TO_BE_DERIVED_FROM = {
+    "agent_framework.ContextProvider",
     "anthropic.tools.memory.BetaAsyncAbstractMemoryTool",
     "fastapi.responses.StreamingResponse",
     "google.adk.memory.base_memory_service.BaseMemoryService",
@@ -49,6 +50,7 @@ MADE_TO_BE_DERIVED_FROM = {
     "pydantic_settings.BaseSettings",
     "rich.progress.ProgressColumn",
     "starlette.routing.Route",
+    "strands.memory.MemoryStore",
 }
 """Classes of others that their documents say to derive from."""
 

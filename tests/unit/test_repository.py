@@ -49,6 +49,7 @@ DRIVERS = {
     "uvicorn": ("server/",),
     "typer": ("cli/",),
     "rich": ("cli/",),
+    "agent_framework": ("integrations/agent_framework",),
     "agents": ("integrations/openai_agents",),
     "google.adk": ("integrations/adk",),
     "google.genai": ("integrations/adk",),
@@ -57,6 +58,7 @@ DRIVERS = {
     "langgraph": ("integrations/langgraph/",),
     "langchain": ("integrations/langgraph/",),
     "langchain_core": ("integrations/langgraph/",),
+    "strands": ("integrations/strands",),
 }
 
 

@@ -353,7 +353,8 @@ async def test_a_call_that_makes_no_sense_is_refused_in_words(files: MemoryFiles
     assert "`insert_line` parameter: 1.5" in await told(
         files, "insert", "/a", insert_line=1.5, insert_text="b"
     )
-    assert "`view_range` parameter" in await told(files, "view", "/a", view_range=[1])
+    for wrong in ([1], 5, "1-2", {"from": 1}, ["1", "2"], 0):
+        assert "`view_range` parameter" in await told(files, "view", "/a", view_range=wrong)
     assert "control character" in await told(files, "create", "/a\nb", file_text="x")
     assert "at most 512" in await told(files, "create", "/" + "a" * 600, file_text="x")
     assert "lone surrogate" in await told(files, "create", "/b", file_text="\ud800")

@@ -1,0 +1,181 @@
+"""Agents of Microsoft's Agent Framework with the provider: the framework's own loop, a real HTTP server as the model."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from agent_framework import Agent, AgentSession, SessionContext, tool
+from agent_framework.openai import OpenAIChatCompletionClient
+from openai import AsyncOpenAI
+
+from memory_agent.integrations.agent_framework import MemoryProvider
+from tests.frameworks.pages import Reader, calling, program_of, sent_to, streamed
+from tests.over_http import both_ways_by_day, embedded_only
+from tests.servers.openai_script import Reply
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from memory_agent import MemoryService
+    from tests.servers.openai_script import ScriptedOpenAI
+
+pytestmark = pytest.mark.usefixtures("both_ways")
+
+
+def provider_of(service: MemoryService) -> MemoryProvider:
+    return MemoryProvider(lambda session: service.agent(session.state["user_id"], session.session_id))
+
+
+@pytest.fixture
+async def agent(service: MemoryService, openai_server: ScriptedOpenAI) -> AsyncIterator[Agent[Any]]:
+    @tool(approval_mode="never_require")
+    def weather(city: str) -> str:
+        """The weather in a city."""
+        return f"snow in {city}"
+
+    async with AsyncOpenAI(base_url=openai_server.base_url, api_key="none", max_retries=0) as client:
+        yield Agent(
+            OpenAIChatCompletionClient("scripted", async_client=client),
+            instructions="Answer briefly.",
+            tools=[weather],
+            context_providers=[provider_of(service)],
+        )
+
+
+def session(user: str = "ada", thread: str = "t") -> AgentSession:
+    made = AgentSession(session_id=thread)
+    made.state["user_id"] = user
+    return made
+
+
+async def said(service: MemoryService, user: str = "ada", thread: str = "t") -> list[tuple[str, str]]:
+    return [(turn.role, turn.content) for turn in (await service.agent(user, thread).history()).turns]
+
+
+@both_ways_by_day
+async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_else(
+    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then("Noted.", "In Lisbon.", "I don't know.")
+    await agent.run("My sister Ida lives in Lisbon.", session=session(thread="first"))
+    await service.settle()
+    await agent.run("Where does my sister live?", session=session(thread="second"))
+    await agent.run("Where does my sister live?", session=session("eve", "hers"))
+    first, ada, eve = sent_to(openai_server)
+    assert "remembered" not in first
+    assert "Lisbon" in ada
+    assert "Lisbon" not in eve
+    instructions = openai_server.chats[1]["messages"][0]
+    assert instructions["role"] == "system"
+    assert str(instructions["content"]).startswith("Answer briefly.\n\n<")
+
+
+@both_ways_by_day
+async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
+    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI
+) -> None:
+    await service.agent("ada", "old").update_memory("My name is Ada and I live in Oslo.", "Hello.")
+    await service.settle()
+    before = await service.agent("ada", "old").fetch_facts()
+    openai_server.then(calling("weather", '{"city": "Bergen"}'), "You live in the north.", "Yes.")
+    one = session()
+    await agent.run("Where do I live?", session=one)
+    await agent.run("Really?", session=one)
+    assert all("Oslo" in sent for sent in sent_to(openai_server))
+    assert "Oslo" not in str(one.to_dict())
+    await service.settle()
+    assert await said(service) == [
+        ("user", "Where do I live?"),
+        ("assistant", "You live in the north."),
+        ("user", "Really?"),
+        ("assistant", "Yes."),
+    ]
+    assert await service.agent("ada", "t").fetch_facts(scope="thread") == {}
+    assert await service.agent("ada", "t").fetch_facts() == before
+
+
+async def test_what_the_history_shows_is_not_told_again(
+    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI
+) -> None:
+    from agent_framework import InMemoryHistoryProvider
+
+    agent.context_providers.insert(0, InMemoryHistoryProvider())
+    openai_server.then("Noted.", "By tram.")
+    one = session()
+    await agent.run("My tram stop is called Marktplatz.", session=one)
+    await service.settle()
+    await agent.run("How do I get to my stop?", session=one)
+    assert sent_to(openai_server)[1].count("My tram stop") == 1
+
+
+async def test_a_run_cancelled_in_the_middle_stores_nothing(
+    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then(Reply(text="late", delay_seconds=30), "Noted.")
+    run = asyncio.ensure_future(agent.run("The key is under the mat.", session=session()))
+    while not openai_server.chats:
+        await asyncio.sleep(0.01)
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+    assert await said(service) == []
+    await agent.run("The cat is at Bob's.", session=session())
+    assert await said(service) == [("user", "The cat is at Bob's."), ("assistant", "Noted.")]
+
+
+async def test_two_runs_at_once_on_one_thread_store_both_exchanges_once(
+    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then(*[Reply(text=f"Answer {n}.", delay_seconds=0.2) for n in range(2)])
+    await asyncio.gather(*(agent.run(text, session=session()) for text in ("I like trams.", "I like boats.")))
+    turns = [text for _, text in await said(service)]
+    assert sorted(turns) == ["Answer 0.", "Answer 1.", "I like boats.", "I like trams."]
+
+
+async def test_a_stream_is_remembered_once_and_whole_when_it_was_read_to_its_end(
+    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then(streamed("It snows in Oslo."), streamed("Nobody hears this."))
+    async for _ in agent.run("How is it?", stream=True, session=session()):
+        pass
+    stream = agent.run("And now?", stream=True, session=session())
+    await anext(aiter(stream))
+    assert await said(service) == [("user", "How is it?"), ("assistant", "It snows in Oslo.")]
+
+
+async def test_a_run_that_is_handed_on_twice_is_stored_once(
+    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI
+) -> None:
+    class Twice(MemoryProvider):
+        async def after_run(self, **run: Any) -> None:
+            await asyncio.gather(*(super(Twice, self).after_run(**run) for _ in range(3)))
+
+    agent.context_providers[:] = [Twice(lambda session: service.agent("ada", session.session_id))]
+    openai_server.then("Noted.")
+    await agent.run("I like trams.", session=session())
+    assert await said(service) == [("user", "I like trams."), ("assistant", "Noted.")]
+
+
+async def test_a_run_without_an_answer_stores_nothing(service: MemoryService, agent: Agent[Any]) -> None:
+    context, provider = SessionContext(input_messages=[]), provider_of(service)
+    await provider.before_run(agent=agent, session=session(), context=context, state={})
+    await provider.after_run(agent=agent, session=session(), context=context, state={})
+    assert context.instructions == []
+    assert await said(service) == []
+
+
+@embedded_only("the reader has both ways of its own")
+async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
+    reader: Reader, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then("Noted.", "In Lisbon.", "Who?")
+    page = program_of("agent-framework.md")
+    asking = page.replace("My sister Ida lives in Lisbon.", "Where does my sister live?")
+    assert await reader.runs(page) == ["Noted."]
+    assert await reader.runs(asking.replace('"family"', '"later"')) == ["In Lisbon."]
+    assert await reader.runs(asking.replace('"ada"', '"eve"')) == ["Who?"]
+    first, second, third = sent_to(openai_server)
+    assert first.count("Lisbon") == 1
+    assert "Lisbon" in second
+    assert "Lisbon" not in third

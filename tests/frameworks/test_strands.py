@@ -1,0 +1,185 @@
+"""Strands' agents with the store: the framework's own loop and memory manager, a real HTTP server as the model."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from strands import Agent, tool
+from strands.memory import AddMessagesContext, MemoryManager
+from strands.models.openai import OpenAIModel
+
+from memory_agent.integrations.strands import StrandsMemoryStore
+from tests.frameworks.pages import Reader, program_of, sent_to, streamed, streamed_call
+from tests.over_http import both_ways_by_day, embedded_only
+
+if TYPE_CHECKING:
+    from memory_agent import MemoryService
+    from tests.servers.openai_script import ScriptedOpenAI
+
+pytestmark = pytest.mark.usefixtures("both_ways")
+
+
+@tool
+def weather(city: str) -> str:
+    """The weather in a city."""
+    return f"snow in {city}"
+
+
+class Talk:
+    """An agent with a store over a thread."""
+
+    def __init__(
+        self, service: MemoryService, server: ScriptedOpenAI, user: str = "ada", thread: str = "t", **how: Any
+    ) -> None:
+        self.store = StrandsMemoryStore(service.agent(user, thread), **how)
+        self.manager = MemoryManager(stores=[self.store])
+        self.agent = Agent(
+            model=OpenAIModel(
+                client_args={"base_url": server.base_url, "api_key": "none", "max_retries": 0},
+                model_id="scripted",
+            ),
+            system_prompt="Answer briefly.",
+            tools=[weather],
+            memory_manager=self.manager,
+            callback_handler=None,
+        )
+
+    async def say(self, text: str) -> None:
+        await self.agent.invoke_async(text)
+        await self.manager.flush()
+
+
+async def said(service: MemoryService, user: str = "ada", thread: str = "t") -> list[tuple[str, str]]:
+    return [(turn.role, turn.content) for turn in (await service.agent(user, thread).history()).turns]
+
+
+@both_ways_by_day
+async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_else(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then(*map(streamed, ("Noted.", "In Lisbon.", "I don't know.")))
+    await Talk(service, openai_server, thread="first").say("My sister Ida lives in Lisbon.")
+    await service.settle()
+    await Talk(service, openai_server, thread="second").say("Where does my sister live?")
+    await Talk(service, openai_server, "eve", "hers").say("Where does my sister live?")
+    _, ada, eve = sent_to(openai_server)
+    assert "Lisbon" in ada
+    assert "Lisbon" not in eve
+
+
+@both_ways_by_day
+async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    await service.agent("ada", "old").update_memory("My name is Ada and I live in Oslo.", "Hello.")
+    await service.settle()
+    before = await service.agent("ada", "old").fetch_facts()
+    openai_server.then(
+        streamed_call("weather", '{"city": "Bergen"}', "Let me look."),
+        streamed("You live in the north."),
+        streamed("Yes."),
+    )
+    talk = Talk(service, openai_server)
+    await talk.say("Where do I live?")
+    await talk.say("Really?")
+    asked, _, again = sent_to(
+        openai_server
+    )  # between them Strands hands on the tool's result, without memory
+    assert "Oslo" in asked
+    assert "Oslo" in again
+    assert "Oslo" not in str(talk.agent.messages)
+    await service.settle()
+    assert await said(service) == [
+        ("user", "Where do I live?"),
+        ("assistant", "You live in the north."),
+        ("user", "Really?"),
+        ("assistant", "Yes."),
+    ]
+    assert await service.agent("ada", "t").fetch_facts(scope="thread") == {}
+    assert await service.agent("ada", "t").fetch_facts() == before
+
+
+async def test_the_best_come_first_and_no_more_than_asked_for(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    memory = service.agent("ada", "t")
+    for text in ("I like trams.", "My sister Ida lives in Lisbon.", "Ida's cat is called Tom."):
+        await memory.add_turn("user", text)
+    await service.settle()
+    store = StrandsMemoryStore(memory)
+    first, second = await store.search("Where does my sister Ida live?", {"max_search_results": 2})
+    assert first.content.endswith("user: My sister Ida lives in Lisbon.")
+    assert first.metadata is not None
+    assert first.metadata["thread_id"] == "t"
+    assert "Ida" in second.content
+    assert await store.search("  ") == []
+
+
+async def test_messages_that_are_handed_on_again_are_stored_once(service: MemoryService) -> None:
+    store = StrandsMemoryStore(service.agent("ada", "t"))
+    words = [("user", "ok"), ("assistant", "ok"), ("user", "ok"), ("assistant", "ok")]
+    messages: Any = [{"role": role, "content": [{"text": text}]} for role, text in words]
+    numbers = AddMessagesContext(sequence_numbers=[0, 1, 2, 3])
+    await asyncio.gather(*(store.add_messages(messages, numbers) for _ in range(2)))
+    await store.add_messages(messages, numbers)
+    assert sorted(await said(service)) == sorted(words)
+
+
+async def test_a_store_that_is_not_writable_recalls_alone(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then(streamed("Noted."))
+    await Talk(service, openai_server, writable=False).say("I like trams.")
+    assert await said(service) == []
+
+
+async def test_what_the_model_adds_is_remembered(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    manager = MemoryManager(stores=[StrandsMemoryStore(service.agent("ada", "t"))], add_tool_config=True)
+    await manager.add("Ada likes trams.", {"metadata": {"source": "model"}})
+    assert await said(service) == [("assistant", "Ada likes trams.")]
+
+
+async def test_an_invocation_on_another_loop_reaches_the_memory(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then(streamed("Noted."))
+    talk = Talk(service, openai_server)
+    await asyncio.to_thread(lambda: asyncio.run(talk.say("I like trams.")))
+    assert await said(service) == [("user", "I like trams."), ("assistant", "Noted.")]
+
+
+async def test_a_stream_that_is_left_early_keeps_what_was_said_and_no_half_of_an_answer(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then(streamed("Nobody hears this."), streamed("It snows."))
+    talk = Talk(service, openai_server)
+    stream: Any = talk.agent.stream_async("How is it?")
+    async for event in stream:
+        if event.get("data"):
+            break
+    await stream.aclose()
+    await talk.say("And now?")
+    turns = await said(service)
+    assert turns[0] == ("user", "How is it?")
+    assert turns[-2:] == [("user", "And now?"), ("assistant", "It snows.")]
+    assert "Nobody" not in str(turns)
+
+
+@embedded_only("the reader has both ways of its own")
+async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
+    reader: Reader, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then(*map(streamed, ("Noted.", "In Lisbon.", "Who?")))
+    page = program_of("strands.md")
+    asking = page.replace("My sister Ida lives in Lisbon.", "Where does my sister live?")
+    assert await reader.runs(page) == ["Noted."]
+    assert await reader.runs(asking.replace('"family"', '"later"')) == ["In Lisbon."]
+    assert await reader.runs(asking.replace('"ada"', '"eve"')) == ["Who?"]
+    first, second, third = sent_to(openai_server)
+    assert first.count("Lisbon") == 1
+    assert "Lisbon" in second
+    assert "Lisbon" not in third
