@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.servers.forks import forks
+from tests.servers.ollama_script import ScriptedOllama
 from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
@@ -15,14 +16,15 @@ if TYPE_CHECKING:
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def run(program: str, *arguments: str, folder: Path, **settings: str) -> str:
+def run(program: str, *arguments: str, folder: Path, code: int = 0, **settings: str) -> str:
+    """What it prints; on standard error if it ends with another code than 0."""
     environment = {k: v for k, v in os.environ.items() if not k.upper().startswith("MEMORY_AGENT_")}
     words = [str(EXAMPLES / program), *arguments]
-    code = f"import runpy, sys\nsys.argv = {words!r}\nrunpy.run_path(sys.argv[0], run_name='__main__')\n"
+    source = f"import runpy, sys\nsys.argv = {words!r}\nrunpy.run_path(sys.argv[0], run_name='__main__')\n"
     environment = {**environment, "HF_HUB_OFFLINE": "1", **settings}
-    finished = forks().run(["-"], stdin=code, cwd=folder, env=environment, timeout=120)
-    assert finished.returncode == 0, finished.stderr
-    return finished.stdout
+    finished = forks().run(["-"], stdin=source, cwd=folder, env=environment, timeout=120)
+    assert finished.returncode == code, finished.stderr
+    return finished.stderr if code else finished.stdout
 
 
 def test_every_example_is_tested_here() -> None:
@@ -70,6 +72,30 @@ def test_agent_loop_stores_what_was_said_while_the_model_is_down(
     assert "assistant: Noted." in said
     second = next(body for body in openai_server.chats if "buy" in body["messages"][-1]["content"])
     assert "I can't eat walnuts." in second["messages"][0]["content"]
+
+
+def test_a_chat_with_ollama_remembers_in_the_next_process(tmp_path: Path) -> None:
+    """What its model says in pieces is shown and remembered whole; a model that it has not is named."""
+    server = ScriptedOllama("tiny", ["Noted, no walnuts.", "Hazelnuts are fine."]).start()
+    try:
+        where = ("--url", server.url, "--model", "tiny")
+        assert (
+            run("ollama_chat.py", *where, "I can't eat walnuts.", folder=tmp_path) == "Noted, no walnuts.\n"
+        )
+        assert "Hazelnuts are fine." in run(
+            "ollama_chat.py", *where, "Which nuts may I eat?", folder=tmp_path
+        )
+        remembered, asked = server.chats[1]["messages"]
+        assert "user: I can't eat walnuts.\nassistant: Noted, no walnuts." in remembered["content"]
+        assert asked == {"role": "user", "content": "Which nuts may I eat?"}
+        refused = run(
+            "ollama_chat.py", "--url", server.url, "--model", "big", "Hello?", folder=tmp_path, code=1
+        )
+        assert refused == "Ollama: model 'big' not found\n"
+    finally:
+        server.stop()
+    away = run("ollama_chat.py", "--url", server.url, "Hello?", folder=tmp_path, code=1)
+    assert away.startswith(f"nothing answers at {server.url}: start Ollama")
 
 
 def test_many_users_keeps_them_apart_and_forgets_one(tmp_path: Path) -> None:

@@ -249,6 +249,8 @@ def _run() -> int:
         code = 0
     except SystemExit as exc:
         code = exc.code if isinstance(exc.code, int) else int(exc.code is not None)
+        if isinstance(exc.code, str):  # as the interpreter does
+            print(exc.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
         code = 1
