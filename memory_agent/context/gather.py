@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memory_agent.context.answered import LOOKED_BACK, answered
@@ -63,6 +64,12 @@ class ContextSettings:
     short_term_window: int
     context_preset: Preset
     search_language: str
+    session_idle_seconds: float
+
+    @property
+    def idle(self) -> timedelta:
+        """How long a session is idle until it has ended."""
+        return timedelta(seconds=self.session_idle_seconds)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,6 +181,7 @@ class ContextReader:
             topic=topic,
             window=window,
             whole=0 < len(window) == stand.digest.turns,
+            ended=bool(window) and now - window[-1].timestamp >= self._settings.idle,
             recollections=answer.recollections,
             answered=answered,
             question=question,

@@ -50,6 +50,8 @@ class Material:
     window: Sequence[Turn] = ()
     recollections: Sequence[Recollection] = ()
     whole: bool = False
+    ended: bool = False
+    """True if the window's session has ended: what is asked begins another."""
     answered: Mapping[str, Turn] = field(default_factory=dict)
     question: str = ""
     language: str = "english"
