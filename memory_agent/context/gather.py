@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from memory_agent.context.answered import LOOKED_BACK, answered
+from memory_agent.context.answered import LOOKED_BACK, answered, spoken_of
 from memory_agent.context.assemble import pack_context
 from memory_agent.context.budget import PERSONA_TOKENS, PRESETS
 from memory_agent.context.material import Material, TopicLine
@@ -46,7 +46,8 @@ T = TypeVar("T")
 
 _EXPLAINED: Final = 30
 """So many of the best recollections are shown with what they answer, if they say little by themselves."""
-_SAYS_LITTLE_CHARS: Final = 40
+_SHORT_ANSWER_CHARS: Final = 40
+_SAYS_LITTLE_CHARS: Final = 120
 _LAST_EXCHANGE: Final = 4
 """So many turns hold what the user said last, even where the question was stored before it is asked."""
 _FEWEST_FOUND: Final = 20
@@ -158,11 +159,11 @@ class ContextReader:
         window = await _or_degraded(self._widened(scope, window, stand, budget), window, "short_term", down)
         kept = self._states.preserved(scope, stand.last, stand.digest, window)
         named, spelled = self._spotter.of_question(question), self._spotter.by_dictionary(question)
-        (preserved, passed_over), counts, asked, answered = await asyncio.gather(
+        (preserved, passed_over), counts, asked, (answers, things) = await asyncio.gather(
             _or_degraded(kept, _NOTHING_KEPT, "compression", down),
             _or_degraded(self._entities_beside(scope, answer, budget, until), [], "entities", down),
             _or_degraded(named, spelled, "entities", down),
-            _or_degraded(self._answered(reach, answer.recollections, until), {}, "long_term", down),
+            _or_degraded(self._explained(reach, answer.recollections, until), ({}, {}), "long_term", down),
         )
         topic = _active(stand, whole=until is None)
         reminder = self._reminder(stand, topic)
@@ -183,7 +184,8 @@ class ContextReader:
             whole=0 < len(window) == stand.digest.turns,
             ended=bool(window) and now - window[-1].timestamp >= self._settings.idle,
             recollections=answer.recollections,
-            answered=answered,
+            answered=answers,
+            spoken_of=things,
             question=question,
             language=self._settings.search_language,
             degraded=sorted({*missing, *down, *answer.degraded}),
@@ -231,10 +233,11 @@ class ContextReader:
         counts = await self._entities.count(scope)
         return [count for count in counts if until is None or count.first_at < until]
 
-    async def _answered(
+    async def _explained(
         self, scope: Scope, recollections: Sequence[Recollection], until: datetime | None
-    ) -> dict[str, Turn]:
-        """Of the best recollections that say little by themselves, by their ids, the turn that each answers.
+    ) -> tuple[dict[str, Turn], dict[str, Turn]]:
+        """Of the best recollections that say little by themselves, by their ids, the turn that each answers, and the turn
+        that names what it is about.
 
         Nothing that was said from `until` on: its number is lower, but its time is what it was stored with.
         """
@@ -244,18 +247,21 @@ class ContextReader:
             if found.turn.seq > 1 and len(found.turn.content) < _SAYS_LITTLE_CHARS
         ]
         if not short:
-            return {}
+            return {}, {}
         behind = {turn.id: range(turn.seq - 1, max(turn.seq - 1 - LOOKED_BACK, 0), -1) for turn in short}
         places = {(turn.thread_id, seq) for turn in short for seq in behind[turn.id]}
         turns = await self._store.turns_at(scope, sorted(places))
         at = {(turn.thread_id, turn.seq): turn for turn in turns if until is None or turn.timestamp < until}
-        found = {
-            turn.id: answered(
-                turn, [at[place] for seq in behind[turn.id] if (place := (turn.thread_id, seq)) in at]
-            )
-            for turn in short
-        }
-        return {turn_id: other for turn_id, other in found.items() if other is not None}
+        answers: dict[str, Turn] = {}
+        things: dict[str, Turn] = {}
+        for turn in short:
+            before = [at[place] for seq in behind[turn.id] if (place := (turn.thread_id, seq)) in at]
+            short_answer = len(turn.content) < _SHORT_ANSWER_CHARS
+            if short_answer and (other := answered(turn, before)) is not None:
+                answers[turn.id] = other
+            elif (other := spoken_of(turn, before)) is not None:
+                things[turn.id] = other
+        return answers, things
 
     async def _standing(
         self, scope: Scope, last_turns: Sequence[Turn], until: datetime | None, down: list[str]

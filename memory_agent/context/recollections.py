@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _PASSAGE_SHARE: Final = 1 / 25
 """Of the budget, for one recollection: of a longer turn the passage is shown that has most of the question's words."""
 _LEAST_PASSAGE_TOKENS: Final = 60
+_OUTLINE_SHARE: Final = 2 / 3
+"""Of the same, for what has no passage that answers."""
 
 
 def passage_tokens(budget: int) -> int:
@@ -74,9 +76,8 @@ def recalled_items(packing: Packing, material: Material) -> list[Item]:
     rank = {found.turn.id: number for number, found in enumerate(recollections)}
     turns = {found.turn.id: found.turn for found in recollections}
 
-    def quoted(number: int, turn: Turn) -> Turn | None:
-        """The turn that this one answers, unless that is wanted more than it: then it stands right above."""
-        other = answered.get(turn.id)
+    def quoted(other: Turn | None, number: int) -> Turn | None:
+        """The turn that this one answers or goes on from, unless that is wanted more than it: then it stands right above."""
         return None if other is None or rank.get(other.id, number) < number else other
 
     items = []
@@ -85,7 +86,12 @@ def recalled_items(packing: Packing, material: Material) -> list[Item]:
         item = packing.item(
             "long_term",
             turn.id,
-            recalled_line(turn, quoted(number, turn), turns.get(found.replaced_by or "")),
+            recalled_line(
+                turn,
+                quoted(answered.get(turn.id), number),
+                turns.get(found.replaced_by or ""),
+                quoted(material.spoken_of.get(turn.id), number),
+            ),
             place=place[turn.id],
             reason="recalled from another conversation" if away else "recalled",
             score=found.score,
@@ -229,5 +235,5 @@ def _passage(packing: Packing, item: Item, asked: Collection[str], language: str
         item.line.body, asked, language, lambda body: packing.showing(item, body).tokens <= most, idle
     )
     if not passage:
-        return packing.cut(item, most) or item
+        return packing.cut(item, int(most * _OUTLINE_SHARE)) or packing.cut(item, most) or item
     return packing.showing(item, passage, "the passage nearest to the question")
