@@ -201,7 +201,9 @@ def by_worth(
         rank, item = ranked
         worth = _BESIDE if rank >= _SURE and item.name in beside else 1.0
         later = _RANKS_BEHIND if item.name in behind else 0
-        return worth * (rank + later + _EQUAL_RANKS) * math.sqrt(max(min(item.tokens, most), _EQUAL_TOKENS)), rank
+        return worth * (rank + later + _EQUAL_RANKS) * math.sqrt(
+            max(min(item.tokens, most), _EQUAL_TOKENS)
+        ), rank
 
     return [item for _, item in sorted(enumerate(items), key=price)]
 

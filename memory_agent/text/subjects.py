@@ -124,7 +124,11 @@ def names_nothing(text: str, besides: frozenset[str] = frozenset()) -> bool:
     [True, False, True]
     """
     features = features_of(text)
-    if features.counts or features.names or any(not match["hangul"] and match.lastgroup for match in TOKEN.finditer(text)):
+    if (
+        features.counts
+        or features.names
+        or any(not match["hangul"] and match.lastgroup for match in TOKEN.finditer(text))
+    ):
         return False
     return all(not phrase or key in besides for key, phrase in subject_of(text).words.items())
 
