@@ -69,7 +69,7 @@ class ContextSettings:
 
     @property
     def idle(self) -> timedelta:
-        """How long a session is idle until it has ended."""
+        """Time after which an idle session has ended."""
         return timedelta(seconds=self.session_idle_seconds)
 
 
@@ -150,8 +150,7 @@ class ContextReader:
             _or_degraded(newest_turns, [], "short_term", down),
         )
         window = last_turns[max(len(last_turns) - shown_turns, 0) :]
-        said = _said_before(question, last_turns)
-        request = _request(scope, reach, question, called(facts), said, budget, now, until)
+        request = _request(scope, reach, question, called(facts), last_turns, budget, now, until)
         answer, stand = await asyncio.gather(
             _or_degraded(self._searcher.search(request), _NOTHING_FOUND, "long_term", down),
             self._standing(scope, last_turns, until, down),
@@ -165,8 +164,7 @@ class ContextReader:
             _or_degraded(named, spelled, "entities", down),
             _or_degraded(self._explained(reach, answer.recollections, until), ({}, {}), "long_term", down),
         )
-        topic = _active(stand, whole=until is None)
-        reminder = self._reminder(stand, topic)
+        topic, reminder = self._topic_and_reminder(stand, whole=until is None)
         return Material(
             persona=reminder.identity,
             state=reminder.state,
@@ -192,10 +190,14 @@ class ContextReader:
             thread_id=scope.thread_id,
         )
 
-    def _reminder(self, stand: ConversationState, topic: TopicLine | None) -> Reminder:
-        """The reminder of a prompt that has a line for the current `topic`, which needs no second one."""
+    def _topic_and_reminder(
+        self, stand: ConversationState, *, whole: bool
+    ) -> tuple[TopicLine | None, Reminder]:
+        """The current topic (see `_active`) and the reminder of a prompt that has a line for it, which needs no second one."""
+        topic = _active(stand, whole=whole)
         titles = [title for title in _titles(stand) if topic is None or title != topic.title]
-        return remind(stand.character, titles, counter=self._counter, max_tokens=PERSONA_TOKENS)
+        reminder = remind(stand.character, titles, counter=self._counter, max_tokens=PERSONA_TOKENS)
+        return topic, reminder
 
     # --- sources ---------------------------------------------------------------------------------------------
     async def _widened(
@@ -289,7 +291,7 @@ def _request(
     reach: Scope,
     question: str,
     names: Mapping[str, str],
-    said: str,
+    last_turns: Sequence[Turn],
     budget: int,
     now: datetime,
     until: datetime | None,
@@ -303,7 +305,7 @@ def _request(
         top_k=min(_FEWEST_FOUND + budget // _TOKENS_EACH, _MOST_FOUND),
         where=RowFilter(thread_id=reach.thread_id, until=until),
         now=now,
-        said=said,
+        said=_said_before(question, last_turns),
         enough_tokens=int(_ENOUGH * budget),
         tokens_each=passage_tokens(budget),
     )
