@@ -8,7 +8,7 @@ import regex
 
 from memory_agent.text.features import features_of
 from memory_agent.text.languages import any_of
-from memory_agent.text.subjects import content_words
+from memory_agent.text.subjects import content_words, first_words, names_nothing, only_reacts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +44,18 @@ def answered(turn: Turn, before: Sequence[Turn]) -> Turn | None:
     if best is None or any(fits(best)[:2]):
         return None if best is None else said[best]
     return said[0] if len(said) == 1 and _POINTS_BACK.match(turn.content) else None
+
+
+def spoken_of(turn: Turn, before: Sequence[Turn]) -> Turn | None:
+    """The last turn before one that names nothing, in the same session, that names something: what its "it" may be."""
+    if not names_nothing(turn.content) or only_reacts(turn.content):
+        return None
+    said = (other for other in before if other.session_id == turn.session_id)
+    return next((other for other in said if _names_a_thing(other.content)), None)
+
+
+def _names_a_thing(text: str) -> bool:
+    return len(first_words(text)) > 1 and not names_nothing(text) and not only_reacts(text)
 
 
 def _said_last(turn: Turn, before: Sequence[Turn]) -> list[Turn]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from memory_agent.context.answered import LOOKED_BACK, answered
+from memory_agent.context.answered import LOOKED_BACK, answered, spoken_of
 from memory_agent.context.assemble import pack_context
 from memory_agent.context.budget import PERSONA_TOKENS, PRESETS
 from memory_agent.context.material import Material, TopicLine
@@ -45,7 +46,8 @@ T = TypeVar("T")
 
 _EXPLAINED: Final = 30
 """So many of the best recollections are shown with what they answer, if they say little by themselves."""
-_SAYS_LITTLE_CHARS: Final = 40
+_SHORT_ANSWER_CHARS: Final = 40
+_SAYS_LITTLE_CHARS: Final = 120
 _LAST_EXCHANGE: Final = 4
 """So many turns hold what the user said last, even where the question was stored before it is asked."""
 _FEWEST_FOUND: Final = 20
@@ -63,6 +65,12 @@ class ContextSettings:
     short_term_window: int
     context_preset: Preset
     search_language: str
+    session_idle_seconds: float
+
+    @property
+    def idle(self) -> timedelta:
+        """Time after which an idle session has ended."""
+        return timedelta(seconds=self.session_idle_seconds)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,8 +150,7 @@ class ContextReader:
             _or_degraded(newest_turns, [], "short_term", down),
         )
         window = last_turns[max(len(last_turns) - shown_turns, 0) :]
-        said = _said_before(question, last_turns)
-        request = _request(scope, reach, question, called(facts), said, budget, now, until)
+        request = _request(scope, reach, question, called(facts), last_turns, budget, now, until)
         answer, stand = await asyncio.gather(
             _or_degraded(self._searcher.search(request), _NOTHING_FOUND, "long_term", down),
             self._standing(scope, last_turns, until, down),
@@ -151,14 +158,13 @@ class ContextReader:
         window = await _or_degraded(self._widened(scope, window, stand, budget), window, "short_term", down)
         kept = self._states.preserved(scope, stand.last, stand.digest, window)
         named, spelled = self._spotter.of_question(question), self._spotter.by_dictionary(question)
-        (preserved, passed_over), counts, asked, answered = await asyncio.gather(
+        (preserved, passed_over), counts, asked, (answers, things) = await asyncio.gather(
             _or_degraded(kept, _NOTHING_KEPT, "compression", down),
             _or_degraded(self._entities_beside(scope, answer, budget, until), [], "entities", down),
             _or_degraded(named, spelled, "entities", down),
-            _or_degraded(self._answered(reach, answer.recollections, until), {}, "long_term", down),
+            _or_degraded(self._explained(reach, answer.recollections, until), ({}, {}), "long_term", down),
         )
-        topic = _active(stand, whole=until is None)
-        reminder = self._reminder(stand, topic)
+        topic, reminder = self._topic_and_reminder(stand, whole=until is None)
         return Material(
             persona=reminder.identity,
             state=reminder.state,
@@ -174,18 +180,24 @@ class ContextReader:
             topic=topic,
             window=window,
             whole=0 < len(window) == stand.digest.turns,
+            ended=bool(window) and now - window[-1].timestamp >= self._settings.idle,
             recollections=answer.recollections,
-            answered=answered,
+            answered=answers,
+            spoken_of=things,
             question=question,
             language=self._settings.search_language,
             degraded=sorted({*missing, *down, *answer.degraded}),
             thread_id=scope.thread_id,
         )
 
-    def _reminder(self, stand: ConversationState, topic: TopicLine | None) -> Reminder:
-        """The reminder of a prompt that has a line for the current `topic`, which needs no second one."""
+    def _topic_and_reminder(
+        self, stand: ConversationState, *, whole: bool
+    ) -> tuple[TopicLine | None, Reminder]:
+        """The current topic (see `_active`) and the reminder of a prompt that has a line for it, which needs no second one."""
+        topic = _active(stand, whole=whole)
         titles = [title for title in _titles(stand) if topic is None or title != topic.title]
-        return remind(stand.character, titles, counter=self._counter, max_tokens=PERSONA_TOKENS)
+        reminder = remind(stand.character, titles, counter=self._counter, max_tokens=PERSONA_TOKENS)
+        return topic, reminder
 
     # --- sources ---------------------------------------------------------------------------------------------
     async def _widened(
@@ -223,10 +235,11 @@ class ContextReader:
         counts = await self._entities.count(scope)
         return [count for count in counts if until is None or count.first_at < until]
 
-    async def _answered(
+    async def _explained(
         self, scope: Scope, recollections: Sequence[Recollection], until: datetime | None
-    ) -> dict[str, Turn]:
-        """Of the best recollections that say little by themselves, by their ids, the turn that each answers.
+    ) -> tuple[dict[str, Turn], dict[str, Turn]]:
+        """Of the best recollections that say little by themselves, by their ids, the turn that each answers, and the turn
+        that names what it is about.
 
         Nothing that was said from `until` on: its number is lower, but its time is what it was stored with.
         """
@@ -236,18 +249,21 @@ class ContextReader:
             if found.turn.seq > 1 and len(found.turn.content) < _SAYS_LITTLE_CHARS
         ]
         if not short:
-            return {}
+            return {}, {}
         behind = {turn.id: range(turn.seq - 1, max(turn.seq - 1 - LOOKED_BACK, 0), -1) for turn in short}
         places = {(turn.thread_id, seq) for turn in short for seq in behind[turn.id]}
         turns = await self._store.turns_at(scope, sorted(places))
         at = {(turn.thread_id, turn.seq): turn for turn in turns if until is None or turn.timestamp < until}
-        found = {
-            turn.id: answered(
-                turn, [at[place] for seq in behind[turn.id] if (place := (turn.thread_id, seq)) in at]
-            )
-            for turn in short
-        }
-        return {turn_id: other for turn_id, other in found.items() if other is not None}
+        answers: dict[str, Turn] = {}
+        things: dict[str, Turn] = {}
+        for turn in short:
+            before = [at[place] for seq in behind[turn.id] if (place := (turn.thread_id, seq)) in at]
+            short_answer = len(turn.content) < _SHORT_ANSWER_CHARS
+            if short_answer and (other := answered(turn, before)) is not None:
+                answers[turn.id] = other
+            elif (other := spoken_of(turn, before)) is not None:
+                things[turn.id] = other
+        return answers, things
 
     async def _standing(
         self, scope: Scope, last_turns: Sequence[Turn], until: datetime | None, down: list[str]
@@ -275,7 +291,7 @@ def _request(
     reach: Scope,
     question: str,
     names: Mapping[str, str],
-    said: str,
+    last_turns: Sequence[Turn],
     budget: int,
     now: datetime,
     until: datetime | None,
@@ -289,7 +305,7 @@ def _request(
         top_k=min(_FEWEST_FOUND + budget // _TOKENS_EACH, _MOST_FOUND),
         where=RowFilter(thread_id=reach.thread_id, until=until),
         now=now,
-        said=said,
+        said=_said_before(question, last_turns),
         enough_tokens=int(_ENOUGH * budget),
         tokens_each=passage_tokens(budget),
     )

@@ -31,7 +31,7 @@ class Material:
     `persona` and `state`: lines; `preserved`: turns with their importance; `entities`: by first mention, `asked`:
     those that the question names; `window`: the last turns, oldest first, and `whole`: those of the whole thread;
     `recollections`: best first; `answered`: by the id of a recollected turn that says little by itself, the turn that
-    it answers; `question` is in `language`, by which its search terms are made.
+    it answers; `spoken_of`: likewise of one that names nothing, the turn before that names something; `question` is in `language`, by which its search terms are made.
     """
 
     persona: Sequence[str] = ()
@@ -50,7 +50,10 @@ class Material:
     window: Sequence[Turn] = ()
     recollections: Sequence[Recollection] = ()
     whole: bool = False
+    ended: bool = False
+    """True if the window's session has ended: what is asked begins another."""
     answered: Mapping[str, Turn] = field(default_factory=dict)
+    spoken_of: Mapping[str, Turn] = field(default_factory=dict)
     question: str = ""
     language: str = "english"
     degraded: Sequence[str] = ()

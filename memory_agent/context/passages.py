@@ -17,6 +17,7 @@ from memory_agent.text.terms import count_terms
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
+    import regex
 
 _SMALL_TALK: Final = -0.5
 """Worth of a sentence that tells nothing: less than that of one without a term of the question."""
@@ -48,23 +49,38 @@ _FIRST_CHARS: Final = 240
 """Of a text's first line beside its outline."""
 
 
-def best_passage(text: str, asked: Collection[str], language: str, fits: Callable[[str], bool]) -> str:
+def best_passage(
+    text: str,
+    asked: Collection[str],
+    language: str,
+    fits: Callable[[str], bool],
+    idle: regex.Pattern[str] | None = None,
+) -> str:
     """Neighbouring sentences of `text` with most of the `asked` terms that fit, "[…]" where others are left out.
 
     A term counts the less the more of the sentences hold it. Of equally good ones the first, and with no term in any the
     first that is no small talk. Parts of what is too long for a sentence count as sentences. Empty if not even one fits.
+
+    `idle`: what small talk begins like besides; then what leads in to what is cut away is small talk as well, and the passage
+    is empty if there is nothing else.
     """
     spans = list(_spans(text))
     held = [set(asked) & count_terms(text[start:end], language).keys() for start, end in spans]
     common = Counter(term for terms in held for term in terms)
+
+    def tells(start: int, end: int) -> bool:
+        sentence = text[start:end]
+        if idle is not None and (_LEADS_IN.search(sentence) or idle.match(sentence)):
+            return False
+        return bool(content_words(sentence))
+
     worth = [
         # The same in whatever order a set of texts comes, which is another in each process.
-        math.fsum(1 / common[term] for term in terms)
-        or (0.0 if content_words(text[start:end]) else _SMALL_TALK)
+        (math.fsum(1 / common[term] for term in terms) if tells(start, end) else _SMALL_TALK)
         for terms, (start, end) in zip(held, spans, strict=True)
     ]
     best = max(range(len(spans)), key=lambda at: (worth[at], -at), default=None)
-    if best is None:
+    if best is None or (idle is not None and worth[best] < 0):
         return ""
 
     def shown(first: int, last: int) -> str:

@@ -5,11 +5,21 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+import regex
+
 from memory_agent.context.passages import best_passage
 from memory_agent.context.render import heading_of, recalled_line
 from memory_agent.text.features import features_of
+from memory_agent.text.languages import any_of
 from memory_agent.text.sentences import only_asks
-from memory_agent.text.subjects import called, content_words, first_words, only_reacts, says_more_than
+from memory_agent.text.subjects import (
+    called,
+    content_words,
+    first_words,
+    names_nothing,
+    only_reacts,
+    says_more_than,
+)
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
@@ -23,6 +33,8 @@ if TYPE_CHECKING:
 _PASSAGE_SHARE: Final = 1 / 25
 """Of the budget, for one recollection: of a longer turn the passage is shown that has most of the question's words."""
 _LEAST_PASSAGE_TOKENS: Final = 60
+_OUTLINE_SHARE: Final = 2 / 3
+"""Of the same, for what has no passage that answers."""
 
 
 def passage_tokens(budget: int) -> int:
@@ -41,6 +53,12 @@ _BEST: Final = 15
 _BESIDE: Final = 0.6
 _TELLING_WORDS: Final = 3
 """Content words of what can be understood alone."""
+_RANKS_BEHIND: Final = 24
+"""So many ranks behind its own stands what is not understood alone: out of a small prompt, and in a large one."""
+_UNCLEAR_CHARS: Final = 300
+_TO_OTHERS: Final = any_of("words", "to_others", regex.IGNORECASE)
+_CLOSES: Final = any_of("words", "closes", regex.IGNORECASE)
+_IDLE: Final = any_of("words", "idle_reply", regex.IGNORECASE)
 
 
 def recalled_items(packing: Packing, material: Material) -> list[Item]:
@@ -58,9 +76,8 @@ def recalled_items(packing: Packing, material: Material) -> list[Item]:
     rank = {found.turn.id: number for number, found in enumerate(recollections)}
     turns = {found.turn.id: found.turn for found in recollections}
 
-    def quoted(number: int, turn: Turn) -> Turn | None:
-        """The turn that this one answers, unless that is wanted more than it: then it stands right above."""
-        other = answered.get(turn.id)
+    def quoted(other: Turn | None, number: int) -> Turn | None:
+        """The turn that this one answers or goes on from, unless that is wanted more than it: then it stands right above."""
         return None if other is None or rank.get(other.id, number) < number else other
 
     items = []
@@ -69,7 +86,12 @@ def recalled_items(packing: Packing, material: Material) -> list[Item]:
         item = packing.item(
             "long_term",
             turn.id,
-            recalled_line(turn, quoted(number, turn), turns.get(found.replaced_by or "")),
+            recalled_line(
+                turn,
+                quoted(answered.get(turn.id), number),
+                turns.get(found.replaced_by or ""),
+                quoted(material.spoken_of.get(turn.id), number),
+            ),
             place=place[turn.id],
             reason="recalled from another conversation" if away else "recalled",
             score=found.score,
@@ -90,11 +112,7 @@ def telling(packing: Packing, items: Sequence[Item], material: Material) -> list
     what is asked, and are not `beside_best`.
     """
     turns = [found.turn for found in material.recollections]
-    speakers = {turn.speaker or "" for turn in (*material.window, *turns)}
-    documents = material.facts.values() if len(material.people) > 1 else [material.facts]
-    given = [str(facts["name"]) for facts in documents if "name" in facts]
-    greeted = {called(turn.content) or "" for turn in turns}
-    names = content_words(" ".join(sorted({*speakers, *given, *greeted})))
+    names = _names(material)
     asked, beside = content_words(material.question) - names, beside_best(material)
 
     def tells(turn: Turn | None) -> bool:
@@ -118,6 +136,47 @@ def telling(packing: Packing, items: Sequence[Item], material: Material) -> list
     return [item for item in items if item.name not in left and item.name not in alone]
 
 
+def is_courtesy(turn: Turn) -> bool:
+    """True of a reaction, a farewell, a compliment: nothing that one who comes back would go on with."""
+    if turn.role == "user":
+        asks = features_of(turn.content).asks
+        return only_reacts(turn.content) or (not asks and _is_of_others(turn.content))
+    return _CLOSES.match(turn.content) is not None
+
+
+def _is_of_others(text: str) -> bool:
+    """True if a text speaks of "you", and not of its speaker."""
+    return _TO_OTHERS.search(text) is not None and not features_of(text).of_self
+
+
+def _names(material: Material) -> frozenset[str]:
+    """The names, as content words, of who talks in the window or the recollections, also given ones."""
+    turns = [found.turn for found in material.recollections]
+    speakers = {turn.speaker or "" for turn in (*material.window, *turns)}
+    documents = material.facts.values() if len(material.people) > 1 else [material.facts]
+    given = [str(facts["name"]) for facts in documents if "name" in facts]
+    greeted = {called(turn.content) or "" for turn in turns}
+    return content_words(" ".join(sorted({*speakers, *given, *greeted})))
+
+
+def unclear(material: Material) -> frozenset[str]:
+    """The turns, by id, that tell little without those around them: people's that name no thing, or speak of "you" alone.
+
+    Not what shares a word with what is asked, nor what is `beside_best`.
+    """
+    names, beside = _names(material), beside_best(material)
+    asked = content_words(material.question) - names
+
+    def is_unclear(turn: Turn) -> bool:
+        if turn.role != "user" or len(turn.content) >= _UNCLEAR_CHARS or turn.id in beside:
+            return False
+        if not asked.isdisjoint(content_words(turn.content)):
+            return False
+        return _is_of_others(turn.content) or names_nothing(turn.content, names)
+
+    return frozenset(found.turn.id for found in material.recollections if is_unclear(found.turn))
+
+
 def beside_best(material: Material) -> frozenset[str]:
     """The turns, by id, that were said within two of one of the best recollections: these explain them."""
     best = [found.turn for found in material.recollections[:_BEST]]
@@ -126,19 +185,25 @@ def beside_best(material: Material) -> frozenset[str]:
     return frozenset(turn.id for turn in turns if (turn.thread_id, turn.session_id, turn.seq) in places)
 
 
-def by_worth(items: Sequence[Item], most: int, beside: Collection[str] = ()) -> list[Item]:
+def by_worth(
+    items: Sequence[Item], most: int, beside: Collection[str] = (), behind: Collection[str] = ()
+) -> list[Item]:
     """Items by what they are worth for their tokens, given best first; one takes at most `most` tokens.
 
     An item's worth falls with its rank r as 1 / (r + 12), its price rises with the square root of its tokens. Chosen
     on four sets of conversations (`benchmarks/context.py`): long replies of an assistant give way to what people
     said, and among turns of one size the order stays that of the ranking. Behind the `_SURE`th those that are named in
-    `beside` (see `beside_best`) come before the others: they are evidence as often, and make it understood.
+    `beside` (see `beside_best`) come before the others: they are evidence as often, and make it understood. Those named in
+    `behind` (see `unclear`) count as found `_RANKS_BEHIND` later.
     """
 
     def price(ranked: tuple[int, Item]) -> tuple[float, int]:
         rank, item = ranked
         worth = _BESIDE if rank >= _SURE and item.name in beside else 1.0
-        return worth * (rank + _EQUAL_RANKS) * math.sqrt(max(min(item.tokens, most), _EQUAL_TOKENS)), rank
+        later = _RANKS_BEHIND if item.name in behind else 0
+        return worth * (rank + later + _EQUAL_RANKS) * math.sqrt(
+            max(min(item.tokens, most), _EQUAL_TOKENS)
+        ), rank
 
     return [item for _, item in sorted(enumerate(items), key=price)]
 
@@ -149,7 +214,7 @@ def take_recollections(
     """Take recollections by their worth; of one longer than `most` tokens the passage that answers best. True if all fit."""
     all_fit, language = True, material.language
     found = {recalled.turn.id: recalled for recalled in material.recollections}
-    for item in by_worth(items, most, beside_best(material)):
+    for item in by_worth(items, most, beside_best(material), unclear(material)):
         whole = item.tokens <= most or packing.where_shown(item) or packing.room < most
         if whole:
             taken = packing.take(item)
@@ -163,10 +228,14 @@ def take_recollections(
 
 
 def _passage(packing: Packing, item: Item, asked: Collection[str], language: str, most: int) -> Item:
-    """The item with the passage that answers best; with its beginning and end if none is short enough."""
+    """The item with the passage that answers best; its outline, or its beginning and end, if none is short enough.
+
+    Of an assistant's reply nothing that leads in or is polite ("Great question! Here are some tips:").
+    """
+    idle = None if item.line.role == "user" else _IDLE
     passage = best_passage(
-        item.line.body, asked, language, lambda body: packing.showing(item, body).tokens <= most
+        item.line.body, asked, language, lambda body: packing.showing(item, body).tokens <= most, idle
     )
     if not passage:
-        return packing.cut(item, most) or item
+        return packing.cut(item, int(most * _OUTLINE_SHARE)) or packing.cut(item, most) or item
     return packing.showing(item, passage, "the passage nearest to the question")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _OURS: Final = delimiters("memory_", heads=True)
 _QUOTED_CHARS: Final = 80
+_SAYS_ONE_THING_CHARS: Final = 80
+"""A longer turn says more than what a later one replaces."""
 # What ends a name in the head of a turn or before a recollection.
 _ENDS_A_NAME: Final = lazily(regex.compile, r"[\[\]［］【】〔〕“”：]|:(?=\s|\Z)")
 _IN_A_NAME: Final = dict(zip("[]［］【】〔〕“”：:", '()()()()"";;', strict=True))
@@ -106,18 +108,23 @@ def forget_names() -> None:
     _passes_for_a_name.cache_clear()
 
 
-def recalled_line(turn: Turn, answers: Turn | None = None, replaced: Turn | None = None) -> ContextLine:
+def recalled_line(
+    turn: Turn, answers: Turn | None = None, replaced: Turn | None = None, after: Turn | None = None
+) -> ContextLine:
     """A turn below its `heading_of`: `Ann: …`, or `user: …` of a turn without a speaker.
 
     `answers`: the turn before one that says little by itself, of which the end is quoted:
     `Ann (to “Do you have a dog?”): Yes, two.` `replaced`: the turn that replaces this one, of which the day is told:
-    `Ann (replaced on 12 May 2026): It's on Monday.`
+    `Ann (replaced on 12 May 2026): It's on Monday.`, of a longer one that a part of it is. `after`: an earlier turn that tells what this one is about:
+    `Ann (after “We saw Dune.”): I liked it.`
     """
     name = name_of(turn.speaker)
     by_name = turn.role == "user" and _passes_for_a_name(name)
     who = name if by_name else f"{turn.role} {name}".rstrip()
-    quoted = "" if answers is None else f" (to “{_end_of(answers.content)}”)"
-    holds = "" if replaced is None else f" (replaced on {day_of(replaced.timestamp.date())})"
+    quoted = "" if after is None else f" (after “{_end_of(after.content)}”)"
+    quoted = quoted if answers is None else f" (to “{_end_of(answers.content)}”)"
+    part = "partly " if len(turn.content) > _SAYS_ONE_THING_CHARS else ""
+    holds = "" if replaced is None else f" ({part}replaced on {day_of(replaced.timestamp.date())})"
     said = as_data(turn.content)
     if "\n" in said:  # no empty lines
         said = "\n".join(line for line in said.split("\n") if line.strip(" \t>")) or said.strip()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from memory_agent.text.tables import Table
 
-EXTRACTOR_VERSION: Final = "7"
+EXTRACTOR_VERSION: Final = "8"
 """Changes with the rules, for the record of what extracted a fact."""
 MAX_TEXT_CHARS: Final = 4_000
 """Longer turns are pasted documents, whose "I" is anybody."""

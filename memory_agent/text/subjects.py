@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.lazily import lazily
+from memory_agent.text.features import features_of
 from memory_agent.text.languages import any_of, languages, languages_with
 from memory_agent.text.noun_phrases import TOKEN, key_of, runs, says_nothing, small_talk, with_terms
 from memory_agent.text.sentences import sentences_of
@@ -113,6 +114,23 @@ def only_reacts(text: str) -> bool:
         or not any(_content_words(clause))
         for at, clause in enumerate(clauses)
     )
+
+
+@lru_cache(maxsize=16_384)
+def names_nothing(text: str, besides: frozenset[str] = frozenset()) -> bool:
+    """True if no noun, name or number of a text is known, but for those words; False where a script hides which are nouns.
+
+    >>> [names_nothing(text) for text in ("I just finished it", "I just finished the book", "And then he told her")]
+    [True, False, True]
+    """
+    features = features_of(text)
+    if (
+        features.counts
+        or features.names
+        or any(not match["hangul"] and match.lastgroup for match in TOKEN.finditer(text))
+    ):
+        return False
+    return all(not phrase or key in besides for key, phrase in subject_of(text).words.items())
 
 
 @lru_cache(maxsize=16_384)

@@ -37,6 +37,8 @@ def _tastes(sentence: Sentence) -> Iterator[StatedFact]:
     """Likes and dislikes, one fact per element."""
     for match in statements(_TASTES["taste"], sentence):
         said = sentence.plain[match.end() :]
+        if _TASTES["in_reply"].match(sentence.plain):
+            continue
         if match["compared"]:
             # Alone it is nearly always about the task at hand ("I prefer flat routes"); a comparison is a taste.
             compared = _TASTES["compared"].match(said)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.context.answered import answered
+from memory_agent.context.answered import answered, spoken_of
 from tests.unit.search.builders import turn
 
 if TYPE_CHECKING:
@@ -84,3 +84,18 @@ def test_nothing_of_another_session_is_answered() -> None:
     before, last = said(["A: Have you a boat?", "B: Yes, since May"])
     assert answered(last, [before]) == before
     assert answered(last, [turn(1, before.content, speaker="A", session_id="another")]) is None
+
+
+def test_of_what_names_nothing_the_last_turn_that_names_something_is_told() -> None:
+    """Passing over reactions and other turns that name nothing, within the session."""
+    lines = [
+        "A: We saw Dune at the old cinema.",
+        "B: Oh wow, that's great!",
+        "A: This one!",
+        "A: I just finished it",
+    ]
+    *before, last = said(lines)
+    assert spoken_of(last, before[::-1]) == before[0]
+    assert spoken_of(before[0], []) is None
+    assert spoken_of(turn(9, "I just finished the book."), before[::-1]) is None
+    assert spoken_of(turn(9, last.content, session_id="another"), before[::-1]) is None

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from memory_agent.agent.arguments import PRESET_NAMES
 from memory_agent.context.assemble import ORDER, pack_context
 from memory_agent.context.budget import PRESETS
+from memory_agent.context.ledger import Packing
 from memory_agent.context.material import Material, TopicLine
+from memory_agent.context.recollections import by_worth, recalled_items, unclear
 from memory_agent.context.render import fact_leaves
 from memory_agent.domain import TAG_OF
 from memory_agent.errors import InvalidInput
@@ -259,6 +261,57 @@ def test_reactions_and_courtesy_are_small_talk_whatever_they_are_about() -> None
     assert {entry.reason for entry in context.ledger if not entry.kept} == {"small talk"}
 
 
+def test_the_courtesy_that_ended_an_earlier_session_is_not_shown_when_another_begins() -> None:
+    """While that session goes on it is shown, and where nothing else was said or the whole thread fits."""
+    told = [
+        "The ferry leaves at six.",
+        "Then I take my bike.",
+        "You're so well prepared!",
+        "Good night Ann, sleep well!",
+    ]
+    talk = said(*told)
+    shown = [pack(Material(window=talk, ended=ended)).short_term for ended in (True, False)]
+    assert [[turn.content for turn in turns] for turns in shown] == [told[:2], told]
+    left = [entry for entry in pack(Material(window=talk, ended=True)).ledger if not entry.kept]
+    assert [entry.reason for entry in left] == ["courtesy at the end of an earlier session"] * 2
+    thanked = [
+        talk[0],
+        turn(2, "You're welcome! Enjoy the sea, and don't forget your hat.", role="assistant"),
+    ]
+    assert pack(Material(window=thanked, ended=True)).short_term == (talk[0],)
+    assert len(pack(Material(window=talk, ended=True, whole=True)).short_term) == 4
+    assert len(pack(Material(window=talk[2:], ended=True)).short_term) == 2
+
+
+def test_what_names_nothing_or_is_about_the_other_counts_as_found_later() -> None:
+    """Unless it shares a word with the question, or was said beside one of the best."""
+    vague = [
+        "I just finished it",
+        "She painted them",
+        "너는 요리를 배웠지",
+        "You surely have a lovely kitchen",
+    ]
+    clear = [f"Our roof number {n} was repaired by Bilal in spring." for n in range(30)]
+    apart = [turn(10 * n, text) for n, text in enumerate([*vague, *clear], start=1)]
+    beside = turn(51, "Then they painted it")
+    material = Material(recollections=recalled(*apart, beside), question="Who finished the roofs?")
+    behind = unclear(material)
+    assert behind == {each.id for each in apart[1:4]}
+    packing = Packing(ORDER, budget=1_000, counter=ESTIMATE)
+    order = [item.name for item in by_worth(recalled_items(packing, material), 60, behind=behind)]
+    assert order[0] == apart[0].id
+    assert order[1:22] == [each.id for each in apart[4:25]]
+
+
+def test_what_names_nothing_is_shown_with_the_turn_that_tells_what_it_is_about() -> None:
+    """Unless that is recalled above it."""
+    film, liked = turn(1, "We saw Dune."), turn(9, "I liked it.", speaker="Ann")
+    alone = pack(Material(recollections=recalled(liked), spoken_of={liked.id: film}))
+    assert "Ann (after “We saw Dune.”): I liked it." in alone.part("long_term")
+    both = pack(Material(recollections=recalled(film, liked), spoken_of={liked.id: film}))
+    assert "after" not in both.part("long_term")
+
+
 def test_far_down_only_what_is_understood_alone_or_beside_the_best_is_recalled() -> None:
     """A few words or a question tell something below what they are about, or with a word of what is asked."""
     best = [
@@ -368,7 +421,7 @@ def test_long_recollections_give_way_to_short_ones_and_show_what_was_asked() -> 
 
 
 def test_of_a_long_turn_that_is_replaced_the_part_is_shown_that_no_longer_holds() -> None:
-    """Not the part nearest to the question, which may still hold: "(replaced on …)" would stand before that one."""
+    """Not the part nearest to the question, which may still hold: "(partly replaced on …)" would stand before that one."""
     old = turn(
         1,
         "It rains. " * 100
@@ -380,7 +433,7 @@ def test_of_a_long_turn_that_is_replaced_the_part_is_shown_that_no_longer_holds(
     first, second = recalled(old, new)
     found = [dataclasses.replace(first, replaced_by=new.id), second]
     context = pack(Material(recollections=found, question="When does the course end?"), 400)
-    (line,) = [line for line in context.part("long_term").splitlines() if "(replaced on " in line]
+    (line,) = [line for line in context.part("long_term").splitlines() if "(partly replaced on " in line]
     assert "The meeting with Ida is on Monday." in line
     assert "course" not in line
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +36,18 @@ def test_what_leads_in_is_shown_with_what_it_leads_to() -> None:
     reply = "Rice is a great idea for a trip. Here is what rice asks for:\n1. A wide pot.\n2. Salt, and an hour of rest."
     found = best_passage(reply, {"rice", "ask"}, "english", lambda text: len(text) <= 60)
     assert found == "[…] Here is what rice asks for:\n1. A wide pot. […]"
+
+
+def test_of_a_reply_nothing_is_shown_that_only_leads_in_or_is_polite() -> None:
+    """The next best, or nothing: then its outline tells more."""
+    idle = regex.compile("Happy to|Great", regex.IGNORECASE)
+    reply = "Great plan for rice! Happy to help with rice. Peas ask for salt. Here is more rice:"
+    assert (
+        best_passage(reply, {"rice"}, "english", lambda text: len(text) <= 40, idle)
+        == "[…] Peas ask for salt. […]"
+    )
+    polite = reply.replace("Peas ask for salt. ", "")
+    assert best_passage(polite, {"rice"}, "english", lambda text: len(text) <= 40, idle) == ""
 
 
 def test_a_paste_without_points_is_shown_where_the_question_is() -> None:
