@@ -7,7 +7,6 @@ worth for their tokens, as many as fit. What room is left goes to what did not f
 
 from __future__ import annotations
 
-from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.context.budget import PRESERVED_TOKENS
@@ -21,7 +20,6 @@ from memory_agent.context.items import (
 )
 from memory_agent.context.ledger import Packing
 from memory_agent.context.recollections import (
-    is_courtesy,
     passage_tokens,
     recalled_items,
     take_recollections,
@@ -94,8 +92,7 @@ def pack_context(
         whole = True
     else:
         room = limit(shares.short_term)
-        shown = _without_farewells(packing, items["short_term"], material)
-        waiting = _take_window(packing, shown, material.window, budget, room)
+        waiting = _take_window(packing, items["short_term"], material.window, budget, room)
     for item in (*items["summary"], *items["preserved"]) if whole else ():
         packing.leave(item, "the whole conversation is shown")
     wanted, left = by_question(items["facts"], asked, material.language)
@@ -117,15 +114,6 @@ def pack_context(
         for item in left:
             packing.take(item, limit=PRESERVED_TOKENS if item.tier == "preserved" else None)
     return _context(packing.packed(), material, preset=preset, budget=budget)
-
-
-def _without_farewells(packing: Packing, items: list[Item], material: Material) -> list[Item]:
-    """The window's items (newest first) without the courtesy that ended it, if what is asked begins another session."""
-    said = {turn.id: turn for turn in material.window if material.ended}
-    farewells = list(takewhile(lambda item: item.name in said and is_courtesy(said[item.name]), items))
-    for item in farewells if len(farewells) < len(items) else ():
-        packing.leave(item, "courtesy at the end of an earlier session")
-    return items[len(farewells) :] or items
 
 
 def _take_window(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memory_agent.context.answered import LOOKED_BACK, answered, spoken_of
@@ -65,12 +64,6 @@ class ContextSettings:
     short_term_window: int
     context_preset: Preset
     search_language: str
-    session_idle_seconds: float
-
-    @property
-    def idle(self) -> timedelta:
-        """Time after which an idle session has ended."""
-        return timedelta(seconds=self.session_idle_seconds)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -180,7 +173,6 @@ class ContextReader:
             topic=topic,
             window=window,
             whole=0 < len(window) == stand.digest.turns,
-            ended=bool(window) and now - window[-1].timestamp >= self._settings.idle,
             recollections=answer.recollections,
             answered=answers,
             spoken_of=things,

@@ -50,8 +50,6 @@ class Material:
     window: Sequence[Turn] = ()
     recollections: Sequence[Recollection] = ()
     whole: bool = False
-    ended: bool = False
-    """True if the window's session has ended: what is asked begins another."""
     answered: Mapping[str, Turn] = field(default_factory=dict)
     spoken_of: Mapping[str, Turn] = field(default_factory=dict)
     question: str = ""

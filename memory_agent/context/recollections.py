@@ -57,7 +57,6 @@ _RANKS_BEHIND: Final = 24
 """So many ranks behind its own stands what is not understood alone: out of a small prompt, and in a large one."""
 _UNCLEAR_CHARS: Final = 300
 _TO_OTHERS: Final = any_of("words", "to_others", regex.IGNORECASE)
-_CLOSES: Final = any_of("words", "closes", regex.IGNORECASE)
 _IDLE: Final = any_of("words", "idle_reply", regex.IGNORECASE)
 
 
@@ -134,14 +133,6 @@ def telling(packing: Packing, items: Sequence[Item], material: Material) -> list
         if why := left.get(item.name) or alone.get(item.name):
             packing.leave(item, why)
     return [item for item in items if item.name not in left and item.name not in alone]
-
-
-def is_courtesy(turn: Turn) -> bool:
-    """True of a reaction, a farewell, a compliment: nothing that one who comes back would go on with."""
-    if turn.role == "user":
-        asks = features_of(turn.content).asks
-        return only_reacts(turn.content) or (not asks and _is_of_others(turn.content))
-    return _CLOSES.match(turn.content) is not None
 
 
 def _is_of_others(text: str) -> bool:

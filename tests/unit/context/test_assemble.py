@@ -261,28 +261,6 @@ def test_reactions_and_courtesy_are_small_talk_whatever_they_are_about() -> None
     assert {entry.reason for entry in context.ledger if not entry.kept} == {"small talk"}
 
 
-def test_the_courtesy_that_ended_an_earlier_session_is_not_shown_when_another_begins() -> None:
-    """While that session goes on it is shown, and where nothing else was said or the whole thread fits."""
-    told = [
-        "The ferry leaves at six.",
-        "Then I take my bike.",
-        "You're so well prepared!",
-        "Good night Ann, sleep well!",
-    ]
-    talk = said(*told)
-    shown = [pack(Material(window=talk, ended=ended)).short_term for ended in (True, False)]
-    assert [[turn.content for turn in turns] for turns in shown] == [told[:2], told]
-    left = [entry for entry in pack(Material(window=talk, ended=True)).ledger if not entry.kept]
-    assert [entry.reason for entry in left] == ["courtesy at the end of an earlier session"] * 2
-    thanked = [
-        talk[0],
-        turn(2, "You're welcome! Enjoy the sea, and don't forget your hat.", role="assistant"),
-    ]
-    assert pack(Material(window=thanked, ended=True)).short_term == (talk[0],)
-    assert len(pack(Material(window=talk, ended=True, whole=True)).short_term) == 4
-    assert len(pack(Material(window=talk[2:], ended=True)).short_term) == 2
-
-
 def test_what_names_nothing_or_is_about_the_other_counts_as_found_later() -> None:
     """Unless it shares a word with the question, or was said beside one of the best."""
     vague = [

@@ -200,7 +200,6 @@ def materials(draw: st.DrawFn) -> Material:
         window=said[draw(st.integers(0, len(said))) :],
         recollections=recalled(*draw(some), *elsewhere),
         thread_id="t",
-        ended=draw(st.booleans()),
     )
 
 
