@@ -53,7 +53,7 @@ async def ask(page: Page) -> Response:
     question, wanted = page.asked("q"), page.asked("missing")
     known: dict[str, Any] = {"question": question, "missing": wanted, "presets": get_args(Preset)}
     if not question:
-        return page.show("ask.html", **known, context=None)
+        return page.show("ask.html", **known, context=None, other=None)
     compares = any(page.asked(f"{name}2") for name in _OPTIONS)
     settings = [_settings(page, ""), *([_settings(page, "2")] if compares else [])]
     contexts = await asyncio.gather(*(page.agent.fetch_memory(question, **given) for given in settings))

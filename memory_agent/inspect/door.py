@@ -12,7 +12,6 @@ from memory_agent.errors import AccessDenied, MemoryAgentError
 from memory_agent.inspect.page import (
     HEADERS,
     address,
-    base_of,
     next_page,
     read_form,
     redirect,

@@ -128,7 +128,9 @@ def address(*segments: str, **query: str) -> str:
 
 def base_of(request: Request) -> str:
     """The relative address of /inspect/ from the page, whatever path a proxy has put before it."""
-    path = str(request.scope["path"]).rpartition("/inspect/")[2] if "/inspect/" in request.scope["path"] else ""
+    path = (
+        str(request.scope["path"]).rpartition("/inspect/")[2] if "/inspect/" in request.scope["path"] else ""
+    )
     return "../" * path.count("/") or "./"
 
 
@@ -172,14 +174,14 @@ def environment(language: str) -> Environment:
         extensions=["jinja2.ext.i18n"],
     )
     install: Any = made.install_gettext_callables  # type: ignore[attr-defined]
-    install(
-        functools.partial(translated, language), functools.partial(pluralised, language), newstyle=True
-    )
+    install(functools.partial(translated, language), functools.partial(pluralised, language), newstyle=True)
     odd = Markup('<span class="odd" title="{}">{}</span>')
 
     def seen(text: object) -> Markup:
         """Remembered text with what can't be seen in it made visible."""
-        shown = [odd.format(name, part) if name else Markup.escape(part) for part, name in parts_of(str(text))]
+        shown = [
+            odd.format(name, part) if name else Markup.escape(part) for part, name in parts_of(str(text))
+        ]
         return Markup("").join(shown)
 
     made.filters |= {

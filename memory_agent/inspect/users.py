@@ -30,9 +30,13 @@ async def somebody(page: Page) -> Response:
     """A user's threads, and what forgetting the user would erase. Raises NotFound with the nearest names."""
     user, tenant = page.path("user"), page.principal.tenant
     scope = page.user_scope
-    found = await page.api.service.threads(user, tenant=tenant, after=page.asked("after") or None, limit=_THREADS)
+    found = await page.api.service.threads(
+        user, tenant=tenant, after=page.asked("after") or None, limit=_THREADS
+    )
     status = await page.api.service.status(scope)
-    return page.show("user.html", user=user, threads=found.threads, next=found.next, status=status, receipt=None)
+    return page.show(
+        "user.html", user=user, threads=found.threads, next=found.next, status=status, receipt=None
+    )
 
 
 async def forget(page: Page) -> Response:
@@ -40,7 +44,9 @@ async def forget(page: Page) -> Response:
     user = page.path("user")
     scope = page.user_scope
     if page.form.get("typed") != user:
-        raise InvalidInput("what you typed is not the user's id, so nothing was erased; type it as it is shown")
+        raise InvalidInput(
+            "what you typed is not the user's id, so nothing was erased; type it as it is shown"
+        )
     receipt = await page.api.service.forget_user(user, tenant=page.principal.tenant)
     status = await page.api.service.status(scope)
     return page.show("user.html", user=user, threads=(), next=None, status=status, receipt=receipt)

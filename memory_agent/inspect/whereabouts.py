@@ -84,7 +84,9 @@ async def _turns(agent: MemoryAgent, wanted: str) -> list[Turn]:
     """The best turns that have half of the words of `wanted`; if there is none, what means most alike, if it does."""
     asked = count_terms(wanted, _LANGUAGE).keys()
     found = await agent.fetch_long_term(wanted, 4 * _TURNS, scope="user")
-    named = [one.turn for one in found if 2 * len(asked & count_terms(one.text, _LANGUAGE).keys()) >= len(asked)]
+    named = [
+        one.turn for one in found if 2 * len(asked & count_terms(one.text, _LANGUAGE).keys()) >= len(asked)
+    ]
     alike = [one.turn for one in found[:1] if (one.similarity or 0.0) >= _ALIKE]
     return named[:_TURNS] or alike
 
@@ -119,10 +121,11 @@ def _is_of(entry: LedgerEntry, record: FactRecord) -> bool:
     """True if the ledger's item shows the record: its path (below a person's name, where there are several) and value."""
     path = ".".join(record.path)
     name = entry.item.partition("[")[0]
-    at_path = name in (path, f"{record.subject}.{path}") or name.startswith((f"{path}.", f"{record.subject}.{path}."))
+    at_path = name in (path, f"{record.subject}.{path}") or name.startswith(
+        (f"{path}.", f"{record.subject}.{path}.")
+    )
     return at_path and (not isinstance(record.value, str) or _head(record.value) in entry.text)
 
 
 def _head(value: str) -> str:
     return value[:40].rstrip()
-

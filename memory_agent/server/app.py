@@ -134,7 +134,9 @@ def _application(running: Any) -> FastAPI:
     routes: list[Any] = [route for router in _ROUTERS for route in router.routes]
     in_order: list[Any] = sorted(routes, key=lambda route: route.path not in _ASKED_MOST)
     app.router.routes.extend(in_order)
-    app.router.routes.extend(_Named(path, handler, methods=list(methods)) for path, handler, methods in ROUTES)
+    app.router.routes.extend(
+        _Named(path, handler, methods=list(methods)) for path, handler, methods in ROUTES
+    )
     describe(app, routes)
     add_problem_handlers(app)
     return app
