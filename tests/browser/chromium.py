@@ -44,7 +44,9 @@ def _playwrights() -> list[str]:
 
 def fetch() -> None:
     """Get one: Playwright's download, else the package of npm."""
-    asked = subprocess.run([sys.executable, "-m", "playwright", "install", "chromium-headless-shell"], check=False)
+    asked = subprocess.run(
+        [sys.executable, "-m", "playwright", "install", "chromium-headless-shell"], check=False
+    )
     if asked.returncode == 0 and found():
         return
     import brotli

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from tests.integration.inspect.looking import Looker, looking, tell_of_walnuts
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from tests.fence import Fence
+
 AXE = (Path(__file__).parent / "axe.min.js").read_text("utf-8")
 
 
@@ -25,7 +28,10 @@ class Walk:
         self.looker, self.page = looker, page
         self.base = f"{looker.server.address}/inspect/"
         self.wrong: list[str] = []
-        page.on("console", lambda said: self.wrong.append(said.text) if said.type in ("error", "warning") else None)
+        page.on(
+            "console",
+            lambda said: self.wrong.append(said.text) if said.type in ("error", "warning") else None,
+        )
         page.on("pageerror", lambda error: self.wrong.append(str(error)))
         page.on("request", self._asked)
 
@@ -48,7 +54,7 @@ class Walk:
 
 
 @pytest.fixture
-async def walk(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Walk]:
+async def walk(tmp_path: Path, request: pytest.FixtureRequest, fence: Fence) -> AsyncIterator[Walk]:
     """At the sign-in of a memory of the user ann. Fails without a browser, and if anything went wrong in it."""
     program = found()
     assert program is not None, "there is no Chromium: `make browser` gets one"
@@ -58,7 +64,9 @@ async def walk(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[
         looker = await stack.enter_async_context(looking(settings))
         await tell_of_walnuts(looker.service)
         playwright = await stack.enter_async_context(async_playwright())
-        browser = await playwright.chromium.launch(executable_path=program, args=SWITCHES)
+        # Outside of the fence: a browser asks by itself whether there is a network. What pages ask for is in `wrong`.
+        own = {name: value for name, value in os.environ.items() if name not in fence.environment()}
+        browser = await playwright.chromium.launch(executable_path=program, args=SWITCHES, env=own)
         stack.push_async_callback(browser.close)
         context = await browser.new_context(**options)
         walk = Walk(looker, await context.new_page())

@@ -42,7 +42,9 @@ async def test_somebody_finds_out_why_the_walnut_allergy_was_not_in_a_prompt(wal
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("walk", LOOKS, indirect=True, ids=lambda look: f"{look['color_scheme']}-{look['viewport']['width']}")
+@pytest.mark.parametrize(
+    "walk", LOOKS, indirect=True, ids=lambda look: f"{look['color_scheme']}-{look['viewport']['width']}"
+)
 async def test_no_page_is_hard_to_read_or_wider_than_the_window(walk: Walk) -> None:
     await walk.page.goto(f"{walk.base}sign-in")
     assert await walk.violations() == []
