@@ -117,7 +117,7 @@ def tiers_of(context: MemoryContext) -> list[TierShare]:
 
 
 def signals_of(why: Mapping[str, float]) -> list[Signal]:
-    """What made up a score, the most first, as bars of one line; what took from it comes last, with a negative share."""
+    """The parts of a score as bars of one line, the most first; those that took from it come last, with a negative share."""
     whole = sum(abs(part) for part in why.values()) or 1.0
     start, bars = 0.0, list[Signal]()
     for name, part in sorted(why.items(), key=lambda item: -item[1]):
@@ -137,7 +137,7 @@ class Comparison:
 
 
 def compared(first: MemoryContext, second: MemoryContext) -> Comparison:
-    """What differs between two prompts."""
+    """The differences between two prompts."""
 
     def sums(context: MemoryContext) -> dict[Tier, int]:
         found: dict[Tier, int] = {}

@@ -51,7 +51,7 @@ class Trace:
 async def whereabouts(
     agent: MemoryAgent, wanted: str, context: MemoryContext, question: str, given: Mapping[str, Any]
 ) -> list[Trace]:
-    """What is remembered of `wanted` in all the user's threads, each piece with what became of it in `context`.
+    """Everything remembered of `wanted` in all the user's threads, each piece with what became of it in `context`.
 
     `given`: the options with which that was fetched. Facts come first. Empty where nothing is remembered.
     """
