@@ -8,6 +8,7 @@ USED   := $(VENV)/.installed-demo
 STAMP  := $(VENV)/.installed
 STRANGERS := .strangers
 FRAMEWORKS := .frameworks
+BROWSER := .browser
 # Tests run side by side on workers with servers of their own. One more than the cores of a small machine: tests wait
 # for processes to start, for clocks and for disks half of their time. A worker that has done its share takes over half
 # of what another still has to do, so that none is left alone with a long file at the end.
@@ -21,7 +22,7 @@ test test-nightly: export PYTHONPYCACHEPREFIX =
 test test-nightly: export MALLOC_ARENA_MAX = 2
 test test-nightly: export MALLOC_MMAP_THRESHOLD_ = 1000000
 
-.PHONY: help setup demo strangers frameworks test test-nightly check format lock clean
+.PHONY: help setup demo strangers frameworks browser test test-nightly check format lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -71,13 +72,26 @@ $(FRAMEWORKS)/.installed: $(STAMP) tests/frameworks/requirements.txt
 	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/frameworks/requirements.txt
 	touch $@
 
+# Playwright and a Chromium, for the pages at /inspect; a Chromium that is installed will do, else some 200 MB are fetched.
+browser: $(BROWSER)/.installed  ## what tests of the pages in a browser need
+$(BROWSER)/.installed: $(STAMP) tests/browser/requirements.txt tests/browser/chromium.py
+	test -x $(BROWSER)/bin/python || $(PYTHON) -m venv $(BROWSER)
+	$(BIN)/python -c "import sysconfig; print(f'import site; site.addsitedir({sysconfig.get_path(\"purelib\")!r})')" \
+		> $$($(BROWSER)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/project.pth
+	$(BROWSER)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/browser/requirements.txt
+	$(BROWSER)/bin/python -m tests.browser.chromium
+	touch $@
+
 test: $(STAMP) $(STRANGERS)/.installed $(FRAMEWORKS)/.installed  ## the tests, on a real MongoDB, a real Chroma server and the real model
 	$(BIN)/python $(PYTEST) -m "not nightly"
 	$(FRAMEWORKS)/bin/python $(PYTEST) -m "not nightly" tests/frameworks
+	@if test -e $(BROWSER)/.installed; then $(BROWSER)/bin/python -m pytest -m "not nightly" tests/browser; \
+	else echo "NOT RUN: tests/browser, the pages in a browser. \`make browser\` gets what they need."; fi
 
-test-nightly: $(STAMP) $(STRANGERS)/.installed $(FRAMEWORKS)/.installed  ## all of them, with more examples, every kill and every server
+test-nightly: $(STAMP) $(STRANGERS)/.installed $(FRAMEWORKS)/.installed $(BROWSER)/.installed  ## all of them, with more examples, every kill and every server
 	TEST_PROFILE=nightly $(BIN)/python $(PYTEST)
 	TEST_PROFILE=nightly $(FRAMEWORKS)/bin/python $(PYTEST) tests/frameworks
+	TEST_PROFILE=nightly $(BROWSER)/bin/python -m pytest tests/browser
 
 check: $(STAMP) $(FRAMEWORKS)/.installed  ## format, lint and types
 	$(BIN)/ruff format --check .
@@ -100,4 +114,4 @@ lock:            ## constraints.txt anew: the newest releases that pyproject.tom
 	rm -rf .venv-lock
 
 clean:           ## remove the environment and every cache
-	rm -rf $(VENV) $(STRANGERS) $(FRAMEWORKS) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(STRANGERS) $(FRAMEWORKS) $(BROWSER) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -22,6 +22,7 @@ from memory_agent.cli import (
     hooks,
     imports,
     ingest,
+    inspect,
     keys,
     mcp,
     people,
@@ -57,7 +58,7 @@ GROUPS: Final = {
         "embedder",
         "conformance",
     ),
-    "Serve it": ("serve", "mcp", "hook", "keys"),
+    "Serve it": ("serve", "inspect", "mcp", "hook", "keys"),
 }
 _GROUP_OF: Final = {name: group for group, names in GROUPS.items() for name in names}
 
@@ -103,6 +104,7 @@ for module in (
     hooks,
     imports,
     ingest,
+    inspect,
     keys,
     mcp,
     people,

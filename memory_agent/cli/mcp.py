@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import signal
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from memory_agent.cli.opening import named_service
+from memory_agent.cli.opening import named_service, told_to_stop
 from memory_agent.cli.options import MemoryTyper, TalkOptions, flag, working_settings
 from memory_agent.errors import ConfigError
 
@@ -51,7 +48,7 @@ async def mcp(
     from memory_agent.mcp.stdio import serve_stdio, wire
     from memory_agent.server.auth import Principal
 
-    stop = _told_to_stop()
+    stop = told_to_stop()
     # Whoever starts this process may read its files anyway. Bound to one user: no text that a model reads can make
     # it ask for another's memory.
     principal = Principal(tenant=where.tenant, user_id=where.user, read_only=read_only)
@@ -61,15 +58,6 @@ async def mcp(
                 agent_of=agent_of, principal_of=lambda _: principal, default_thread=where.thread
             )
             await serve_stdio(server, stop, reading=reading, writing=writing)
-
-
-def _told_to_stop() -> asyncio.Event:
-    """An event that SIGTERM and SIGINT set; where the event loop knows no signals, ctrl-C interrupts as usual."""
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(NotImplementedError):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    return stop
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import signal
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
@@ -85,6 +86,15 @@ def stay_long() -> None:
     """Leave all that is loaded by now out of Python's collections of garbage: a full one holds up every caller for 50 ms."""
     gc.collect()
     gc.freeze()
+
+
+def told_to_stop() -> asyncio.Event:
+    """An event that SIGTERM and SIGINT set; where the event loop knows no signals, ctrl-C interrupts as usual."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
 
 
 @asynccontextmanager

@@ -1,11 +1,18 @@
-"""Keys at the door: no handler runs, and no body is read, before it is known who asks and that they may."""
+"""Keys at the door: no handler runs, and no body is read, before it is known who asks and that they may.
+
+The pages for people are the exception: their handlers run for everybody, and show nothing but the form that asks for a
+key to whom the state of the request has no `principal` for.
+"""
 
 from __future__ import annotations
 
+import functools
 import time
+from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.errors import AccessDenied, MemoryAgentError, RateLimited
+from memory_agent.inspect.sessions import COOKIE
 from memory_agent.server.auth import bearer_token, named_tenant
 from memory_agent.server.edge.limits import Buckets, Concurrency
 from memory_agent.server.problems import error_response
@@ -16,11 +23,15 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from memory_agent.inspect.sessions import Sessions
     from memory_agent.server.auth import Authenticator, Principal
     from memory_agent.server.sources import Network
 
-GUARDED: Final = ("/api/", "/mcp")
+TICKET: Final = "/inspect/ticket"
+GUARDED: Final = ("/api/", "/mcp", TICKET)
 """What asks for a key. The others say nothing about anybody's memory."""
+PAGES: Final = "/inspect/"
+"""Where the key is that of a session."""
 METRICS: Final = "/metrics"
 FAILED_KEYS_PER_MINUTE: Final = 60
 """From one source, a sixth of them at once; then keys that this process has not met are refused without a look at the store."""
@@ -34,6 +45,7 @@ class Access:
         app: ASGIApp,
         *,
         authenticator: Callable[[], Authenticator],
+        sessions: Sessions,
         requests_per_minute: float,
         concurrent: int,
         streams: int,
@@ -47,6 +59,7 @@ class Access:
         """
         self._app = app
         self._authenticator = authenticator
+        self._sessions = sessions
         self._buckets = Buckets(requests_per_minute)
         self._concurrency = Concurrency(concurrent)
         self._streams = Concurrency(max(streams // 2, 1))
@@ -55,16 +68,47 @@ class Access:
         self._failed = Buckets(FAILED_KEYS_PER_MINUTE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not self._is_guarded(scope) or _is_preflight(scope):
+        if scope["type"] != "http" or _is_preflight(scope):
             await self._app(scope, receive, send)
-            return
+        elif self._is_below(scope, self._guarded):
+            await self._guard(scope, receive, send)
+        elif self._is_below(scope, (PAGES,)):
+            await self._look(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _guard(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            known = await self._authenticate(scope)
+            known = await self._authenticate(scope, bearer_token(scope["headers"]))
             principal = known.acting_for(named_tenant(scope["headers"]))
             held = self._admit(principal, scope)
         except MemoryAgentError as exc:
             await error_response(exc)(scope, receive, send)
             return
+        await self._let_in(principal, held, scope, receive, send)
+
+    async def _look(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A page: told who is signed in, or why nobody is, and given `authenticate` for a token that its form may bring."""
+        state = scope.setdefault("state", {})
+        state["authenticate"] = functools.partial(self._authenticate, scope)
+        name = _session_name(scope)
+        session = None if name is None else self._sessions.find(name)
+        if session is None:
+            await self._app(scope, receive, send)
+            return
+        state["session"] = session
+        try:
+            principal = await self._authenticator().again(session.key_id)
+            held = self._admit(principal, scope)
+        except MemoryAgentError as exc:
+            state["refusal"] = exc
+            await self._app(scope, receive, send)
+            return
+        await self._let_in(principal, held, scope, receive, send)
+
+    async def _let_in(
+        self, principal: Principal, held: Concurrency | None, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         scope.setdefault("state", {})["principal"] = principal
         try:
             await self._app(scope, receive, send)
@@ -72,10 +116,9 @@ class Access:
             if held is not None:
                 held.leave(principal.key_id)
 
-    async def _authenticate(self, scope: Scope) -> Principal:
+    async def _authenticate(self, scope: Scope, token: str | None) -> Principal:
         """Raises AccessDenied, RateLimited where too many keys from the same source were refused."""
-        authenticator, token = self._authenticator(), bearer_token(scope["headers"])
-        source = source_of(scope, self._proxies)
+        authenticator, source = self._authenticator(), source_of(scope, self._proxies)
         wait = self._failed.wait(source, time.monotonic())
         if wait > 0 and token is not None and not authenticator.has_met(token):
             raise _too_many_failed(wait)
@@ -86,12 +129,11 @@ class Access:
                 raise _too_many_failed(wait) from None
             raise
 
-    def _is_guarded(self, scope: Scope) -> bool:
+    @staticmethod
+    def _is_below(scope: Scope, paths: tuple[str, ...]) -> bool:
         path = str(scope["path"])
         # Mounted below a path of another application's, this one routes by what follows it.
-        return path.startswith(self._guarded) or path.removeprefix(scope.get("root_path", "")).startswith(
-            self._guarded
-        )
+        return path.startswith(paths) or path.removeprefix(scope.get("root_path", "")).startswith(paths)
 
     def _admit(self, principal: Principal, scope: Scope) -> Concurrency | None:
         """The count that the request is held in until it ends. Raises RateLimited."""
@@ -116,6 +158,19 @@ def _too_many_failed(wait: float) -> RateLimited:
     return RateLimited(
         f"too many keys from this address were refused; ask again in {wait:.1f} s", retry_after=wait
     )
+
+
+def _session_name(scope: Scope) -> str | None:
+    """The name of a session that the request's cookies hold."""
+    for name, value in scope["headers"]:
+        if name == b"cookie":
+            try:
+                found = SimpleCookie(value.decode("latin-1")).get(COOKIE)
+            except CookieError:
+                continue
+            if found is not None:
+                return found.value
+    return None
 
 
 def _is_stream(scope: Scope) -> bool:

@@ -12,6 +12,8 @@ from starlette.routing import Match, Route
 from memory_agent import __version__
 from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
+from memory_agent.inspect.routes import ROUTES
+from memory_agent.inspect.sessions import Sessions
 from memory_agent.server import (
     routes_docs,
     routes_embedder,
@@ -82,7 +84,7 @@ def create_app(
     can connect to a loopback address may do everything; web pages from elsewhere may not (see `LocalOnly`). `own_key`: one that counts besides
     those that are stored, or (`only_own_key`) instead of them.
     """
-    metrics = Metrics(None if edge is None else edge.connections)
+    metrics, sessions = Metrics(None if edge is None else edge.connections), Sessions()
 
     @contextlib.asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
@@ -96,6 +98,7 @@ def create_app(
             if edge is not None:
                 edge.on_stop.append(hub.close)  # streams end first: they would never end by themselves
             stack.push_async_callback(hub.close)
+            app.state.sessions = sessions
             app.state.api = Api(
                 cfg=cfg,
                 service=opened,
@@ -110,7 +113,7 @@ def create_app(
 
     app = _application(running)
     # What a holder serves beside its own work is for this machine; pages must not even read its counts.
-    _add_middleware(app, cfg, metrics, local_only=insecure_no_auth or only_own_key)
+    _add_middleware(app, cfg, metrics, sessions, local_only=insecure_no_auth or only_own_key)
     return app
 
 
@@ -131,12 +134,17 @@ def _application(running: Any) -> FastAPI:
     routes: list[Any] = [route for router in _ROUTERS for route in router.routes]
     in_order: list[Any] = sorted(routes, key=lambda route: route.path not in _ASKED_MOST)
     app.router.routes.extend(in_order)
+    app.router.routes.extend(
+        _Named(path, handler, methods=list(methods)) for path, handler, methods in ROUTES
+    )
     describe(app, routes)
     add_problem_handlers(app)
     return app
 
 
-def _add_middleware(app: FastAPI, cfg: MemoryConfig, metrics: Metrics, *, local_only: bool) -> None:
+def _add_middleware(
+    app: FastAPI, cfg: MemoryConfig, metrics: Metrics, sessions: Sessions, *, local_only: bool
+) -> None:
     """Wrap the application in its middleware. The one added last meets a request first."""
 
     def body_limit(scope: AsgiScope) -> int:
@@ -149,6 +157,7 @@ def _add_middleware(app: FastAPI, cfg: MemoryConfig, metrics: Metrics, *, local_
     wrap(
         Access,
         authenticator=lambda: app.state.api.authenticator,
+        sessions=sessions,
         requests_per_minute=cfg.server_requests_per_minute,
         concurrent=cfg.server_concurrent_requests,
         streams=MOST_READERS,

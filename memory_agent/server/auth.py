@@ -108,6 +108,23 @@ class Authenticator:
         # An unknown id takes the same comparison as a wrong secret, and gets the same answer.
         if not matches(key or DUMMY, secret) or key is None:
             raise AccessDenied("the API key is unknown", status=401)
+        return self._allowed(key)
+
+    async def again(self, key_id: str) -> Principal:
+        """The caller whose key was shown before ("" where none is asked for), if it still counts. Raises as `principal`."""
+        if self._keys is None and self._own is None:
+            return LOCAL
+        key = await self._find(key_id)
+        if key is None:
+            raise AccessDenied("the API key is unknown", status=401)
+        return self._allowed(key)
+
+    @property
+    def asks(self) -> bool:
+        """False where no keys are asked for."""
+        return self._keys is not None or self._own is not None
+
+    def _allowed(self, key: ApiKey) -> Principal:
         reason = why_invalid(key, self._clock.now())
         if reason is not None:
             raise AccessDenied(f"the API key {key.id} {reason}", status=401)

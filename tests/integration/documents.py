@@ -12,6 +12,7 @@ NOT_TYPED: Final[dict[str, str]] = {
     r"^pip (install|download) ": "fetches from a network; test_wheel builds and uses the package",
     r"^docker ": "containers; tests/unit/test_compose.py and test_dockerfile.py read what they are made of",
     r"^cp \.env\.example ": "for the compose file, in a clone",
+    r"^memory-agent inspect\b": "waits for ctrl-C; inspect/test_command.py starts it",
     r"^git pull\b": "a clone's",
     r"^claude ": "another program's",
     r"hook uninstall claude-code --dry-run": "leaves with 1 where none are; test_hooks takes them out",

@@ -12,9 +12,16 @@ REST = ["install --constraint constraints.txt torch", '--editable ".[all,dev]"']
 
 
 def would_run(goal: str, venv: Path) -> str:
-    """The commands of `make goal` with the environment `venv`, and that of the frameworks beside it."""
+    """The commands of `make goal` with the environment `venv`, and those of the frameworks and the browser beside it."""
     finished = subprocess.run(
-        ["make", "--dry-run", goal, f"VENV={venv}", f"FRAMEWORKS={venv}-frameworks"],
+        [
+            "make",
+            "--dry-run",
+            goal,
+            f"VENV={venv}",
+            f"FRAMEWORKS={venv}-frameworks",
+            f"BROWSER={venv}-browser",
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -66,12 +73,23 @@ def test_the_frameworks_get_an_environment_and_a_run_of_their_own(tmp_path: Path
         commands = would_run(goal, venv)
         (installed,) = installs(commands, frameworks)
         assert installed.endswith("-r tests/frameworks/requirements.txt")
-        ours, theirs = [line for line in commands.splitlines() if " -m pytest " in line]
+        ours, theirs, browsers = [line for line in commands.splitlines() if " -m pytest " in line]
         assert f"{venv}/bin/python" in ours
         assert f"{frameworks}/bin/python" in theirs
         assert theirs.split(" -m pytest ")[1] == f"{ours.split(' -m pytest ')[1]} tests/frameworks"
+        assert f"{venv}-browser/bin/python -m pytest" in browsers
     stamped(frameworks, ".installed")
     assert installs(would_run("test", venv), frameworks) == []
+
+
+def test_a_browser_is_fetched_for_the_night_alone_and_by_day_its_absence_is_said(tmp_path: Path) -> None:
+    venv = stamped(tmp_path / "venv", ".installed-demo", ".installed")
+    browser = tmp_path / "venv-browser"
+    assert installs(would_run("test", venv), browser) == []
+    assert "NOT RUN: tests/browser" in would_run("test", venv)
+    (installed,) = installs(would_run("test-nightly", venv), browser)
+    assert installed.endswith("-r tests/browser/requirements.txt")
+    assert f"{browser}/bin/python -m tests.browser.chromium" in would_run("test-nightly", venv)
 
 
 def test_what_is_installed_is_not_installed_again(tmp_path: Path) -> None:

@@ -133,7 +133,8 @@ ROOMS = {
     "hooks": "errors agent service client",
     "demo": "errors domain config agent service",
     "mcp": "errors checks domain topics agent wire client",
-    "server": "errors checks domain ports clock keys topics conversations config data_dir adapters agent service wire mcp",
+    "inspect": "errors lazily domain text agent wire",
+    "server": "errors checks domain ports clock keys topics conversations config data_dir adapters agent service wire mcp inspect",
     "cli": "errors checks domain ports clock subprocesses keys text facts topics work models config_words config data_dir adapters agent service client conformance hooks demo doctor exports imports mcp server",
     "__init__": "errors domain facts topics config imports agent service strategy",
 }
@@ -143,6 +144,7 @@ UPWARD = {
     ("agent", "service"): "for types, and `MemoryAgent(user, thread)` makes itself a service on first use",
     ("topics", "work"): "for types: the sweep hands what it lets go to the forgetter",
     ("mcp", "server"): "the HTTP door: keys, origins and logs are the service's",
+    ("inspect", "server"): "who asks is the service's to find out, and what paths hold",
     ("mcp", "__init__"): "the version",
     ("client", "__init__"): "the version",
     ("server", "__init__"): "the version",

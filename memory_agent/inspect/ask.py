@@ -1,0 +1,168 @@
+"""The page *Ask*: a question as an agent asks it, the prompt that would be sent, and what was left out and why."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+from memory_agent.domain import TAG_OF, Preset
+from memory_agent.errors import InvalidInput
+from memory_agent.inspect.whereabouts import whereabouts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.responses import Response
+
+    from memory_agent.domain import ContextBlock, LedgerEntry, MemoryContext, Tier
+    from memory_agent.inspect.page import Page
+
+_OPTIONS: Final = ("preset", "max_tokens", "now", "reach")
+_PER_TIER: Final = 200
+"""Left-out items of a tier that are listed; the others are counted."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Signal:
+    """A part of a recollection's score: where its bar begins and how long it is, both in hundredths of the widest."""
+
+    name: str
+    share: float
+    start: float
+    width: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TierShare:
+    """A tier of a prompt: its tokens, where its part of the bar begins and ends (in thousandths of the budget), its items."""
+
+    tier: Tier
+    tokens: int
+    start: float
+    width: float
+    kept: tuple[LedgerEntry, ...]
+    left: tuple[LedgerEntry, ...]
+    unlisted: int
+    """Items left out beyond those in `left`."""
+    block: ContextBlock | None
+
+
+async def ask(page: Page) -> Response:
+    """A prompt, looked into. Changes nothing."""
+    question, wanted = page.asked("q"), page.asked("missing")
+    known: dict[str, Any] = {"question": question, "missing": wanted, "presets": get_args(Preset)}
+    if not question:
+        return page.show("ask.html", **known, context=None, other=None)
+    compares = any(page.asked(f"{name}2") for name in _OPTIONS)
+    settings = [_settings(page, ""), *([_settings(page, "2")] if compares else [])]
+    contexts = await asyncio.gather(*(page.agent.fetch_memory(question, **given) for given in settings))
+    context, others = contexts[0], contexts[1:]
+    return page.show(
+        "ask.html",
+        **known,
+        context=context,
+        tiers=tiers_of(context),
+        signals={found.turn.id: signals_of(found.why) for found in context.long_term},
+        turns={turn.id: turn for turn in _turns_of(context)},
+        explained={found.turn.id: found.explanation for found in context.long_term},
+        compared=compared(context, others[0]) if others else None,
+        other=others[0] if others else None,
+        trace_signals=signals_of,
+        traces=await whereabouts(page.agent, wanted, context, question, settings[0]) if wanted else None,
+    )
+
+
+def _settings(page: Page, which: str) -> dict[str, Any]:
+    """The options of one of the two prompts, by the names that `fetch_memory` has for them. Raises InvalidInput."""
+    preset, reach = page.asked(f"preset{which}"), page.asked(f"reach{which}")
+    if reach not in ("", "user", "thread"):
+        raise InvalidInput(f"reach is {reach!r:.80}; use 'user' or 'thread'")
+    given = {
+        "preset": preset or None,
+        "max_tokens": page.number(f"max_tokens{which}"),
+        "now": page.time(f"now{which}"),
+        "scope": reach or None,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def tiers_of(context: MemoryContext) -> list[TierShare]:
+    """The tiers of a prompt in the order in which they are read, those of which all was left out last."""
+    blocks = {block.tier: block for block in context.blocks}
+    order: list[Tier] = [*blocks, "envelope", *TAG_OF]
+    start, found = 0.0, list[TierShare]()
+    for tier in dict.fromkeys(order):
+        entries = [entry for entry in context.ledger if entry.tier == tier]
+        if not entries:
+            continue
+        kept = tuple(entry for entry in entries if entry.kept)
+        left = [entry for entry in entries if not entry.kept]
+        tokens = sum(entry.tokens for entry in kept)
+        width = 1000 * max(tokens, 0) / max(context.budget, 1)
+        found.append(
+            TierShare(
+                tier=tier,
+                tokens=tokens,
+                start=start,
+                width=width,
+                kept=kept,
+                left=tuple(left[:_PER_TIER]),
+                unlisted=max(len(left) - _PER_TIER, 0),
+                block=blocks.get(tier),
+            )
+        )
+        start += width
+    return found
+
+
+def signals_of(why: Mapping[str, float]) -> list[Signal]:
+    """The parts of a score as bars of one line, the most first; those that took from it come last, with a negative share."""
+    whole = sum(abs(part) for part in why.values()) or 1.0
+    start, bars = 0.0, list[Signal]()
+    for name, part in sorted(why.items(), key=lambda item: -item[1]):
+        width = 100 * abs(part) / whole
+        bars.append(Signal(name=name, share=part, start=start, width=width))
+        start += width
+    return bars
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """Two prompts for one question: the tokens of each tier, and the items that only one of them has."""
+
+    tokens: list[tuple[Tier, int, int]]
+    only_first: list[LedgerEntry]
+    only_second: list[LedgerEntry]
+
+
+def compared(first: MemoryContext, second: MemoryContext) -> Comparison:
+    """The differences between two prompts."""
+
+    def sums(context: MemoryContext) -> dict[Tier, int]:
+        found: dict[Tier, int] = {}
+        for entry in context.ledger:
+            if entry.kept:
+                found[entry.tier] = found.get(entry.tier, 0) + entry.tokens
+        return found
+
+    def only(context: MemoryContext, other: MemoryContext) -> list[LedgerEntry]:
+        # The same turn is the same thing to a reader, whichever tier shows it.
+        shown = {entry.item for entry in other.ledger if entry.kept}
+        return [
+            entry
+            for entry in context.ledger
+            if entry.kept and entry.item not in shown and entry.tier != "envelope"
+        ]
+
+    ours, theirs = sums(first), sums(second)
+    tiers = [tier for tier in (*TAG_OF, "envelope") if tier in ours or tier in theirs]
+    return Comparison(
+        tokens=[(tier, ours.get(tier, 0), theirs.get(tier, 0)) for tier in tiers],
+        only_first=only(first, second),
+        only_second=only(second, first),
+    )
+
+
+def _turns_of(context: MemoryContext) -> list[Any]:
+    return [*context.short_term, *context.preserved, *(found.turn for found in context.long_term)]

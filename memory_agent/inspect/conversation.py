@@ -1,0 +1,76 @@
+"""The pages *Conversation*: a thread's turns in order, how each one stands, and one turn with all that is known of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.domain import MAX_SEQ
+from memory_agent.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from memory_agent.inspect.page import Page
+
+_TURNS: Final = 50
+_SHOWN_CHARS: Final = 2_000
+"""Of a turn in the timeline; its own page has all."""
+_PART_CHARS: Final = 20_000
+"""Of a turn on its own page at a time: a browser lays out a word of a million characters for seconds."""
+
+
+async def timeline(page: Page) -> Response:
+    """Turns behind the one that the address names, with the sessions that they begin."""
+    after = min(page.number("after") or 0, MAX_SEQ)
+    agent = page.agent
+    history, sessions, topics, status = await asyncio.gather(
+        agent.history(after=after, limit=_TURNS),
+        agent.sessions(),
+        agent.topics(include_archived=True),
+        agent.status(),
+    )
+    titles = {one: topic.topic_title for topic in topics for one in (topic.topic_id, *topic.absorbed)}
+    return page.show(
+        "conversation.html",
+        turns=history.turns,
+        next=history.next,
+        after=after,
+        sessions={session.id: session for session in sessions},
+        starts=sessions,
+        titles=titles,
+        status=status,
+        shown=_SHOWN_CHARS,
+        page_turns=_TURNS,
+    )
+
+
+async def turn(page: Page) -> Response:
+    """One turn: its text, part by part, how it stands, and the facts that were taken from it. Raises NotFound."""
+    agent, number = page.agent, page.path("seq")
+    if not (number.isascii() and number.isdigit() and 0 < int(number[:17]) <= MAX_SEQ):
+        raise InvalidInput(f"the turn is {number!r:.80}; turns are numbered from 1 on")
+    found = await agent.history(after=int(number) - 1, limit=1)
+    if not found.turns or found.turns[0].seq != int(number):
+        raise NotFound(f"this thread has no turn {number}; it may have been forgotten")
+    one = found.turns[0]
+    start = min(page.number("at") or 0, max(len(one.content) - 1, 0))
+    topic, records = None, await agent.fact_history(scope="thread")
+    if one.topic_id is not None:
+        topic = await agent.topic_stats(one.topic_id)
+    return page.show(
+        "turn.html",
+        turn=one,
+        topic=topic,
+        start=start,
+        part=one.content[start : start + _PART_CHARS],
+        rest=start + _PART_CHARS if start + _PART_CHARS < len(one.content) else None,
+        facts=[record for record in records if any(source.turn_id == one.id for source in record.sources)],
+    )
+
+
+async def retry(page: Page) -> Response:
+    """Give the thread's parked turns a fresh start."""
+    await page.api.service.retry_parked(page.agent.scope)
+    tenant, user, thread = page.principal.tenant, page.path("user"), page.path("thread")
+    return page.go("of", tenant, "users", user, thread, "conversation", after=page.form.get("after", "0"))

@@ -1,0 +1,273 @@
+"""One request for a page: who asks, for which memory, and how it is answered. Every refusal is a page, too."""
+
+from __future__ import annotations
+
+import functools
+import hmac
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, urlencode
+
+from starlette.responses import RedirectResponse, Response
+
+from memory_agent.errors import AccessDenied, InvalidInput, MemoryAgentError
+from memory_agent.inspect.texts import (
+    LANGUAGES,
+    language_for,
+    parts_of,
+    pluralised,
+    reason_in,
+    translated,
+)
+from memory_agent.server.edge.paths import segment_text
+from memory_agent.wire.paths import quoted_segment
+from memory_agent.wire.problems import problem_for_network
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from jinja2 import Environment
+    from starlette.requests import Request
+
+    from memory_agent.agent.agent import MemoryAgent
+    from memory_agent.domain import Scope
+    from memory_agent.inspect.sessions import Session
+    from memory_agent.server.auth import Principal
+    from memory_agent.server.dependencies import Api
+
+    Handler = Callable[["Page"], Awaitable[Response]]
+
+HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    # Without it a form's request would name no origin, and LocalOnly take it for another page's.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_MOST_FIELDS: Final = 40
+_NEXT: Final = re.compile(r"of/[^\s\\]+")
+
+
+@dataclass(slots=True)
+class Page:
+    """A request of somebody who may look; `tenant` is the path's, `form` a change's fields."""
+
+    request: Request
+    principal: Principal
+    session: Session
+    form: Mapping[str, str]
+
+    @property
+    def api(self) -> Api:
+        api: Api = self.request.app.state.api
+        return api
+
+    def path(self, name: str) -> str:
+        """An id in the path."""
+        return segment_text(self.request.path_params[name])
+
+    def asked(self, name: str) -> str:
+        """A parameter of the address; "" without it."""
+        return self.request.query_params.get(name, "").strip()
+
+    def number(self, name: str) -> int | None:
+        """A parameter that is a whole number from 0 on. Raises InvalidInput."""
+        text = self.asked(name)
+        if text and not (text.isascii() and text.isdigit() and len(text) < 16):
+            raise InvalidInput(f"{name} is {text!r:.80}; write a whole number from 0 on")
+        return int(text) if text else None
+
+    def time(self, name: str) -> datetime | None:
+        """A parameter that is a time; without a zone UTC is meant. Raises InvalidInput."""
+        text = self.asked(name)
+        try:
+            time = datetime.fromisoformat(text) if text else None
+        except ValueError:
+            raise InvalidInput(f"{name} is {text!r:.80}; write it like 2026-05-07T19:45") from None
+        return time if time is None or time.tzinfo else datetime.fromisoformat(f"{time.isoformat()}+00:00")
+
+    @property
+    def agent(self) -> MemoryAgent:
+        """The memory of the thread in the path. Raises AccessDenied."""
+        return self.api.agent(self.principal, self.path("user"), self.path("thread"))
+
+    @property
+    def user_scope(self) -> Scope:
+        """All threads of the user in the path. Raises AccessDenied."""
+        return self.principal.scope(self.path("user"))
+
+    def show(self, template: str, **values: Any) -> Response:
+        """The page that the template makes of the values."""
+        return rendered(self.request, template, page=self, **values)
+
+    def go(self, *segments: str, **query: str) -> Response:
+        """On to another page, after a change."""
+        return redirect(self.request, address(*segments, **query))
+
+    def here(self, **changed: Any) -> str:
+        """This page's address with some parameters changed; None takes one out."""
+        query = {**dict(self.request.query_params), **changed}
+        return "?" + urlencode({name: value for name, value in query.items() if value not in (None, "")})
+
+
+def address(*segments: str, **query: str) -> str:
+    """The address of a page, below /inspect/.
+
+    >>> address("of", "default", "users", "a/b", at="5")
+    'of/default/users/a%2Fb?at=5'
+    """
+    path = "/".join(map(quoted_segment, segments))
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def base_of(request: Request) -> str:
+    """The relative address of /inspect/ from the page, whatever path a proxy has put before it."""
+    path = (
+        str(request.scope["path"]).rpartition("/inspect/")[2] if "/inspect/" in request.scope["path"] else ""
+    )
+    return "../" * path.count("/") or "./"
+
+
+def redirect(request: Request, where: str) -> Response:
+    """To another page, by GET."""
+    return RedirectResponse(base_of(request) + where, 303, headers=HEADERS)
+
+
+def next_page(text: str) -> str:
+    """The page that somebody wanted before signing in; "" for what is none of ours."""
+    return text if _NEXT.fullmatch(text) and ".." not in text.split("?")[0].split("/") else ""
+
+
+def rendered(request: Request, template: str, *, code: int = 200, **values: Any) -> Response:
+    """A page, in the language of the session or of the browser."""
+    session: Session | None = request.scope["state"].get("session")
+    chosen = request.query_params.get("lang", "")
+    if chosen in LANGUAGES and session is not None:
+        session.language = chosen
+    by_browser = language_for(request.headers.get("accept-language", ""))
+    language = chosen if chosen in LANGUAGES else (session and session.language) or by_browser
+    html = environment(language).get_template(template).render(
+        base=base_of(request), language=language, languages=LANGUAGES, session=session, query=request.query_params,
+        **{"page": None, **values},
+    )  # fmt: skip
+    return Response(html, code, HEADERS, "text/html; charset=utf-8")
+
+
+@functools.cache
+def environment(language: str) -> Environment:
+    """The templates in a language. Everything that they are given is text, until a template says otherwise."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    made = Environment(
+        loader=PackageLoader("memory_agent.inspect"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n"],
+    )
+    install: Any = made.install_gettext_callables  # type: ignore[attr-defined]
+    install(functools.partial(translated, language), functools.partial(pluralised, language), newstyle=True)
+    odd = Markup('<span class="odd" title="{}">{}</span>')
+
+    def seen(text: object) -> Markup:
+        """Remembered text with what can't be seen in it made visible."""
+        shown = [
+            odd.format(name, part) if name else Markup.escape(part) for part, name in parts_of(str(text))
+        ]
+        return Markup("").join(shown)
+
+    made.filters |= {
+        "seen": seen,
+        "reason": functools.partial(reason_in, language),
+        "when": lambda time: "" if time is None else f"{time:%Y-%m-%d %H:%M}",
+        "count": lambda number: f"{number:,}",
+    }
+    made.globals |= {"address": address, "version": _static_version()}
+    return made
+
+
+@functools.cache
+def _static_version() -> str:
+    import hashlib
+
+    files = sorted((resources.files("memory_agent.inspect") / "static").iterdir(), key=lambda file: file.name)
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
+def endpoint(handler: Handler, *, writes: bool = True) -> Callable[[Request], Awaitable[Response]]:
+    """A handler as the router calls it: asks for a key first, checks the form of a change, shows what is refused.
+
+    `writes`: its POST changes what is remembered, which not every key may.
+    """
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await _answer(request, handler, writes=writes)
+        except MemoryAgentError as exc:
+            return refused(request, exc)
+
+    return answer
+
+
+async def _answer(request: Request, handler: Handler, *, writes: bool) -> Response:
+    state = request.scope["state"]
+    if "principal" not in state:
+        return _strangers(request)
+    principal: Principal = state["principal"]
+    session: Session = state["session"]
+    if "tenant" in request.path_params:
+        state["principal"] = principal = principal.acting_for(segment_text(request.path_params["tenant"]))
+    form: Mapping[str, str] = {}
+    if request.method == "POST":
+        form = await read_form(request)
+        if not hmac.compare_digest(form.get("csrf", "").encode(), session.csrf.encode()):
+            raise AccessDenied("this form is not of your session; open the page again")
+        if writes:
+            principal.check_may_write()
+    return await handler(Page(request, principal, session, form))
+
+
+def _strangers(request: Request) -> Response:
+    """The way in: nobody is signed in, or the key of who was does not count any more."""
+    if not request.app.state.api.authenticator.asks:
+        return redirect(request, address("enter", next=_wanted(request)))
+    refusal = request.scope["state"].get("refusal")
+    if refusal is not None:
+        return refused(request, refusal)
+    if request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site":
+        # Behind a link in another site's page no cookie comes along; from a page of ours it does.
+        return rendered(request, "onward.html")
+    return redirect(request, address("sign-in", next=_wanted(request)))
+
+
+def _wanted(request: Request) -> str:
+    """The page that was asked for, to come back to."""
+    raw = request.scope.get("raw_path", b"").decode("ascii", "replace").rpartition("/inspect/")[2]
+    query = request.scope["query_string"].decode("ascii", "replace")
+    return "" if request.method != "GET" else next_page(f"{raw}?{query}" if query else raw)
+
+
+async def read_form(request: Request) -> Mapping[str, str]:
+    """A form's fields. Raises AccessDenied for one that another site's page sent."""
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise AccessDenied("this form was sent by a page from elsewhere")
+    try:
+        text = (await request.body()).decode("ascii")
+        fields = parse_qs(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
+    except ValueError:
+        raise InvalidInput("the form cannot be read; open the page again") from None
+    return {name: values[-1] for name, values in fields.items()}
+
+
+def refused(request: Request, error: MemoryAgentError) -> Response:
+    """The page that says why something was not shown or done."""
+    problem = problem_for_network(error)
+    return rendered(request, "refused.html", code=problem.status, problem=problem)

@@ -1,0 +1,34 @@
+"""The addresses of the pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.inspect import ask, conversation, door, users
+from memory_agent.inspect.page import endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_USER: Final = "/inspect/of/{tenant}/users/{user}"
+_THREAD: Final = f"{_USER}/{{thread}}"
+_READ: Final = ("GET", "HEAD")
+_CHANGE: Final = ("POST",)
+
+ROUTES: Final[tuple[tuple[str, Callable[..., Any], tuple[str, ...]], ...]] = (
+    ("/inspect", door.front, _READ),
+    ("/inspect/", endpoint(door.first), _READ),
+    ("/inspect/sign-in", door.sign_in, (*_READ, *_CHANGE)),
+    ("/inspect/sign-out", endpoint(door.sign_out, writes=False), _CHANGE),
+    ("/inspect/enter", door.enter, _READ),
+    ("/inspect/ticket", door.ticket, _CHANGE),
+    ("/inspect/static/{name}", door.static, _READ),
+    ("/inspect/of/{tenant}/users", endpoint(users.everybody), _READ),
+    (_USER, endpoint(users.somebody), _READ),
+    (f"{_USER}/forget", endpoint(users.forget), _CHANGE),
+    (f"{_THREAD}/ask", endpoint(ask.ask), _READ),
+    (f"{_THREAD}/conversation", endpoint(conversation.timeline), _READ),
+    (f"{_THREAD}/turns/{{seq}}", endpoint(conversation.turn), _READ),
+    (f"{_THREAD}/retry", endpoint(conversation.retry), _CHANGE),
+)
+"""Path, handler and methods of each."""

@@ -1,0 +1,84 @@
+"""Sessions of people who look at the pages: held in this process, and known to a browser by a random name alone."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+COOKIE: Final = "ma_inspect"
+IDLE_SECONDS: Final = 3_600.0
+LONGEST_SECONDS: Final = 43_200.0
+"""Half a day, however busy; then the key is asked for again."""
+TICKET_SECONDS: Final = 120.0
+"""From when a command opens the browser to when that has asked for the page."""
+_MOST: Final = 1_000
+
+
+@dataclass(slots=True)
+class Session:
+    """Somebody signed in with the key `key_id`, "" where no keys are asked for. `csrf`: what each of the pages' forms carries."""
+
+    key_id: str
+    began: float
+    used: float
+    csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    language: str | None = None
+    """Chosen on a page; None: as the browser asks."""
+
+
+class Sessions:
+    """The sessions of one process, the least recently used first. Only hashes of their names are kept."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._tickets: OrderedDict[str, tuple[float, str]] = OrderedDict()
+
+    def begin(self, key_id: str) -> str:
+        """A new session's name, for the cookie."""
+        name, now = secrets.token_urlsafe(32), self._monotonic()
+        self._sessions[_hash(name)] = Session(key_id=key_id, began=now, used=now)
+        while len(self._sessions) > _MOST:
+            self._sessions.popitem(last=False)
+        return name
+
+    def find(self, name: str) -> Session | None:
+        """The session of that name, which is used by this; None if there is none, or it has ended."""
+        hashed, now = _hash(name), self._monotonic()
+        session = self._sessions.get(hashed)
+        if session is None:
+            return None
+        if now - session.used > IDLE_SECONDS or now - session.began > LONGEST_SECONDS:
+            del self._sessions[hashed]
+            return None
+        session.used = now
+        self._sessions.move_to_end(hashed)
+        return session
+
+    def end(self, name: str) -> None:
+        """End the session, if there is one."""
+        self._sessions.pop(_hash(name), None)
+
+    def ticket(self, key_id: str) -> str:
+        """A word that begins one session of this key, once and soon: a browser is sent it in an address."""
+        word = secrets.token_urlsafe(32)
+        self._tickets[_hash(word)] = self._monotonic() + TICKET_SECONDS, key_id
+        while len(self._tickets) > _MOST:
+            self._tickets.popitem(last=False)
+        return word
+
+    def redeem(self, word: str) -> str | None:
+        """The key that the ticket is of; None for one that was used, is too old, or is none."""
+        until, key_id = self._tickets.pop(_hash(word), (0.0, ""))
+        return key_id if until > self._monotonic() else None
+
+
+def _hash(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()

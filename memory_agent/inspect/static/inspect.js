@@ -1,0 +1,25 @@
+// Endless scrolling: the link to later turns is followed before it is reached, and what it leads to is put in its place.
+// Without this the link is a link.
+const list = document.querySelector("ol[data-more]");
+const watch = list && new IntersectionObserver(async ([seen]) => {
+  if (!seen.isIntersecting) return;
+  watch.disconnect();
+  const link = seen.target;
+  const answer = await fetch(link.href, { redirect: "manual" }).catch(() => null);
+  if (!answer || !answer.ok) return;  // the link is still there, and says what is wrong when it is followed
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const found = page.querySelector("ol[data-more]");
+  const same = found.querySelector(".session") && found.querySelector(".session").textContent;
+  const last = [...list.querySelectorAll(".session")].pop();
+  if (same && last && last.textContent === same) found.querySelector(".session").remove();
+  list.append(...found.children);
+  const next = page.querySelector("a[data-next]");
+  if (next) {
+    link.href = next.href;
+    watch.observe(link);
+  } else {
+    link.remove();
+  }
+}, { rootMargin: "1200px" });
+const next = document.querySelector("a[data-next]");
+if (watch && next) watch.observe(next);

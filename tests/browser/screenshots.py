@@ -1,0 +1,79 @@
+"""The pictures of docs/inspect.md, made anew: `.browser/bin/python -m tests.browser.screenshots`."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from playwright.async_api import async_playwright
+
+from tests.browser.chromium import SWITCHES, found
+from tests.integration.inspect.looking import ANN, HOME, looking
+
+if TYPE_CHECKING:
+    from memory_agent import MemoryService
+
+FOLDER: Final = Path(__file__).parents[2] / "docs" / "images"
+LARGEST_BYTES: Final = 150_000
+SAID: Final = (
+    ("By the way, I have a walnut allergy.", "I will keep walnuts out of every recipe."),
+    ("My name is Ann and I live in Utrecht.", "Nice to meet you, Ann."),
+    ("We are eight on Friday, and two of us eat no meat.", "Then let us plan two dishes that go together."),
+    ("What could we start with?", "A tomato soup, and bread with olives."),
+    ("My mother Ines brings her almond cake.", "Lovely: then dessert is taken care of."),
+    ("What shall we cook on Friday?", "Pasta with sage butter, and a tray of roasted squash."),
+)
+PICTURES: Final = {
+    "inspect-ask": (f"{HOME}/ask?q=What+shall+we+cook+on+Friday%3F&missing=walnut+allergy&max_tokens=110", "light", 1000, 1230),
+    "inspect-ask-dark": (f"{HOME}/ask?q=What+shall+we+cook+on+Friday%3F&missing=walnut+allergy&max_tokens=110", "dark", 360, 1000),
+    "inspect-conversation": (f"{HOME}/conversation", "light", 1000, 900),
+    "inspect-turn": (f"{HOME}/turns/1", "light", 1000, 620),
+    "inspect-user": (ANN, "light", 1000, 520),
+}  # fmt: skip
+"""Address, colours, width and height of each."""
+
+
+async def tell(service: MemoryService) -> None:
+    """An evening that is planned."""
+    start = datetime(2026, 5, 4, 18, 0, tzinfo=UTC)
+    turns = [
+        {"role": role, "content": text, "timestamp": start + timedelta(hours=20 * number)}
+        for number, exchange in enumerate(SAID)
+        for role, text in zip(("user", "assistant"), exchange, strict=True)
+    ]
+    memory = service.agent("ann", "home")
+    await memory.add_turns(turns)
+    await memory.settle(60)
+
+
+async def main() -> None:
+    """Take them all."""
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as data:
+        settings = {"data_dir": data, "enable_fact_extraction": True, "enable_topics": True}
+        async with looking(settings) as looker, async_playwright() as playwright:
+            await tell(looker.service)
+            browser = await playwright.chromium.launch(executable_path=found(), args=SWITCHES)
+            for name, (path, scheme, width, height) in PICTURES.items():
+                view = {"width": width, "height": height}
+                context = await browser.new_context(color_scheme=scheme, viewport=view)
+                page = await context.new_page()
+                await page.goto(f"{looker.server.address}/inspect/sign-in")
+                await page.get_by_label("API key").fill(await looker.server.key())
+                await page.keyboard.press("Enter")
+                await page.wait_for_url("**/users")
+                await page.goto(f"{looker.server.address}/inspect/{path}")
+                picture = FOLDER / f"{name}.png"
+                await page.screenshot(path=picture)
+                size = picture.stat().st_size
+                assert size <= LARGEST_BYTES, (name, size)
+                print(f"{picture.name}: {size} bytes")
+                await context.close()
+            await browser.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,94 @@
+"""A person's walk through the pages."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.integration.inspect.looking import ANN, HOME
+
+if TYPE_CHECKING:
+    from tests.browser.conftest import Walk
+
+LOOKS = [
+    {"color_scheme": scheme, "viewport": {"width": width, "height": 800}}
+    for scheme in ("light", "dark")
+    for width in (1440, 360)
+]
+ASKED = f"{HOME}/ask?q=What+shall+we+cook&missing=walnut+allergy&max_tokens=110&preset2=chat"
+PAGES = ["of/default/users", ANN, f"{HOME}/conversation", f"{HOME}/turns/5", f"{HOME}/turns/99", ASKED]
+
+
+async def test_somebody_finds_out_why_the_walnut_allergy_was_not_in_a_prompt(walk: Walk) -> None:
+    """From the sign-in on, by what the pages say alone."""
+    await walk.sign_in()
+    page = walk.page
+    await page.get_by_role("link", name="ann").click()
+    await page.get_by_role("link", name="Ask, home").click()
+    await page.get_by_label("Question").fill("What shall we cook on Friday?")
+    await page.get_by_label("Budget in tokens").first.fill("110")
+    await page.get_by_label("Why is this not in the prompt").fill("walnut allergy")
+    await page.get_by_role("button", name="Show the prompt").click()
+    verdict = await page.locator(".verdict").first.inner_text()
+    assert verdict.startswith("Considered for: facts, and left out: no room in")
+    await page.go_back()
+    assert page.url.endswith("/ask")
+    await page.go_forward()
+    await page.get_by_role("link", name="turn 1", exact=True).first.click()
+    assert "walnut allergy" in await page.locator("pre.said").inner_text()
+    assert await walk.violations() == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "walk", LOOKS, indirect=True, ids=lambda look: f"{look['color_scheme']}-{look['viewport']['width']}"
+)
+async def test_no_page_is_hard_to_read_or_wider_than_the_window(walk: Walk) -> None:
+    await walk.page.goto(f"{walk.base}sign-in")
+    assert await walk.violations() == []
+    await walk.sign_in()
+    for path in PAGES:
+        await walk.page.goto(walk.base + path)
+        assert await walk.violations() == [], path
+        width: Any = await walk.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        assert width[0] <= width[1], path
+    walk.wrong = [said for said in walk.wrong if "404" not in said]  # a page that says so
+
+
+@pytest.mark.nightly
+async def test_scrolling_goes_on_to_the_end_of_a_long_conversation(walk: Walk) -> None:
+    await walk.looker.service.agent("ann", "long").add_turns(
+        [{"role": "user", "content": f"No {number}."} for number in range(230)]
+    )
+    await walk.sign_in()
+    await walk.page.goto(f"{walk.base}{ANN}/long/conversation")
+    last = walk.page.locator("#turn-230")
+    while not await last.count():
+        await walk.page.mouse.wheel(0, 4_000)
+        await walk.page.wait_for_timeout(50)
+    ids = await walk.page.locator("li.turn").evaluate_all("all => all.map(one => one.id)")
+    assert ids == [f"turn-{number}" for number in range(1, 231)]
+
+
+@pytest.mark.nightly
+async def test_two_tabs_share_a_session_and_one_that_ended_ends_in_both(walk: Walk) -> None:
+    await walk.sign_in()
+    other = await walk.page.context.new_page()
+    await other.goto(f"{walk.base}{ANN}")
+    await walk.page.get_by_role("button", name="Sign out").click()
+    await other.reload()
+    assert re.search("/sign-in", other.url)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("walk", [{"java_script_enabled": False}], indirect=True, ids=["without-javascript"])
+async def test_without_javascript_every_page_can_be_read(walk: Walk) -> None:
+    await walk.looker.service.agent("ann", "long").add_turns(
+        [{"role": "user", "content": f"No {number}."} for number in range(60)]
+    )
+    await walk.sign_in()
+    await walk.page.goto(f"{walk.base}{ANN}/long/conversation")
+    await walk.page.get_by_role("link", name="Later turns").click()
+    assert await walk.page.locator("#turn-60").count() == 1

@@ -1,0 +1,1 @@
+"""The pages at /inspect, over real HTTP."""

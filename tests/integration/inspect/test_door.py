@@ -1,0 +1,208 @@
+"""The way to the pages: keys, sessions, forms, and who is refused."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent.adapters import open_keys
+from memory_agent.clock import SystemClock
+from memory_agent.domain import ALL_TENANTS
+from memory_agent.inspect.routes import ROUTES
+from memory_agent.inspect.sessions import COOKIE, IDLE_SECONDS, LONGEST_SECONDS, TICKET_SECONDS, Sessions
+from memory_agent.keys import read_token
+from tests.integration.inspect.looking import ANN, HOME, Looker, looking, tell_of_walnuts, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+
+@pytest.fixture
+async def looker(tmp_path: Path) -> AsyncIterator[Looker]:
+    """At a memory of the user ann, with keys that are believed no longer than they must."""
+    async with looking({"data_dir": tmp_path}, server_key_cache_seconds=0.0) as found:
+        await tell_of_walnuts(found.service)
+        yield found
+
+
+OPEN = {"/inspect", "/inspect/sign-in", "/inspect/enter", "/inspect/static/{name}"}
+PATHS = [
+    path.removeprefix("/inspect/").format(tenant="default", user="ann", thread="home", seq="1", name="x")
+    for path, _, _ in ROUTES
+    if path not in OPEN
+]
+
+
+async def test_who_is_not_signed_in_sees_nothing_of_any_page_and_changes_nothing(looker: Looker) -> None:
+    for path, methods in zip(PATHS, [m for p, _, m in ROUTES if p not in OPEN], strict=True):
+        answer = await looker.http.request(methods[0], path)
+        assert answer.status_code in (303, 401), path
+        assert "walnut" not in answer.text
+    assert (await looker.service.users()).users[0].turns == 8
+
+
+async def test_a_key_begins_a_session_whose_cookie_no_script_and_no_other_site_gets(looker: Looker) -> None:
+    token = await looker.server.key()
+    answer = await looker.http.post("sign-in", data={"key": token, "next": f"{HOME}/ask?q=a%26b"})
+    assert answer.headers["Location"] == f"./{HOME}/ask?q=a%26b"
+    cookie = answer.headers["Set-Cookie"].lower()
+    assert {"httponly", "samesite=strict"} <= {part.strip() for part in cookie.split(";")}
+    assert token not in cookie
+    assert read_token(token) is not None
+    assert "walnut" in await looker.look(f"{HOME}/conversation")
+    secured = await looker.http.post("sign-in", data={"key": token}, headers={"X-Forwarded-Proto": "https"})
+    assert "secure" in secured.headers["Set-Cookie"].lower()
+
+
+@pytest.mark.parametrize(
+    "wanted", ["https://evil.example/", "//evil.example", "of/../../evil", "javascript:alert(1)", "of/a\\b"]
+)
+async def test_signing_in_leads_to_no_page_but_ours(looker: Looker, wanted: str) -> None:
+    answer = await looker.http.post("sign-in", data={"key": await looker.server.key(), "next": wanted})
+    assert answer.headers["Location"] == "./of/default/users"
+
+
+async def test_wrong_keys_are_refused_and_after_many_of_them_all_are_for_a_while(tmp_path: Path) -> None:
+    async with looking({"data_dir": tmp_path}, server_failed_keys_per_minute=6) as looker:
+        answers = [await looker.http.post("sign-in", data={"key": "ma_x"}) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [401, 429, 429]
+        assert "ma_x" not in answers[0].text
+
+
+async def test_a_key_that_is_revoked_opens_no_page_any_more(looker: Looker) -> None:
+    token = await looker.sign_in()
+    await looker.look(f"{HOME}/ask", q="What about walnuts?")
+    key_id, _ = read_token(token) or ("", "")
+    async with contextlib.AsyncExitStack() as stack:
+        await (await open_keys(looker.server.cfg, None, stack)).revoke(key_id, SystemClock().now())
+    page = await looker.look(f"{HOME}/ask", q="What about walnuts?", status=401)
+    assert "was revoked" in page
+    assert "walnut" not in page
+    assert (await looker.send(f"{ANN}/forget", typed="ann", csrf="x")).status_code == 401
+
+
+async def test_a_session_ends_when_somebody_signs_out(looker: Looker) -> None:
+    await looker.sign_in(read_only=True)
+    name = looker.http.cookies[COOKIE]
+    assert (await looker.send("sign-out", csrf=await looker.csrf())).status_code == 303
+    looker.http.cookies.set(COOKIE, name)
+    assert (
+        (await looker.http.get(ANN)).headers["Location"].endswith("sign-in?next=of%2Fdefault%2Fusers%2Fann")
+    )
+
+
+def test_sessions_end_by_themselves_and_a_ticket_works_once_and_soon() -> None:
+    now = [0.0]
+    sessions = Sessions(lambda: now[0])
+    name, ticket, late = sessions.begin("k"), sessions.ticket("k"), sessions.ticket("k")
+    assert (sessions.redeem(ticket), sessions.redeem(ticket), sessions.redeem("?")) == ("k", None, None)
+    now[0] = TICKET_SECONDS
+    assert sessions.redeem(late) is None
+    while now[0] < LONGEST_SECONDS - IDLE_SECONDS:
+        now[0] += IDLE_SECONDS / 2
+        assert sessions.find(name) is not None
+    now[0] += IDLE_SECONDS + 1
+    assert sessions.find(name) is None
+    assert sessions.find(sessions.begin("k")) is not None
+
+
+# --- changes -------------------------------------------------------------------------------------------------
+async def test_a_form_without_the_word_of_the_session_changes_nothing(looker: Looker) -> None:
+    await looker.sign_in()
+    await looker.csrf()
+    for word in ("", "x", "ä"):
+        assert (await looker.send(f"{ANN}/forget", typed="ann", csrf=word)).status_code == 403
+    right = await looker.csrf()
+    answer = await looker.http.post(
+        f"{ANN}/forget", data={"typed": "ann", "csrf": right}, headers={"Sec-Fetch-Site": "cross-site"}
+    )
+    assert answer.status_code == 403
+    assert (await looker.service.users()).users[0].turns == 8
+
+
+async def test_a_key_that_may_only_read_sees_pages_without_forms_and_its_forms_are_refused(
+    looker: Looker,
+) -> None:
+    await looker.sign_in(read_only=True)
+    page = await looker.look(ANN)
+    assert "Forget" not in page
+    answer = await looker.send(f"{ANN}/forget", typed="ann", csrf=await looker.csrf())
+    assert answer.status_code == 403
+    assert "may only read" in answer.text
+    assert (await looker.service.users()).users[0].turns == 8
+
+
+async def test_forgetting_wants_the_id_typed_and_shows_the_receipt(looker: Looker) -> None:
+    await looker.sign_in()
+    word = await looker.csrf()
+    wrong = await looker.send(f"{ANN}/forget", typed="anne", csrf=word)
+    assert (wrong.status_code, "nothing was erased" in wrong.text) == (422, True)
+    done = await looker.send(f"{ANN}/forget", typed="ann", csrf=word)
+    assert done.status_code == 200
+    assert "was erased" in done.text
+    assert (await looker.service.users()).users == ()
+
+
+# --- tenants and users ---------------------------------------------------------------------------------------
+async def test_another_tenants_address_is_refused_and_one_of_another_user(looker: Looker) -> None:
+    await looker.sign_in("acme")
+    assert "ann" not in await looker.look("of/acme/users")
+    for path in PATHS:
+        if path.startswith("of/") and not path.endswith(("forget", "retry")):
+            assert "walnut" not in await looker.look(path, status=403)
+    await looker.sign_in(user_id="bob")
+    assert "walnut" not in await looker.look(f"{HOME}/conversation", status=403)
+    assert "ann" not in text_of(await looker.look("of/default/users"))
+
+
+async def test_a_key_for_all_tenants_looks_at_each_by_its_address(looker: Looker) -> None:
+    await looker.sign_in(ALL_TENANTS)
+    assert "ann" in await looker.look("of/default/users")
+    assert "ann" not in await looker.look("of/acme/users")
+
+
+async def test_a_link_from_another_site_comes_back_with_the_cookie(looker: Looker) -> None:
+    page = (await looker.http.get(ANN, headers={"Sec-Fetch-Site": "cross-site"})).text
+    assert '<meta http-equiv="refresh" content="0">' in page
+    assert "ann" not in text_of(page)
+
+
+async def test_a_ticket_lets_in_once_and_the_key_that_it_came_by_still_counts(looker: Looker) -> None:
+    headers = await looker.server.headers(read_only=True)
+    assert (await looker.http.post("ticket")).status_code == 401
+    ticket = (await looker.http.post("ticket", headers=headers)).json()["ticket"]
+    assert (await looker.http.get("enter", params={"ticket": ticket})).status_code == 303
+    assert "may only read" in await looker.look(ANN)
+    looker.http.cookies.clear()
+    assert "used already" in await looker.look("enter", ticket=ticket, status=401)
+
+
+async def test_without_keys_everybody_on_this_machine_is_let_in_but_no_form_from_elsewhere(
+    tmp_path: Path,
+) -> None:
+    async with looking({"data_dir": tmp_path}, insecure_no_auth=True) as looker:
+        await tell_of_walnuts(looker.service)
+        answer = await looker.http.get(ANN, follow_redirects=True)
+        assert "Forget" in answer.text
+        for headers in ({"Origin": "https://evil.example"}, {"Host": "evil.example"}):
+            sent = await looker.http.post(
+                f"{ANN}/forget", data={"typed": "ann", "csrf": await looker.csrf()}, headers=headers
+            )
+            assert sent.status_code in (403, 421)
+        assert (await looker.send(f"{ANN}/forget", typed="ann")).status_code == 403
+        assert (await looker.service.users()).users[0].turns == 8
+
+
+async def test_nonsense_in_cookies_and_forms_is_refused_politely(looker: Looker) -> None:
+    odd: dict[str, Any] = {"Cookie": f'a="b; [c]=d; {COOKIE}={base64.b64encode(bytes(40)).decode()}'}
+    assert (await looker.http.get(ANN, headers=odd)).status_code == 303
+    await looker.sign_in()
+    for body in (b"\xff=1", b"&".join(b"a=%d" % n for n in range(99))):
+        sent = await looker.http.post(f"{ANN}/forget", content=body)
+        assert sent.status_code == 422
+    assert timedelta(seconds=IDLE_SECONDS) == timedelta(hours=1)

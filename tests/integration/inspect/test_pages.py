@@ -1,0 +1,224 @@
+"""What the pages show: a prompt looked into, a conversation and how its turns stand, and texts that mean harm."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jinja2 import Environment
+
+from memory_agent import TurnsParked
+from memory_agent.clock import SystemClock
+from memory_agent.errors import EmbedderUnavailable, VectorIndexError
+from memory_agent.inspect import page as pages
+from memory_agent.inspect.texts import LANGUAGES, catalogue, parts_of
+from memory_agent.search.fusion import SIGNALS
+from tests.fixtures import outgrown
+from tests.integration.inspect.looking import ANN, HOME, HOSTILE, Looker, looking, tell_of_walnuts, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+ALLERGY = "By the way, I have a walnut allergy."
+
+
+@pytest.fixture
+async def looker(tmp_path: Path) -> AsyncIterator[Looker]:
+    """Signed in at the memory of the user ann, facts among it."""
+    settings = {"data_dir": tmp_path, "enable_fact_extraction": True, "enable_topics": True}
+    async with looking(settings) as found:
+        await tell_of_walnuts(found.service)
+        await found.sign_in()
+        yield found
+
+
+async def asked(looker: Looker, missing: str, **options: Any) -> str:
+    """The answer to why something is in a prompt or not."""
+    page = await looker.look(f"{HOME}/ask", q="What shall we cook?", missing=missing, **options)
+    return text_of(page.partition('id="traces"')[2].partition('id="budget"')[0])
+
+
+# --- ask -----------------------------------------------------------------------------------------------------
+async def test_the_prompt_is_shown_as_the_agent_gets_it_and_its_tiers_add_up(looker: Looker) -> None:
+    memory = looker.service.agent("ann", "home")
+    context = await memory.fetch_memory("What shall we cook?", max_tokens=300)
+    text = text_of(await looker.look(f"{HOME}/ask", q="What shall we cook?", max_tokens=300))
+    assert f"{context.tokens} of 300 tokens, divided as balanced" in text
+    assert all(line.strip() in text for line in str(context).splitlines() if not line.startswith("<"))
+    for entry in context.ledger:
+        assert " ".join(entry.text.split())[:40] in text
+        assert entry.reason in text
+
+
+async def test_without_a_question_the_form_is_shown_alone(looker: Looker) -> None:
+    assert "The budget" not in await looker.look(f"{HOME}/ask")
+
+
+async def test_it_says_why_the_walnut_allergy_was_not_in_this_prompt(looker: Looker) -> None:
+    small = await asked(looker, "walnut allergy", max_tokens=110)
+    assert "Considered for: facts, and left out: no room in" in small
+    assert ALLERGY in small
+    assert "In the prompt, among:" in await asked(looker, "walnut allergy")
+
+
+async def test_it_says_what_was_not_considered_because_of_thread_or_time(looker: Looker) -> None:
+    trip = looker.service.agent("ann", "trip")
+    await trip.add_user_message("Our ferry to Texel leaves at nine.")
+    await trip.settle(60)
+    assert "reaches this thread alone" in await asked(looker, "ferry to Texel", reach="thread")
+    early = f"{SystemClock().now() - timedelta(days=1):%Y-%m-%dT%H:%M}"
+    assert "said after the time" in await asked(looker, "walnut allergy", now=early)
+
+
+async def test_it_says_that_nothing_is_remembered_and_that_a_fact_was_withdrawn(looker: Looker) -> None:
+    assert "Nothing that is remembered says this" in await asked(looker, "zeppelin hangar")
+    await looker.service.agent("ann", "home").retract_fact("allergies", "walnut")
+    assert "No fact any more: it was withdrawn." in await asked(looker, "walnut allergies")
+
+
+async def test_two_prompts_are_compared_item_by_item(looker: Looker) -> None:
+    text = text_of(
+        await looker.look(
+            f"{HOME}/ask", q="What shall we cook?", preset="recall", preset2="chat", max_tokens2=90
+        )
+    )
+    assert "First : recall Second : chat" in text.replace(":", " :").replace("  ", " ")
+    assert "Only in the first (" in text
+
+
+async def test_a_part_that_is_down_is_named(looker: Looker) -> None:
+    looker.embedder.fail = EmbedderUnavailable("it is away")
+    text = text_of(await looker.look(f"{HOME}/ask", q="What shall we cook?"))
+    assert "embedder was down: what it gives is missing" in text
+    looker.embedder.fail = None
+    assert "was down" not in await looker.look(f"{HOME}/ask", q="What shall we cook?")
+
+
+async def test_options_that_cannot_be_are_refused_by_name(looker: Looker) -> None:
+    for wrong in ({"max_tokens": "many"}, {"now": "soon"}, {"reach": "world"}, {"preset": "big"}):
+        text = await looker.look(f"{HOME}/ask", q="What?", status=422, **wrong)
+        assert next(iter(wrong)) in text
+
+
+# --- conversation --------------------------------------------------------------------------------------------
+async def test_every_turn_of_a_long_thread_is_on_one_of_its_pages_once(looker: Looker) -> None:
+    memory = looker.service.agent("ann", "long")
+    await memory.add_turns([{"role": "user", "content": f"No {n}."} for n in range(130)])
+    seen, path = list[str](), "conversation"
+    while path:
+        page = await looker.look(f"{ANN}/long/{path}")
+        seen += re.findall(r'<li class="turn" id="turn-(\d+)">', page)
+        later = re.search(r'href="\?(after=\d+)" rel="next"', page)
+        path = f"conversation?{later[1]}" if later else ""
+    assert seen == [str(number) for number in range(1, 131)]
+
+
+async def test_a_turn_says_what_is_owed_to_it_and_what_was_taken_from_it(looker: Looker) -> None:
+    text = text_of(await looker.look(f"{HOME}/turns/1"))
+    assert ALLERGY in text
+    assert "indexed" in text
+    assert "allergies" in text
+    await looker.service.pause_worker()
+    await looker.service.agent("ann", "home").add_user_message("And now?")
+    assert "owed: index, topics, facts" in text_of(await looker.look(f"{HOME}/conversation"))
+    await looker.look(f"{HOME}/turns/99", status=404)
+    await looker.look(f"{HOME}/turns/x", status=422)
+
+
+async def test_parked_turns_show_their_error_and_are_tried_again(looker: Looker) -> None:
+    vectors: Any = looker.service.core.vectors
+    await outgrown(looker.service, "ann")
+    vectors.fail = VectorIndexError("the <index> refuses it")
+    memory = looker.service.agent("ann", "home")
+    await memory.add_user_message("Walnuts again.")
+    with pytest.raises(TurnsParked):
+        await memory.settle(30)
+    page = text_of(await looker.look(f"{HOME}/conversation"))
+    assert "1 turn is parked" in page
+    assert "the <index> refuses it" in page
+    vectors.fail = None
+    answer = await looker.send(f"{HOME}/retry", csrf=await looker.csrf(), after="0")
+    assert answer.headers["Location"].endswith(f"{HOME}/conversation?after=0")
+    await memory.settle(30)
+    assert "parked:" not in text_of(await looker.look(f"{HOME}/conversation"))
+
+
+# --- texts ---------------------------------------------------------------------------------------------------
+async def test_remembered_texts_are_shown_as_text_wherever_they_are(looker: Looker) -> None:
+    memory = looker.service.agent(HOSTILE.replace("\u202e", "").replace("\u202c", ""), "a/b %")
+    await memory.add_turns(
+        [{"role": "user", "content": HOSTILE, "speaker": "<b>Eve</b>", "metadata": {"k": HOSTILE}}]
+    )
+    await memory.settle(60)
+    await memory.set_fact("note", HOSTILE)
+    user = pages.address("of", "default", "users", memory.scope.user_id.removeprefix("default\x1f"))
+    threads = f"{user}/a%2Fb%20%25"
+    for path in (
+        "of/default/users", user, f"{threads}/conversation", f"{threads}/turns/1",
+        f"{threads}/ask?q=gnp&missing=gnp.exe",
+    ):  # fmt: skip
+        page = await looker.look(path)
+        assert "<script>alert" not in page
+        assert "<b>Eve" not in page
+        assert "\u202e" not in page
+        assert "{{ 7 * 7 }}" in page
+    assert '<span class="odd" title="RIGHT-TO-LEFT OVERRIDE">U+202E</span>' in await looker.look(
+        f"{threads}/turns/1"
+    )
+
+
+async def test_a_megabyte_without_a_blank_is_shown_in_parts(looker: Looker) -> None:
+    await looker.service.pause_worker()  # it is about the pages
+    memory = looker.service.agent("ann", "large")
+    await memory.add_user_message("x" * 500_000 + "y" * 499_000)
+    assert len(await looker.look(f"{ANN}/large/conversation")) < 10_000
+    first = await looker.look(f"{ANN}/large/turns/1")
+    assert len(first) < 30_000
+    assert "from character 20,000 of 999,000" in first
+    assert "y" * 10_000 in await looker.look(f"{ANN}/large/turns/1", at=980_000)
+
+
+def test_what_joins_is_left_alone_and_what_hides_is_shown() -> None:
+    assert parts_of("👩‍💻 ❤️ می‌خواهم क्‍ष a\n\tb") == [("👩‍💻 ❤️ می‌خواهم क्‍ष a\n\tb", "")]
+    assert [part for part, name in parts_of("a\u200bb\u2066c\x00d\u00ade\u3164") if name] == [
+        "U+200B", "U+2066", "U+0000", "U+00AD", "U+3164",
+    ]  # fmt: skip
+
+
+def messages() -> set[str]:
+    """Every text of the templates."""
+    made, found = (
+        Environment(extensions=["jinja2.ext.i18n"], trim_blocks=True, lstrip_blocks=True),
+        set[str](),
+    )
+    for file in (resources.files("memory_agent.inspect") / "templates").iterdir():
+        extract: Any = made.extract_translations  # type: ignore[attr-defined]
+        for _, _, message in extract(file.read_text("utf-8")):
+            found |= {message} if isinstance(message, str) else set(filter(None, message or ()))
+    return found
+
+
+def test_the_catalogue_has_every_text_of_the_pages_with_the_same_gaps() -> None:
+    korean = catalogue("ko")
+    assert messages() - korean.keys() == set()
+    for text in messages():
+        gaps = r"%\(\w+\)s|</?\w+>"
+        assert sorted(re.findall(gaps, text)) == sorted(re.findall(gaps, korean[text])), text
+    for language in LANGUAGES:
+        assert {f"signal {name}" for name in SIGNALS} <= catalogue(language).keys()
+
+
+async def test_pages_are_in_the_language_that_the_browser_asks_for_or_that_was_chosen(looker: Looker) -> None:
+    korean = await looker.http.get(ANN, headers={"Accept-Language": "de, ko;q=0.8"})
+    assert '<html lang="ko">' in korean.text
+    assert "스레드" in korean.text
+    await looker.look(ANN, lang="ko")
+    assert "대화" in await looker.look(f"{HOME}/conversation")
+    small = await looker.look(
+        f"{HOME}/ask", q="What shall we cook?", missing="walnut allergy", max_tokens=110
+    )
+    assert "예산" in small
