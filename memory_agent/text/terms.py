@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 CJK: Final = scripts.CJK
 MAX_TERM_CHARS: Final = 64
+_LONG: Final = MAX_TERM_CHARS + 1
+"""Characters of a longer word that are looked at: stemmers take a time that grows with the square of its length."""
 TERMS_VERSION: Final = 2
 """To be raised whenever some text gets other terms than before: rows made earlier must be made again."""
 
@@ -183,6 +185,8 @@ def _stem(word: str, language: str) -> tuple[str, ...]:
         return ()
     # "sister's" is found by "sister"; Snowball's English does this too, the other languages don't.
     word = word.removesuffix("'s")
+    if len(word) == _LONG:
+        return tuple(dict.fromkeys(folded(way)[:MAX_TERM_CHARS] for way in (word, spelled_out(word))))
     latin = _LATIN.match(word)
     terms = _latin_terms(word, language) if latin else (_stem_by_script(folded(word), language),)
     return tuple(dict.fromkeys(term[:MAX_TERM_CHARS] for term in terms if term))
@@ -240,7 +244,7 @@ def _tokens(text: str, language: str) -> Iterator[str]:
             _ASCII_NUMBER.sub(lambda number: f"{number[0].replace(',', '')} ", text) if "," in text else text
         )
         for token in _ASCII_TOKEN.findall(whole):
-            yield from _stem(token, language)
+            yield from _stem(token[:_LONG], language)
         if "-" in text:
             yield from _joined(text, language)
         return
@@ -249,7 +253,7 @@ def _tokens(text: str, language: str) -> Iterator[str]:
         token = match.group()
         match match.lastgroup:
             case None:
-                yield from _stem(token, language)
+                yield from _stem(token[:_LONG], language)
             case "number":
                 yield token.replace(",", "")
             case "cjk":
@@ -266,7 +270,7 @@ def _joined(text: str, language: str) -> Iterator[str]:
     for match in _HYPHENATED.finditer(text):
         one, other = match.groups()
         if min(len(one), len(other)) <= 2:
-            yield from _stem(one + other, language)
+            yield from _stem((one + other)[:_LONG], language)
 
 
 def count_terms(text: str, language: str = "english") -> dict[str, int]:

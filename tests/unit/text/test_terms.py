@@ -104,3 +104,13 @@ def test_a_letter_with_a_great_many_accents_takes_no_time() -> None:
     assert term == "b"
     assert sum(count_terms("에서" * 20_000 + " " + "a-" * 50_000 + "ก็" * 20_000).values()) > 0
     assert count_terms("cafe\u0301", "french") == count_terms("café", "french")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("language", ["english", "german", "korean"])
+def test_a_word_without_an_end_is_cut_before_it_is_stemmed(language: str) -> None:
+    """A stemmer would be at it for minutes: its time grows with the square of the word's length."""
+    for letter in ("y", "é", "-y"):
+        terms = count_terms(letter * 400_000, language)
+        assert all(len(term) <= MAX_TERM_CHARS for term in terms)
+        assert len(terms) <= 2
