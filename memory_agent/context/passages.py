@@ -9,6 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from memory_agent.context.budget import largest
 from memory_agent.lazily import lazily
 from memory_agent.text.sentences import MAX_SENTENCE_CHARS, bounds
 from memory_agent.text.subjects import content_words
@@ -45,6 +46,7 @@ _BULLETS: Final = ("-", "*", "•")
 _MARKED_CHARS: Final = 80
 _MARKS_BEFORE: Final = lazily(re.compile, r"\s*[-<>~*_|+]{3,}\s")
 _MARKS_BEHIND: Final = lazily(re.compile, r"\s[-<>~*_|+]{3,}(?:\s+(?!\S*[^\W\d_]{2})\S+)*\s*\Z")
+_LEAST_BEGINNING_CHARS: Final = 60
 _FIRST_CHARS: Final = 240
 """Of a text's first line beside its outline."""
 
@@ -55,6 +57,8 @@ def best_passage(
     language: str,
     fits: Callable[[str], bool],
     idle: regex.Pattern[str] | None = None,
+    *,
+    broken: bool = False,
 ) -> str:
     """Neighbouring sentences of `text` with most of the `asked` terms that fit, "[…]" where others are left out.
 
@@ -62,7 +66,7 @@ def best_passage(
     first that is no small talk. Parts of what is too long for a sentence count as sentences. Empty if not even one fits.
 
     `idle`: what small talk begins like besides; then what leads in to what is cut away is small talk as well, and the passage
-    is empty if there is nothing else.
+    is empty if there is nothing else. `broken`: of a sentence that does not fit by itself, its beginning.
     """
     spans = list(_spans(text))
     held = [set(asked) & count_terms(text[start:end], language).keys() for start, end in spans]
@@ -102,7 +106,17 @@ def best_passage(
             and _LEADS_IN.search(text[max(0, spans[last][1] - 16) : spans[last][1]]) is not None
         )
         first, last = (first, last + 1) if begun or ahead >= back else (first - 1, last)
-    return found
+    if found or not broken:
+        return found
+    start, end = spans[best]
+
+    def beginning(chars: int) -> str:
+        return (
+            f"{'[…] ' if best else ''}{text[start : start + chars].rsplit(None, 1)[0].rstrip(' ,;:->')} […]"
+        )
+
+    chars = largest(end - start, lambda chars: fits(beginning(chars)))
+    return beginning(chars) if chars >= _LEAST_BEGINNING_CHARS else ""
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import regex
 
-from memory_agent.context.passages import best_passage
+from memory_agent.context.passages import best_passage, outline
 from memory_agent.context.render import heading_of, recalled_line
 from memory_agent.text.features import features_of
 from memory_agent.text.languages import any_of
@@ -211,7 +211,7 @@ def take_recollections(
             taken = packing.take(item)
         else:
             # What is marked as replaced shows what was: the part that speaks of the same as what replaces it.
-            now = found.get(found[item.name].replaced_by or "") if item.name in found else None
+            now = found.get(found[item.name].replaced_by or "")
             wanted = asked if now is None else count_terms(now.turn.content, language).keys()
             taken = packing.take(_passage(packing, item, wanted, language, most))
         all_fit = all_fit and (taken or packing.where_shown(item) is not None)
@@ -219,14 +219,19 @@ def take_recollections(
 
 
 def _passage(packing: Packing, item: Item, asked: Collection[str], language: str, most: int) -> Item:
-    """The item with the passage that answers best; its outline, or its beginning and end, if none is short enough.
+    """The item with the passage that answers best; its outline, or a part of that passage, if none is short enough.
 
     Of an assistant's reply nothing that leads in or is polite ("Great question! Here are some tips:").
     """
-    idle = None if item.line.role == "user" else _IDLE
-    passage = best_passage(
-        item.line.body, asked, language, lambda body: packing.showing(item, body).tokens <= most, idle
-    )
-    if not passage:
+    idle, body = None if item.line.role == "user" else _IDLE, item.line.body
+
+    def fits(part: str) -> bool:
+        return packing.showing(item, part).tokens <= most
+
+    passage = best_passage(body, asked, language, fits, idle)
+    if not passage and outline(body, fits):
         return packing.cut(item, int(most * _OUTLINE_SHARE)) or packing.cut(item, most) or item
+    passage = passage or best_passage(body, asked, language, fits, idle, broken=True)
+    if not passage:
+        return packing.cut(item, most) or item
     return packing.showing(item, passage, "the passage nearest to the question")

@@ -156,3 +156,19 @@ def test_an_outline_fits_and_says_how_much_is_left_out(lines: list[str], chars: 
     if found:
         left_out = len(text) - sum(map(len, parts))
         assert f"[… {left_out:,} characters left out …]" in found.split("\n")
+
+
+def test_of_a_sentence_that_is_too_long_one_part_is_shown_and_not_two_ends() -> None:
+    """Its beginning and its end, run together, would tell of an event and a book as of one thing."""
+    text = (
+        "I am kinda confused about this team-building event on April 10 at The Harbor Lounge that Sharon invited me to and"
+        " whether I should go considering I just started reading Freedom and Belief to understand compatibilism"
+    )
+    fits = lambda body: len(body) <= 130  # noqa: E731
+    assert best_passage(text, {"event"}, "english", fits) == ""
+    begun = best_passage(text, {"event"}, "english", fits, broken=True)
+    assert begun == f"{text.partition(' should go')[0]} […]"
+    assert best_passage("Short. " + text, {"event"}, "english", fits, broken=True).startswith(
+        "[…] I am kinda"
+    )
+    assert best_passage(text, {"event"}, "english", lambda body: len(body) <= 40, broken=True) == ""
