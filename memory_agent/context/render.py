@@ -123,8 +123,8 @@ def recalled_line(
     who = name if by_name else f"{turn.role} {name}".rstrip()
     quoted = "" if after is None else f" (after “{_end_of(after.content)}”)"
     quoted = quoted if answers is None else f" (to “{_end_of(answers.content)}”)"
-    part = "partly " if len(turn.content) > _SAYS_ONE_THING_CHARS else ""
-    holds = "" if replaced is None else f" ({part}replaced on {day_of(replaced.timestamp.date())})"
+    part = ", in part" if len(turn.content) > _SAYS_ONE_THING_CHARS else ""
+    holds = "" if replaced is None else f" (replaced on {day_of(replaced.timestamp.date())}{part})"
     said = as_data(turn.content)
     if "\n" in said:  # no empty lines
         said = "\n".join(line for line in said.split("\n") if line.strip(" \t>")) or said.strip()

@@ -399,7 +399,7 @@ def test_long_recollections_give_way_to_short_ones_and_show_what_was_asked() -> 
 
 
 def test_of_a_long_turn_that_is_replaced_the_part_is_shown_that_no_longer_holds() -> None:
-    """Not the part nearest to the question, which may still hold: "(partly replaced on …)" would stand before that one."""
+    """Not the part nearest to the question, which may still hold: "(replaced on …, in part)" would stand before that one."""
     old = turn(
         1,
         "It rains. " * 100
@@ -411,7 +411,7 @@ def test_of_a_long_turn_that_is_replaced_the_part_is_shown_that_no_longer_holds(
     first, second = recalled(old, new)
     found = [dataclasses.replace(first, replaced_by=new.id), second]
     context = pack(Material(recollections=found, question="When does the course end?"), 400)
-    (line,) = [line for line in context.part("long_term").splitlines() if "(partly replaced on " in line]
+    (line,) = [line for line in context.part("long_term").splitlines() if ", in part)" in line]
     assert "The meeting with Ida is on Monday." in line
     assert "course" not in line
 
