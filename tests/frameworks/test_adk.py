@@ -282,6 +282,7 @@ async def test_a_run_cancelled_in_the_middle_loses_nothing_that_was_said(
     ]
 
 
+@pytest.mark.nightly  # by day the page of LangGraph
 @embedded_only("the reader has both ways of its own")
 async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     reader: Reader, gemini: ScriptedGemini

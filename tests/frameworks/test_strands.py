@@ -169,6 +169,7 @@ async def test_a_stream_that_is_left_early_keeps_what_was_said_and_no_half_of_an
     assert "Nobody" not in str(turns)
 
 
+@pytest.mark.nightly  # by day the page of LangGraph
 @embedded_only("the reader has both ways of its own")
 async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     reader: Reader, openai_server: ScriptedOpenAI
