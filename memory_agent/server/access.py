@@ -70,9 +70,9 @@ class Access:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or _is_preflight(scope):
             await self._app(scope, receive, send)
-        elif self._is_below(scope, self._guarded):
+        elif is_below(scope, self._guarded):
             await self._guard(scope, receive, send)
-        elif self._is_below(scope, (PAGES,)):
+        elif is_below(scope, (PAGES,)):
             await self._look(scope, receive, send)
         else:
             await self._app(scope, receive, send)
@@ -129,12 +129,6 @@ class Access:
                 raise _too_many_failed(wait) from None
             raise
 
-    @staticmethod
-    def _is_below(scope: Scope, paths: tuple[str, ...]) -> bool:
-        path = str(scope["path"])
-        # Mounted below a path of another application's, this one routes by what follows it.
-        return path.startswith(paths) or path.removeprefix(scope.get("root_path", "")).startswith(paths)
-
     def _admit(self, principal: Principal, scope: Scope) -> Concurrency | None:
         """The count that the request is held in until it ends. Raises RateLimited."""
         if not principal.key_id:
@@ -152,6 +146,13 @@ class Access:
             what = "streams of events open" if held is self._streams else "requests in progress"
             raise RateLimited(f"this key has too many {what}", retry_after=1.0)
         return held
+
+
+def is_below(scope: Scope, paths: tuple[str, ...]) -> bool:
+    """True if the request's path begins with one of these."""
+    path = str(scope["path"])
+    # Mounted below a path of another application's, this one routes by what follows it.
+    return path.startswith(paths) or path.removeprefix(scope.get("root_path", "")).startswith(paths)
 
 
 def _too_many_failed(wait: float) -> RateLimited:

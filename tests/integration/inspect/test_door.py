@@ -7,7 +7,10 @@ import contextlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
@@ -72,6 +75,18 @@ async def test_wrong_keys_are_refused_and_after_many_of_them_all_are_for_a_while
         answers = [await looker.http.post("sign-in", data={"key": "ma_x"}) for _ in range(3)]
         assert [answer.status_code for answer in answers] == [401, 429, 429]
         assert "ma_x" not in answers[0].text
+
+
+async def test_a_form_above_64_kilobytes_is_refused_by_its_size_also_below_another_path(looker: Looker) -> None:
+    for path in ("sign-in", f"{ANN}/forget"):
+        for extra, status in ((b"", {401, 303}), (b"x", {413})):
+            sent = await looker.http.post(path, content=b"key=" + b"%41" * 21_844 + extra)
+            assert sent.status_code in status
+    mounted = Starlette(routes=[Mount("/below", looker.server.app)])
+    transport = httpx.ASGITransport(mounted)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test/below/inspect/") as http:
+        assert (await http.post("sign-in", content=b"x" * 65_537)).status_code == 413
+        assert (await http.post("sign-in", content=b"key=x")).status_code == 401
 
 
 async def test_a_key_that_is_revoked_opens_no_page_any_more(looker: Looker) -> None:
