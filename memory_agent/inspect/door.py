@@ -18,7 +18,7 @@ from memory_agent.inspect.page import (
     refused,
     rendered,
 )
-from memory_agent.inspect.sessions import COOKIE
+from memory_agent.inspect.sessions import cookie_name
 from memory_agent.wire.problems import problem_for_network
 
 if TYPE_CHECKING:
@@ -70,9 +70,10 @@ async def ticket(request: Request) -> Response:
 
 async def sign_out(page: Page) -> Response:
     """The end of the session."""
-    _sessions(page.request).end(page.request.cookies.get(COOKIE, ""))
+    cookie = _cookie(page.request)
+    _sessions(page.request).end(page.request.cookies.get(cookie, ""))
     answer = redirect(page.request, "sign-in")
-    answer.delete_cookie(COOKIE, path=_PATH)
+    answer.delete_cookie(cookie, path=_PATH)
     return answer
 
 
@@ -100,7 +101,7 @@ def _begun(request: Request, key_id: str, wanted: str) -> Response:
     answer = redirect(request, wanted)
     secure = "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
     answer.set_cookie(
-        COOKIE,
+        _cookie(request),
         _sessions(request).begin(key_id),
         path=_PATH,
         httponly=True,
@@ -108,6 +109,10 @@ def _begun(request: Request, key_id: str, wanted: str) -> Response:
         secure=secure,
     )
     return answer
+
+
+def _cookie(request: Request) -> str:
+    return cookie_name(request.headers.get("host", ""))
 
 
 def _sessions(request: Request) -> Sessions:

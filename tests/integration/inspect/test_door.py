@@ -16,7 +16,7 @@ from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.inspect.routes import ROUTES
-from memory_agent.inspect.sessions import COOKIE, IDLE_SECONDS, LONGEST_SECONDS, TICKET_SECONDS, Sessions
+from memory_agent.inspect.sessions import IDLE_SECONDS, LONGEST_SECONDS, TICKET_SECONDS, Sessions
 from memory_agent.keys import read_token
 from tests.integration.inspect.looking import ANN, HOME, Looker, looking, tell_of_walnuts, text_of
 
@@ -77,7 +77,9 @@ async def test_wrong_keys_are_refused_and_after_many_of_them_all_are_for_a_while
         assert "ma_x" not in answers[0].text
 
 
-async def test_a_form_above_64_kilobytes_is_refused_by_its_size_also_below_another_path(looker: Looker) -> None:
+async def test_a_form_above_64_kilobytes_is_refused_by_its_size_also_below_another_path(
+    looker: Looker,
+) -> None:
     for path in ("sign-in", f"{ANN}/forget"):
         for extra, status in ((b"", {401, 303}), (b"x", {413})):
             sent = await looker.http.post(path, content=b"key=" + b"%41" * 21_844 + extra)
@@ -103,9 +105,9 @@ async def test_a_key_that_is_revoked_opens_no_page_any_more(looker: Looker) -> N
 
 async def test_a_session_ends_when_somebody_signs_out(looker: Looker) -> None:
     await looker.sign_in(read_only=True)
-    name = looker.http.cookies[COOKIE]
+    ((cookie, name),) = looker.http.cookies.items()
     assert (await looker.send("sign-out", csrf=await looker.csrf())).status_code == 303
-    looker.http.cookies.set(COOKIE, name)
+    looker.http.cookies.set(cookie, name)
     assert (
         (await looker.http.get(ANN)).headers["Location"].endswith("sign-in?next=of%2Fdefault%2Fusers%2Fann")
     )
@@ -124,6 +126,41 @@ def test_sessions_end_by_themselves_and_a_ticket_works_once_and_soon() -> None:
     now[0] += IDLE_SECONDS + 1
     assert sessions.find(name) is None
     assert sessions.find(sessions.begin("k")) is not None
+
+
+def test_a_key_that_signs_in_again_and_again_ends_only_its_own_oldest_sessions_and_tickets() -> None:
+    sessions = Sessions()
+    other, other_ticket = sessions.begin("other"), sessions.ticket("other")
+    names = [sessions.begin("k") for _ in range(20)]
+    tickets = [sessions.ticket("k") for _ in range(25)]
+    assert sessions.find(names[0]) is not None  # used, and so not the oldest any more
+    names += [sessions.begin("k") for _ in range(5)]
+    lasting = [name for name in names if sessions.find(name)]
+    assert lasting == [names[0], *names[6:]]
+    assert sessions.find(other) is not None
+    assert [word for word in tickets if sessions.redeem(word)] == tickets[5:]
+    assert sessions.redeem(other_ticket) == "other"
+
+
+async def test_signing_in_counts_against_what_the_key_may_ask(looker: Looker) -> None:
+    token = await looker.server.key(requests_per_minute=12)  # two at once
+    answers = []
+    for _ in range(3):
+        looker.http.cookies.clear()
+        answers.append(await looker.http.post("sign-in", data={"key": token}))
+    assert [answer.status_code for answer in answers] == [303, 303, 429]
+    assert "asked too much" in answers[2].text
+
+
+async def test_the_cookie_is_found_among_odd_ones_and_is_that_of_its_port(looker: Looker) -> None:
+    await looker.sign_in()
+    ((cookie, name),) = looker.http.cookies.items()
+    assert cookie == f"ma_inspect_{looker.server.address.rpartition(':')[2]}"
+    looker.http.cookies.clear()
+    for odd in (f'prefs={{"a":1}}; {cookie}={name}', f"x y=1; {cookie}={name}; ma_inspect_1=other"):
+        assert "Threads" in (await looker.http.get(ANN, headers={"Cookie": odd})).text
+    foreign = {"Cookie": f"ma_inspect_1={name}"}
+    assert (await looker.http.get(ANN, headers=foreign)).status_code == 303
 
 
 # --- changes -------------------------------------------------------------------------------------------------
@@ -214,7 +251,7 @@ async def test_without_keys_everybody_on_this_machine_is_let_in_but_no_form_from
 
 
 async def test_nonsense_in_cookies_and_forms_is_refused_politely(looker: Looker) -> None:
-    odd: dict[str, Any] = {"Cookie": f'a="b; [c]=d; {COOKIE}={base64.b64encode(bytes(40)).decode()}'}
+    odd: dict[str, Any] = {"Cookie": f'a="b; [c]=d; ma_inspect={base64.b64encode(bytes(40)).decode()}'}
     assert (await looker.http.get(ANN, headers=odd)).status_code == 303
     await looker.sign_in()
     for body in (b"\xff=1", b"&".join(b"a=%d" % n for n in range(99))):
