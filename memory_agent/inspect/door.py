@@ -51,9 +51,12 @@ async def sign_in(request: Request) -> Response:
 async def enter(request: Request) -> Response:
     """Where a ticket of an address begins a session; without keys anybody's does."""
     wanted = next_page(request.query_params.get("next", ""))
-    key_id = _sessions(request).redeem(request.query_params.get("ticket", ""))
     authenticator = request.app.state.api.authenticator
     try:
+        if authenticator.asks and request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+            # It would sign a reader in as whoever made the link.
+            raise AccessDenied("this address was opened by a page from elsewhere; open this address yourself")
+        key_id = _sessions(request).redeem(request.query_params.get("ticket", ""))
         if key_id is None and authenticator.asks:
             raise AccessDenied("this address was used already, or is too old; sign in with a key", status=401)
         principal = await authenticator.again(key_id or "")

@@ -237,14 +237,14 @@ async def _answer(request: Request, handler: Handler, *, writes: bool) -> Respon
 
 def _strangers(request: Request) -> Response:
     """The way in: nobody is signed in, or the key of who was does not count any more."""
+    if request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site":
+        # Behind a link in another site's page no cookie comes along; from a page of ours it does.
+        return rendered(request, "onward.html")
     if not request.app.state.api.authenticator.asks:
         return redirect(request, address("enter", next=_wanted(request)))
     refusal = request.scope["state"].get("refusal")
     if refusal is not None:
         return refused(request, refusal)
-    if request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site":
-        # Behind a link in another site's page no cookie comes along; from a page of ours it does.
-        return rendered(request, "onward.html")
     return redirect(request, address("sign-in", next=_wanted(request)))
 
 
@@ -257,14 +257,29 @@ def _wanted(request: Request) -> str:
 
 async def read_form(request: Request) -> Mapping[str, str]:
     """A form's fields. Raises AccessDenied for one that another site's page sent."""
-    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        raise AccessDenied("this form was sent by a page from elsewhere")
+    if not _is_ours(request):
+        raise AccessDenied(
+            "this form was sent by a page from elsewhere (if it was not, a proxy before the service changes Host)"
+        )
     try:
         text = (await request.body()).decode("ascii")
         fields = parse_qs(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
     except ValueError:
         raise InvalidInput("the form cannot be read; open the page again") from None
     return {name: values[-1] for name, values in fields.items()}
+
+
+def _is_ours(request: Request) -> bool:
+    """False for what another origin's page sent."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site == "same-origin":
+        return True  # whatever a proxy has made of Host
+    if site not in (None, "none"):
+        return False
+    # Over http browsers send no Sec-Fetch-Site but to this machine. Some proxies pass on Host without its port.
+    sent_by = "" if origin is None else origin.partition("://")[2].lower()
+    without_port = re.sub(r":\d+$", "", sent_by)
+    return origin is None or request.headers.get("host", "").lower() in {sent_by, without_port} - {""}
 
 
 def refused(request: Request, error: MemoryAgentError) -> Response:

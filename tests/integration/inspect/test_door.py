@@ -234,6 +234,48 @@ async def test_a_ticket_lets_in_once_and_the_key_that_it_came_by_still_counts(lo
     assert "used already" in await looker.look("enter", ticket=ticket, status=401)
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://{host}"}, 303),
+        ({"Origin": "http://{name}:1"}, 403),
+        ({"Origin": "http://{host}", "Host": "{name}"}, 303),
+        ({"Origin": "https://memory.example", "Sec-Fetch-Site": "same-origin"}, 303),
+        ({"Origin": "http://{host}", "Sec-Fetch-Site": "same-site"}, 403),
+        ({}, 303),
+    ],
+)
+async def test_a_page_of_another_origin_signs_nobody_in(
+    looker: Looker, headers: dict[str, str], status: int
+) -> None:
+    host = looker.server.address.removeprefix("http://")
+    sent = {name: text.format(host=host, name=host.partition(":")[0]) for name, text in headers.items()}
+    answer = await looker.http.post("sign-in", data={"key": await looker.server.key()}, headers=sent)
+    assert (answer.status_code, "Set-Cookie" in answer.headers) == (status, status == 303)
+
+
+async def test_a_ticket_behind_another_sites_link_signs_nobody_in_and_stays_good(looker: Looker) -> None:
+    answer = await looker.http.post("ticket", headers=await looker.server.headers())
+    query = {"ticket": answer.json()["ticket"]}
+    for site in ("cross-site", "same-site"):
+        refused = await looker.http.get("enter", params=query, headers={"Sec-Fetch-Site": site})
+        assert (refused.status_code, "Set-Cookie" in refused.headers) == (403, False)
+        assert "open this address yourself" in refused.text
+        assert query["ticket"] not in refused.text
+    assert (await looker.http.get("enter", params=query, headers={"Sec-Fetch-Site": "none"})).is_redirect
+
+
+async def test_without_keys_a_link_from_another_site_leads_to_the_page(tmp_path: Path) -> None:
+    async with looking({"data_dir": tmp_path}, insecure_no_auth=True) as looker:
+        await tell_of_walnuts(looker.service)
+        answer = await looker.http.get(ANN, headers={"Sec-Fetch-Site": "cross-site"})
+        assert (answer.status_code, '<meta http-equiv="refresh" content="0">' in answer.text) == (200, True)
+        onward = {"Sec-Fetch-Site": "same-origin"}
+        assert "Threads" in (await looker.http.get(ANN, headers=onward, follow_redirects=True)).text
+
+
 async def test_without_keys_everybody_on_this_machine_is_let_in_but_no_form_from_elsewhere(
     tmp_path: Path,
 ) -> None:
