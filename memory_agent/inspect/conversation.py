@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import MAX_SEQ
@@ -48,7 +49,8 @@ async def timeline(page: Page) -> Response:
 async def turn(page: Page) -> Response:
     """One turn: its text, part by part, how it stands, and the facts that were taken from it. Raises NotFound."""
     agent, number = page.agent, page.path("seq")
-    if not (number.isascii() and number.isdigit() and 0 < int(number[:17]) <= MAX_SEQ):
+    is_number = number.isascii() and number.isdigit() and len(number) <= len(str(MAX_SEQ))
+    if not (is_number and 0 < int(number) <= MAX_SEQ):
         raise InvalidInput(f"the turn is {number!r:.80}; turns are numbered from 1 on")
     found = await agent.history(after=int(number) - 1, limit=1)
     if not found.turns or found.turns[0].seq != int(number):
@@ -61,6 +63,7 @@ async def turn(page: Page) -> Response:
     return page.show(
         "turn.html",
         turn=one,
+        metadata=json.dumps(one.metadata, ensure_ascii=False, indent=2),
         topic=topic,
         start=start,
         part=one.content[start : start + _PART_CHARS],

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs, quote, unquote, urlencode
 
 from starlette.responses import RedirectResponse, Response
 
@@ -128,10 +128,8 @@ def address(*segments: str, **query: str) -> str:
 
 def base_of(request: Request) -> str:
     """The relative address of /inspect/ from the page, whatever path a proxy has put before it."""
-    path = (
-        str(request.scope["path"]).rpartition("/inspect/")[2] if "/inspect/" in request.scope["path"] else ""
-    )
-    return "../" * path.count("/") or "./"
+    path = str(request.scope["path"]).removeprefix(request.scope.get("root_path", ""))
+    return "../" * path.partition("/inspect/")[2].count("/") or "./"
 
 
 def redirect(request: Request, where: str) -> Response:
@@ -141,7 +139,9 @@ def redirect(request: Request, where: str) -> Response:
 
 def next_page(text: str) -> str:
     """The page that somebody wanted before signing in; "" for what is none of ours."""
-    return text if _NEXT.fullmatch(text) and ".." not in text.split("?")[0].split("/") else ""
+    # To a browser an encoded dot is a dot, so that these lead up, and out.
+    segments = map(unquote, re.split(r"[?#]", text)[0].split("/"))
+    return text if _NEXT.fullmatch(text) and not {".", ".."} & {*segments} else ""
 
 
 def rendered(request: Request, template: str, *, code: int = 200, **values: Any) -> Response:
@@ -153,10 +153,29 @@ def rendered(request: Request, template: str, *, code: int = 200, **values: Any)
     by_browser = language_for(request.headers.get("accept-language", ""))
     language = chosen if chosen in LANGUAGES else (session and session.language) or by_browser
     html = environment(language).get_template(template).render(
-        base=base_of(request), language=language, languages=LANGUAGES, session=session, query=request.query_params,
+        base=base_of(request), language=language, languages=LANGUAGES, session=session,
+        other_language=_other_language(request, values.get("next") if template == "sign_in.html" else None),
         **{"page": None, **values},
     )  # fmt: skip
     return Response(html, code, HEADERS, "text/html; charset=utf-8")
+
+
+def _other_language(request: Request, wanted: str | None) -> str:
+    """The address to see this page at in another language, but for that; where a form led here, that of a page that can be.
+
+    `wanted`: where the form that asks for a key leads.
+    """
+    if wanted is not None:
+        return "sign-in?" + urlencode({"next": wanted, "lang": ""})
+    if request.method == "POST":
+        principal: Principal | None = request.scope["state"].get("principal")
+        page = "sign-in" if principal is None else address("of", principal.tenant, "users")
+        return f"{base_of(request)}{page}?lang="
+    # A ticket that was refused is for an address that somebody opens, not for a link of ours.
+    asked = {
+        name: text for name, text in request.query_params.items() if text and name not in ("lang", "ticket")
+    }
+    return "?" + urlencode({**asked, "lang": ""})
 
 
 @functools.cache
@@ -250,7 +269,8 @@ def _strangers(request: Request) -> Response:
 
 def _wanted(request: Request) -> str:
     """The page that was asked for, to come back to."""
-    raw = request.scope.get("raw_path", b"").decode("ascii", "replace").rpartition("/inspect/")[2]
+    path = request.scope.get("raw_path", b"").decode("ascii", "replace")
+    raw = path.removeprefix(quote(request.scope.get("root_path", ""))).partition("/inspect/")[2]
     query = request.scope["query_string"].decode("ascii", "replace")
     return "" if request.method != "GET" else next_page(f"{raw}?{query}" if query else raw)
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import html
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -63,7 +66,18 @@ async def test_a_key_begins_a_session_whose_cookie_no_script_and_no_other_site_g
 
 
 @pytest.mark.parametrize(
-    "wanted", ["https://evil.example/", "//evil.example", "of/../../evil", "javascript:alert(1)", "of/a\\b"]
+    "wanted",
+    [
+        "https://evil.example/",
+        "//evil.example",
+        "of/../../evil",
+        "javascript:alert(1)",
+        "of/a\\b",
+        "of/%2e%2e/%2e%2e/docs",
+        "of/.%2E/docs",
+        "of/default/..#x",
+        "of/default/%2e",
+    ],
 )
 async def test_signing_in_leads_to_no_page_but_ours(looker: Looker, wanted: str) -> None:
     answer = await looker.http.post("sign-in", data={"key": await looker.server.key(), "next": wanted})
@@ -150,6 +164,44 @@ async def test_signing_in_counts_against_what_the_key_may_ask(looker: Looker) ->
         answers.append(await looker.http.post("sign-in", data={"key": token}))
     assert [answer.status_code for answer in answers] == [303, 303, 429]
     assert "asked too much" in answers[2].text
+
+
+async def test_who_signs_in_comes_back_to_a_user_whose_name_is_that_of_the_pages(looker: Looker) -> None:
+    await looker.service.agent("inspect", "inspect").add_user_message("Hello.")
+    wanted = "of/default/users/inspect/inspect/conversation"
+    asked = await looker.http.get(f"{wanted}?after=0")
+    form = (await looker.http.get(str(asked.next_request and asked.next_request.url))).text
+    assert f'name="next" value="{wanted}?after=0"' in form
+    await looker.sign_in()
+    page = await looker.look(wanted)
+    assert 'href="../../../../../static/inspect.css' in page
+    mounted = Starlette(routes=[Mount("/inspect/caf\xe9", looker.server.app)])
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(mounted), base_url="http://test") as http:
+        below = await http.get(f"/inspect/caf%C3%A9/inspect/{wanted}")
+    assert below.headers["Location"] == f"../../../../../sign-in?next={quote(wanted, safe='')}"
+
+
+async def test_a_link_to_the_other_language_keeps_what_is_asked_for_and_is_never_one_to_a_form(
+    looker: Looker,
+) -> None:
+    async def followed(answer: httpx.Response) -> str:
+        link = re.search(r'hreflang="ko" href="([^"]+)"', answer.text)
+        assert link is not None
+        there = await looker.http.get(answer.url.join(html.unescape(link[1])))
+        assert (there.status_code, '<html lang="ko">' in there.text) == (200, True)
+        return there.text
+
+    wanted = f'name="next" value="{HOME}/ask?q=a&amp;now="'
+    where = {"next": f"{HOME}/ask?q=a&now="}
+    assert wanted in await followed(await looker.http.get("sign-in", params=where))
+    assert wanted in await followed(await looker.send("sign-in", key="ma_x", **where))
+    await looker.sign_in()
+    assert "walnut" in await followed(await looker.http.get(f"{HOME}/ask?q=walnut&lang=en"))
+    await looker.look(ANN, lang="en")
+    word = await looker.csrf()
+    for typed in ("anne", "ann"):
+        await followed(await looker.send(f"{ANN}/forget", typed=typed, csrf=word))
+        await looker.look("of/default/users", lang="en")
 
 
 async def test_the_cookie_is_found_among_odd_ones_and_is_that_of_its_port(looker: Looker) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from datetime import timedelta
 from importlib import resources
@@ -126,7 +127,8 @@ async def test_a_turn_says_what_is_owed_to_it_and_what_was_taken_from_it(looker:
     await looker.service.agent("ann", "home").add_user_message("And now?")
     assert "owed: index, topics, facts" in text_of(await looker.look(f"{HOME}/conversation"))
     await looker.look(f"{HOME}/turns/99", status=404)
-    await looker.look(f"{HOME}/turns/x", status=422)
+    for odd in ("x", "0", "1" * 17, "0" * 16 + "1" + "9" * 5_000):
+        await looker.look(f"{HOME}/turns/{odd}", status=422)
 
 
 async def test_parked_turns_show_their_error_and_are_tried_again(looker: Looker) -> None:
@@ -169,6 +171,17 @@ async def test_remembered_texts_are_shown_as_text_wherever_they_are(looker: Look
     assert '<span class="odd" title="RIGHT-TO-LEFT OVERRIDE">U+202E</span>' in await looker.look(
         f"{threads}/turns/1"
     )
+
+
+async def test_metadata_is_shown_in_the_letters_that_it_was_written_in(looker: Looker) -> None:
+    memory = looker.service.agent("ann", "marked")
+    await memory.add_turns(
+        [{"role": "user", "content": "Hi", "metadata": {"이름": "it's <b>", "x": "x" * 6_000}}]
+    )
+    page = await looker.look(f"{ANN}/marked/turns/1")
+    assert '"이름": "it\'s <b>"' in html.unescape(page)
+    assert "<b>" not in page.partition("<h2>Metadata")[2]
+    assert "xxx…</pre>" in page
 
 
 async def test_a_megabyte_without_a_blank_is_shown_in_parts(looker: Looker) -> None:
