@@ -32,7 +32,7 @@ async def timeline(page: Page) -> Response:
         agent.status(),
     )
     titles = {one: topic.topic_title for topic in topics for one in (topic.topic_id, *topic.absorbed)}
-    return page.show(
+    return await page.show(
         "conversation.html",
         turns=history.turns,
         next=history.next,
@@ -60,7 +60,7 @@ async def turn(page: Page) -> Response:
     topic, records = None, await agent.fact_history(scope="thread")
     if one.topic_id is not None:
         topic = await agent.topic_stats(one.topic_id)
-    return page.show(
+    return await page.show(
         "turn.html",
         turn=one,
         metadata=json.dumps(one.metadata, ensure_ascii=False, indent=2),

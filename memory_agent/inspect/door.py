@@ -36,7 +36,7 @@ async def sign_in(request: Request) -> Response:
     """The form that asks for a key, and what it brings."""
     if request.method != "POST":
         wanted = next_page(request.query_params.get("next", ""))
-        return rendered(request, "sign_in.html", next=wanted, problem=None)
+        return await rendered(request, "sign_in.html", next=wanted, problem=None)
     wanted = ""
     try:
         form = await read_form(request)
@@ -44,7 +44,7 @@ async def sign_in(request: Request) -> Response:
         principal = await request.scope["state"]["authenticate"](form.get("key", "").strip())
     except MemoryAgentError as exc:
         problem = problem_for_network(exc)
-        return rendered(request, "sign_in.html", code=problem.status, next=wanted, problem=problem)
+        return await rendered(request, "sign_in.html", code=problem.status, next=wanted, problem=problem)
     return _begun(request, principal.key_id, wanted or address("of", principal.tenant, "users"))
 
 
@@ -61,7 +61,7 @@ async def enter(request: Request) -> Response:
             raise AccessDenied("this address was used already, or is too old; sign in with a key", status=401)
         principal = await authenticator.again(key_id or "")
     except MemoryAgentError as exc:
-        return refused(request, exc)
+        return await refused(request, exc)
     return _begun(request, key_id or "", wanted or address("of", principal.tenant, "users"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import hmac
 import re
@@ -102,9 +103,9 @@ class Page:
         """All threads of the user in the path. Raises AccessDenied."""
         return self.principal.scope(self.path("user"))
 
-    def show(self, template: str, **values: Any) -> Response:
+    async def show(self, template: str, **values: Any) -> Response:
         """The page that the template makes of the values."""
-        return rendered(self.request, template, page=self, **values)
+        return await rendered(self.request, template, page=self, **values)
 
     def go(self, *segments: str, **query: str) -> Response:
         """On to another page, after a change."""
@@ -144,7 +145,7 @@ def next_page(text: str) -> str:
     return text if _NEXT.fullmatch(text) and not {".", ".."} & {*segments} else ""
 
 
-def rendered(request: Request, template: str, *, code: int = 200, **values: Any) -> Response:
+async def rendered(request: Request, template: str, *, code: int = 200, **values: Any) -> Response:
     """A page, in the language of the session or of the browser."""
     session: Session | None = request.scope["state"].get("session")
     chosen = request.query_params.get("lang", "")
@@ -152,11 +153,13 @@ def rendered(request: Request, template: str, *, code: int = 200, **values: Any)
         session.language = chosen
     by_browser = language_for(request.headers.get("accept-language", ""))
     language = chosen if chosen in LANGUAGES else (session and session.language) or by_browser
-    html = environment(language).get_template(template).render(
-        base=base_of(request), language=language, languages=LANGUAGES, session=session,
-        other_language=_other_language(request, values.get("next") if template == "sign_in.html" else None),
-        **{"page": None, **values},
-    )  # fmt: skip
+    shown = {"page": None, **values}
+    shown |= {"base": base_of(request), "language": language, "languages": LANGUAGES, "session": session}
+    shown["other_language"] = _other_language(
+        request, values.get("next") if template == "sign_in.html" else None
+    )
+    # What a page shows may be large, and nobody else should wait for it.
+    html = await asyncio.to_thread(lambda: environment(language).get_template(template).render(shown))
     return Response(html, code, HEADERS, "text/html; charset=utf-8")
 
 
@@ -231,7 +234,7 @@ def endpoint(handler: Handler, *, writes: bool = True) -> Callable[[Request], Aw
         try:
             return await _answer(request, handler, writes=writes)
         except MemoryAgentError as exc:
-            return refused(request, exc)
+            return await refused(request, exc)
 
     return answer
 
@@ -239,7 +242,7 @@ def endpoint(handler: Handler, *, writes: bool = True) -> Callable[[Request], Aw
 async def _answer(request: Request, handler: Handler, *, writes: bool) -> Response:
     state = request.scope["state"]
     if "principal" not in state:
-        return _strangers(request)
+        return await _strangers(request)
     principal: Principal = state["principal"]
     session: Session = state["session"]
     if "tenant" in request.path_params:
@@ -254,16 +257,16 @@ async def _answer(request: Request, handler: Handler, *, writes: bool) -> Respon
     return await handler(Page(request, principal, session, form))
 
 
-def _strangers(request: Request) -> Response:
+async def _strangers(request: Request) -> Response:
     """The way in: nobody is signed in, or the key of who was does not count any more."""
     if request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site":
         # Behind a link in another site's page no cookie comes along; from a page of ours it does.
-        return rendered(request, "onward.html")
+        return await rendered(request, "onward.html")
     if not request.app.state.api.authenticator.asks:
         return redirect(request, address("enter", next=_wanted(request)))
     refusal = request.scope["state"].get("refusal")
     if refusal is not None:
-        return refused(request, refusal)
+        return await refused(request, refusal)
     return redirect(request, address("sign-in", next=_wanted(request)))
 
 
@@ -302,7 +305,7 @@ def _is_ours(request: Request) -> bool:
     return origin is None or request.headers.get("host", "").lower() in {sent_by, without_port} - {""}
 
 
-def refused(request: Request, error: MemoryAgentError) -> Response:
+async def refused(request: Request, error: MemoryAgentError) -> Response:
     """The page that says why something was not shown or done."""
     problem = problem_for_network(error)
-    return rendered(request, "refused.html", code=problem.status, problem=problem)
+    return await rendered(request, "refused.html", code=problem.status, problem=problem)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from memory_agent.agent.agent import MemoryAgent
-    from memory_agent.domain import FactRecord, LedgerEntry, MemoryContext, Turn
+    from memory_agent.domain import FactRecord, LedgerEntry, MemoryContext, Recollection, Turn
 
 Verdict = Literal[
     "kept",
@@ -57,12 +57,20 @@ async def whereabouts(
     """
     facts = [_of_fact(record, context) for record in await _facts(agent, wanted)]
     turns = await _turns(agent, wanted)
-    return facts + [await _of_turn(agent, turn, context, question, given) for turn in turns]
+    traces = {turn.id: _as_considered(agent, turn, context, given) for turn in turns}
+    ranks: dict[str, tuple[int, Recollection]] = {}
+    if None in traces.values():
+        # The prompt's own search stops where it has enough; the same one goes on here, once for all of them.
+        now = given.get("now")
+        ranked = await agent.fetch_long_term(question, _RANKED, scope=given.get("scope"), until=now, now=now)
+        ranks = {found.turn.id: (rank, found) for rank, found in enumerate(ranked, 1)}
+    return facts + [traces[turn.id] or _as_ranked(turn, ranks) for turn in turns]
 
 
-async def _of_turn(
-    agent: MemoryAgent, turn: Turn, context: MemoryContext, question: str, given: Mapping[str, Any]
-) -> Trace:
+def _as_considered(
+    agent: MemoryAgent, turn: Turn, context: MemoryContext, given: Mapping[str, Any]
+) -> Trace | None:
+    """What the ledger says of the turn, or why it could not be considered; None if the search has to say."""
     entries = tuple(entry for entry in context.ledger if entry.item == turn.id)
     kept = tuple(entry for entry in entries if entry.kept)
     if entries:
@@ -72,11 +80,13 @@ async def _of_turn(
         return Trace(verdict="later", turn=turn)
     if reach == "thread" and turn.thread_id != agent.scope.thread_id:
         return Trace(verdict="other_thread", turn=turn)
-    # The prompt's own search stops where it has enough; the same one goes on here.
-    ranked = await agent.fetch_long_term(question, _RANKED, scope=reach, until=now, now=now)
-    for rank, found in enumerate(ranked, 1):
-        if found.turn.id == turn.id:
-            return Trace(verdict="ranked_behind", turn=turn, rank=rank, why=found.why)
+    return None
+
+
+def _as_ranked(turn: Turn, ranks: Mapping[str, tuple[int, Recollection]]) -> Trace:
+    if turn.id in ranks:
+        rank, found = ranks[turn.id]
+        return Trace(verdict="ranked_behind", turn=turn, rank=rank, why=found.why)
     return Trace(verdict="not_indexed" if "index" in turn.pending else "not_found", turn=turn)
 
 
