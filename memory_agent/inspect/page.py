@@ -155,18 +155,17 @@ async def rendered(request: Request, template: str, *, code: int = 200, **values
     language = chosen if chosen in LANGUAGES else (session and session.language) or by_browser
     shown = {"page": None, **values}
     shown |= {"base": base_of(request), "language": language, "languages": LANGUAGES, "session": session}
-    shown["other_language"] = _other_language(
-        request, values.get("next") if template == "sign_in.html" else None
-    )
+    wanted = values["next"] if template == "sign_in.html" else None
+    shown["other_language"] = _other_language(request, wanted, shows=shown["page"] is not None)
     # What a page shows may be large, and nobody else should wait for it.
     html = await asyncio.to_thread(lambda: environment(language).get_template(template).render(shown))
     return Response(html, code, HEADERS, "text/html; charset=utf-8")
 
 
-def _other_language(request: Request, wanted: str | None) -> str:
+def _other_language(request: Request, wanted: str | None, *, shows: bool) -> str:
     """The address to see this page at in another language, but for that; where a form led here, that of a page that can be.
 
-    `wanted`: where the form that asks for a key leads.
+    `wanted`: where the form that asks for a key leads. `shows`: it is a page of somebody who may look.
     """
     if wanted is not None:
         return "sign-in?" + urlencode({"next": wanted, "lang": ""})
@@ -174,10 +173,9 @@ def _other_language(request: Request, wanted: str | None) -> str:
         principal: Principal | None = request.scope["state"].get("principal")
         page = "sign-in" if principal is None else address("of", principal.tenant, "users")
         return f"{base_of(request)}{page}?lang="
-    # A ticket that was refused is for an address that somebody opens, not for a link of ours.
-    asked = {
-        name: text for name, text in request.query_params.items() if text and name not in ("lang", "ticket")
-    }
+    # A page that refuses repeats nothing of its address: neither a question nor a ticket.
+    asked = dict(request.query_params) if shows else {}
+    asked.pop("lang", None)  # it comes last
     return "?" + urlencode({**asked, "lang": ""})
 
 

@@ -196,7 +196,7 @@ async def test_a_link_to_the_other_language_keeps_what_is_asked_for_and_is_never
     assert wanted in await followed(await looker.http.get("sign-in", params=where))
     assert wanted in await followed(await looker.send("sign-in", key="ma_x", **where))
     await looker.sign_in()
-    assert "walnut" in await followed(await looker.http.get(f"{HOME}/ask?q=walnut&lang=en"))
+    assert "walnut" in await followed(await looker.http.get(f"{HOME}/ask?lang=en&q=walnut"))
     await looker.look(ANN, lang="en")
     word = await looker.csrf()
     for typed in ("anne", "ann"):
