@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from memory_agent.inspect.page import Page
 
 _OPTIONS: Final = ("preset", "max_tokens", "now", "reach")
-_PER_TIER: Final = 200
-"""Left-out items of a tier that are listed; the others are counted."""
+_MOST_TOKENS: Final = 200_000
+_SHOWN_CHARS: Final = 100_000
+"""Of the prompt; how many more there are is said."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,8 +44,6 @@ class TierShare:
     width: float
     kept: tuple[LedgerEntry, ...]
     left: tuple[LedgerEntry, ...]
-    unlisted: int
-    """Items left out beyond those in `left`."""
     block: ContextBlock | None
 
 
@@ -53,15 +52,16 @@ async def ask(page: Page) -> Response:
     question, wanted = page.asked("q"), page.asked("missing")
     known: dict[str, Any] = {"question": question, "missing": wanted, "presets": get_args(Preset)}
     if not question:
-        return page.show("ask.html", **known, context=None, other=None)
+        return await page.show("ask.html", **known, context=None, other=None)
     compares = any(page.asked(f"{name}2") for name in _OPTIONS)
     settings = [_settings(page, ""), *([_settings(page, "2")] if compares else [])]
     contexts = await asyncio.gather(*(page.agent.fetch_memory(question, **given) for given in settings))
     context, others = contexts[0], contexts[1:]
-    return page.show(
+    return await page.show(
         "ask.html",
         **known,
         context=context,
+        shown=_SHOWN_CHARS,
         tiers=tiers_of(context),
         signals={found.turn.id: signals_of(found.why) for found in context.long_term},
         turns={turn.id: turn for turn in _turns_of(context)},
@@ -78,9 +78,14 @@ def _settings(page: Page, which: str) -> dict[str, Any]:
     preset, reach = page.asked(f"preset{which}"), page.asked(f"reach{which}")
     if reach not in ("", "user", "thread"):
         raise InvalidInput(f"reach is {reach!r:.80}; use 'user' or 'thread'")
+    budget = page.number(f"max_tokens{which}")
+    if budget is not None and budget > _MOST_TOKENS:
+        raise InvalidInput(
+            f"max_tokens{which} is {budget:,}; a page shows prompts of at most {_MOST_TOKENS:,} tokens"
+        )
     given = {
         "preset": preset or None,
-        "max_tokens": page.number(f"max_tokens{which}"),
+        "max_tokens": budget,
         "now": page.time(f"now{which}"),
         "scope": reach or None,
     }
@@ -97,7 +102,6 @@ def tiers_of(context: MemoryContext) -> list[TierShare]:
         if not entries:
             continue
         kept = tuple(entry for entry in entries if entry.kept)
-        left = [entry for entry in entries if not entry.kept]
         tokens = sum(entry.tokens for entry in kept)
         width = 1000 * max(tokens, 0) / max(context.budget, 1)
         found.append(
@@ -107,8 +111,7 @@ def tiers_of(context: MemoryContext) -> list[TierShare]:
                 start=start,
                 width=width,
                 kept=kept,
-                left=tuple(left[:_PER_TIER]),
-                unlisted=max(len(left) - _PER_TIER, 0),
+                left=tuple(entry for entry in entries if not entry.kept),
                 block=blocks.get(tier),
             )
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import MAX_SEQ
@@ -31,7 +32,7 @@ async def timeline(page: Page) -> Response:
         agent.status(),
     )
     titles = {one: topic.topic_title for topic in topics for one in (topic.topic_id, *topic.absorbed)}
-    return page.show(
+    return await page.show(
         "conversation.html",
         turns=history.turns,
         next=history.next,
@@ -48,7 +49,8 @@ async def timeline(page: Page) -> Response:
 async def turn(page: Page) -> Response:
     """One turn: its text, part by part, how it stands, and the facts that were taken from it. Raises NotFound."""
     agent, number = page.agent, page.path("seq")
-    if not (number.isascii() and number.isdigit() and 0 < int(number[:17]) <= MAX_SEQ):
+    is_number = number.isascii() and number.isdigit() and len(number) <= len(str(MAX_SEQ))
+    if not (is_number and 0 < int(number) <= MAX_SEQ):
         raise InvalidInput(f"the turn is {number!r:.80}; turns are numbered from 1 on")
     found = await agent.history(after=int(number) - 1, limit=1)
     if not found.turns or found.turns[0].seq != int(number):
@@ -58,9 +60,10 @@ async def turn(page: Page) -> Response:
     topic, records = None, await agent.fact_history(scope="thread")
     if one.topic_id is not None:
         topic = await agent.topic_stats(one.topic_id)
-    return page.show(
+    return await page.show(
         "turn.html",
         turn=one,
+        metadata=json.dumps(one.metadata, ensure_ascii=False, indent=2),
         topic=topic,
         start=start,
         part=one.content[start : start + _PART_CHARS],

@@ -18,7 +18,7 @@ from memory_agent.inspect.page import (
     refused,
     rendered,
 )
-from memory_agent.inspect.sessions import COOKIE
+from memory_agent.inspect.sessions import cookie_name
 from memory_agent.wire.problems import problem_for_network
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ async def sign_in(request: Request) -> Response:
     """The form that asks for a key, and what it brings."""
     if request.method != "POST":
         wanted = next_page(request.query_params.get("next", ""))
-        return rendered(request, "sign_in.html", next=wanted, problem=None)
+        return await rendered(request, "sign_in.html", next=wanted, problem=None)
     wanted = ""
     try:
         form = await read_form(request)
@@ -44,21 +44,24 @@ async def sign_in(request: Request) -> Response:
         principal = await request.scope["state"]["authenticate"](form.get("key", "").strip())
     except MemoryAgentError as exc:
         problem = problem_for_network(exc)
-        return rendered(request, "sign_in.html", code=problem.status, next=wanted, problem=problem)
+        return await rendered(request, "sign_in.html", code=problem.status, next=wanted, problem=problem)
     return _begun(request, principal.key_id, wanted or address("of", principal.tenant, "users"))
 
 
 async def enter(request: Request) -> Response:
     """Where a ticket of an address begins a session; without keys anybody's does."""
     wanted = next_page(request.query_params.get("next", ""))
-    key_id = _sessions(request).redeem(request.query_params.get("ticket", ""))
     authenticator = request.app.state.api.authenticator
     try:
+        if authenticator.asks and request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+            # It would sign a reader in as whoever made the link.
+            raise AccessDenied("this address was opened by a page from elsewhere; open this address yourself")
+        key_id = _sessions(request).redeem(request.query_params.get("ticket", ""))
         if key_id is None and authenticator.asks:
             raise AccessDenied("this address was used already, or is too old; sign in with a key", status=401)
         principal = await authenticator.again(key_id or "")
     except MemoryAgentError as exc:
-        return refused(request, exc)
+        return await refused(request, exc)
     return _begun(request, key_id or "", wanted or address("of", principal.tenant, "users"))
 
 
@@ -70,9 +73,10 @@ async def ticket(request: Request) -> Response:
 
 async def sign_out(page: Page) -> Response:
     """The end of the session."""
-    _sessions(page.request).end(page.request.cookies.get(COOKIE, ""))
+    cookie = _cookie(page.request)
+    _sessions(page.request).end(page.request.cookies.get(cookie, ""))
     answer = redirect(page.request, "sign-in")
-    answer.delete_cookie(COOKIE, path=_PATH)
+    answer.delete_cookie(cookie, path=_PATH)
     return answer
 
 
@@ -100,7 +104,7 @@ def _begun(request: Request, key_id: str, wanted: str) -> Response:
     answer = redirect(request, wanted)
     secure = "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
     answer.set_cookie(
-        COOKIE,
+        _cookie(request),
         _sessions(request).begin(key_id),
         path=_PATH,
         httponly=True,
@@ -108,6 +112,10 @@ def _begun(request: Request, key_id: str, wanted: str) -> Response:
         secure=secure,
     )
     return answer
+
+
+def _cookie(request: Request) -> str:
+    return cookie_name(request.headers.get("host", ""))
 
 
 def _sessions(request: Request) -> Sessions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import hmac
 import re
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs, quote, unquote, urlencode
 
 from starlette.responses import RedirectResponse, Response
 
@@ -102,9 +103,9 @@ class Page:
         """All threads of the user in the path. Raises AccessDenied."""
         return self.principal.scope(self.path("user"))
 
-    def show(self, template: str, **values: Any) -> Response:
+    async def show(self, template: str, **values: Any) -> Response:
         """The page that the template makes of the values."""
-        return rendered(self.request, template, page=self, **values)
+        return await rendered(self.request, template, page=self, **values)
 
     def go(self, *segments: str, **query: str) -> Response:
         """On to another page, after a change."""
@@ -128,10 +129,8 @@ def address(*segments: str, **query: str) -> str:
 
 def base_of(request: Request) -> str:
     """The relative address of /inspect/ from the page, whatever path a proxy has put before it."""
-    path = (
-        str(request.scope["path"]).rpartition("/inspect/")[2] if "/inspect/" in request.scope["path"] else ""
-    )
-    return "../" * path.count("/") or "./"
+    path = str(request.scope["path"]).removeprefix(request.scope.get("root_path", ""))
+    return "../" * path.partition("/inspect/")[2].count("/") or "./"
 
 
 def redirect(request: Request, where: str) -> Response:
@@ -141,10 +140,12 @@ def redirect(request: Request, where: str) -> Response:
 
 def next_page(text: str) -> str:
     """The page that somebody wanted before signing in; "" for what is none of ours."""
-    return text if _NEXT.fullmatch(text) and ".." not in text.split("?")[0].split("/") else ""
+    # To a browser an encoded dot is a dot, so that these lead up, and out.
+    segments = map(unquote, re.split(r"[?#]", text)[0].split("/"))
+    return text if _NEXT.fullmatch(text) and not {".", ".."} & {*segments} else ""
 
 
-def rendered(request: Request, template: str, *, code: int = 200, **values: Any) -> Response:
+async def rendered(request: Request, template: str, *, code: int = 200, **values: Any) -> Response:
     """A page, in the language of the session or of the browser."""
     session: Session | None = request.scope["state"].get("session")
     chosen = request.query_params.get("lang", "")
@@ -152,11 +153,30 @@ def rendered(request: Request, template: str, *, code: int = 200, **values: Any)
         session.language = chosen
     by_browser = language_for(request.headers.get("accept-language", ""))
     language = chosen if chosen in LANGUAGES else (session and session.language) or by_browser
-    html = environment(language).get_template(template).render(
-        base=base_of(request), language=language, languages=LANGUAGES, session=session, query=request.query_params,
-        **{"page": None, **values},
-    )  # fmt: skip
+    shown = {"page": None, **values}
+    shown |= {"base": base_of(request), "language": language, "languages": LANGUAGES, "session": session}
+    wanted = values["next"] if template == "sign_in.html" else None
+    shown["other_language"] = _other_language(request, wanted, shows=shown["page"] is not None)
+    # What a page shows may be large, and nobody else should wait for it.
+    html = await asyncio.to_thread(lambda: environment(language).get_template(template).render(shown))
     return Response(html, code, HEADERS, "text/html; charset=utf-8")
+
+
+def _other_language(request: Request, wanted: str | None, *, shows: bool) -> str:
+    """The address to see this page at in another language, but for that; where a form led here, that of a page that can be.
+
+    `wanted`: where the form that asks for a key leads. `shows`: it is a page of somebody who may look.
+    """
+    if wanted is not None:
+        return "sign-in?" + urlencode({"next": wanted, "lang": ""})
+    if request.method == "POST":
+        principal: Principal | None = request.scope["state"].get("principal")
+        page = "sign-in" if principal is None else address("of", principal.tenant, "users")
+        return f"{base_of(request)}{page}?lang="
+    # A page that refuses repeats nothing of its address: neither a question nor a ticket.
+    asked = dict(request.query_params) if shows else {}
+    asked.pop("lang", None)  # it comes last
+    return "?" + urlencode({**asked, "lang": ""})
 
 
 @functools.cache
@@ -212,7 +232,7 @@ def endpoint(handler: Handler, *, writes: bool = True) -> Callable[[Request], Aw
         try:
             return await _answer(request, handler, writes=writes)
         except MemoryAgentError as exc:
-            return refused(request, exc)
+            return await refused(request, exc)
 
     return answer
 
@@ -220,7 +240,7 @@ def endpoint(handler: Handler, *, writes: bool = True) -> Callable[[Request], Aw
 async def _answer(request: Request, handler: Handler, *, writes: bool) -> Response:
     state = request.scope["state"]
     if "principal" not in state:
-        return _strangers(request)
+        return await _strangers(request)
     principal: Principal = state["principal"]
     session: Session = state["session"]
     if "tenant" in request.path_params:
@@ -235,30 +255,33 @@ async def _answer(request: Request, handler: Handler, *, writes: bool) -> Respon
     return await handler(Page(request, principal, session, form))
 
 
-def _strangers(request: Request) -> Response:
+async def _strangers(request: Request) -> Response:
     """The way in: nobody is signed in, or the key of who was does not count any more."""
+    if request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site":
+        # Behind a link in another site's page no cookie comes along; from a page of ours it does.
+        return await rendered(request, "onward.html")
     if not request.app.state.api.authenticator.asks:
         return redirect(request, address("enter", next=_wanted(request)))
     refusal = request.scope["state"].get("refusal")
     if refusal is not None:
-        return refused(request, refusal)
-    if request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site":
-        # Behind a link in another site's page no cookie comes along; from a page of ours it does.
-        return rendered(request, "onward.html")
+        return await refused(request, refusal)
     return redirect(request, address("sign-in", next=_wanted(request)))
 
 
 def _wanted(request: Request) -> str:
     """The page that was asked for, to come back to."""
-    raw = request.scope.get("raw_path", b"").decode("ascii", "replace").rpartition("/inspect/")[2]
+    path = request.scope.get("raw_path", b"").decode("ascii", "replace")
+    raw = path.removeprefix(quote(request.scope.get("root_path", ""))).partition("/inspect/")[2]
     query = request.scope["query_string"].decode("ascii", "replace")
     return "" if request.method != "GET" else next_page(f"{raw}?{query}" if query else raw)
 
 
 async def read_form(request: Request) -> Mapping[str, str]:
     """A form's fields. Raises AccessDenied for one that another site's page sent."""
-    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        raise AccessDenied("this form was sent by a page from elsewhere")
+    if not _is_ours(request):
+        raise AccessDenied(
+            "this form was sent by a page from elsewhere (if it was not, a proxy before the service changes Host)"
+        )
     try:
         text = (await request.body()).decode("ascii")
         fields = parse_qs(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
@@ -267,7 +290,20 @@ async def read_form(request: Request) -> Mapping[str, str]:
     return {name: values[-1] for name, values in fields.items()}
 
 
-def refused(request: Request, error: MemoryAgentError) -> Response:
+def _is_ours(request: Request) -> bool:
+    """False for what another origin's page sent."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site == "same-origin":
+        return True  # whatever a proxy has made of Host
+    if site not in (None, "none"):
+        return False
+    # Over http browsers send no Sec-Fetch-Site but to this machine. Some proxies pass on Host without its port.
+    sent_by = "" if origin is None else origin.partition("://")[2].lower()
+    without_port = re.sub(r":\d+$", "", sent_by)
+    return origin is None or request.headers.get("host", "").lower() in {sent_by, without_port} - {""}
+
+
+async def refused(request: Request, error: MemoryAgentError) -> Response:
     """The page that says why something was not shown or done."""
     problem = problem_for_network(error)
-    return rendered(request, "refused.html", code=problem.status, problem=problem)
+    return await rendered(request, "refused.html", code=problem.status, problem=problem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 import time
 from collections import OrderedDict
@@ -12,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-COOKIE: Final = "ma_inspect"
 IDLE_SECONDS: Final = 3_600.0
 LONGEST_SECONDS: Final = 43_200.0
 """Half a day, however busy; then the key is asked for again."""
 TICKET_SECONDS: Final = 120.0
 """From when a command opens the browser to when that has asked for the page."""
-_MOST: Final = 1_000
+_MOST_OF_A_KEY: Final = 20
+"""Sessions, and tickets; one more ends the one of the same key that was used least recently."""
 
 
 @dataclass(slots=True)
@@ -44,9 +45,12 @@ class Sessions:
     def begin(self, key_id: str) -> str:
         """A new session's name, for the cookie."""
         name, now = secrets.token_urlsafe(32), self._monotonic()
-        self._sessions[_hash(name)] = Session(key_id=key_id, began=now, used=now)
-        while len(self._sessions) > _MOST:
+        while self._sessions and now - next(iter(self._sessions.values())).used > IDLE_SECONDS:
             self._sessions.popitem(last=False)
+        own = [hashed for hashed, session in self._sessions.items() if session.key_id == key_id]
+        for hashed in own[: 1 - _MOST_OF_A_KEY]:
+            del self._sessions[hashed]
+        self._sessions[_hash(name)] = Session(key_id=key_id, began=now, used=now)
         return name
 
     def find(self, name: str) -> Session | None:
@@ -68,16 +72,29 @@ class Sessions:
 
     def ticket(self, key_id: str) -> str:
         """A word that begins one session of this key, once and soon: a browser is sent it in an address."""
-        word = secrets.token_urlsafe(32)
-        self._tickets[_hash(word)] = self._monotonic() + TICKET_SECONDS, key_id
-        while len(self._tickets) > _MOST:
+        word, now = secrets.token_urlsafe(32), self._monotonic()
+        while self._tickets and next(iter(self._tickets.values()))[0] <= now:
             self._tickets.popitem(last=False)
+        own = [hashed for hashed, (_, of) in self._tickets.items() if of == key_id]
+        for hashed in own[: 1 - _MOST_OF_A_KEY]:
+            del self._tickets[hashed]
+        self._tickets[_hash(word)] = now + TICKET_SECONDS, key_id
         return word
 
     def redeem(self, word: str) -> str | None:
         """The key that the ticket is of; None for one that was used, is too old, or is none."""
         until, key_id = self._tickets.pop(_hash(word), (0.0, ""))
         return key_id if until > self._monotonic() else None
+
+
+def cookie_name(host: str) -> str:
+    """The cookie's name for a Host header, with its port: browsers send a host's cookies to all of its ports.
+
+    >>> cookie_name("localhost:8080"), cookie_name("memory.example")
+    ('ma_inspect_8080', 'ma_inspect')
+    """
+    port = re.search(r":(\d{1,5})$", host, re.ASCII)
+    return f"ma_inspect_{port[1]}" if port else "ma_inspect"
 
 
 def _hash(name: str) -> str:

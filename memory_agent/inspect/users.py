@@ -23,7 +23,7 @@ async def everybody(page: Page) -> Response:
     found = await page.api.service.users(
         tenant=principal.tenant, user_id=principal.user_id, after=page.asked("after") or None, limit=_USERS
     )
-    return page.show("users.html", users=found.users, next=found.next)
+    return await page.show("users.html", users=found.users, next=found.next)
 
 
 async def somebody(page: Page) -> Response:
@@ -34,7 +34,7 @@ async def somebody(page: Page) -> Response:
         user, tenant=tenant, after=page.asked("after") or None, limit=_THREADS
     )
     status = await page.api.service.status(scope)
-    return page.show(
+    return await page.show(
         "user.html", user=user, threads=found.threads, next=found.next, status=status, receipt=None
     )
 
@@ -49,4 +49,4 @@ async def forget(page: Page) -> Response:
         )
     receipt = await page.api.service.forget_user(user, tenant=page.principal.tenant)
     status = await page.api.service.status(scope)
-    return page.show("user.html", user=user, threads=(), next=None, status=status, receipt=receipt)
+    return await page.show("user.html", user=user, threads=(), next=None, status=status, receipt=receipt)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Set
 
     from memory_agent.agent.agent import MemoryAgent
-    from memory_agent.domain import FactRecord, LedgerEntry, MemoryContext, Turn
+    from memory_agent.domain import FactRecord, LedgerEntry, MemoryContext, Recollection, Turn
 
 Verdict = Literal[
     "kept",
@@ -57,12 +58,20 @@ async def whereabouts(
     """
     facts = [_of_fact(record, context) for record in await _facts(agent, wanted)]
     turns = await _turns(agent, wanted)
-    return facts + [await _of_turn(agent, turn, context, question, given) for turn in turns]
+    traces = {turn.id: _as_considered(agent, turn, context, given) for turn in turns}
+    ranks: dict[str, tuple[int, Recollection]] = {}
+    if None in traces.values():
+        # The prompt's own search stops where it has enough; the same one goes on here, once for all of them.
+        now = given.get("now")
+        ranked = await agent.fetch_long_term(question, _RANKED, scope=given.get("scope"), until=now, now=now)
+        ranks = {found.turn.id: (rank, found) for rank, found in enumerate(ranked, 1)}
+    return facts + [traces[turn.id] or _as_ranked(turn, ranks) for turn in turns]
 
 
-async def _of_turn(
-    agent: MemoryAgent, turn: Turn, context: MemoryContext, question: str, given: Mapping[str, Any]
-) -> Trace:
+def _as_considered(
+    agent: MemoryAgent, turn: Turn, context: MemoryContext, given: Mapping[str, Any]
+) -> Trace | None:
+    """What the ledger says of the turn, or why it could not be considered; None if the search has to say."""
     entries = tuple(entry for entry in context.ledger if entry.item == turn.id)
     kept = tuple(entry for entry in entries if entry.kept)
     if entries:
@@ -72,11 +81,13 @@ async def _of_turn(
         return Trace(verdict="later", turn=turn)
     if reach == "thread" and turn.thread_id != agent.scope.thread_id:
         return Trace(verdict="other_thread", turn=turn)
-    # The prompt's own search stops where it has enough; the same one goes on here.
-    ranked = await agent.fetch_long_term(question, _RANKED, scope=reach, until=now, now=now)
-    for rank, found in enumerate(ranked, 1):
-        if found.turn.id == turn.id:
-            return Trace(verdict="ranked_behind", turn=turn, rank=rank, why=found.why)
+    return None
+
+
+def _as_ranked(turn: Turn, ranks: Mapping[str, tuple[int, Recollection]]) -> Trace:
+    if turn.id in ranks:
+        rank, found = ranks[turn.id]
+        return Trace(verdict="ranked_behind", turn=turn, rank=rank, why=found.why)
     return Trace(verdict="not_indexed" if "index" in turn.pending else "not_found", turn=turn)
 
 
@@ -84,9 +95,8 @@ async def _turns(agent: MemoryAgent, wanted: str) -> list[Turn]:
     """The best turns that have half of the words of `wanted`; if there is none, what means most alike, if it does."""
     asked = count_terms(wanted, _LANGUAGE).keys()
     found = await agent.fetch_long_term(wanted, 4 * _TURNS, scope="user")
-    named = [
-        one.turn for one in found if 2 * len(asked & count_terms(one.text, _LANGUAGE).keys()) >= len(asked)
-    ]
+    words = await _words([one.text for one in found])
+    named = [one.turn for one, its in zip(found, words, strict=True) if 2 * len(asked & its) >= len(asked)]
     alike = [one.turn for one in found[:1] if (one.similarity or 0.0) >= _ALIKE]
     return named[:_TURNS] or alike
 
@@ -94,14 +104,25 @@ async def _turns(agent: MemoryAgent, wanted: str) -> list[Turn]:
 async def _facts(agent: MemoryAgent, wanted: str) -> list[FactRecord]:
     """The records that share most words with `wanted`, the newest first among equals."""
     asked = count_terms(wanted, _LANGUAGE).keys()
-    scored: list[tuple[int, FactRecord]] = []
-    for record in await agent.fact_history(scope="user"):
-        said = f"{' '.join(record.path).replace('_', ' ')} {record.value} {record.sources[0].quote or ''}"
-        shared = len(asked & count_terms(said, _LANGUAGE).keys())
-        if 2 * shared > len(asked):  # more than half of what was asked for
-            scored.append((shared, record))
+    records = await agent.fact_history(scope="user")
+    words = await _words(
+        [
+            f"{' '.join(record.path).replace('_', ' ')} {record.value} {record.sources[0].quote or ''}"
+            for record in records
+        ]
+    )
+    scored = [
+        (len(asked & its), record)
+        for record, its in zip(records, words, strict=True)
+        if 2 * len(asked & its) > len(asked)  # more than half of what was asked for
+    ]
     scored.sort(key=lambda one: (one[0], one[1].recorded_at), reverse=True)
     return [record for _, record in scored[:_FACTS]]
+
+
+async def _words(texts: list[str]) -> list[Set[str]]:
+    """The stems of each. The texts may be many, or large, and nobody else should wait for them."""
+    return await asyncio.to_thread(lambda: [count_terms(text, _LANGUAGE).keys() for text in texts])
 
 
 def _of_fact(record: FactRecord, context: MemoryContext) -> Trace:

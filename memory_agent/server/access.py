@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import time
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Final
 
+from starlette.requests import HTTPConnection
+
 from memory_agent.errors import AccessDenied, MemoryAgentError, RateLimited
-from memory_agent.inspect.sessions import COOKIE
+from memory_agent.inspect.sessions import cookie_name
 from memory_agent.server.auth import bearer_token, named_tenant
 from memory_agent.server.edge.limits import Buckets, Concurrency
 from memory_agent.server.problems import error_response
@@ -70,9 +71,9 @@ class Access:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or _is_preflight(scope):
             await self._app(scope, receive, send)
-        elif self._is_below(scope, self._guarded):
+        elif is_below(scope, self._guarded):
             await self._guard(scope, receive, send)
-        elif self._is_below(scope, (PAGES,)):
+        elif is_below(scope, (PAGES,)):
             await self._look(scope, receive, send)
         else:
             await self._app(scope, receive, send)
@@ -90,7 +91,7 @@ class Access:
     async def _look(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A page: told who is signed in, or why nobody is, and given `authenticate` for a token that its form may bring."""
         state = scope.setdefault("state", {})
-        state["authenticate"] = functools.partial(self._authenticate, scope)
+        state["authenticate"] = functools.partial(self._sign_in, scope)
         name = _session_name(scope)
         session = None if name is None else self._sessions.find(name)
         if session is None:
@@ -129,16 +130,14 @@ class Access:
                 raise _too_many_failed(wait) from None
             raise
 
-    @staticmethod
-    def _is_below(scope: Scope, paths: tuple[str, ...]) -> bool:
-        path = str(scope["path"])
-        # Mounted below a path of another application's, this one routes by what follows it.
-        return path.startswith(paths) or path.removeprefix(scope.get("root_path", "")).startswith(paths)
+    async def _sign_in(self, scope: Scope, token: str) -> Principal:
+        """Whom a form's key stands for; it is a request of that key like any other. Raises as `_authenticate`."""
+        principal = await self._authenticate(scope, token)
+        self._count(principal)
+        return principal
 
-    def _admit(self, principal: Principal, scope: Scope) -> Concurrency | None:
-        """The count that the request is held in until it ends. Raises RateLimited."""
-        if not principal.key_id:
-            return None  # without keys there is nobody to tell apart
+    def _count(self, principal: Principal) -> None:
+        """Raises RateLimited."""
         wait = self._buckets.take(
             principal.key_id, time.monotonic(), rate_per_minute=principal.requests_per_minute
         )
@@ -146,12 +145,25 @@ class Access:
             raise RateLimited(
                 f"this key has asked too much for now; ask again in {wait:.1f} s", retry_after=wait
             )
+
+    def _admit(self, principal: Principal, scope: Scope) -> Concurrency | None:
+        """The count that the request is held in until it ends. Raises RateLimited."""
+        if not principal.key_id:
+            return None  # without keys there is nobody to tell apart
+        self._count(principal)
         # Streams live long, and would use up what a key may ask at once.
         held = self._streams if _is_stream(scope) else self._concurrency
         if not held.enter(principal.key_id):
             what = "streams of events open" if held is self._streams else "requests in progress"
             raise RateLimited(f"this key has too many {what}", retry_after=1.0)
         return held
+
+
+def is_below(scope: Scope, paths: tuple[str, ...]) -> bool:
+    """True if the request's path begins with one of these."""
+    path = str(scope["path"])
+    # Mounted below a path of another application's, this one routes by what follows it.
+    return path.startswith(paths) or path.removeprefix(scope.get("root_path", "")).startswith(paths)
 
 
 def _too_many_failed(wait: float) -> RateLimited:
@@ -162,15 +174,8 @@ def _too_many_failed(wait: float) -> RateLimited:
 
 def _session_name(scope: Scope) -> str | None:
     """The name of a session that the request's cookies hold."""
-    for name, value in scope["headers"]:
-        if name == b"cookie":
-            try:
-                found = SimpleCookie(value.decode("latin-1")).get(COOKIE)
-            except CookieError:
-                continue
-            if found is not None:
-                return found.value
-    return None
+    connection = HTTPConnection(scope)
+    return connection.cookies.get(cookie_name(connection.headers.get("host", "")))
 
 
 def _is_stream(scope: Scope) -> bool:

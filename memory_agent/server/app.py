@@ -26,7 +26,7 @@ from memory_agent.server import (
     routes_turns,
     routes_work,
 )
-from memory_agent.server.access import Access
+from memory_agent.server.access import PAGES, Access, is_below
 from memory_agent.server.access_log import Requests
 from memory_agent.server.auth import KEY_CACHE_SECONDS, Authenticator
 from memory_agent.server.dependencies import THREAD, Api
@@ -66,6 +66,9 @@ _ROUTERS: Final = (
 )
 _ASKED_MOST: Final = frozenset({f"{THREAD}/update", f"{THREAD}/fetch", "/api/memory/search", "/healthz"})
 """Tried first, for a path is compared with one route after the other."""
+
+_FORM_BYTES: Final = 65_536
+"""Of a form of the pages for people, which is read on the event loop before it is known who sent it."""
 
 
 def create_app(
@@ -150,7 +153,8 @@ def _add_middleware(
     def body_limit(scope: AsgiScope) -> int:
         principal = scope.get("state", {}).get("principal")
         own = None if principal is None else principal.max_body_bytes
-        return cfg.server_max_body_bytes if own is None else own
+        most = cfg.server_max_body_bytes if own is None else own
+        return min(most, _FORM_BYTES) if is_below(scope, (PAGES,)) else most
 
     wrap: Any = app.add_middleware
     wrap(BodyLimits, limit=body_limit, seconds=cfg.server_body_seconds)

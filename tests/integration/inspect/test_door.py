@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import html
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
+import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.inspect.routes import ROUTES
-from memory_agent.inspect.sessions import COOKIE, IDLE_SECONDS, LONGEST_SECONDS, TICKET_SECONDS, Sessions
+from memory_agent.inspect.sessions import IDLE_SECONDS, LONGEST_SECONDS, TICKET_SECONDS, Sessions
 from memory_agent.keys import read_token
 from tests.integration.inspect.looking import ANN, HOME, Looker, looking, tell_of_walnuts, text_of
 
@@ -60,7 +66,18 @@ async def test_a_key_begins_a_session_whose_cookie_no_script_and_no_other_site_g
 
 
 @pytest.mark.parametrize(
-    "wanted", ["https://evil.example/", "//evil.example", "of/../../evil", "javascript:alert(1)", "of/a\\b"]
+    "wanted",
+    [
+        "https://evil.example/",
+        "//evil.example",
+        "of/../../evil",
+        "javascript:alert(1)",
+        "of/a\\b",
+        "of/%2e%2e/%2e%2e/docs",
+        "of/.%2E/docs",
+        "of/default/..#x",
+        "of/default/%2e",
+    ],
 )
 async def test_signing_in_leads_to_no_page_but_ours(looker: Looker, wanted: str) -> None:
     answer = await looker.http.post("sign-in", data={"key": await looker.server.key(), "next": wanted})
@@ -72,6 +89,20 @@ async def test_wrong_keys_are_refused_and_after_many_of_them_all_are_for_a_while
         answers = [await looker.http.post("sign-in", data={"key": "ma_x"}) for _ in range(3)]
         assert [answer.status_code for answer in answers] == [401, 429, 429]
         assert "ma_x" not in answers[0].text
+
+
+async def test_a_form_above_64_kilobytes_is_refused_by_its_size_also_below_another_path(
+    looker: Looker,
+) -> None:
+    for path in ("sign-in", f"{ANN}/forget"):
+        for extra, status in ((b"", {401, 303}), (b"x", {413})):
+            sent = await looker.http.post(path, content=b"key=" + b"%41" * 21_844 + extra)
+            assert sent.status_code in status
+    mounted = Starlette(routes=[Mount("/below", looker.server.app)])
+    transport = httpx.ASGITransport(mounted)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test/below/inspect/") as http:
+        assert (await http.post("sign-in", content=b"x" * 65_537)).status_code == 413
+        assert (await http.post("sign-in", content=b"key=x")).status_code == 401
 
 
 async def test_a_key_that_is_revoked_opens_no_page_any_more(looker: Looker) -> None:
@@ -88,9 +119,9 @@ async def test_a_key_that_is_revoked_opens_no_page_any_more(looker: Looker) -> N
 
 async def test_a_session_ends_when_somebody_signs_out(looker: Looker) -> None:
     await looker.sign_in(read_only=True)
-    name = looker.http.cookies[COOKIE]
+    ((cookie, name),) = looker.http.cookies.items()
     assert (await looker.send("sign-out", csrf=await looker.csrf())).status_code == 303
-    looker.http.cookies.set(COOKIE, name)
+    looker.http.cookies.set(cookie, name)
     assert (
         (await looker.http.get(ANN)).headers["Location"].endswith("sign-in?next=of%2Fdefault%2Fusers%2Fann")
     )
@@ -109,6 +140,79 @@ def test_sessions_end_by_themselves_and_a_ticket_works_once_and_soon() -> None:
     now[0] += IDLE_SECONDS + 1
     assert sessions.find(name) is None
     assert sessions.find(sessions.begin("k")) is not None
+
+
+def test_a_key_that_signs_in_again_and_again_ends_only_its_own_oldest_sessions_and_tickets() -> None:
+    sessions = Sessions()
+    other, other_ticket = sessions.begin("other"), sessions.ticket("other")
+    names = [sessions.begin("k") for _ in range(20)]
+    tickets = [sessions.ticket("k") for _ in range(25)]
+    assert sessions.find(names[0]) is not None  # used, and so not the oldest any more
+    names += [sessions.begin("k") for _ in range(5)]
+    lasting = [name for name in names if sessions.find(name)]
+    assert lasting == [names[0], *names[6:]]
+    assert sessions.find(other) is not None
+    assert [word for word in tickets if sessions.redeem(word)] == tickets[5:]
+    assert sessions.redeem(other_ticket) == "other"
+
+
+async def test_signing_in_counts_against_what_the_key_may_ask(looker: Looker) -> None:
+    token = await looker.server.key(requests_per_minute=12)  # two at once
+    answers = []
+    for _ in range(3):
+        looker.http.cookies.clear()
+        answers.append(await looker.http.post("sign-in", data={"key": token}))
+    assert [answer.status_code for answer in answers] == [303, 303, 429]
+    assert "asked too much" in answers[2].text
+
+
+async def test_who_signs_in_comes_back_to_a_user_whose_name_is_that_of_the_pages(looker: Looker) -> None:
+    await looker.service.agent("inspect", "inspect").add_user_message("Hello.")
+    wanted = "of/default/users/inspect/inspect/conversation"
+    asked = await looker.http.get(f"{wanted}?after=0")
+    form = (await looker.http.get(str(asked.next_request and asked.next_request.url))).text
+    assert f'name="next" value="{wanted}?after=0"' in form
+    await looker.sign_in()
+    page = await looker.look(wanted)
+    assert 'href="../../../../../static/inspect.css' in page
+    mounted = Starlette(routes=[Mount("/inspect/caf\xe9", looker.server.app)])
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(mounted), base_url="http://test") as http:
+        below = await http.get(f"/inspect/caf%C3%A9/inspect/{wanted}")
+    assert below.headers["Location"] == f"../../../../../sign-in?next={quote(wanted, safe='')}"
+
+
+async def test_a_link_to_the_other_language_keeps_what_is_asked_for_and_is_never_one_to_a_form(
+    looker: Looker,
+) -> None:
+    async def followed(answer: httpx.Response) -> str:
+        link = re.search(r'hreflang="ko" href="([^"]+)"', answer.text)
+        assert link is not None
+        there = await looker.http.get(answer.url.join(html.unescape(link[1])))
+        assert (there.status_code, '<html lang="ko">' in there.text) == (200, True)
+        return there.text
+
+    wanted = f'name="next" value="{HOME}/ask?q=a&amp;now="'
+    where = {"next": f"{HOME}/ask?q=a&now="}
+    assert wanted in await followed(await looker.http.get("sign-in", params=where))
+    assert wanted in await followed(await looker.send("sign-in", key="ma_x", **where))
+    await looker.sign_in()
+    assert "walnut" in await followed(await looker.http.get(f"{HOME}/ask?lang=en&q=walnut"))
+    await looker.look(ANN, lang="en")
+    word = await looker.csrf()
+    for typed in ("anne", "ann"):
+        await followed(await looker.send(f"{ANN}/forget", typed=typed, csrf=word))
+        await looker.look("of/default/users", lang="en")
+
+
+async def test_the_cookie_is_found_among_odd_ones_and_is_that_of_its_port(looker: Looker) -> None:
+    await looker.sign_in()
+    ((cookie, name),) = looker.http.cookies.items()
+    assert cookie == f"ma_inspect_{looker.server.address.rpartition(':')[2]}"
+    looker.http.cookies.clear()
+    for odd in (f'prefs={{"a":1}}; {cookie}={name}', f"x y=1; {cookie}={name}; ma_inspect_1=other"):
+        assert "Threads" in (await looker.http.get(ANN, headers={"Cookie": odd})).text
+    foreign = {"Cookie": f"ma_inspect_1={name}"}
+    assert (await looker.http.get(ANN, headers=foreign)).status_code == 303
 
 
 # --- changes -------------------------------------------------------------------------------------------------
@@ -182,6 +286,48 @@ async def test_a_ticket_lets_in_once_and_the_key_that_it_came_by_still_counts(lo
     assert "used already" in await looker.look("enter", ticket=ticket, status=401)
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://{host}"}, 303),
+        ({"Origin": "http://{name}:1"}, 403),
+        ({"Origin": "http://{host}", "Host": "{name}"}, 303),
+        ({"Origin": "https://memory.example", "Sec-Fetch-Site": "same-origin"}, 303),
+        ({"Origin": "http://{host}", "Sec-Fetch-Site": "same-site"}, 403),
+        ({}, 303),
+    ],
+)
+async def test_a_page_of_another_origin_signs_nobody_in(
+    looker: Looker, headers: dict[str, str], status: int
+) -> None:
+    host = looker.server.address.removeprefix("http://")
+    sent = {name: text.format(host=host, name=host.partition(":")[0]) for name, text in headers.items()}
+    answer = await looker.http.post("sign-in", data={"key": await looker.server.key()}, headers=sent)
+    assert (answer.status_code, "Set-Cookie" in answer.headers) == (status, status == 303)
+
+
+async def test_a_ticket_behind_another_sites_link_signs_nobody_in_and_stays_good(looker: Looker) -> None:
+    answer = await looker.http.post("ticket", headers=await looker.server.headers())
+    query = {"ticket": answer.json()["ticket"]}
+    for site in ("cross-site", "same-site"):
+        refused = await looker.http.get("enter", params=query, headers={"Sec-Fetch-Site": site})
+        assert (refused.status_code, "Set-Cookie" in refused.headers) == (403, False)
+        assert "open this address yourself" in refused.text
+        assert query["ticket"] not in refused.text
+    assert (await looker.http.get("enter", params=query, headers={"Sec-Fetch-Site": "none"})).is_redirect
+
+
+async def test_without_keys_a_link_from_another_site_leads_to_the_page(tmp_path: Path) -> None:
+    async with looking({"data_dir": tmp_path}, insecure_no_auth=True) as looker:
+        await tell_of_walnuts(looker.service)
+        answer = await looker.http.get(ANN, headers={"Sec-Fetch-Site": "cross-site"})
+        assert (answer.status_code, '<meta http-equiv="refresh" content="0">' in answer.text) == (200, True)
+        onward = {"Sec-Fetch-Site": "same-origin"}
+        assert "Threads" in (await looker.http.get(ANN, headers=onward, follow_redirects=True)).text
+
+
 async def test_without_keys_everybody_on_this_machine_is_let_in_but_no_form_from_elsewhere(
     tmp_path: Path,
 ) -> None:
@@ -199,7 +345,7 @@ async def test_without_keys_everybody_on_this_machine_is_let_in_but_no_form_from
 
 
 async def test_nonsense_in_cookies_and_forms_is_refused_politely(looker: Looker) -> None:
-    odd: dict[str, Any] = {"Cookie": f'a="b; [c]=d; {COOKIE}={base64.b64encode(bytes(40)).decode()}'}
+    odd: dict[str, Any] = {"Cookie": f'a="b; [c]=d; ma_inspect={base64.b64encode(bytes(40)).decode()}'}
     assert (await looker.http.get(ANN, headers=odd)).status_code == 303
     await looker.sign_in()
     for body in (b"\xff=1", b"&".join(b"a=%d" % n for n in range(99))):

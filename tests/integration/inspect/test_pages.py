@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import re
+import threading
 from datetime import timedelta
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -10,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from jinja2 import Environment
 
-from memory_agent import TurnsParked
+from memory_agent import MemoryAgent, TurnsParked
 from memory_agent.clock import SystemClock
 from memory_agent.errors import EmbedderUnavailable, VectorIndexError
 from memory_agent.inspect import page as pages
 from memory_agent.inspect.texts import LANGUAGES, catalogue, parts_of
+from memory_agent.inspect.whereabouts import whereabouts
 from memory_agent.search.fusion import SIGNALS
 from tests.fixtures import outgrown
 from tests.integration.inspect.looking import ANN, HOME, HOSTILE, Looker, looking, tell_of_walnuts, text_of
@@ -99,9 +102,66 @@ async def test_a_part_that_is_down_is_named(looker: Looker) -> None:
 
 
 async def test_options_that_cannot_be_are_refused_by_name(looker: Looker) -> None:
-    for wrong in ({"max_tokens": "many"}, {"now": "soon"}, {"reach": "world"}, {"preset": "big"}):
+    for wrong in (
+        {"max_tokens": "many"},
+        {"max_tokens2": "200001"},
+        {"now": "soon"},
+        {"reach": "world"},
+        {"preset": "big"},
+    ):
         text = await looker.look(f"{HOME}/ask", q="What?", status=422, **wrong)
         assert next(iter(wrong)) in text
+
+
+async def test_of_a_large_prompt_a_part_is_shown_and_how_much_more_there_is_and_nobody_waits_for_it(
+    looker: Looker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: set[int] = set()
+
+    def noted(text: str) -> list[tuple[str, str]]:
+        threads.add(threading.get_ident())
+        return parts_of(text)
+
+    monkeypatch.setattr(pages, "parts_of", noted)
+    await looker.service.pause_worker()  # it is about the pages
+    memory = looker.service.agent("ann", "large")
+    await memory.add_user_message("walnut " * 40_000)
+    await memory.set_fact("notes", {f"n{number}": f"Note {number}." for number in range(130)})
+    context = await memory.fetch_memory("Which walnuts?", max_tokens=200_000)
+    kept = [entry for entry in context.ledger if entry.kept and entry.tier == "facts"]
+    assert (len(context.text) > 250_000, len(kept) > 100) == (True, True)
+    page = await looker.look(f"{ANN}/large/ask", q="Which walnuts?", max_tokens=200_000, max_tokens2=500)
+    text = text_of(page)
+    assert f"… and {len(context.text) - 100_000:,} more characters" in text
+    assert f"and {len(kept) - 100} more" in text
+    assert len(page) < 200_000
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+async def test_the_ranking_is_searched_once_for_all_the_turns_that_it_is_told_of(
+    looker: Looker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, empty = looker.service.agent("ann", "fruit"), looker.service.agent("ann", "empty")
+    said = [{"role": "user", "content": f"A walnut allergy is what number {n} has."} for n in range(4)]
+    await memory.add_turns(said)
+    await memory.settle(60)
+    question, wanted = "Which zeppelin?", "number walnut allergy"
+    # A prompt that considered none of them.
+    context = await empty.fetch_memory(question, scope="thread")
+    asked_for: list[str] = []
+    search = MemoryAgent.fetch_long_term
+
+    async def noted(self: MemoryAgent, query: str, *args: Any, **options: Any) -> Any:
+        asked_for.append(query)
+        return await search(self, query, *args, **options)
+
+    monkeypatch.setattr(MemoryAgent, "fetch_long_term", noted)
+    traces = await whereabouts(memory, wanted, context, question, {})
+    assert {trace.verdict for trace in traces if trace.turn} == {"ranked_behind"}
+    ranks = [trace.rank for trace in traces if trace.turn]
+    assert len(set(ranks)) == len(ranks) == 5
+    assert asked_for == [wanted, question]
 
 
 # --- conversation --------------------------------------------------------------------------------------------
@@ -117,6 +177,17 @@ async def test_every_turn_of_a_long_thread_is_on_one_of_its_pages_once(looker: L
     assert seen == [str(number) for number in range(1, 131)]
 
 
+async def test_of_many_sessions_the_latest_are_links_and_the_others_are_counted(looker: Looker) -> None:
+    memory, began = looker.service.agent("ann", "years"), SystemClock().now() - timedelta(days=400)
+    await memory.add_turns(
+        [{"role": "user", "content": f"Day {n}.", "timestamp": began + timedelta(days=n)} for n in range(130)]
+    )
+    page = await looker.look(f"{ANN}/years/conversation")
+    links = re.findall(r'<a href="\?after=(\d+)">(\d+) ·', page)
+    assert links == [(str(number - 1), str(number)) for number in range(31, 131)]
+    assert "and 30 more" in text_of(page)
+
+
 async def test_a_turn_says_what_is_owed_to_it_and_what_was_taken_from_it(looker: Looker) -> None:
     text = text_of(await looker.look(f"{HOME}/turns/1"))
     assert ALLERGY in text
@@ -126,7 +197,8 @@ async def test_a_turn_says_what_is_owed_to_it_and_what_was_taken_from_it(looker:
     await looker.service.agent("ann", "home").add_user_message("And now?")
     assert "owed: index, topics, facts" in text_of(await looker.look(f"{HOME}/conversation"))
     await looker.look(f"{HOME}/turns/99", status=404)
-    await looker.look(f"{HOME}/turns/x", status=422)
+    for odd in ("x", "0", "1" * 17, "0" * 16 + "1" + "9" * 5_000):
+        await looker.look(f"{HOME}/turns/{odd}", status=422)
 
 
 async def test_parked_turns_show_their_error_and_are_tried_again(looker: Looker) -> None:
@@ -169,6 +241,17 @@ async def test_remembered_texts_are_shown_as_text_wherever_they_are(looker: Look
     assert '<span class="odd" title="RIGHT-TO-LEFT OVERRIDE">U+202E</span>' in await looker.look(
         f"{threads}/turns/1"
     )
+
+
+async def test_metadata_is_shown_in_the_letters_that_it_was_written_in(looker: Looker) -> None:
+    memory = looker.service.agent("ann", "marked")
+    await memory.add_turns(
+        [{"role": "user", "content": "Hi", "metadata": {"이름": "it's <b>", "x": "x" * 6_000}}]
+    )
+    page = await looker.look(f"{ANN}/marked/turns/1")
+    assert '"이름": "it\'s <b>"' in html.unescape(page)
+    assert "<b>" not in page.partition("<h2>Metadata")[2]
+    assert "xxx…</pre>" in page
 
 
 async def test_a_megabyte_without_a_blank_is_shown_in_parts(looker: Looker) -> None:
