@@ -106,17 +106,19 @@ def best_passage(
             and _LEADS_IN.search(text[max(0, spans[last][1] - 16) : spans[last][1]]) is not None
         )
         first, last = (first, last + 1) if begun or ahead >= back else (first - 1, last)
-    if found or not broken:
-        return found
-    start, end = spans[best]
+    return _beginning(text, *spans[best], fits) if broken and not found else found
 
-    def beginning(chars: int) -> str:
-        return (
-            f"{'[…] ' if best else ''}{text[start : start + chars].rsplit(None, 1)[0].rstrip(' ,;:->')} […]"
-        )
 
-    chars = largest(end - start, lambda chars: fits(beginning(chars)))
-    return beginning(chars) if chars >= _LEAST_BEGINNING_CHARS else ""
+def _beginning(text: str, start: int, end: int, fits: Callable[[str], bool]) -> str:
+    """The first words of what lies between these that fit, marked as a part; empty if they are too few."""
+
+    def shown(chars: int) -> str:
+        before = "[…] " if start else ""
+        words = text[start : start + chars].rsplit(None, 1) or [""]
+        return f"{before}{words[0].rstrip(' ,;:->')} […]"
+
+    chars = largest(end - start, lambda chars: fits(shown(chars)))
+    return shown(chars) if chars >= _LEAST_BEGINNING_CHARS else ""
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:

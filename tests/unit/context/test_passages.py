@@ -172,3 +172,8 @@ def test_of_a_sentence_that_is_too_long_one_part_is_shown_and_not_two_ends() -> 
         "[…] I am kinda"
     )
     assert best_passage(text, {"event"}, "english", lambda body: len(body) <= 40, broken=True) == ""
+    assert (
+        best_passage(f"{' ' * 70}{text}", set(), "english", lambda body: len(body) <= 90, broken=True) != text
+    )
+    unspaced = best_passage("가나다라" * 60, set(), "korean", lambda body: len(body) <= 130, broken=True)
+    assert 120 < len(unspaced) <= 130
