@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import platformdirs
 
 from tests import leftovers
 from tests.documented import Command, blocks
+from tests.servers.mongod import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,7 +106,7 @@ class Reader:
         """`package`: where the package is installed; `stands_for`: the reader's own by what stands for it in a page."""
         self.folder = folder
         self._tools, self._package = tools, package
-        self.port = _free_port()
+        self.port = free_port()
         self.stands_for = {
             "memory-agent …": "memory-agent status",
             "127.0.0.1:8080": f"127.0.0.1:{self.port}",
@@ -247,10 +247,3 @@ def tools_in(folder: Path) -> None:
         f'#!/bin/sh\n[ "$*" = - ] && exec {forked} -\nexec {shlex.quote(sys.executable)} "$@"\n'
     )
     python.chmod(0o755)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

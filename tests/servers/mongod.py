@@ -5,8 +5,10 @@ No pytest in here, so that benchmarks and fault tests can use it as well.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
+import random
 import shutil
 import signal
 import socket
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 REPLICA_SET = "rs0"
 IN_MEMORY = Path("/dev/shm")
 ALREADY_INITIALIZED = 23
+_PORTS = (20_000, 32_000)
+_CHANCE = random.SystemRandom()
+"""Another one in each process, whatever seed a test sets."""
 
 
 def mongod_program() -> Path:
@@ -42,11 +47,12 @@ def mongod_program() -> Path:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of 127.0.0.1 that nobody listens on, below those that outgoing connections get: one of them may take those meanwhile."""
+    while True:
+        port = _CHANCE.randint(*_PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class Mongod:
