@@ -19,12 +19,7 @@ from memory_agent.context.items import (
     turn_items,
 )
 from memory_agent.context.ledger import Packing
-from memory_agent.context.recollections import (
-    passage_tokens,
-    recalled_items,
-    take_recollections,
-    telling,
-)
+from memory_agent.context.recollections import passage_tokens, recalled_items, take_recollections, telling
 from memory_agent.context.render import as_data, one_line
 from memory_agent.domain import ContextLine, MemoryContext
 from memory_agent.text.terms import count_terms, terms_of_line

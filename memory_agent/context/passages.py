@@ -72,17 +72,14 @@ def best_passage(
     held = [set(asked) & count_terms(text[start:end], language).keys() for start, end in spans]
     common = Counter(term for terms in held for term in terms)
 
-    def tells(start: int, end: int) -> bool:
-        sentence = text[start:end]
+    def worth_of(sentence: str, terms: Collection[str]) -> float:
         if idle is not None and (_LEADS_IN.search(sentence) or idle.match(sentence)):
-            return False
-        return bool(content_words(sentence))
-
-    worth = [
+            return _SMALL_TALK
         # The same in whatever order a set of texts comes, which is another in each process.
-        (math.fsum(1 / common[term] for term in terms) if tells(start, end) else _SMALL_TALK)
-        for terms, (start, end) in zip(held, spans, strict=True)
-    ]
+        shared = math.fsum(1 / common[term] for term in terms)
+        return shared or (0.0 if content_words(sentence) else _SMALL_TALK)
+
+    worth = [worth_of(text[start:end], terms) for terms, (start, end) in zip(held, spans, strict=True)]
     best = max(range(len(spans)), key=lambda at: (worth[at], -at), default=None)
     if best is None or (idle is not None and worth[best] < 0):
         return ""

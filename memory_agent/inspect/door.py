@@ -1,4 +1,4 @@
-"""Signing in and out. A key is sent once, in the body of a form; from then on a cookie names a session of this process."""
+"""Signing in and out. A key is sent once, in the body of a form; from then on a cookie names a login of this process."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from memory_agent.errors import AccessDenied, MemoryAgentError
+from memory_agent.inspect.logins import cookie_name
 from memory_agent.inspect.page import (
     HEADERS,
     address,
@@ -18,14 +19,13 @@ from memory_agent.inspect.page import (
     refused,
     rendered,
 )
-from memory_agent.inspect.sessions import cookie_name
 from memory_agent.wire.problems import problem_for_network
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
+    from memory_agent.inspect.logins import Logins
     from memory_agent.inspect.page import Page
-    from memory_agent.inspect.sessions import Sessions
 
 _KINDS: Final = {"inspect.css": "text/css", "inspect.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _PATH: Any = None
@@ -49,14 +49,14 @@ async def sign_in(request: Request) -> Response:
 
 
 async def enter(request: Request) -> Response:
-    """Where a ticket of an address begins a session; without keys anybody's does."""
+    """Where a ticket of an address begins a login; without keys anybody's does."""
     wanted = next_page(request.query_params.get("next", ""))
     authenticator = request.app.state.api.authenticator
     try:
         if authenticator.asks and request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             # It would sign a reader in as whoever made the link.
             raise AccessDenied("this address was opened by a page from elsewhere; open this address yourself")
-        key_id = _sessions(request).redeem(request.query_params.get("ticket", ""))
+        key_id = _logins(request).redeem(request.query_params.get("ticket", ""))
         if key_id is None and authenticator.asks:
             raise AccessDenied("this address was used already, or is too old; sign in with a key", status=401)
         principal = await authenticator.again(key_id or "")
@@ -68,13 +68,13 @@ async def enter(request: Request) -> Response:
 async def ticket(request: Request) -> Response:
     """A ticket for whoever brings a key: `memory-agent inspect` opens a browser with it."""
     key_id = request.scope["state"]["principal"].key_id
-    return JSONResponse({"ticket": _sessions(request).ticket(key_id)}, headers=HEADERS)
+    return JSONResponse({"ticket": _logins(request).ticket(key_id)}, headers=HEADERS)
 
 
 async def sign_out(page: Page) -> Response:
-    """The end of the session."""
+    """The end of the login."""
     cookie = _cookie(page.request)
-    _sessions(page.request).end(page.request.cookies.get(cookie, ""))
+    _logins(page.request).end(page.request.cookies.get(cookie, ""))
     answer = redirect(page.request, "sign-in")
     answer.delete_cookie(cookie, path=_PATH)
     return answer
@@ -105,7 +105,7 @@ def _begun(request: Request, key_id: str, wanted: str) -> Response:
     secure = "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
     answer.set_cookie(
         _cookie(request),
-        _sessions(request).begin(key_id),
+        _logins(request).begin(key_id),
         path=_PATH,
         httponly=True,
         samesite="strict",
@@ -118,6 +118,6 @@ def _cookie(request: Request) -> str:
     return cookie_name(request.headers.get("host", ""))
 
 
-def _sessions(request: Request) -> Sessions:
-    sessions: Sessions = request.app.state.sessions
-    return sessions
+def _logins(request: Request) -> Logins:
+    logins: Logins = request.app.state.logins
+    return logins

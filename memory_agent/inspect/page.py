@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from memory_agent.agent.agent import MemoryAgent
     from memory_agent.domain import Scope
-    from memory_agent.inspect.sessions import Session
+    from memory_agent.inspect.logins import Login
     from memory_agent.server.auth import Principal
     from memory_agent.server.dependencies import Api
 
@@ -61,7 +61,7 @@ class Page:
 
     request: Request
     principal: Principal
-    session: Session
+    login: Login
     form: Mapping[str, str]
 
     @property
@@ -146,15 +146,15 @@ def next_page(text: str) -> str:
 
 
 async def rendered(request: Request, template: str, *, code: int = 200, **values: Any) -> Response:
-    """A page, in the language of the session or of the browser."""
-    session: Session | None = request.scope["state"].get("session")
+    """A page, in the language of the login or of the browser."""
+    login: Login | None = request.scope["state"].get("login")
     chosen = request.query_params.get("lang", "")
-    if chosen in LANGUAGES and session is not None:
-        session.language = chosen
+    if chosen in LANGUAGES and login is not None:
+        login.language = chosen
     by_browser = language_for(request.headers.get("accept-language", ""))
-    language = chosen if chosen in LANGUAGES else (session and session.language) or by_browser
+    language = chosen if chosen in LANGUAGES else (login and login.language) or by_browser
     shown = {"page": None, **values}
-    shown |= {"base": base_of(request), "language": language, "languages": LANGUAGES, "session": session}
+    shown |= {"base": base_of(request), "language": language, "languages": LANGUAGES, "login": login}
     wanted = values["next"] if template == "sign_in.html" else None
     shown["other_language"] = _other_language(request, wanted, shows=shown["page"] is not None)
     # What a page shows may be large, and nobody else should wait for it.
@@ -242,17 +242,17 @@ async def _answer(request: Request, handler: Handler, *, writes: bool) -> Respon
     if "principal" not in state:
         return await _strangers(request)
     principal: Principal = state["principal"]
-    session: Session = state["session"]
+    login: Login = state["login"]
     if "tenant" in request.path_params:
         state["principal"] = principal = principal.acting_for(segment_text(request.path_params["tenant"]))
     form: Mapping[str, str] = {}
     if request.method == "POST":
         form = await read_form(request)
-        if not hmac.compare_digest(form.get("csrf", "").encode(), session.csrf.encode()):
-            raise AccessDenied("this form is not of your session; open the page again")
+        if not hmac.compare_digest(form.get("csrf", "").encode(), login.csrf.encode()):
+            raise AccessDenied("this form is not of your login; open the page again")
         if writes:
             principal.check_may_write()
-    return await handler(Page(request, principal, session, form))
+    return await handler(Page(request, principal, login, form))
 
 
 async def _strangers(request: Request) -> Response:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.requests import HTTPConnection
 
 from memory_agent.errors import AccessDenied, MemoryAgentError, RateLimited
-from memory_agent.inspect.sessions import cookie_name
+from memory_agent.inspect.logins import cookie_name
 from memory_agent.server.auth import bearer_token, named_tenant
 from memory_agent.server.edge.limits import Buckets, Concurrency
 from memory_agent.server.problems import error_response
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from memory_agent.inspect.sessions import Sessions
+    from memory_agent.inspect.logins import Logins
     from memory_agent.server.auth import Authenticator, Principal
     from memory_agent.server.sources import Network
 
@@ -32,7 +32,7 @@ TICKET: Final = "/inspect/ticket"
 GUARDED: Final = ("/api/", "/mcp", TICKET)
 """What asks for a key. The others say nothing about anybody's memory."""
 PAGES: Final = "/inspect/"
-"""Where the key is that of a session."""
+"""Where the key is that of a login."""
 METRICS: Final = "/metrics"
 FAILED_KEYS_PER_MINUTE: Final = 60
 """From one source, a sixth of them at once; then keys that this process has not met are refused without a look at the store."""
@@ -46,7 +46,7 @@ class Access:
         app: ASGIApp,
         *,
         authenticator: Callable[[], Authenticator],
-        sessions: Sessions,
+        logins: Logins,
         requests_per_minute: float,
         concurrent: int,
         streams: int,
@@ -60,7 +60,7 @@ class Access:
         """
         self._app = app
         self._authenticator = authenticator
-        self._sessions = sessions
+        self._logins = logins
         self._buckets = Buckets(requests_per_minute)
         self._concurrency = Concurrency(concurrent)
         self._streams = Concurrency(max(streams // 2, 1))
@@ -92,14 +92,14 @@ class Access:
         """A page: told who is signed in, or why nobody is, and given `authenticate` for a token that its form may bring."""
         state = scope.setdefault("state", {})
         state["authenticate"] = functools.partial(self._sign_in, scope)
-        name = _session_name(scope)
-        session = None if name is None else self._sessions.find(name)
-        if session is None:
+        name = _login_name(scope)
+        login = None if name is None else self._logins.find(name)
+        if login is None:
             await self._app(scope, receive, send)
             return
-        state["session"] = session
+        state["login"] = login
         try:
-            principal = await self._authenticator().again(session.key_id)
+            principal = await self._authenticator().again(login.key_id)
             held = self._admit(principal, scope)
         except MemoryAgentError as exc:
             state["refusal"] = exc
@@ -172,8 +172,8 @@ def _too_many_failed(wait: float) -> RateLimited:
     )
 
 
-def _session_name(scope: Scope) -> str | None:
-    """The name of a session that the request's cookies hold."""
+def _login_name(scope: Scope) -> str | None:
+    """The name of a login that the request's cookies hold."""
     connection = HTTPConnection(scope)
     return connection.cookies.get(cookie_name(connection.headers.get("host", "")))
 

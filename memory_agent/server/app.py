@@ -12,8 +12,8 @@ from starlette.routing import Match, Route
 from memory_agent import __version__
 from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
+from memory_agent.inspect.logins import Logins
 from memory_agent.inspect.routes import ROUTES
-from memory_agent.inspect.sessions import Sessions
 from memory_agent.server import (
     routes_docs,
     routes_embedder,
@@ -87,7 +87,7 @@ def create_app(
     can connect to a loopback address may do everything; web pages from elsewhere may not (see `LocalOnly`). `own_key`: one that counts besides
     those that are stored, or (`only_own_key`) instead of them.
     """
-    metrics, sessions = Metrics(None if edge is None else edge.connections), Sessions()
+    metrics, logins = Metrics(None if edge is None else edge.connections), Logins()
 
     @contextlib.asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
@@ -101,7 +101,7 @@ def create_app(
             if edge is not None:
                 edge.on_stop.append(hub.close)  # streams end first: they would never end by themselves
             stack.push_async_callback(hub.close)
-            app.state.sessions = sessions
+            app.state.logins = logins
             app.state.api = Api(
                 cfg=cfg,
                 service=opened,
@@ -116,7 +116,7 @@ def create_app(
 
     app = _application(running)
     # What a holder serves beside its own work is for this machine; pages must not even read its counts.
-    _add_middleware(app, cfg, metrics, sessions, local_only=insecure_no_auth or only_own_key)
+    _add_middleware(app, cfg, metrics, logins, local_only=insecure_no_auth or only_own_key)
     return app
 
 
@@ -146,7 +146,7 @@ def _application(running: Any) -> FastAPI:
 
 
 def _add_middleware(
-    app: FastAPI, cfg: MemoryConfig, metrics: Metrics, sessions: Sessions, *, local_only: bool
+    app: FastAPI, cfg: MemoryConfig, metrics: Metrics, logins: Logins, *, local_only: bool
 ) -> None:
     """Wrap the application in its middleware. The one added last meets a request first."""
 
@@ -161,7 +161,7 @@ def _add_middleware(
     wrap(
         Access,
         authenticator=lambda: app.state.api.authenticator,
-        sessions=sessions,
+        logins=logins,
         requests_per_minute=cfg.server_requests_per_minute,
         concurrent=cfg.server_concurrent_requests,
         streams=MOST_READERS,

@@ -73,7 +73,7 @@ async def test_scrolling_goes_on_to_the_end_of_a_long_conversation(walk: Walk) -
 
 
 @pytest.mark.nightly
-async def test_two_tabs_share_a_session_and_one_that_ended_ends_in_both(walk: Walk) -> None:
+async def test_two_tabs_share_a_login_and_one_that_ended_ends_in_both(walk: Walk) -> None:
     await walk.sign_in()
     other = await walk.page.context.new_page()
     await other.goto(f"{walk.base}{ANN}")

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from tests.servers.openai_script import ScriptedOpenAI
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -52,6 +54,29 @@ class Reader:
         out, errors = await asyncio.wait_for(process.communicate(), SECONDS)
         assert process.returncode == 0, errors.decode()
         return out.decode().splitlines()
+
+
+PAGE_ANSWERS = ("Noted.", "In Lisbon.", "Who?")
+"""What the model answers to the programs of `follow`."""
+
+
+async def follow(
+    reader: Reader, page: str, asked: Callable[[], Sequence[str]], *, besides: Sequence[str] = ()
+) -> None:
+    """Run a page's program: what it tells is recalled by the next process in another thread, and for nobody else.
+
+    `asked`: gives what the model was sent each time; `besides`: lines that each run prints behind the answer.
+    """
+    program = program_of(page)
+    asking = program.replace("My sister Ida lives in Lisbon.", "Where does my sister live?")
+    later, other = asking.replace('"family"', '"later"'), asking.replace('"ada"', '"eve"')
+    assert len({program, asking, later, other}) == 4
+    for run, answer in zip((program, later, other), PAGE_ANSWERS, strict=True):
+        assert await reader.runs(run) == [answer, *besides]
+    first, second, third = asked()
+    assert first.count("Lisbon") == 1
+    assert "Lisbon" in second
+    assert "Lisbon" not in third
 
 
 def streamed(text: str) -> Reply:

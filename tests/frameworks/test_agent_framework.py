@@ -11,7 +11,7 @@ from agent_framework.openai import OpenAIChatCompletionClient
 from openai import AsyncOpenAI
 
 from memory_agent.integrations.agent_framework import MemoryProvider
-from tests.frameworks.pages import Reader, calling, program_of, sent_to, streamed
+from tests.frameworks.pages import PAGE_ANSWERS, Reader, calling, follow, sent_to, streamed
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply
 
@@ -170,13 +170,5 @@ async def test_a_run_without_an_answer_stores_nothing(service: MemoryService, ag
 async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     reader: Reader, openai_server: ScriptedOpenAI
 ) -> None:
-    openai_server.then("Noted.", "In Lisbon.", "Who?")
-    page = program_of("agent-framework.md")
-    asking = page.replace("My sister Ida lives in Lisbon.", "Where does my sister live?")
-    assert await reader.runs(page) == ["Noted."]
-    assert await reader.runs(asking.replace('"family"', '"later"')) == ["In Lisbon."]
-    assert await reader.runs(asking.replace('"ada"', '"eve"')) == ["Who?"]
-    first, second, third = sent_to(openai_server)
-    assert first.count("Lisbon") == 1
-    assert "Lisbon" in second
-    assert "Lisbon" not in third
+    openai_server.then(*PAGE_ANSWERS)
+    await follow(reader, "agent-framework.md", lambda: sent_to(openai_server))

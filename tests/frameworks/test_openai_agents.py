@@ -24,7 +24,7 @@ from openai import AsyncOpenAI
 from memory_agent.errors import InvalidInput
 from memory_agent.integrations.openai_agents import MemorySession
 from memory_agent.integrations.values import turns_of
-from tests.frameworks.pages import Reader, calling, program_of, sent_to, streamed, streamed_call
+from tests.frameworks.pages import PAGE_ANSWERS, Reader, calling, follow, sent_to, streamed, streamed_call
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply
 
@@ -377,13 +377,5 @@ async def test_a_callback_may_choose_what_of_the_history_is_shown(
 async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     reader: Reader, openai_server: ScriptedOpenAI
 ) -> None:
-    openai_server.then("Noted.", "In Lisbon.", "Who?")
-    page = program_of("openai-agents.md")
-    asking = page.replace("My sister Ida lives in Lisbon.", "Where does my sister live?")
-    assert await reader.runs(page) == ["Noted.", "2 items"]
-    assert await reader.runs(asking.replace('"family"', '"later"')) == ["In Lisbon.", "2 items"]
-    assert await reader.runs(asking.replace('"ada"', '"eve"')) == ["Who?", "2 items"]
-    first, second, third = sent_to(openai_server)
-    assert first.count("Lisbon") == 1
-    assert "Lisbon" in second
-    assert "Lisbon" not in third
+    openai_server.then(*PAGE_ANSWERS)
+    await follow(reader, "openai-agents.md", lambda: sent_to(openai_server), besides=["2 items"])

@@ -14,7 +14,7 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from memory_agent.integrations.pydantic_ai import MemoryCapability, MemoryConversationStore
-from tests.frameworks.pages import Reader, calling, program_of, sent_to, streamed
+from tests.frameworks.pages import PAGE_ANSWERS, Reader, calling, follow, sent_to, streamed
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply
 
@@ -226,16 +226,8 @@ async def test_a_run_that_is_repeated_stores_nothing_twice(
 async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     reader: Reader, openai_server: ScriptedOpenAI
 ) -> None:
-    openai_server.then("Noted.", "In Lisbon.", "Who?")
-    page = program_of("pydantic-ai.md")
-    asking = page.replace("My sister Ida lives in Lisbon.", "Where does my sister live?")
-    assert await reader.runs(page) == ["Noted."]
-    assert await reader.runs(asking.replace('"family"', '"later"')) == ["In Lisbon."]
-    assert await reader.runs(asking.replace('"ada"', '"eve"')) == ["Who?"]
-    first, second, third = sent_to(openai_server)
-    assert first.count("Lisbon") == 1
-    assert "Lisbon" in second
-    assert "Lisbon" not in third
+    openai_server.then(*PAGE_ANSWERS)
+    await follow(reader, "pydantic-ai.md", lambda: sent_to(openai_server))
 
 
 class Town(BaseModel):

@@ -11,7 +11,7 @@ from strands.memory import AddMessagesContext, MemoryManager
 from strands.models.openai import OpenAIModel
 
 from memory_agent.integrations.strands import StrandsMemoryStore
-from tests.frameworks.pages import Reader, program_of, sent_to, streamed, streamed_call
+from tests.frameworks.pages import PAGE_ANSWERS, Reader, follow, sent_to, streamed, streamed_call
 from tests.over_http import both_ways_by_day, embedded_only
 
 if TYPE_CHECKING:
@@ -174,13 +174,5 @@ async def test_a_stream_that_is_left_early_keeps_what_was_said_and_no_half_of_an
 async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     reader: Reader, openai_server: ScriptedOpenAI
 ) -> None:
-    openai_server.then(*map(streamed, ("Noted.", "In Lisbon.", "Who?")))
-    page = program_of("strands.md")
-    asking = page.replace("My sister Ida lives in Lisbon.", "Where does my sister live?")
-    assert await reader.runs(page) == ["Noted."]
-    assert await reader.runs(asking.replace('"family"', '"later"')) == ["In Lisbon."]
-    assert await reader.runs(asking.replace('"ada"', '"eve"')) == ["Who?"]
-    first, second, third = sent_to(openai_server)
-    assert first.count("Lisbon") == 1
-    assert "Lisbon" in second
-    assert "Lisbon" not in third
+    openai_server.then(*map(streamed, PAGE_ANSWERS))
+    await follow(reader, "strands.md", lambda: sent_to(openai_server))

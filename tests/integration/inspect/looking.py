@@ -34,7 +34,7 @@ class Looker:
         self.server, self.service, self.http, self.embedder = server, service, http, embedder
 
     async def sign_in(self, tenant: str = "default", **key: Any) -> str:
-        """A new key's session; the key's token."""
+        """A new key's login; the key's token."""
         token = await self.server.key(tenant, **key)
         answer = await self.http.post("sign-in", data={"key": token})
         assert answer.status_code == 303, answer.text

@@ -1,4 +1,4 @@
-"""The way to the pages: keys, sessions, forms, and who is refused."""
+"""The way to the pages: keys, logins, forms, and who is refused."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from starlette.routing import Mount
 from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
 from memory_agent.domain import ALL_TENANTS
+from memory_agent.inspect.logins import IDLE_SECONDS, LONGEST_SECONDS, TICKET_SECONDS, Logins
 from memory_agent.inspect.routes import ROUTES
-from memory_agent.inspect.sessions import IDLE_SECONDS, LONGEST_SECONDS, TICKET_SECONDS, Sessions
 from memory_agent.keys import read_token
 from tests.integration.inspect.looking import ANN, HOME, Looker, looking, tell_of_walnuts, text_of
 
@@ -117,7 +117,7 @@ async def test_a_key_that_is_revoked_opens_no_page_any_more(looker: Looker) -> N
     assert (await looker.send(f"{ANN}/forget", typed="ann", csrf="x")).status_code == 401
 
 
-async def test_a_session_ends_when_somebody_signs_out(looker: Looker) -> None:
+async def test_a_login_ends_when_somebody_signs_out(looker: Looker) -> None:
     await looker.sign_in(read_only=True)
     ((cookie, name),) = looker.http.cookies.items()
     assert (await looker.send("sign-out", csrf=await looker.csrf())).status_code == 303
@@ -129,31 +129,31 @@ async def test_a_session_ends_when_somebody_signs_out(looker: Looker) -> None:
 
 def test_sessions_end_by_themselves_and_a_ticket_works_once_and_soon() -> None:
     now = [0.0]
-    sessions = Sessions(lambda: now[0])
-    name, ticket, late = sessions.begin("k"), sessions.ticket("k"), sessions.ticket("k")
-    assert (sessions.redeem(ticket), sessions.redeem(ticket), sessions.redeem("?")) == ("k", None, None)
+    logins = Logins(lambda: now[0])
+    name, ticket, late = logins.begin("k"), logins.ticket("k"), logins.ticket("k")
+    assert (logins.redeem(ticket), logins.redeem(ticket), logins.redeem("?")) == ("k", None, None)
     now[0] = TICKET_SECONDS
-    assert sessions.redeem(late) is None
+    assert logins.redeem(late) is None
     while now[0] < LONGEST_SECONDS - IDLE_SECONDS:
         now[0] += IDLE_SECONDS / 2
-        assert sessions.find(name) is not None
+        assert logins.find(name) is not None
     now[0] += IDLE_SECONDS + 1
-    assert sessions.find(name) is None
-    assert sessions.find(sessions.begin("k")) is not None
+    assert logins.find(name) is None
+    assert logins.find(logins.begin("k")) is not None
 
 
 def test_a_key_that_signs_in_again_and_again_ends_only_its_own_oldest_sessions_and_tickets() -> None:
-    sessions = Sessions()
-    other, other_ticket = sessions.begin("other"), sessions.ticket("other")
-    names = [sessions.begin("k") for _ in range(20)]
-    tickets = [sessions.ticket("k") for _ in range(25)]
-    assert sessions.find(names[0]) is not None  # used, and so not the oldest any more
-    names += [sessions.begin("k") for _ in range(5)]
-    lasting = [name for name in names if sessions.find(name)]
+    logins = Logins()
+    other, other_ticket = logins.begin("other"), logins.ticket("other")
+    names = [logins.begin("k") for _ in range(20)]
+    tickets = [logins.ticket("k") for _ in range(25)]
+    assert logins.find(names[0]) is not None  # used, and so not the oldest any more
+    names += [logins.begin("k") for _ in range(5)]
+    lasting = [name for name in names if logins.find(name)]
     assert lasting == [names[0], *names[6:]]
-    assert sessions.find(other) is not None
-    assert [word for word in tickets if sessions.redeem(word)] == tickets[5:]
-    assert sessions.redeem(other_ticket) == "other"
+    assert logins.find(other) is not None
+    assert [word for word in tickets if logins.redeem(word)] == tickets[5:]
+    assert logins.redeem(other_ticket) == "other"
 
 
 async def test_signing_in_counts_against_what_the_key_may_ask(looker: Looker) -> None:

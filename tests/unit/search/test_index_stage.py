@@ -182,9 +182,12 @@ async def test_only_what_another_model_made_is_embedded(stage: Stage) -> None:
     np.testing.assert_array_equal(rows[turns[0].id].vectors, before[turns[0].id].vectors)
 
 
+@pytest.mark.parametrize("had_begun", [True, False])
 @pytest.mark.parametrize("phase", ["finished", "rolled back"])
-async def test_rows_are_one_models_though_a_move_ends_while_they_are_made(stage: Stage, phase: Phase) -> None:
-    """Vectors have their own model's name, and what the move did with all others is done with them, after a crash too."""
+async def test_rows_are_one_models_though_a_move_ends_while_they_are_made(
+    stage: Stage, phase: Phase, had_begun: bool
+) -> None:
+    """Also one that began meanwhile. Vectors have their own model's name, and what the move did with all others is done with them, after a crash too."""
     target = HashEmbedder(dimension=32)
     own, other = (
         EmbedderModel(name=str(index), fingerprint=each.fingerprint, settings={"n": index})
@@ -200,6 +203,7 @@ async def test_rows_are_one_models_though_a_move_ends_while_they_are_made(stage:
         async def embed(
             self, texts: Sequence[str], *, purpose: Literal["query", "document"]
         ) -> NDArray[np.float32]:
+            await embedders.put(moving)
             await embedders.put(replace(moving, phase=phase))
             return await super().embed(texts, purpose=purpose)
 
@@ -208,7 +212,8 @@ async def test_rows_are_one_models_though_a_move_ends_while_they_are_made(stage:
     candidates = CandidateKeeper(stage.store, indexes=embedders.index_of, max_turns=0)
     spotter, clock = EntitySpotter(stage.entities), FixedClock(NOW)
     indexer = Indexer(stage.store, candidates, embedders, clock, spotter, language="english")
-    await embedders.put(moving)
+    if had_begun:
+        await embedders.put(moving)
     turns = await stage.remember()
     await indexer.index(turns)
     left = embedders.current

@@ -1,4 +1,4 @@
-"""Sessions of people who look at the pages: held in this process, and known to a browser by a random name alone."""
+"""Logins of people who look at the pages: held in this process, and known to a browser by a random name alone."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ LONGEST_SECONDS: Final = 43_200.0
 TICKET_SECONDS: Final = 120.0
 """From when a command opens the browser to when that has asked for the page."""
 _MOST_OF_A_KEY: Final = 20
-"""Sessions, and tickets; one more ends the one of the same key that was used least recently."""
+"""Logins, and tickets; one more ends the one of the same key that was used least recently."""
 
 
 @dataclass(slots=True)
-class Session:
+class Login:
     """Somebody signed in with the key `key_id`, "" where no keys are asked for. `csrf`: what each of the pages' forms carries."""
 
     key_id: str
@@ -34,44 +34,44 @@ class Session:
     """Chosen on a page; None: as the browser asks."""
 
 
-class Sessions:
-    """The sessions of one process, the least recently used first. Only hashes of their names are kept."""
+class Logins:
+    """The logins of one process, the least recently used first. Only hashes of their names are kept."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._logins: OrderedDict[str, Login] = OrderedDict()
         self._tickets: OrderedDict[str, tuple[float, str]] = OrderedDict()
 
     def begin(self, key_id: str) -> str:
-        """A new session's name, for the cookie."""
+        """A new login's name, for the cookie."""
         name, now = secrets.token_urlsafe(32), self._monotonic()
-        while self._sessions and now - next(iter(self._sessions.values())).used > IDLE_SECONDS:
-            self._sessions.popitem(last=False)
-        own = [hashed for hashed, session in self._sessions.items() if session.key_id == key_id]
+        while self._logins and now - next(iter(self._logins.values())).used > IDLE_SECONDS:
+            self._logins.popitem(last=False)
+        own = [hashed for hashed, login in self._logins.items() if login.key_id == key_id]
         for hashed in own[: 1 - _MOST_OF_A_KEY]:
-            del self._sessions[hashed]
-        self._sessions[_hash(name)] = Session(key_id=key_id, began=now, used=now)
+            del self._logins[hashed]
+        self._logins[_hash(name)] = Login(key_id=key_id, began=now, used=now)
         return name
 
-    def find(self, name: str) -> Session | None:
-        """The session of that name, which is used by this; None if there is none, or it has ended."""
+    def find(self, name: str) -> Login | None:
+        """The login of that name, which is used by this; None if there is none, or it has ended."""
         hashed, now = _hash(name), self._monotonic()
-        session = self._sessions.get(hashed)
-        if session is None:
+        login = self._logins.get(hashed)
+        if login is None:
             return None
-        if now - session.used > IDLE_SECONDS or now - session.began > LONGEST_SECONDS:
-            del self._sessions[hashed]
+        if now - login.used > IDLE_SECONDS or now - login.began > LONGEST_SECONDS:
+            del self._logins[hashed]
             return None
-        session.used = now
-        self._sessions.move_to_end(hashed)
-        return session
+        login.used = now
+        self._logins.move_to_end(hashed)
+        return login
 
     def end(self, name: str) -> None:
-        """End the session, if there is one."""
-        self._sessions.pop(_hash(name), None)
+        """End the login, if there is one."""
+        self._logins.pop(_hash(name), None)
 
     def ticket(self, key_id: str) -> str:
-        """A word that begins one session of this key, once and soon: a browser is sent it in an address."""
+        """A word that begins one login of this key, once and soon: a browser is sent it in an address."""
         word, now = secrets.token_urlsafe(32), self._monotonic()
         while self._tickets and next(iter(self._tickets.values()))[0] <= now:
             self._tickets.popitem(last=False)
