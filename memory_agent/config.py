@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import os
+import re
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -328,6 +330,33 @@ def _config_file() -> Path | None:
             )
         return file
     return DEFAULT_CONFIG_FILE if DEFAULT_CONFIG_FILE.is_file() else None
+
+
+def setting_rows(cfg: MemoryConfig, part: str = "") -> list[dict[str, Any]]:
+    """The settings with `part` in their names: `setting`, `value` in plain types (no secret's), `from`, `may_be`.
+
+    `from`: environment, file, argument (of a command or of the program), or default.
+    """
+    file, rows = _config_file(), []
+    in_file = set() if file is None else tomllib.loads(file.read_text("utf-8")).keys()
+    in_environment = {variable.upper() for variable, value in os.environ.items() if value}
+    for name, field in type(cfg).model_fields.items():
+        if part.lower() not in name:
+            continue
+        value = getattr(cfg, name)
+        if isinstance(value, SecretStr):
+            value = "(secret)"
+        elif isinstance(value, tuple):
+            value = list(value)
+        elif not isinstance(value, str | int | float | dict | None):
+            value = str(value)
+        if isinstance(value, str):  # an address may hold a password
+            value = re.sub(r"(?<=://)[^/@\s]+@", "(secret)@", value)
+        origin = "file" if name in in_file else "argument"
+        origin = "environment" if f"{ENV_PREFIX}{name.upper()}" in in_environment else origin
+        origin = origin if name in cfg.model_fields_set else "default"
+        rows.append({"setting": name, "value": value, "from": origin, "may_be": valid_values(field)})
+    return rows
 
 
 def _refuse_unknown(name: str, *, where: str = "", known: Iterable[str] = (), prefix: str = "") -> None:
