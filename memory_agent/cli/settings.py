@@ -34,7 +34,7 @@ def settings(
     cfg = options.settings(where.data_dir)
     rows = setting_rows(cfg, part)
     for row in rows:
-        if row["setting"] == "data_dir" and where.data_dir is not None:
+        if row["from"] == "argument":  # there is but this one
             row["from"] = "--data-dir"
     if where.as_json:
         print_json(rows)
