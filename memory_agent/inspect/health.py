@@ -36,6 +36,8 @@ _LONGEST_SECONDS: Final = 600.0
 _MOST_FINDINGS: Final = 1_000
 _PLACES: Final = 20
 """Of a kind of finding; how many more there are is said."""
+_ORIGINS: Final = ("argument", "environment", "file", "default")
+"""Of settings, those first that somebody gave for this process."""
 _PARTS: Final = ("fastapi", "uvicorn", "pymongo", "chromadb", "onnxruntime", "numpy", "openai", "mcp")
 
 
@@ -120,7 +122,7 @@ async def show(page: Page) -> Response:
             "places": _PLACES,
             "versions": _versions(),
             "schema": schema,
-            "settings": setting_rows(api.cfg),
+            "settings": sorted(setting_rows(api.cfg), key=lambda row: _ORIGINS.index(row["from"])),
         }
     return await page.show(
         "health.html",
