@@ -6,7 +6,7 @@ import asyncio
 import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from playwright.async_api import async_playwright
 
@@ -33,15 +33,13 @@ PICTURES: Final = {
     "inspect-conversation": (f"{HOME}/conversation", "light", 1000, 900),
     "inspect-turn": (f"{HOME}/turns/1", "light", 1000, 620),
     "inspect-user": (ANN, "light", 1000, 520),
-    "inspect-work": ("work", "light", 1000, 1330),
+    "inspect-work": ("work", "light", 1000, 1300),
     "inspect-work-dark": ("of/default/work", "dark", 360, 1000),
-    "inspect-health": ("health", "light", 1000, 1000),
+    "inspect-health": ("health", "light", 1000, 1180),
 }  # fmt: skip
 """Address, colours, width and height of each."""
-OF: Final[dict[str, dict[str, Any]]] = {
-    name: {"tenant": ALL_TENANTS, "label": "operator"} for name in ("inspect-work", "inspect-health")
-}
-"""The key that a page is seen with, where it is no plain one."""
+FOR_ALL: Final = ("inspect-work", "inspect-health")
+"""Those that are seen with a key for all tenants."""
 
 
 async def tell(service: MemoryService) -> None:
@@ -67,7 +65,7 @@ async def fail(service: MemoryService) -> None:
     turn = await memory.add_user_message("Our ferry to Texel leaves at nine.")
     error = "VectorIndexError: the collection has 384 dimensions, and the vector 768"
     await service.core.store.postpone(memory.scope, [turn.id], error=error, due_at=None, counted=True)
-    await service.agent("ann", "home").add_user_message("And who brings the wine?")
+    await service.agent("eve", "trip").add_user_message("And who brings the wine?")
 
 
 async def main() -> None:
@@ -80,13 +78,15 @@ async def main() -> None:
             await fail(looker.service)
             await looker.server.key("acme", label="web shop")
             await looker.server.key("acme", label="reports", read_only=True)
+            plain = await looker.server.key(label="kitchen")
+            operator = await looker.server.key(ALL_TENANTS, label="operator")
             browser = await playwright.chromium.launch(executable_path=found(), args=SWITCHES)
             for name, (path, scheme, width, height) in PICTURES.items():
                 view = {"width": width, "height": height}
                 context = await browser.new_context(color_scheme=scheme, viewport=view)
                 page = await context.new_page()
                 await page.goto(f"{looker.server.address}/inspect/sign-in")
-                await page.get_by_label("API key").fill(await looker.server.key(**OF.get(name, {})))
+                await page.get_by_label("API key").fill(operator if name in FOR_ALL else plain)
                 await page.keyboard.press("Enter")
                 await page.wait_for_url("**/users")
                 await page.goto(f"{looker.server.address}/inspect/{path}")
