@@ -1,6 +1,6 @@
 """Cost of open live pages to an agent's calls: `python -m benchmarks.live_pages`.
 
-`memory-agent serve` on an embedded memory of 51,000 turns, the real model, no worker. Clients that ask again as soon as they are
+`memory-agent serve` on an embedded memory of 50,200 turns, the real model, no worker. Clients that ask again as soon as they are
 answered fetch, then write; in every second round 100 pages *Work* of all tenants are open beside them, read by a process of their own.
 """
 

@@ -48,7 +48,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Work:
-    """How work stands at a moment, and stood before as far as somebody looked. Of everybody's alone: `leases`, `receipts`, `migration`."""
+    """State of work at a moment, and before as far as somebody looked. Of everybody's alone: `leases`, `receipts`, `migration`."""
 
     at: datetime
     status: MemoryStatus
@@ -80,13 +80,13 @@ class Readings:
         self._closed = asyncio.Event()
 
     async def look(self, reach: Reach) -> Work:
-        """How work stands now. Raises StoreUnavailable."""
+        """Read how work stands now. Raises StoreUnavailable."""
         of = self._one(reach)
         async with of.lock:
             return await self._read(reach, of)
 
     async def shown(self, reach: Reach, how: tuple[object, ...], show: Callable[[Work], str]) -> str:
-        """The same as `show` makes HTML of it, once for all who see it in the same way (`how`)."""
+        """The reading as `show` makes HTML of it, once for all who see it in the same way (`how`)."""
         of = self._one(reach)
         async with of.lock:
             work = await self._read(reach, of)
