@@ -79,14 +79,8 @@ class Readings:
         self._of: OrderedDict[Reach, _Of] = OrderedDict()
         self._closed = asyncio.Event()
 
-    async def look(self, reach: Reach) -> Work:
-        """Read how work stands now. Raises StoreUnavailable."""
-        of = self._one(reach)
-        async with of.lock:
-            return await self._read(reach, of)
-
     async def shown(self, reach: Reach, how: tuple[object, ...], show: Callable[[Work], str]) -> str:
-        """The reading as `show` makes HTML of it, once for all who see it in the same way (`how`)."""
+        """Read how work stands now, as `show` makes HTML of it once for all who see it in the same way (`how`). Raises StoreUnavailable."""
         of = self._one(reach)
         async with of.lock:
             work = await self._read(reach, of)

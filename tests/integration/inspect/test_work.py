@@ -6,16 +6,18 @@ import asyncio
 import contextlib
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
 from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
-from memory_agent.domain import ALL_TENANTS, Scope
+from memory_agent.domain import ALL_TENANTS, STAGES, Scope
+from memory_agent.domain.migration import Phase
 from memory_agent.errors import StoreUnavailable
 from memory_agent.inspect import readings, work
-from memory_agent.keys import read_token
+from memory_agent.inspect.texts import LANGUAGES, catalogue
+from memory_agent.keys import KeyState, read_token
 from tests.integration.inspect.looking import Looker, looking, tell_of_walnuts, text_of
 
 if TYPE_CHECKING:
@@ -184,6 +186,9 @@ async def test_many_live_pages_cost_one_reading_and_a_login_has_four_of_them(
     await asyncio.sleep(0.2)
     async with live(looker) as lines:  # what is closed makes room
         await until(lines, "1 turn is parked")
+        await looker.server.app.state.readings.close()  # as the service does when it ends
+        async with asyncio.timeout(10):
+            assert "event: end" not in [line async for line in lines]
 
 
 async def test_the_plots_reach_far_back_and_stay_bounded(looker: Looker) -> None:
@@ -197,6 +202,22 @@ async def test_the_plots_reach_far_back_and_stay_bounded(looker: Looker) -> None
     plot = work.plot_of(points, [point.owed for point in points])
     assert plot.points.startswith("0.0,4.0 ")
     assert plot.points.endswith(" 600.0,4.0")
+
+
+def test_every_name_that_these_pages_tell_is_in_each_catalogue() -> None:
+    told = {
+        "stage": STAGES,
+        "erasure": ("owed", "swept", "erased", "operator"),
+        "migration": get_args(Phase),
+        "key": get_args(KeyState),
+        "from": ("argument", "environment", "file", "default"),
+        "service": ("ready", "degraded", "down"),
+        "part": ("store", "vector_index", "embedder", "llm"),
+        "part is": ("up", "down"),
+    }
+    names = {f"{kind} {name}" for kind, all_of in told.items() for name in all_of}
+    for language in LANGUAGES:
+        assert names - catalogue(language).keys() == set()
 
 
 # --- keys and health -----------------------------------------------------------------------------------------
