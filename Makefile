@@ -9,6 +9,7 @@ STAMP  := $(VENV)/.installed
 STRANGERS := .strangers
 FRAMEWORKS := .frameworks
 BROWSER := .browser
+LINE = ****************************************************************************************************
 # Tests run side by side on workers with servers of their own. One more than the cores of a small machine: tests wait
 # for processes to start, for clocks and for disks half of their time. A worker that has done its share takes over half
 # of what another still has to do, so that none is left alone with a long file at the end.
@@ -74,21 +75,22 @@ $(FRAMEWORKS)/.installed: $(STAMP) tests/frameworks/requirements.txt
 
 # Playwright and a Chromium, for the pages at /inspect; a Chromium that is installed will do, else some 200 MB are fetched.
 browser: $(BROWSER)/.installed  ## what tests of the pages in a browser need
-$(BROWSER)/.installed: $(STAMP) tests/browser/requirements.txt tests/browser/chromium.py
+	$(BROWSER)/bin/python -m tests.browser.chromium
+$(BROWSER)/.installed: $(STAMP) tests/browser/requirements.txt
 	test -x $(BROWSER)/bin/python || $(PYTHON) -m venv $(BROWSER)
 	$(BIN)/python -c "import sysconfig; print(f'import site; site.addsitedir({sysconfig.get_path(\"purelib\")!r})')" \
 		> $$($(BROWSER)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/project.pth
 	$(BROWSER)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/browser/requirements.txt
-	$(BROWSER)/bin/python -m tests.browser.chromium
 	touch $@
 
-test: $(STAMP) $(STRANGERS)/.installed $(FRAMEWORKS)/.installed  ## the tests, on a real MongoDB, a real Chroma server and the real model
+# A browser that is not to be had is missed loudly, at the end, where it is seen; by night the tests fail without one.
+test: $(STAMP) $(STRANGERS)/.installed $(FRAMEWORKS)/.installed $(BROWSER)/.installed  ## the tests, on a real MongoDB, a real Chroma server and the real model
 	$(BIN)/python $(PYTEST) -m "not nightly"
 	$(FRAMEWORKS)/bin/python $(PYTEST) -m "not nightly" tests/frameworks
-	@if test -e $(BROWSER)/.installed; then $(BROWSER)/bin/python -m pytest -m "not nightly" tests/browser; \
-	else echo "NOT RUN: tests/browser, the pages in a browser. \`make browser\` gets what they need."; fi
+	@if $(BROWSER)/bin/python -m tests.browser.chromium; then $(BROWSER)/bin/python -m pytest -m "not nightly" tests/browser; \
+	else printf '\n%s\n%s\n%s\n' "$(LINE)" "NOT RUN: tests/browser, the pages in a browser. No Chromium was found, and none was to be had (see above)." "$(LINE)" >&2; fi
 
-test-nightly: $(STAMP) $(STRANGERS)/.installed $(FRAMEWORKS)/.installed $(BROWSER)/.installed  ## all of them, with more examples, every kill and every server
+test-nightly: $(STAMP) $(STRANGERS)/.installed $(FRAMEWORKS)/.installed browser  ## all of them, with more examples, every kill and every server
 	TEST_PROFILE=nightly $(BIN)/python $(PYTEST)
 	TEST_PROFILE=nightly $(FRAMEWORKS)/bin/python $(PYTEST) tests/frameworks
 	TEST_PROFILE=nightly $(BROWSER)/bin/python -m pytest tests/browser

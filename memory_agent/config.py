@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -16,6 +17,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
+    PrivateAttr,
     SecretStr,
     ValidationError,
     ValidationInfo,
@@ -196,10 +198,14 @@ class MemoryConfig(ServerSettings, BaseSettings):
     retry_max_seconds: Seconds = 300.0
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
 
+    _given: frozenset[str] = PrivateAttr(frozenset())
+    """Names of the settings that were arguments."""
+
     def __init__(self, **values: Any) -> None:
         for name in values:
             _refuse_unknown(name)
         _read(super().__init__, values)
+        super().__setattr__("_given", frozenset(values))  # our own refuses every assignment
 
     def changed(self, **values: Any) -> Self:
         """A copy with these settings changed, the others as they are here, checked as a whole. Raises ConfigError.
@@ -213,6 +219,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
         copy = type(self).__new__(type(self))
         # Not by our own `__init__`: the environment and the file may say something else by now.
         _read(functools.partial(BaseModel.__init__, copy), {**kept, **values})
+        super(MemoryConfig, copy).__setattr__("_given", self._given | values.keys())
         return copy
 
     if not TYPE_CHECKING:  # or else a type checker would let every assignment pass
@@ -328,6 +335,32 @@ def _config_file() -> Path | None:
             )
         return file
     return DEFAULT_CONFIG_FILE if DEFAULT_CONFIG_FILE.is_file() else None
+
+
+def setting_rows(cfg: MemoryConfig, part: str = "") -> list[dict[str, Any]]:
+    """The settings with `part` in their names: `setting`, `value` in plain types (no secret's), `from`, `may_be`.
+
+    `from`: environment, file, argument (of a command or of the program), or default.
+    """
+    rows = []
+    in_environment = {variable.upper() for variable, value in os.environ.items() if value}
+    for name, field in type(cfg).model_fields.items():
+        if part.lower() not in name:
+            continue
+        value = getattr(cfg, name)
+        if isinstance(value, SecretStr):
+            value = "(secret)"
+        elif isinstance(value, tuple):
+            value = list(value)
+        elif not isinstance(value, str | int | float | dict | None):
+            value = str(value)
+        if isinstance(value, str):  # an address may hold a password
+            value = re.sub(r"(?<=://)[^/@\s]+@", "(secret)@", value)
+        origin = "environment" if f"{ENV_PREFIX}{name.upper()}" in in_environment else "file"
+        origin = "argument" if name in cfg._given else origin
+        origin = origin if name in cfg.model_fields_set else "default"
+        rows.append({"setting": name, "value": value, "from": origin, "may_be": valid_values(field)})
+    return rows
 
 
 def _refuse_unknown(name: str, *, where: str = "", known: Iterable[str] = (), prefix: str = "") -> None:

@@ -13,10 +13,9 @@ import typer
 from memory_agent.cli.erasures import look_for
 from memory_agent.cli.options import OK, UNFINISHED, FolderOptions, MemoryTyper, flag, option, settings
 from memory_agent.cli.output import err, many, note, out, print_json, say
-from memory_agent.clock import SystemClock
-from memory_agent.data_dir import check_memory, damaged_records_file
+from memory_agent.data_dir import check_memory
 from memory_agent.domain import DEFAULT_TENANT
-from memory_agent.errors import BackendError, ConfigError, DataDirInUse, SettleTimeout, TurnsParked
+from memory_agent.errors import ConfigError, DataDirInUse, SettleTimeout, TurnsParked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from memory_agent.doctor.examine import Totals
     from memory_agent.doctor.findings import Finding
     from memory_agent.domain import MemoryStatus, Scope
-    from memory_agent.ports import DocumentStore, VectorIndex
     from memory_agent.service import MemoryService
 
 app = MemoryTyper()
@@ -77,6 +75,7 @@ async def doctor(
     if forget_unreadable and not repair:
         raise typer.BadParameter("--forget-unreadable changes the memory: give --repair as well")
     from memory_agent.doctor.findings import HIDING
+    from memory_agent.doctor.look import examined, open_stores
 
     check_memory(cfg)
     mended: list[Finding] = []
@@ -85,13 +84,13 @@ async def doctor(
             service = await _alone(cfg, stack)
             store, vectors = service.core.store, service.core.vectors if cfg.chroma_host else None
         else:
-            store, vectors = await _opened(cfg, stack)
-        found, totals = await _examined(cfg, store, vectors)
+            store, vectors = await open_stores(cfg, stack)
+        found, totals = await examined(cfg, store, vectors, _show_totals)
         for _ in range(_ROUNDS if repair else 0):
             if not any(finding.wrong for finding in found):
                 break
             mended += (done := await _mend(service, found, forgets=forget_unreadable))
-            found, totals = await _examined(cfg, store, vectors)
+            found, totals = await examined(cfg, store, vectors, _show_totals)
             gone = {(finding.kind, finding.scope) for finding in found}
             mended = [finding for finding in mended if (finding.kind, finding.scope) not in gone]
             if not any(finding.kind in HIDING for finding in done):
@@ -103,14 +102,6 @@ async def doctor(
     else:
         _print(found, totals, mended)
     return UNFINISHED if any(finding.wrong for finding in found) else OK
-
-
-async def _opened(cfg: MemoryConfig, stack: AsyncExitStack) -> tuple[DocumentStore, VectorIndex | None]:
-    """The stores alone, which several processes may read at once, whoever holds the folder."""
-    from memory_agent.adapters import open_store, open_vectors
-
-    store = await open_store(cfg, None, stack)
-    return store, await open_vectors(cfg, store, lambda: "", stack) if cfg.chroma_host else None
 
 
 async def _alone(cfg: MemoryConfig, stack: AsyncExitStack) -> MemoryService:
@@ -127,31 +118,9 @@ async def _alone(cfg: MemoryConfig, stack: AsyncExitStack) -> MemoryService:
     return service
 
 
-async def _examined(
-    cfg: MemoryConfig, store: DocumentStore, vectors: VectorIndex | None
-) -> tuple[list[Finding], Totals]:
-    from memory_agent.adapters import open_keys
-    from memory_agent.doctor.examine import Examiner
-    from memory_agent.doctor.findings import Finding
-
-    def show(totals: Totals) -> None:
-        if err.is_terminal:
-            err.print(f"{many(totals.turns, 'turn')} of {many(totals.users, 'user')} examined …", end="\r")
-
-    found: list[Finding] = []
-    async with AsyncExitStack() as stack:
-        if (aside := damaged_records_file(cfg)).exists():
-            found.append(Finding(kind="put_aside", detail=str(aside)))
-        keys = None
-        try:
-            keys = await open_keys(cfg, None, stack)
-        except BackendError as exc:
-            found.append(Finding(kind="keys", detail=str(exc)))
-        examiner = Examiner(
-            store, keys, vectors, now=SystemClock().now(), topics=cfg.enable_topics, progress=show
-        )
-        found += [finding async for finding in examiner.findings()]
-    return found, examiner.totals
+def _show_totals(totals: Totals) -> None:
+    if err.is_terminal:
+        err.print(f"{many(totals.turns, 'turn')} of {many(totals.users, 'user')} examined …", end="\r")
 
 
 async def _mend(service: MemoryService, found: Sequence[Finding], *, forgets: bool) -> list[Finding]:

@@ -103,13 +103,18 @@ def when(time: datetime | None) -> str:
     return "" if time is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
-def print_rows(rows: Iterable[tuple[str, str]]) -> None:
-    """Print named values, a line each; empty ones are left out."""
+def grid_of(rows: Iterable[tuple[str, str]]) -> Table:
+    """Named values, a line each; empty ones are left out."""
     table = Table.grid(padding=(0, 2))
     for name, value in rows:
         if value:
             table.add_row(name, Text(clean(value), overflow="fold"))
-    out.print(table)
+    return table
+
+
+def print_rows(rows: Iterable[tuple[str, str]]) -> None:
+    """Print named values as `grid_of` lays them out."""
+    out.print(grid_of(rows))
 
 
 def many(count: int, name: str) -> str:

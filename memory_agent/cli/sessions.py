@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path  # noqa: TC003 - read when the command is declared
 from typing import TYPE_CHECKING, Any, Final
+
+import typer
 
 from memory_agent.cli.opening import agent_of
 from memory_agent.cli.options import (
@@ -18,6 +21,7 @@ from memory_agent.cli.options import (
 )
 from memory_agent.cli.output import (
     line,
+    many,
     note,
     picked,
     print_json,
@@ -27,6 +31,7 @@ from memory_agent.cli.output import (
     turn_as_json,
     when,
 )
+from memory_agent.cli.report import write_report
 from memory_agent.domain import Character
 from memory_agent.errors import InvalidInput
 
@@ -174,18 +179,25 @@ async def history(
     after: int = option("--after", "Only turns after this number.", 0, min=0, max=LARGEST_SEQ),
     limit: int | None = option("--limit", "Turns at most.", min=1, max=_MAX_PAGE, shown=str(PAGE)),
     everything: bool = flag("--all", "To the end, however many."),
+    html: Path | None = option(
+        "--html", "Write it into this new file instead, as a page to send to somebody.", metavar="FILE"
+    ),
 ) -> None:
     """Show what was said, word for word, oldest first, compressed turns as well.
 
     A page at a time: where more follows, the command that goes on is named. The number in front of a turn is the one
-    that --after and `compressed --as-of` take.
+    that --after and `compressed --as-of` take. With --html everything goes into one file, what is known and the topics of
+    the thread too; it has no script and loads nothing.
 
     Examples:
         memory-agent history --user ada --thread work
         memory-agent history --after 100 --limit 20
+        memory-agent history --user ada --html ada.html
         memory-agent history --all --json | jq -r '.turns[].content'
     """
-    most = page_size(limit, everything, "every turn")
+    if html is not None and where.as_json:
+        raise typer.BadParameter("--html writes a page and --json prints for programs: choose one")
+    most = page_size(limit, everything or (html is not None and limit is None), "every turn")
     following: int | None = after
     turns: list[Turn] = []
     count = 0
@@ -195,12 +207,17 @@ async def history(
         while following is not None:
             page = await agent.history(session, after=following, limit=most or _ALL_PAGE)
             following, count = page.next, count + len(page.turns)
-            if where.as_json:
+            if where.as_json or html is not None:
                 turns += page.turns
             else:
                 _print_turns(page.turns)
             if most is not None:
                 break
+        if html is not None and count:
+            sessions, topics = await agent.sessions(), await agent.topics(include_archived=True)
+            facts = await agent.fetch_facts(scope="thread")
+            write_report(html, where, turns, sessions=sessions, topics=topics, facts=facts)
+            note(f"Wrote {many(count, 'turn')} into {html}. Whoever has the file can read them.")
     if where.as_json:
         print_json({"turns": [_turn_as_json(turn) for turn in turns], "next": following})
     elif following is not None:

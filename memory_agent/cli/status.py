@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import time
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+import typer
+from rich.console import Group
+from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
-from memory_agent.cli.opening import opened, say_if_unknown
-from memory_agent.cli.options import OK, THREAD, UNFINISHED, MemoryTyper, TenantOptions, option, scope_of
+from memory_agent.cli.opening import opened, say_if_unknown, told_to_stop
+from memory_agent.cli.options import (
+    OK,
+    THREAD,
+    UNFINISHED,
+    MemoryTyper,
+    TenantOptions,
+    flag,
+    option,
+    scope_of,
+)
 from memory_agent.cli.output import (
     cost_as_json,
     cost_text,
     err,
+    grid_of,
     line,
     note,
     out,
     outage_text,
     picked,
     print_json,
-    print_rows,
     settle_bar,
 )
 from memory_agent.domain import DEFAULT_TENANT
@@ -49,6 +64,7 @@ PATIENCE: Final[Any] = option(
 NO_TIMEOUT: Final = math.inf
 """For `settle` within `settled`, whose patience is asked for; its own would end sooner than a longer one."""
 _LOOK_SECONDS: Final = 0.5
+_WATCH_SECONDS: Final = 2.0
 
 
 @app.command()
@@ -57,6 +73,7 @@ async def status(
     user: str | None = option("--user -u", "Whose memory."),
     thread: str | None = option("--thread -t", "Which conversation."),
     where: TenantOptions,
+    watch: bool = flag("--watch", "Go on showing it, until ctrl-C."),
 ) -> int:
     """Count turns, owed work and parked turns: of everybody, of a user, or of a thread.
 
@@ -65,18 +82,38 @@ async def status(
     Examples:
         memory-agent status
         memory-agent status --user ada --thread work --json
+        memory-agent status --watch
     """
     scope = scope_of(user, thread, where.tenant)
-    async with opened(where.data_dir) as service:
-        found = await service.status(scope)
+    if watch and (where.as_json or not out.is_terminal):
+        raise typer.BadParameter("--watch draws in a terminal; scripts ask again and again: status --json")
+    async with opened(where.data_dir, shares=watch) as service:
+        found = await (_watched(service, scope) if watch else service.status(scope))
         if user is not None:
             agent = service.agent(user, thread or THREAD, tenant=where.tenant)
             await say_if_unknown(agent, reach="user" if thread is None else "thread")
     if where.as_json:
         print_json(status_as_json(found))
-    else:
+    elif not watch:
         print_status(found)
     return UNFINISHED if found.parked_count else OK
+
+
+async def _watched(service: Service, scope: Scope | None) -> MemoryStatus:
+    """Draw how it stands again and again, until told to stop; the last look. A look takes a tenth of the time at most."""
+    stop, ended = told_to_stop(), False
+    with Live(console=out, auto_refresh=False, transient=False) as shown:
+        while True:
+            began = time.monotonic()
+            found = await service.status(scope)
+            shown.update(Group(*_drawn(found), Text(f"{datetime.now(UTC):%H:%M:%S} UTC, ctrl-C ends", "dim")))
+            shown.refresh()
+            if ended:
+                return found
+            pause = max(_WATCH_SECONDS, 9 * (time.monotonic() - began))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), pause)
+            ended = stop.is_set()
 
 
 def status_as_json(status: MemoryStatus) -> dict[str, Any]:
@@ -98,21 +135,32 @@ def status_as_json(status: MemoryStatus) -> dict[str, Any]:
     }
 
 
+def _drawn(status: MemoryStatus) -> list[Table | Text]:
+    """The counts, what is down, and the parked turns."""
+    rows = [
+        ("turns", f"{status.turns:,}"),
+        *((f"owing {stage}", f"{owed:,}") for stage, owed in status.pending.items()),
+        ("oldest owed", f"{status.lag_seconds:.1f} s"),
+        ("forgetting under way", f"{status.erasures:,}"),
+        ("parked", f"{status.parked_count:,}"),
+        ("another embedder", _migration_text(status)),
+        ("extracting facts took", cost_text(status.extraction) if status.extraction.requests else ""),
+    ]
+    drawn: list[Table | Text] = [grid_of(rows), *map(outage_text, status.outages)]
+    if status.parked:
+        table = Table("turn", "user", "thread", "owes", "attempts", "last error", title="Parked")
+        for turn in status.parked:
+            owes, attempts = ", ".join(turn.pending), str(turn.attempts)
+            cells = (turn.turn_id, _whose(turn.scope), turn.thread_id, owes, attempts, turn.last_error)
+            table.add_row(*map(line, cells))
+        drawn.append(table)
+    return drawn
+
+
 def print_status(status: MemoryStatus) -> None:
     """Print the counts, what is down, and the parked turns."""
-    print_rows(
-        [
-            ("turns", f"{status.turns:,}"),
-            *((f"owing {stage}", f"{owed:,}") for stage, owed in status.pending.items()),
-            ("oldest owed", f"{status.lag_seconds:.1f} s"),
-            ("forgetting under way", f"{status.erasures:,}"),
-            ("parked", f"{status.parked_count:,}"),
-            ("another embedder", _migration_text(status)),
-            ("extracting facts took", cost_text(status.extraction) if status.extraction.requests else ""),
-        ]
-    )
-    for outage in status.outages:
-        out.print(outage_text(outage), soft_wrap=True)
+    for part in _drawn(status):
+        out.print(part, soft_wrap=isinstance(part, Text))
     if status.outages:
         note("It goes on by itself once that is mended.")
     if status.unread_scripts:
@@ -126,12 +174,6 @@ def print_status(status: MemoryStatus) -> None:
             f" mean is seldom found: {MULTILINGUAL}"
         )
     if status.parked:
-        table = Table("turn", "user", "thread", "owes", "attempts", "last error", title="Parked")
-        for turn in status.parked:
-            owes, attempts = ", ".join(turn.pending), str(turn.attempts)
-            cells = (turn.turn_id, _whose(turn.scope), turn.thread_id, owes, attempts, turn.last_error)
-            table.add_row(*map(line, cells))
-        out.print(table)
         note("Mend the cause, then run: memory-agent retry")
 
 

@@ -5,6 +5,7 @@ thread; similarities are cosines in [-1, 1]; tokens are counted by the configure
 """
 
 from memory_agent.domain.base import (
+    BETWEEN as BETWEEN,
     DEFAULT_TENANT as DEFAULT_TENANT,
     ROLE_OF as ROLE_OF,
     ROLES as ROLES,
@@ -13,6 +14,7 @@ from memory_agent.domain.base import (
     Role as Role,
     Scope as Scope,
     Stage as Stage,
+    Tenant as Tenant,
     checked_tenant as checked_tenant,
     new_id as new_id,
     next_of_tenant as next_of_tenant,

@@ -51,7 +51,7 @@ def stored_at(turn_id: str) -> datetime:
 
 DEFAULT_TENANT: Final = "default"
 """Of users that belong to no other tenant, such as all of an application that runs embedded."""
-_BETWEEN: Final = "\x1f"
+BETWEEN: Final = "\x1f"
 """Between tenant and user in a stored user id. No id that comes in can hold it: control characters are refused."""
 _TENANT: Final = lazily(re.compile, r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 
@@ -70,7 +70,7 @@ def checked_tenant(value: object) -> str:
 
 def split_user_id(user_id: str) -> tuple[str, str]:
     """The tenant of a stored user id, and the id that the tenant knows the user by."""
-    tenant, between, user = user_id.partition(_BETWEEN)
+    tenant, between, user = user_id.partition(BETWEEN)
     return (tenant, user) if between else (DEFAULT_TENANT, user_id)
 
 
@@ -81,7 +81,7 @@ def tenants_range(tenant: str) -> tuple[str, str | None]:
     """
     if checked_tenant(tenant) == DEFAULT_TENANT:
         return "", None
-    return f"{tenant}{_BETWEEN}", _beyond(tenant)
+    return f"{tenant}{BETWEEN}", _beyond(tenant)
 
 
 def next_of_tenant(tenant: str, user_id: str) -> str:
@@ -94,7 +94,7 @@ def next_of_tenant(tenant: str, user_id: str) -> str:
 
 
 def _beyond(tenant: str) -> str:
-    return tenant + chr(ord(_BETWEEN) + 1)
+    return tenant + chr(ord(BETWEEN) + 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,7 +128,7 @@ class Scope:
         checked_id("user_id", user_id)
         if checked_tenant(tenant) == DEFAULT_TENANT:
             return cls(user_id=user_id, thread_id=thread_id)
-        return cls(user_id=f"{tenant}{_BETWEEN}{user_id}", thread_id=thread_id)
+        return cls(user_id=f"{tenant}{BETWEEN}{user_id}", thread_id=thread_id)
 
     @property
     def user(self) -> Scope:
@@ -144,6 +144,16 @@ class Scope:
     def tenants_user_id(self) -> str:
         """The id that the tenant knows the user by."""
         return split_user_id(self.user_id)[1]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tenant:
+    """All users of one tenant, whose work is counted and tried again together; nothing else is asked of so many."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        checked_tenant(self.name)
 
 
 class OfThread:

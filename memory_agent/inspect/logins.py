@@ -32,6 +32,8 @@ class Login:
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     language: str | None = None
     """Chosen on a page; None: as the browser asks."""
+    streams: int = 0
+    """Of live pages that are open."""
 
 
 class Logins:
@@ -55,16 +57,24 @@ class Logins:
 
     def find(self, name: str) -> Login | None:
         """The login of that name, which is used by this; None if there is none, or it has ended."""
-        hashed, now = _hash(name), self._monotonic()
+        hashed = _hash(name)
         login = self._logins.get(hashed)
         if login is None:
             return None
-        if now - login.used > IDLE_SECONDS or now - login.began > LONGEST_SECONDS:
+        if self._is_over(login):
             del self._logins[hashed]
             return None
-        login.used = now
+        login.used = self._monotonic()
         self._logins.move_to_end(hashed)
         return login
+
+    def lasts(self, login: Login) -> bool:
+        """True if the login has not ended; it is not used by this."""
+        return not self._is_over(login) and any(one is login for one in self._logins.values())
+
+    def _is_over(self, login: Login) -> bool:
+        now = self._monotonic()
+        return now - login.used > IDLE_SECONDS or now - login.began > LONGEST_SECONDS
 
     def end(self, name: str) -> None:
         """End the login, if there is one."""

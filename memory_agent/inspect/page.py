@@ -148,11 +148,7 @@ def next_page(text: str) -> str:
 async def rendered(request: Request, template: str, *, code: int = 200, **values: Any) -> Response:
     """A page, in the language of the login or of the browser."""
     login: Login | None = request.scope["state"].get("login")
-    chosen = request.query_params.get("lang", "")
-    if chosen in LANGUAGES and login is not None:
-        login.language = chosen
-    by_browser = language_for(request.headers.get("accept-language", ""))
-    language = chosen if chosen in LANGUAGES else (login and login.language) or by_browser
+    language = language_of(request)
     shown = {"page": None, **values}
     shown |= {"base": base_of(request), "language": language, "languages": LANGUAGES, "login": login}
     wanted = values["next"] if template == "sign_in.html" else None
@@ -160,6 +156,17 @@ async def rendered(request: Request, template: str, *, code: int = 200, **values
     # What a page shows may be large, and nobody else should wait for it.
     html = await asyncio.to_thread(lambda: environment(language).get_template(template).render(shown))
     return Response(html, code, HEADERS, "text/html; charset=utf-8")
+
+
+def language_of(request: Request) -> str:
+    """The language that was chosen, now or before in this login, or that the browser asks for."""
+    login: Login | None = request.scope["state"].get("login")
+    chosen = request.query_params.get("lang", "")
+    if chosen not in LANGUAGES:
+        return (login and login.language) or language_for(request.headers.get("accept-language", ""))
+    if login is not None:
+        login.language = chosen
+    return chosen
 
 
 def _other_language(request: Request, wanted: str | None, *, shows: bool) -> str:
@@ -208,6 +215,7 @@ def environment(language: str) -> Environment:
         "seen": seen,
         "reason": functools.partial(reason_in, language),
         "when": lambda time: "" if time is None else f"{time:%Y-%m-%d %H:%M}",
+        "time": lambda form, time: f"{time:{form}}",
         "count": lambda number: f"{number:,}",
     }
     made.globals |= {"address": address, "version": _static_version()}

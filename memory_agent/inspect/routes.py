@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.inspect import ask, conversation, door, users
+from memory_agent.inspect import ask, conversation, door, health, users, work
 from memory_agent.inspect.page import endpoint
 
 if TYPE_CHECKING:
@@ -23,6 +23,17 @@ ROUTES: Final[tuple[tuple[str, Callable[..., Any], tuple[str, ...]], ...]] = (
     ("/inspect/enter", door.enter, _READ),
     ("/inspect/ticket", door.ticket, _CHANGE),
     ("/inspect/static/{name}", door.static, _READ),
+    *(
+        (f"{below}/{path}", endpoint(handler), methods)
+        for below in ("/inspect", "/inspect/of/{tenant}")
+        for path, handler, methods in (
+            ("work", work.show, _READ),
+            ("work/events", work.events, ("GET",)),
+            ("work/retry", work.retry, _CHANGE),
+            ("health", health.show, _READ),
+        )
+    ),
+    ("/inspect/health/examine", endpoint(health.examine), _CHANGE),
     ("/inspect/of/{tenant}/users", endpoint(users.everybody), _READ),
     (_USER, endpoint(users.somebody), _READ),
     (f"{_USER}/forget", endpoint(users.forget), _CHANGE),

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Lease, MemoryStatus, Scope, Stage, Turn
+    from memory_agent.domain import Lease, MemoryStatus, Scope, Stage, Tenant, Turn
 
 
 class WorkStore(Protocol):
@@ -57,13 +57,13 @@ class WorkStore(Protocol):
         All of them, also those that owed it before, are due at `now` with no attempts and no last error.
         """
 
-    async def retry_parked(self, scope: Scope | None, *, now: datetime) -> int:
+    async def retry_parked(self, scope: Scope | Tenant | None, *, now: datetime) -> int:
         """Parked turns of the scope (None: of everybody) are due at `now` with no attempts counted. How many.
 
         Their last error stays until they succeed or fail anew.
         """
 
-    async def status(self, scope: Scope | None, *, now: datetime) -> MemoryStatus:
+    async def status(self, scope: Scope | Tenant | None, *, now: datetime) -> MemoryStatus:
         """Counts of the scope (None: everybody). `lag_seconds` counts to `now` from the owed turn's storing (`stored_at`).
 
         `outages` are those kept as leases (`OUTAGE_NAMES`, `outages_of`), run out or not, of stages that the scope's turns
@@ -81,6 +81,9 @@ class WorkStore(Protocol):
 
     async def load_lease(self, name: str) -> Lease | None:
         """The lease as last taken, also if it has run out; None if it was given back or never taken."""
+
+    async def held_leases(self, now: datetime, *, limit: int) -> list[Lease]:
+        """The first `limit` leases by name that run beyond `now`, whoever has them; those that outages are kept as are none."""
 
     async def release_leases(self, names: Sequence[str], holder: str) -> None:
         """Give back those of the leases that `holder` has."""

@@ -12,7 +12,9 @@ from starlette.routing import Match, Route
 from memory_agent import __version__
 from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
+from memory_agent.inspect.health import Doctor
 from memory_agent.inspect.logins import Logins
+from memory_agent.inspect.readings import Readings
 from memory_agent.inspect.routes import ROUTES
 from memory_agent.server import (
     routes_docs,
@@ -98,10 +100,12 @@ def create_app(
             keys = None if insecure_no_auth or only_own_key else await open_keys(cfg, None, stack)
             own = None if insecure_no_auth else own_key
             hub = EventHub(opened.core.store, most_readers=MOST_READERS)
-            if edge is not None:
-                edge.on_stop.append(hub.close)  # streams end first: they would never end by themselves
-            stack.push_async_callback(hub.close)
-            app.state.logins = logins
+            readings, doctor = Readings(opened), Doctor(opened.cfg)
+            for close in (hub.close, readings.close, doctor.close):
+                if edge is not None:
+                    edge.on_stop.append(close)  # streams end first: they would never end by themselves
+                stack.push_async_callback(close)
+            app.state.logins, app.state.readings, app.state.doctor = logins, readings, doctor
             app.state.api = Api(
                 cfg=cfg,
                 service=opened,

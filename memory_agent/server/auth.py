@@ -13,6 +13,7 @@ from memory_agent.keys import DUMMY, matches, read_token, why_invalid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from memory_agent.domain import ApiKey
     from memory_agent.ports import Clock, KeyStore
@@ -93,6 +94,8 @@ class Authenticator:
         self._cache_seconds = cache_seconds
         self._monotonic = monotonic
         self._known: OrderedDict[str, tuple[float, ApiKey | None]] = OrderedDict()
+        self.last_used: dict[str, datetime] = {}
+        """When each key was last let in by this process, by its id."""
 
     async def principal(self, token: str | None) -> Principal:
         """The caller that the token stands for. Raises AccessDenied (401), StoreUnavailable if keys can't be looked up."""
@@ -119,15 +122,28 @@ class Authenticator:
             raise AccessDenied("the API key is unknown", status=401)
         return self._allowed(key)
 
+    async def keys(self, principal: Principal, *, everybodys: bool) -> list[ApiKey]:
+        """The keys that `principal` may know of: of all tenants, of its tenant, or (of a single user) its own. Raises StoreUnavailable."""
+        own = [] if self._own is None else [self._own]
+        if everybodys:
+            principal.check_all_tenants()
+            return [*own, *(await self._keys.list() if self._keys else ())]
+        if principal.user_id is not None:
+            found = await self._find(principal.key_id)
+            return [] if found is None else [found]
+        return [*(await self._keys.list(principal.tenant) if self._keys else ())]
+
     @property
     def asks(self) -> bool:
         """False where no keys are asked for."""
         return self._keys is not None or self._own is not None
 
     def _allowed(self, key: ApiKey) -> Principal:
-        reason = why_invalid(key, self._clock.now())
+        now = self._clock.now()
+        reason = why_invalid(key, now)
         if reason is not None:
             raise AccessDenied(f"the API key {key.id} {reason}", status=401)
+        self.last_used[key.id] = now
         return Principal(
             tenant=DEFAULT_TENANT if key.tenant == ALL_TENANTS else key.tenant,
             user_id=key.user_id,

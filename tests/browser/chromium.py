@@ -5,6 +5,7 @@ Run as a program it fetches one where none is found (`make browser`), and fails 
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import shutil
@@ -18,6 +19,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 FETCHED: Final = ROOT / ".browser" / "chromium"
 _INSTALLED: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_PATIENCE_SECONDS: Final = 300.0
 SWITCHES: Final = [
     "--no-sandbox",  # a test may run as root
     "--disable-gpu",
@@ -43,16 +45,17 @@ def _playwrights() -> list[str]:
 
 
 def fetch() -> None:
-    """Get one: Playwright's download, else the package of npm."""
-    asked = subprocess.run(
-        [sys.executable, "-m", "playwright", "install", "chromium-headless-shell"], check=False
-    )
-    if asked.returncode == 0 and found():
+    """Get one: Playwright's download, else the package of npm. Raises OSError and SubprocessError where neither is to be had."""
+    with contextlib.suppress(subprocess.SubprocessError):
+        asked = [sys.executable, "-m", "playwright", "install", "chromium-headless-shell"]
+        subprocess.run(asked, check=True, timeout=_PATIENCE_SECONDS)
+    if found():
         return
     import brotli
 
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(["npm", "pack", "--silent", "@sparticuz/chromium"], cwd=folder, check=True)
+        npm = ["npm", "pack", "--silent", "@sparticuz/chromium"]
+        subprocess.run(npm, cwd=folder, check=True, timeout=_PATIENCE_SECONDS)
         (packed,) = Path(folder).glob("*.tgz")
         with tarfile.open(packed) as file:
             member = file.extractfile("package/bin/chromium.br")
@@ -63,6 +66,13 @@ def fetch() -> None:
 
 
 if __name__ == "__main__":
+    why = ""
     if found() is None:
-        fetch()
-    print(found() or sys.exit("no Chromium was found, and none is to be had: install one, or set CHROMIUM"))
+        try:
+            fetch()
+        except (OSError, subprocess.SubprocessError) as exc:
+            why = f" ({exc})"
+    print(
+        found()
+        or sys.exit(f"no Chromium was found, and none is to be had{why}: install one, or set CHROMIUM")
+    )

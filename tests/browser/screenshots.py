@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from playwright.async_api import async_playwright
 
+from memory_agent.domain import ALL_TENANTS
 from tests.browser.chromium import SWITCHES, found
 from tests.integration.inspect.looking import ANN, HOME, looking
 
@@ -32,8 +33,13 @@ PICTURES: Final = {
     "inspect-conversation": (f"{HOME}/conversation", "light", 1000, 900),
     "inspect-turn": (f"{HOME}/turns/1", "light", 1000, 620),
     "inspect-user": (ANN, "light", 1000, 520),
+    "inspect-work": ("work", "light", 1000, 1300),
+    "inspect-work-dark": ("of/default/work", "dark", 360, 1000),
+    "inspect-health": ("health", "light", 1000, 1180),
 }  # fmt: skip
 """Address, colours, width and height of each."""
+FOR_ALL: Final = ("inspect-work", "inspect-health")
+"""Those that are seen with a key for all tenants."""
 
 
 async def tell(service: MemoryService) -> None:
@@ -49,6 +55,19 @@ async def tell(service: MemoryService) -> None:
     await memory.settle(60)
 
 
+async def fail(service: MemoryService) -> None:
+    """Work that is owed and parked, and users who are forgotten."""
+    for user in ("joe", "kim"):
+        await service.agent(user, "home").add_user_message("Forget me.")
+        await service.forget_user(user)
+    await service.pause_worker()
+    memory = service.agent("bob", "trip", tenant="acme")
+    turn = await memory.add_user_message("Our ferry to Texel leaves at nine.")
+    error = "VectorIndexError: the collection has 384 dimensions, and the vector 768"
+    await service.core.store.postpone(memory.scope, [turn.id], error=error, due_at=None, counted=True)
+    await service.agent("eve", "trip").add_user_message("And who brings the wine?")
+
+
 async def main() -> None:
     """Take them all."""
     FOLDER.mkdir(exist_ok=True)
@@ -56,16 +75,27 @@ async def main() -> None:
         settings = {"data_dir": data, "enable_fact_extraction": True, "enable_topics": True}
         async with looking(settings) as looker, async_playwright() as playwright:
             await tell(looker.service)
+            await fail(looker.service)
+            await looker.server.key("acme", label="web shop")
+            await looker.server.key("acme", label="reports", read_only=True)
+            plain = await looker.server.key(label="kitchen")
+            operator = await looker.server.key(ALL_TENANTS, label="operator")
             browser = await playwright.chromium.launch(executable_path=found(), args=SWITCHES)
             for name, (path, scheme, width, height) in PICTURES.items():
                 view = {"width": width, "height": height}
                 context = await browser.new_context(color_scheme=scheme, viewport=view)
                 page = await context.new_page()
                 await page.goto(f"{looker.server.address}/inspect/sign-in")
-                await page.get_by_label("API key").fill(await looker.server.key())
+                await page.get_by_label("API key").fill(operator if name in FOR_ALL else plain)
                 await page.keyboard.press("Enter")
                 await page.wait_for_url("**/users")
                 await page.goto(f"{looker.server.address}/inspect/{path}")
+                if name == "inspect-health":
+                    await page.get_by_role("button", name="Examine the memory").click()
+                    await page.wait_for_timeout(4_000)
+                    await page.reload()
+                if "work" in name:  # until there is something to plot
+                    await page.wait_for_timeout(20_000)
                 picture = FOLDER / f"{name}.png"
                 await page.screenshot(path=picture)
                 size = picture.stat().st_size

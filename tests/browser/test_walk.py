@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from memory_agent.domain import ALL_TENANTS
+from memory_agent.inspect.readings import PAUSE_SECONDS
 from tests.integration.inspect.looking import ANN, HOME
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ LOOKS = [
 ]
 ASKED = f"{HOME}/ask?q=What+shall+we+cook&missing=walnut+allergy&max_tokens=110&preset2=chat"
 PAGES = ["of/default/users", ANN, f"{HOME}/conversation", f"{HOME}/turns/5", f"{HOME}/turns/99", ASKED]
+PAGES += ["of/default/work", "of/default/health", "work", "health"]
 
 
 async def test_somebody_finds_out_why_the_walnut_allergy_was_not_in_a_prompt(walk: Walk) -> None:
@@ -48,7 +51,10 @@ async def test_somebody_finds_out_why_the_walnut_allergy_was_not_in_a_prompt(wal
 async def test_no_page_is_hard_to_read_or_wider_than_the_window(walk: Walk) -> None:
     await walk.page.goto(f"{walk.base}sign-in")
     assert await walk.violations() == []
-    await walk.sign_in()
+    await walk.sign_in(tenant=ALL_TENANTS)
+    for user in ("ann", "gone"):
+        await park_a_turn(walk, user)
+    await walk.looker.service.forget_user("gone")
     for path in PAGES:
         await walk.page.goto(walk.base + path)
         assert await walk.violations() == [], path
@@ -72,6 +78,33 @@ async def test_scrolling_goes_on_to_the_end_of_a_long_conversation(walk: Walk) -
     assert ids == [f"turn-{number}" for number in range(1, 231)]
 
 
+async def park_a_turn(walk: Walk, user: str = "ann") -> None:
+    """A turn of the thread `home` whose work kept failing."""
+    await walk.looker.service.pause_worker()
+    memory = walk.looker.service.agent(user, "home")
+    turn = await memory.add_user_message("And who brings the wine?")
+    store = walk.looker.service.core.store
+    await store.postpone(memory.scope, [turn.id], error="<b>refused</b>", due_at=None, counted=True)
+
+
+@pytest.mark.nightly
+async def test_the_page_of_work_shows_what_happens_and_is_left_when_the_login_ends(walk: Walk) -> None:
+    await walk.sign_in()
+    page = walk.page
+    await page.goto(f"{walk.base}of/default/work")
+    await page.get_by_text("live", exact=True).wait_for()
+    await park_a_turn(walk)
+    await page.get_by_text("1 turn is parked").wait_for()
+    await page.get_by_role("button", name="Try again: home").focus()
+    await page.wait_for_timeout(2_500 * PAUSE_SECONDS)  # what is put in anew keeps the focus
+    await page.keyboard.press("Enter")
+    await page.get_by_text("Nothing is parked.").wait_for()
+    other = await page.context.new_page()
+    await other.goto(walk.base)
+    await other.get_by_role("button", name="Sign out").click()
+    await page.wait_for_url("**/sign-in?next=of%2Fdefault%2Fwork")
+
+
 @pytest.mark.nightly
 async def test_two_tabs_share_a_login_and_one_that_ended_ends_in_both(walk: Walk) -> None:
     await walk.sign_in()
@@ -92,3 +125,8 @@ async def test_without_javascript_every_page_can_be_read(walk: Walk) -> None:
     await walk.page.goto(f"{walk.base}{ANN}/long/conversation")
     await walk.page.get_by_role("link", name="Later turns").click()
     assert await walk.page.locator("#turn-60").count() == 1
+    await walk.page.get_by_role("link", name="Work").click()
+    await park_a_turn(walk)
+    await walk.page.wait_for_timeout(1_000 * PAUSE_SECONDS)
+    await walk.page.get_by_role("link", name="Read anew").click()
+    assert await walk.page.get_by_text("1 turn is parked").count() == 1

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from memory_agent.domain import STAGES, Lease, Outage, Scope, stored_at
+from memory_agent.domain import STAGES, Lease, Outage, Scope, Tenant, outage_name, stored_at
 
 from .values import NOW, a_call, a_scope, on_every_server, stored
 
@@ -192,6 +192,26 @@ async def test_status_tells_how_the_scope_stands(store: DocumentStore) -> None:
     assert (nobody.turns, nobody.pending, nobody.lag_seconds) == (0, nothing, 0.0)
 
 
+async def test_a_tenants_work_is_counted_and_tried_again_apart_from_every_others(
+    store: DocumentStore,
+) -> None:
+    """Those of `default` have no name in front, and the others' ids lie among them."""
+    scopes = [
+        Scope.of(user, "t", tenant=tenant)
+        for tenant, user in (("default", "ada"), ("acme", "ada"), ("acmes", "z"), ("default", "b"))
+    ]
+    for scope in scopes:
+        turns = await stored(store, scope, "a", "b", pending=("index",))
+        await store.postpone(scope, [turns[0].id], error="broken", due_at=None, counted=True)
+    for name, count in (("default", 2), ("acme", 1), ("nobody", 0)):
+        status = await store.status(Tenant(name=name), now=NOW)
+        assert (status.turns, status.owed_count, status.parked_count) == (2 * count, 2 * count, count)
+        assert {turn.scope.tenant for turn in status.parked} <= {name}
+    assert await store.retry_parked(Tenant(name="acme"), now=NOW) == 1
+    assert await store.retry_parked(Tenant(name="default"), now=NOW) == 2
+    assert (await store.status(None, now=NOW)).parked_count == 1
+
+
 @on_every_server
 async def test_some_turns_can_owe_a_stage_again(store: DocumentStore) -> None:
     """owe with ids concerns these turns of the scope only, and brings parked ones back."""
@@ -296,6 +316,16 @@ async def test_several_stages_are_struck_off_together(store: DocumentStore) -> N
 
 
 @on_every_server
+async def test_leases_that_run_are_listed_by_name_without_those_of_outages(store: DocumentStore) -> None:
+    later = NOW + DAY
+    await store.acquire_leases(["c", "a", outage_name("index")], "me", now=NOW, until=later, note="x")
+    await store.acquire_leases(["b"], "other", now=NOW, until=NOW + SECOND)
+    assert [lease.name for lease in await store.held_leases(NOW, limit=2)] == ["a", "b"]
+    assert [lease.name for lease in await store.held_leases(NOW + SECOND, limit=9)] == ["a", "c"]
+    held = Lease(name="a", holder="me", since=NOW, until=later, note="x")
+    assert (await store.held_leases(NOW, limit=1), await store.held_leases(NOW, limit=0)) == ([held], [])
+
+
 async def test_a_lease_tells_who_has_it_since_when(store: DocumentStore) -> None:
     """`since` stays while it is renewed, `note` is replaced each time, and both are given back as stored."""
     until = NOW + DAY

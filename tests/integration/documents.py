@@ -12,6 +12,7 @@ NOT_TYPED: Final[dict[str, str]] = {
     r"^pip (install|download) ": "fetches from a network; test_wheel builds and uses the package",
     r"^docker ": "containers; tests/unit/test_compose.py and test_dockerfile.py read what they are made of",
     r"^cp \.env\.example ": "for the compose file, in a clone",
+    r"^memory-agent status --watch$": "draws in a terminal until ctrl-C; test_cli.py gives it one",
     r"^memory-agent inspect\b": "waits for ctrl-C; inspect/test_command.py starts it",
     r"^git pull\b": "a clone's",
     r"^claude ": "another program's",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from memory_agent.cli.output import clean
+from memory_agent.cli.report import seen
 from memory_agent.config import MemoryConfig
 from memory_agent.domain import Character
 from memory_agent.service import MemoryService
@@ -285,3 +286,27 @@ def test_preset_divides_the_budget(compressed: Quick) -> None:
     whole = compressed.json("ask", "Leeds", "--context", "--preset", "code")
     assert set(whole) == {"text", "tokens", "budget", "preset", "degraded", "ledger"}
     assert (whole["preset"], whole["budget"]) == ("code", 4_000)
+
+
+def test_a_report_of_a_thread_is_one_file_that_shows_everything_and_runs_nothing(
+    remembered: CommandLine, tmp_path: Path
+) -> None:
+    look = looking(remembered)
+    file = tmp_path / "report.html"
+    said = look("history", "--html", str(file))
+    assert (said.stdout, "Wrote 12 turns into" in said.stderr) == ("", True)
+    page = file.read_text("utf-8")
+    assert page.count('<article class="turn ') == 12
+    assert KOREAN in page
+    assert "\u202e" not in page
+    assert "\x1b" not in page
+    assert "U+202E" in page
+    assert page.count("<h3>Session ") == 2
+    assert not re.search(r"<script|<link|<img|src=|href=|@import|url\(", page)
+    assert "default-src 'none'" in page
+    one_line(look("history", "--html", str(file), code=1).stderr, "exists already")
+    assert file.read_text("utf-8") == page
+    few = tmp_path / "few.html"
+    assert "go on after 3" in look("history", "--html", str(few), "--limit", "3").stderr
+    assert few.read_text("utf-8").count("<article") == 3
+    assert seen("</p><script>") == "&lt;/p&gt;&lt;script&gt;"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from memory_agent.config import SECRETS, MemoryConfig
+from memory_agent.config import SECRETS, MemoryConfig, setting_rows
 from memory_agent.config_words import GONE, nearest
 from memory_agent.errors import ConfigError
 from tests.unit.examples import examples
@@ -300,3 +300,18 @@ def test_secret_is_not_in_the_error_nor_in_its_traceback(others: dict[str, Any])
 
 def test_secret_names_are_all_secret_strings() -> None:
     assert {name for name, field in FIELDS.items() if "SecretStr" in str(field.annotation)} == SECRETS
+
+
+def test_settings_are_listed_with_where_each_comes_from_and_without_secrets(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MEMORY_AGENT_OPENAI_BASE_URL", "http://ada:pass@host/v1")
+    monkeypatch.setenv("MEMORY_AGENT_TOP_K_MEMORIES", "7")
+    cfg = MemoryConfig(top_k_memories=8, openai_api_key="sk-x").changed(short_term_window=4)
+    rows = {row["setting"]: (row["value"], row["from"]) for row in setting_rows(cfg)}
+    assert rows["openai_base_url"] == ("http://(secret)@host/v1", "environment")
+    assert rows["top_k_memories"] == (8, "argument")
+    assert rows["short_term_window"] == (4, "argument")
+    assert rows["openai_api_key"] == ("(secret)", "argument")
+    assert rows["db_name"] == ("memory_agent", "default")

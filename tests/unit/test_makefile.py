@@ -82,14 +82,17 @@ def test_the_frameworks_get_an_environment_and_a_run_of_their_own(tmp_path: Path
     assert installs(would_run("test", venv), frameworks) == []
 
 
-def test_a_browser_is_fetched_for_the_night_alone_and_by_day_its_absence_is_said(tmp_path: Path) -> None:
+def test_a_browser_is_found_or_fetched_by_day_and_night_and_by_day_its_absence_is_said(
+    tmp_path: Path,
+) -> None:
     venv = stamped(tmp_path / "venv", ".installed-demo", ".installed")
     browser = tmp_path / "venv-browser"
-    assert installs(would_run("test", venv), browser) == []
-    assert "NOT RUN: tests/browser" in would_run("test", venv)
-    (installed,) = installs(would_run("test-nightly", venv), browser)
-    assert installed.endswith("-r tests/browser/requirements.txt")
-    assert f"{browser}/bin/python -m tests.browser.chromium" in would_run("test-nightly", venv)
+    for goal in ("test", "test-nightly"):
+        commands = would_run(goal, venv)
+        (installed,) = installs(commands, browser)
+        assert installed.endswith("-r tests/browser/requirements.txt")
+        assert f"{browser}/bin/python -m tests.browser.chromium" in commands
+        assert ("NOT RUN: tests/browser" in commands) is (goal == "test")
 
 
 def test_what_is_installed_is_not_installed_again(tmp_path: Path) -> None:

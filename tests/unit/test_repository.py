@@ -120,7 +120,7 @@ ROOMS = {
     "exports": "errors checks domain ports search work stores config data_dir adapters",
     "imports": "errors checks domain messages",
     "wiring": "errors domain ports text llm digest search facts topics context conversations work config data_dir adapters",
-    "doctor": "errors domain ports search facts topics work exports stores data_dir wiring",
+    "doctor": "errors domain ports clock search facts topics work exports stores config data_dir adapters wiring",
     "agent": "errors checks domain llm search facts topics context conversations work config wiring",
     "upkeep": "domain ports search topics work adapters exports wiring",
     "service": "errors checks domain ports clock search topics conversations work config adapters upkeep wiring agent",
@@ -133,9 +133,9 @@ ROOMS = {
     "hooks": "errors agent service client",
     "demo": "errors domain config agent service",
     "mcp": "errors checks domain topics agent wire client",
-    "inspect": "errors lazily domain text agent wire",
+    "inspect": "errors lazily domain keys text config data_dir doctor agent service wire",
     "server": "errors checks domain ports clock keys topics conversations config data_dir adapters agent service wire mcp inspect",
-    "cli": "errors checks domain ports clock subprocesses keys text facts topics work models config_words config data_dir adapters agent service client conformance hooks demo doctor exports imports mcp server",
+    "cli": "errors checks domain ports clock subprocesses keys text facts topics work models config_words config data_dir adapters agent service client conformance hooks demo doctor exports imports mcp inspect server",
     "__init__": "errors domain facts topics config imports agent service strategy",
 }
 """Folders (and single files) of the package from the ground up, each with what it may import, for types too."""

@@ -23,3 +23,39 @@ const watch = list && new IntersectionObserver(async ([seen]) => {
 }, { rootMargin: "1200px" });
 const next = document.querySelector("a[data-next]");
 if (watch && next) watch.observe(next);
+
+// A live page: its parts are put in as the service sends them. Hidden, it lets go of its connection, of which a browser has few.
+const live = document.querySelector("[data-events]");
+if (live) {
+  const state = document.querySelector("[data-state]");
+  const say = (name) => {
+    if (state.dataset.now === name) return;
+    state.dataset.now = name;
+    state.hidden = false;
+    state.textContent = state.dataset[name];
+  };
+  const put = (part) => {
+    const old = document.getElementById(part.id);
+    if (!old || old.innerHTML === part.innerHTML) return;
+    const focusable = "a, button, [tabindex]";
+    const at = [...old.querySelectorAll(focusable)].indexOf(document.activeElement);
+    old.replaceWith(part);
+    if (at >= 0) part.querySelectorAll(focusable)[at]?.focus({ preventScroll: true });
+  };
+  let source;
+  const open = () => {
+    source = new EventSource(live.dataset.events);
+    source.onmessage = ({ data }) => {
+      new DOMParser().parseFromString(data, "text/html").querySelectorAll("[data-part]").forEach(put);
+      say("live");
+    };
+    source.onerror = () => say(source.readyState === EventSource.CLOSED ? "ended" : "waiting");
+    source.addEventListener("away", () => say("waiting"));
+    source.addEventListener("end", () => {
+      source.close();
+      location.reload();  // which leads to the form that asks for a key
+    });
+  };
+  document.addEventListener("visibilitychange", () => document.hidden ? source.close() : open());
+  open();
+}

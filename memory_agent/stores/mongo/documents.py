@@ -16,7 +16,16 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from memory_agent.domain import FactsDocument, NextVectors, SearchRow, Tombstone, Turn
+from memory_agent.domain import (
+    BETWEEN,
+    FactsDocument,
+    NextVectors,
+    SearchRow,
+    Tenant,
+    Tombstone,
+    Turn,
+    tenants_range,
+)
 from memory_agent.stores.codec import pack_stated, pack_terms, pack_vectors, thread_of, unpack_vectors
 from memory_agent.stores.damage import DAMAGED, damaged
 from memory_agent.stores.fields import CHANGE, DRAFT, ROW, TOMBSTONE, TURN
@@ -47,11 +56,15 @@ _LARGE: Final = "%int"
 """No key is written like this, for "%" is always followed by two hexadecimal digits or the end."""
 
 
-def scope_filter(scope: Scope | None, ids: Iterable[str] | None = None) -> Document:
+def scope_filter(scope: Scope | Tenant | None, ids: Iterable[str] | None = None) -> Document:
     """Matches what is in the scope (None: everything), with one of the `ids` (None: whichever)."""
-    query: Document = {} if scope is None else {"user_id": scope.user_id}
-    if scope is not None and scope.thread_id is not None:
-        query["thread_id"] = scope.thread_id
+    query: Document = {}
+    if isinstance(scope, Tenant):
+        first, below = tenants_range(scope.name)
+        query["user_id"] = {"$not": {"$regex": BETWEEN}} if below is None else {"$gte": first, "$lt": below}
+    elif scope is not None:
+        query["user_id"] = scope.user_id
+        query |= {} if scope.thread_id is None else {"thread_id": scope.thread_id}
     return query if ids is None else query | one_of(ids)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Lease, Stage, Turn
+    from memory_agent.domain import Lease, Stage, Tenant, Turn
     from memory_agent.stores.mongo.connection import Document
 
 _DUE_TURNS_READ: Final = (2_000, 100_000)
@@ -114,13 +114,13 @@ class MongoWork(MongoSegments):
         return int((await self._turns.update_many(query, owing(stage, now))).matched_count)
 
     @bounded
-    async def retry_parked(self, scope: Scope | None, *, now: datetime) -> int:
+    async def retry_parked(self, scope: Scope | Tenant | None, *, now: datetime) -> int:
         update = {"$set": {"due_at": now}, "$unset": {"parked": "", "attempts": ""}}
         result = await self._turns.update_many({**scope_filter(scope), "parked": True}, update)
         return int(result.modified_count)
 
     @bounded
-    async def status(self, scope: Scope | None, *, now: datetime) -> MemoryStatus:
+    async def status(self, scope: Scope | Tenant | None, *, now: datetime) -> MemoryStatus:
         where = scope_filter(scope)
         erasures = scope_filter(scope)
         if "thread_id" in where:
@@ -188,6 +188,12 @@ class MongoWork(MongoSegments):
     async def load_lease(self, name: str) -> Lease | None:
         document = await self._leases.find_one({"_id": name})
         return None if document is None else LEASE.get(document)
+
+    @bounded
+    async def held_leases(self, now: datetime, *, limit: int) -> list[Lease]:
+        query = {"until": {"$gt": now}, "_id": {"$nin": list(OUTAGE_NAMES)}}
+        found = self._leases.find(query).sort("_id", 1).limit(limit)
+        return [LEASE.get(document) for document in await read_all(found)] if limit > 0 else []
 
     @bounded
     async def release_leases(self, names: Sequence[str], holder: str) -> None:

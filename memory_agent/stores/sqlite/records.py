@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from memory_agent.domain import BETWEEN, Tenant, tenants_range
 from memory_agent.stores.codec import dump_json
 
 if TYPE_CHECKING:
@@ -59,13 +60,17 @@ class Where:
         )
 
 
-def in_scope(scope: Scope | None, *, thread: str = "thread_id") -> Where:
+def in_scope(scope: Scope | Tenant | None, *, thread: str = "thread_id") -> Where:
     """A condition for what is in the scope (None: everything).
 
     `thread="+thread_id"` keeps the thread from choosing the index: it would read the whole thread to find a few turns.
     """
     if scope is None:
         return Where()
+    if isinstance(scope, Tenant):
+        first, below = tenants_range(scope.name)
+        users = Where("user_id >= ? AND user_id < ?", first, below)
+        return Where("instr(user_id, ?) = 0", BETWEEN) if below is None else users
     return Where("user_id = ?", scope.user_id).equal(**{thread: scope.thread_id})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import OUTAGE_NAMES, STAGES, MemoryStatus, Scope, outages_of, stored_at
-from memory_agent.stores.codec import milliseconds
+from memory_agent.stores.codec import dump_json, milliseconds
 from memory_agent.stores.fields import COST, LEASE, PARKED, STAGE_BITS
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import Where, in_scope, scalar, these_turns
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Lease, Stage, Turn
+    from memory_agent.domain import Lease, Stage, Tenant, Turn
 
 _PARKED_LISTED: Final = 100
 _TAKE_LEASE: Final = (
@@ -84,12 +84,12 @@ class SqliteWork(SqliteConnection):
     ) -> int:
         return await self._write(lambda db: owe_stage(db, scope, stage, now=now, turn_ids=turn_ids))
 
-    async def retry_parked(self, scope: Scope | None, *, now: datetime) -> int:
+    async def retry_parked(self, scope: Scope | Tenant | None, *, now: datetime) -> int:
         where = in_scope(scope).also("parked = 1")
         sql = f"UPDATE turns SET due_at = ?, parked = 0, attempts = 0 WHERE {where}"
         return await self._execute(sql, [milliseconds(now), *where.values])
 
-    async def status(self, scope: Scope | None, *, now: datetime) -> MemoryStatus:
+    async def status(self, scope: Scope | Tenant | None, *, now: datetime) -> MemoryStatus:
         return await self._read(lambda db: _status(db, scope, now))
 
     async def acquire_leases(
@@ -102,6 +102,10 @@ class SqliteWork(SqliteConnection):
 
     async def load_lease(self, name: str) -> Lease | None:
         return next(iter(await self._select(LEASE, "FROM leases WHERE name = ?", [name])), None)
+
+    async def held_leases(self, now: datetime, *, limit: int) -> list[Lease]:
+        rest = "FROM leases WHERE until > ? AND name NOT IN (SELECT value FROM json_each(?)) ORDER BY name LIMIT ?"
+        return await self._select(LEASE, rest, [milliseconds(now), dump_json(OUTAGE_NAMES), max(limit, 0)])
 
     async def release_leases(self, names: Sequence[str], holder: str) -> None:
         where = Where("holder = ?", holder).among("name", names)
@@ -120,9 +124,9 @@ def owe_stage(
     ).rowcount
 
 
-def _status(db: sqlite3.Connection, scope: Scope | None, now: datetime) -> MemoryStatus:
+def _status(db: sqlite3.Connection, scope: Scope | Tenant | None, now: datetime) -> MemoryStatus:
     where = concerning = in_scope(scope)
-    if scope is not None and scope.thread_id is not None:
+    if isinstance(scope, Scope) and scope.thread_id is not None:
         # A forget call for the whole user concerns each of the threads.
         concerning = Where("user_id = ? AND (thread_id = ? OR thread_id IS NULL)", *where.values)
 

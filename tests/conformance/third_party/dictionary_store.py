@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from memory_agent.domain import (
+    OUTAGE_NAMES,
     STAGES,
     ExtractionCost,
     Lease,
@@ -19,6 +20,7 @@ from memory_agent.domain import (
     OldTurn,
     ParkedTurn,
     Scope,
+    Tenant,
     Tombstone,
     Turn,
     outages_of,
@@ -195,13 +197,13 @@ class DictionaryWork(Noun):
             self._change(turn, pending=pending, due_at=now, parked=False, attempts=0, last_error=None)
         return len(turns)
 
-    async def retry_parked(self, scope: Scope | None, *, now: datetime) -> int:
+    async def retry_parked(self, scope: Scope | Tenant | None, *, now: datetime) -> int:
         parked = [turn for turn in self._turns_of(scope) if turn.parked]
         for turn in parked:
             self._change(turn, due_at=now, parked=False, attempts=0)
         return len(parked)
 
-    async def status(self, scope: Scope | None, *, now: datetime) -> MemoryStatus:
+    async def status(self, scope: Scope | Tenant | None, *, now: datetime) -> MemoryStatus:
         turns = self._turns_of(scope)
         owed = [turn for turn in turns if turn.pending]
         parked = [ParkedTurn.of(turn) for turn in owed if turn.parked]
@@ -235,13 +237,17 @@ class DictionaryWork(Noun):
     async def load_lease(self, name: str) -> Lease | None:
         return self._database.leases.get(name)
 
+    async def held_leases(self, now: datetime, *, limit: int) -> list[Lease]:
+        held = sorted(self._database.leases.items())
+        return [lease for name, lease in held if lease.until > now and name not in OUTAGE_NAMES][:limit]
+
     async def release_leases(self, names: Sequence[str], holder: str) -> None:
         for name in names:
             held = self._database.leases.get(name)
             if held is not None and held.holder == holder:
                 del self._database.leases[name]
 
-    def _turns_of(self, scope: Scope | None, turn_ids: Sequence[str] | None = None) -> list[Turn]:
+    def _turns_of(self, scope: Scope | Tenant | None, turn_ids: Sequence[str] | None = None) -> list[Turn]:
         asked = _any_of(turn_ids)
         turns = self._database.turns.values()
         return [turn for turn in turns if _holds(scope, turn.scope) and turn.id in asked]
@@ -273,9 +279,9 @@ def _is_of(stored: Turn, scope: Scope) -> bool:
     return stored.user_id == scope.user_id and scope.thread_id in (None, stored.thread_id)
 
 
-def _holds(scope: Scope | None, thread: Scope) -> bool:
-    """Whether a thread is in the scope; None is everybody's."""
-    return scope is None or scope in (thread, thread.user)
+def _holds(scope: Scope | Tenant | None, thread: Scope) -> bool:
+    """Whether a thread is in the scope, or of the tenant; None is everybody's."""
+    return scope is None or scope in (thread, thread.user, Tenant(name=thread.tenant))
 
 
 def _order_of(scope: Scope) -> Callable[[Turn], Any]:

@@ -1,0 +1,173 @@
+"""The page *Keys and health*: who may ask, whether anything is wrong, what runs here and by which settings."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import platform
+import threading
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.config import setting_rows
+from memory_agent.data_dir import check_memory
+from memory_agent.doctor.look import examined, open_stores
+from memory_agent.errors import MemoryAgentError
+from memory_agent.keys import state_of
+from memory_agent.wire.problems import problem_for_network
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.responses import Response
+
+    from memory_agent.config import MemoryConfig
+    from memory_agent.doctor.examine import Totals
+    from memory_agent.doctor.findings import Finding
+    from memory_agent.inspect.page import Page
+
+log = logging.getLogger(__name__)
+
+_LONGEST_SECONDS: Final = 600.0
+"""Of an examination; of a larger memory the command has its time."""
+_MOST_FINDINGS: Final = 1_000
+_PLACES: Final = 20
+"""Of a kind of finding; how many more there are is said."""
+_ORIGINS: Final = ("argument", "environment", "file", "default")
+"""Of settings, those first that somebody gave for this process."""
+_PARTS: Final = ("fastapi", "uvicorn", "pymongo", "chromadb", "onnxruntime", "numpy", "openai", "mcp")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Examination:
+    """One look of the doctor: under way until `ended`. `problem`: why there are no findings, or not all."""
+
+    began: datetime
+    ended: datetime | None = None
+    totals: Totals | None = None
+    findings: tuple[Finding, ...] = ()
+    problem: str = ""
+
+
+class _Ended(Exception):
+    """The service is about to end."""
+
+
+class Doctor:
+    """The doctor's look at the memory of this process, one at a time, and the last one.
+
+    It has a thread and stores of its own, for it reads everything, and neither agents nor pages should wait for it.
+    """
+
+    def __init__(self, cfg: MemoryConfig) -> None:
+        self._cfg = cfg
+        self._ending = threading.Event()
+        self._running: asyncio.Future[None] | None = None
+        self.last: Examination | None = None
+
+    def start(self) -> None:
+        """Begin to examine, unless that is under way."""
+        if self._running is None or self._running.done():
+            self.last = begun = Examination(began=datetime.now(UTC))
+            self._running = asyncio.ensure_future(asyncio.to_thread(self._examine, begun))
+
+    async def close(self) -> None:
+        """End what is under way. Idempotent."""
+        self._ending.set()
+        if self._running is not None:
+            await asyncio.wait({self._running})
+
+    def _examine(self, begun: Examination) -> None:
+        def show(totals: Totals) -> None:
+            if self._ending.is_set():
+                raise _Ended
+            self.last = replace(begun, totals=replace(totals))
+
+        try:
+            found, totals = asyncio.run(self._examined(show))
+            ended = replace(begun, findings=tuple(found[:_MOST_FINDINGS]), totals=totals)
+        except TimeoutError:
+            ended = replace(begun, problem="too_long")
+        except MemoryAgentError as exc:
+            ended = replace(begun, problem=problem_for_network(exc).detail)
+        except _Ended:
+            return
+        except (
+            Exception
+        ) as exc:  # nobody waits for it, and a page should not say for ever that it is under way
+            log.warning("the examination failed: %s", type(exc).__name__)
+            ended = replace(begun, problem=type(exc).__name__)
+        self.last = replace(ended, ended=datetime.now(UTC))
+
+    async def _examined(self, show: Callable[[Totals], None]) -> tuple[list[Finding], Totals]:
+        check_memory(self._cfg)
+        async with asyncio.timeout(_LONGEST_SECONDS), AsyncExitStack() as stack:
+            return await examined(self._cfg, *await open_stores(self._cfg, stack), show)
+
+
+async def show(page: Page) -> Response:
+    """Keys of the tenant; to whom looks after the service everybody's, the doctor's findings, versions and settings."""
+    everybodys = "tenant" not in page.request.path_params
+    api, now = page.api, datetime.now(UTC)
+    keys = await api.authenticator.keys(page.principal, everybodys=everybodys)
+    shown: dict[str, Any] = {}
+    if everybodys:
+        schema = await api.service.schema()
+        shown = {
+            "examination": _doctor(page).last,
+            "kinds": _by_kind(_doctor(page).last),
+            "places": _PLACES,
+            "versions": _versions(),
+            "schema": schema,
+            "settings": sorted(setting_rows(api.cfg), key=lambda row: _ORIGINS.index(row["from"])),
+        }
+    return await page.show(
+        "health.html",
+        everybodys=everybodys,
+        keys=[(key, state_of(key, now), api.authenticator.last_used.get(key.id)) for key in keys],
+        asks=api.authenticator.asks,
+        ready=await api.readiness.look(),
+        version=page.request.app.version,
+        **shown,
+    )
+
+
+async def examine(page: Page) -> Response:
+    """Let the doctor look at everything, in the background."""
+    page.principal.check_all_tenants()
+    _doctor(page).start()
+    return page.go("health")
+
+
+def _doctor(page: Page) -> Doctor:
+    doctor: Doctor = page.request.app.state.doctor
+    return doctor
+
+
+def _by_kind(examination: Examination | None) -> list[tuple[Finding, list[Finding]]]:
+    """Findings of a kind as one, and each: what is wrong before what is only worth knowing."""
+    kinds: dict[str, list[Finding]] = {}
+    for finding in () if examination is None else examination.findings:
+        kinds.setdefault(finding.kind, []).append(finding)
+    together = [
+        (
+            of[0] if len(of) == 1 else replace(of[0], ids=tuple(i for one in of for i in one.ids), detail=""),
+            of,
+        )
+        for of in kinds.values()
+    ]
+    return sorted(together, key=lambda pair: not pair[0].wrong)
+
+
+def _versions() -> list[tuple[str, str]]:
+    """Of Python, and of the packages that are installed."""
+    found = [("Python", platform.python_version())]
+    for name in _PARTS:
+        try:
+            found.append((name, metadata.version(name)))
+        except metadata.PackageNotFoundError:
+            continue
+    return found
