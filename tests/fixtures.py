@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import typer.testing
 
 from memory_agent import MemoryAgent, MemoryConfig, MemoryService
 from memory_agent.models.local.choose import ModelChoiceRequest
@@ -41,6 +43,14 @@ def _models_are_loaded_once() -> Iterator[None]:
     """For all services of a worker, commands within it among them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalEmbedder, "_load", sharing(LocalEmbedder._load))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_are_built_once() -> Iterator[None]:
+    """Of those that run within a worker: to read the signatures of all takes a tenth of a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.testing, "_get_command", functools.cache(typer.testing._get_command))
         yield
 
 
