@@ -7,13 +7,17 @@ file: one that was made again is another one.
 
 from __future__ import annotations
 
+import asyncio
 import os
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from memory_agent import MemoryConfig, MemoryService
 from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
+from memory_agent.testing import HashEmbedder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +44,24 @@ def sharing(load: Callable[[LocalEmbedder], Any]) -> Callable[[LocalEmbedder], A
         return loaded[key]
 
     return shared
+
+
+def warm_up() -> None:
+    """Remember and recall once, so that what is forked from this process finds its patterns compiled and its tables read."""
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(_remember(folder))
+
+
+async def _remember(folder: str) -> None:
+    cfg = MemoryConfig(data_dir=folder, mongo_uri=None, chroma_host=None, chat_model=None)
+    async with MemoryService(cfg, embedder=HashEmbedder()) as service:
+        memory = service.agent("ann", "chat")
+        await memory.update_memory(
+            "My name is Ada, and I moved to Lisbon last May. Where is the train?", "def f(x):\n    return x"
+        )
+        await memory.settle(timeout=60)
+        await memory.compress()
+        await memory.fetch_memory("Which train did I take to Lisbon on Monday?")
 
 
 def load_default() -> None:
