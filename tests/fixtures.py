@@ -9,7 +9,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import typer.testing
+import typer.main
 
 from memory_agent import MemoryAgent, MemoryConfig, MemoryService
 from memory_agent.models.local.choose import ModelChoiceRequest
@@ -19,7 +19,7 @@ from memory_agent.ports import ALL_ROWS
 from tests import profiles
 from tests.constants import settings_of
 from tests.servers.chroma import ChromaProcess
-from tests.servers.one_model import sharing
+from tests.servers.one_model import sharing, sharing_tokenizers
 from tests.servers.openai_script import ScriptedOpenAI
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def _models_are_loaded_once() -> Iterator[None]:
     """For all services of a worker, commands within it among them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalEmbedder, "_load", sharing(LocalEmbedder._load))
+        patch.setattr(LocalEmbedder, "_open_tokenizer", sharing_tokenizers(LocalEmbedder._open_tokenizer))
         yield
 
 
@@ -51,7 +52,7 @@ def _models_are_loaded_once() -> Iterator[None]:
 def _commands_are_built_once() -> Iterator[None]:
     """Of those that run within a worker: to read the signatures of all takes a tenth of a second."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(typer.testing, "_get_command", functools.cache(typer.testing._get_command))
+        patch.setattr("typer.testing._get_command", functools.cache(typer.main.get_command))
         yield
 
 
