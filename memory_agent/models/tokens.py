@@ -142,10 +142,13 @@ class EstimatedTokens:
 
 
 class ExactTokens:
-    """`TokenCounter` by rs-bpe (the extra `tokens`), without a network. `encoding_name`: o200k_base or cl100k_base."""
+    """`TokenCounter` by rs-bpe (the extra `tokens`), without a network. `encoding_name`: o200k_base or cl100k_base.
+
+    The encoding is loaded by the first count: most commands count nothing.
+    """
 
     def __init__(self, encoding_name: str = DEFAULT_ENCODING) -> None:
-        self._encoding = _loaded(encoding_name)
+        self._name = encoding_name
 
     @property
     def margin(self) -> float:
@@ -154,7 +157,7 @@ class ExactTokens:
 
     def count(self, text: str) -> int:
         """See `TokenCounter.count`. Text that looks like a special token is counted as the text it is."""
-        return int(self._encoding.count(text))
+        return int(_loaded(self._name).count(text))
 
     def lines_of(self, text: str) -> list[str]:
         """The parts of `text` whose tokens add up to its own: none of the encodings merges a line break with a letter or mark behind it.

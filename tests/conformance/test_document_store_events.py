@@ -41,7 +41,7 @@ telling_by_any_driver = pytest.mark.telling_by_any_driver
 
 SCOPE = a_scope()
 SECRET = "the-harbour-at-dawn"
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 
 
 async def take(events: AsyncIterator[MemoryEvent], count: int) -> list[MemoryEvent]:

@@ -18,7 +18,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tests.faults import compress_jobs, fact_jobs, migration_jobs, topic_jobs
-from tests.servers.one_model import load_default
+from tests.servers.one_model import load_default, warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -136,6 +136,7 @@ def main() -> None:
         importlib.import_module(name)
     if "onnxruntime" in sys.argv:
         load_default()
+    warm_up()
     for line in sys.stdin:
         job = json.loads(line)
         pids = [_fork({**job, "number": number}) for number in range(job.get("processes", 1))]

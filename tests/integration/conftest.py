@@ -20,6 +20,8 @@ from tests.servers.service import Command
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from tests.servers.mongod import Mongod
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _commands_are_forked() -> Iterator[None]:
@@ -44,6 +46,16 @@ async def rest(request: pytest.FixtureRequest, rest_settings: dict[str, Any]) ->
         yield client
         missing = set(getattr(request.function, "shows", ())) - client.answered
         assert not missing, f"the test says that it shows {sorted(missing)}, and was not answered by them"
+
+
+@pytest.fixture(params=["sqlite", "mongodb"])
+def places(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """An empty memory on each store, in turn the first."""
+    server: Mongod = request.getfixturevalue("mongod")
+    name = request.getfixturevalue("db_name")
+    embedded: dict[str, Any] = {"data_dir": tmp_path / "embedded"}
+    served: dict[str, Any] = {"data_dir": tmp_path / "served", "mongo_uri": server.uri, "db_name": name}
+    return (embedded, served) if request.param == "sqlite" else (served, embedded)
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ async def store_turn(service: MemoryService, scope: Scope = ACME) -> str:
 
 async def nobody_reads(there: Served) -> None:
     """Wait until the service has no reader left."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while there.app.state.api.hub.readers:
             await asyncio.sleep(0.01)
 
@@ -305,7 +305,7 @@ async def test_a_slow_reader_is_dropped_while_writers_and_others_go_on(
             assert hub.readers == 1
             # What it had been sent is all it gets.
             reader._transport.resume_reading()  # type: ignore[attr-defined]
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 with contextlib.suppress(ConnectionError):
                     assert len(await reader.read()) < 2_000_000
 

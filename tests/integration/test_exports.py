@@ -17,19 +17,8 @@ from tests.released.write import fill, known
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.servers.mongod import Mongod
 
 Settings = dict[str, Any]
-
-
-@pytest.fixture(params=["sqlite", "mongodb"])
-def places(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Settings, Settings]:
-    """An empty memory on each store, in turn the first."""
-    server: Mongod = request.getfixturevalue("mongod")
-    name = request.getfixturevalue("db_name")
-    embedded: Settings = {"data_dir": tmp_path / "embedded"}
-    served: Settings = {"data_dir": tmp_path / "served", "mongo_uri": server.uri, "db_name": name}
-    return (embedded, served) if request.param == "sqlite" else (served, embedded)
 
 
 def lines_of(path: Path) -> list[str]:

@@ -80,21 +80,23 @@ async def known(service: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for tenant in ("default", "museum"):
         for user in (await service.users(tenant=tenant)).users:
-            name = user.user_id
-            of_user: dict[str, Any] = {"facts": {}, "turns": {}, "topics": {}, "search": {}}
-            for thread in (await service.threads(name, tenant=tenant)).threads:
-                agent = service.agent(name, thread.thread_id, tenant=tenant)
-                turns = await agent.fetch_short_term(limit=100)
-                of_user["turns"][thread.thread_id] = [
-                    [turn.id, turn.seq, turn.role, turn.content] for turn in turns
-                ]
-                of_user["facts"][thread.thread_id] = await agent.fetch_facts(scope="thread")
-                of_user["topics"][thread.thread_id] = len(await agent.topics())
-            for question in QUESTIONS:
-                hits = await service.search(name, question, 3, tenant=tenant)
-                of_user["search"][question] = [hit.turn.id for hit in hits]
-            found[f"{tenant}/{name}"] = of_user
+            found[f"{tenant}/{user.user_id}"] = await known_of(service, user.user_id, tenant=tenant)
     return found
+
+
+async def known_of(service: Any, name: str, *, tenant: str = "default") -> dict[str, Any]:
+    """What there is of a user."""
+    of_user: dict[str, Any] = {"facts": {}, "turns": {}, "topics": {}, "search": {}}
+    for thread in (await service.threads(name, tenant=tenant)).threads:
+        agent = service.agent(name, thread.thread_id, tenant=tenant)
+        turns = await agent.fetch_short_term(limit=100)
+        of_user["turns"][thread.thread_id] = [[turn.id, turn.seq, turn.role, turn.content] for turn in turns]
+        of_user["facts"][thread.thread_id] = await agent.fetch_facts(scope="thread")
+        of_user["topics"][thread.thread_id] = len(await agent.topics())
+    for question in QUESTIONS:
+        hits = await service.search(name, question, 3, tenant=tenant)
+        of_user["search"][question] = [hit.turn.id for hit in hits]
+    return of_user
 
 
 def pack(source: Path, target: Path) -> None:

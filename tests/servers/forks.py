@@ -1,7 +1,7 @@
 """`memory-agent` as many processes that were imported once: a server that forks itself for every command.
 
 Tests run commands by the hundred, and most of what a command takes is importing. The server (this file, run by
-itself) imports what commands import, loads the default model, opens nothing else, and forks for each call; the forked process gets the caller's arguments,
+itself) imports what commands import, loads the default model, remembers and recalls once, and forks for each call; the forked process gets the caller's arguments,
 folder, environment and standard streams, and calls the entry point. Beside that it is the process that a user would start.
 """
 
@@ -190,7 +190,7 @@ def end_forks() -> None:
 def serve(address: str) -> None:
     """Answer calls until the process is ended."""
     # The folder of this file, which comes first when a file is run, holds modules of the tests: what is forked sees none.
-    load_default = importlib.import_module("one_model").load_default
+    one_model = importlib.import_module("one_model")
     sys.path.pop(0)
     for name in _LOADED_LATE:
         importlib.import_module(name)
@@ -198,7 +198,8 @@ def serve(address: str) -> None:
         # The frameworks' adapters want what is not installed here, and no command loads them.
         if not module.name.endswith("__main__") and ".integrations." not in module.name:
             importlib.import_module(module.name)
-    load_default()
+    one_model.load_default()
+    one_model.warm_up()
     assert threading.active_count() == 1, "a thread would not be there in what is forked"
     gc.freeze()  # nor would its pages be shared for long with what a collection touches
 

@@ -7,24 +7,30 @@ file: one that was made again is another one.
 
 from __future__ import annotations
 
+import asyncio
 import os
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from memory_agent import MemoryConfig, MemoryService
 from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
+from memory_agent.testing import HashEmbedder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _KEPT: Final = 3
+_LARGE: Final = 20_000_000
+"""Bytes of a file above which only the last model stays."""
 _WANTED: Final = ModelChoiceRequest(model="all-MiniLM-L6-v2")
 
 
 def sharing(load: Callable[[LocalEmbedder], Any]) -> Callable[[LocalEmbedder], Any]:
-    """`LocalEmbedder._load` that gives what it loaded before from the same file, of the last few. An int8 model is not kept."""
-    loaded: dict[object, Any] = {}
+    """`LocalEmbedder._load` that gives what it loaded before from the same file, of the last few and one large one. An int8 model is not kept."""
+    loaded: dict[tuple[Path, int, int], Any] = {}
 
     def shared(embedder: LocalEmbedder) -> Any:
         file = embedder.choice.file
@@ -35,11 +41,45 @@ def sharing(load: Callable[[LocalEmbedder], Any]) -> Callable[[LocalEmbedder], A
         loaded[key] = loaded.pop(key, None) or load(embedder)
         if embedder.choice.file != file:  # it fell back to another one
             return loaded.pop(key)
-        if len(loaded) > _KEPT:
-            loaded.pop(next(iter(loaded)))
-        return loaded[key]
+        model, large = loaded[key], [old for old in loaded if old[-1] > _LARGE]
+        if len(large) > 1 or len(loaded) > _KEPT:
+            loaded.pop(next(iter(large if len(large) > 1 else loaded)))
+        return model
 
     return shared
+
+
+def sharing_tokenizers(open_tokenizer: Callable[[LocalEmbedder], Any]) -> Callable[[LocalEmbedder], Any]:
+    """`LocalEmbedder._open_tokenizer` that gives what it opened before for the same model; to read one takes 40 ms."""
+    opened: dict[object, Any] = {}
+
+    def shared(embedder: LocalEmbedder) -> Any:
+        key = embedder.choice.folder, embedder.choice.fingerprint
+        if key not in opened:
+            if len(opened) >= _KEPT:
+                opened.clear()
+            opened[key] = open_tokenizer(embedder)
+        return opened[key]
+
+    return shared
+
+
+def warm_up() -> None:
+    """Remember and recall once, so that what is forked from this process finds its patterns compiled and its tables read."""
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(_remember(folder))
+
+
+async def _remember(folder: str) -> None:
+    cfg = MemoryConfig(data_dir=folder, mongo_uri=None, chroma_host=None, chat_model=None)
+    async with MemoryService(cfg, embedder=HashEmbedder()) as service:
+        memory = service.agent("ann", "chat")
+        await memory.update_memory(
+            "My name is Ada, and I moved to Lisbon last May. Where is the train?", "def f(x):\n    return x"
+        )
+        await memory.settle(timeout=60)
+        await memory.compress()
+        await memory.fetch_memory("Which train did I take to Lisbon on Monday?")
 
 
 def load_default() -> None:

@@ -284,14 +284,20 @@ def test_a_health_check_follows_the_answer_and_asks_no_proxy(path: str) -> None:
             assert CHECKS[path](port, **nowhere) == 0
 
 
-WAKES = "import time\nwhile True: time.sleep(0.2)"
-HANGS = "import threading; threading.Event().wait()"
+WAKES = "import time\nprint(flush=True)\nwhile True: time.sleep(0.2)"
+HANGS = "import threading\nprint(flush=True)\nthreading.Event().wait()"
 
 
 def test_worker_health_check_tells_a_worker_that_wakes_from_one_that_hangs_or_is_gone(tmp_path: Path) -> None:
-    workers = [subprocess.Popen([sys.executable, "-c", program]) for program in (WAKES, HANGS, "")]
+    workers = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+        for program in (WAKES, HANGS, "")
+    ]
     try:
-        time.sleep(1)  # past their start, during which everything wakes up
+        for worker in workers:  # past their start, during which everything wakes up
+            assert worker.stdout is not None
+            worker.stdout.readline()
+            worker.stdout.close()
         workers[-1].wait()
         assert [run_worker_check(worker.pid, tmp_path) == 0 for worker in workers] == [True, False, False]
     finally:

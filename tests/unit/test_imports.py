@@ -406,7 +406,7 @@ def _refused(folder: Path, data: bytes, source: str = "auto") -> str:
     return said
 
 
-def test_damaged_and_made_up_zips_are_named(tmp_path: Path) -> None:
+def test_damaged_and_made_up_zips_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = zipped(tmp_path / "whole.zip", conversations=[tree(*TWO_ANSWERS)]).read_bytes()
     cut = tmp_path / "cut.zip"
     cut.write_bytes(whole[:-30])
@@ -416,7 +416,8 @@ def test_damaged_and_made_up_zips_are_named(tmp_path: Path) -> None:
     cut.write_bytes(damaged)
     assert "download it again" in reasons(read(cut))
     assert "without a JSON file" in reasons(read(zipped(tmp_path / "none.zip")))
-    bomb = zipped(tmp_path / "bomb.zip", conversations="[" + " " * 60_000_000)
+    monkeypatch.setattr(files, "_RATIO_FROM_BYTES", 1_000_000)
+    bomb = zipped(tmp_path / "bomb.zip", conversations="[" + " " * 2_000_000)
     assert "unpack it yourself" in reasons(read(bomb))
 
 

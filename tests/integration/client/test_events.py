@@ -152,7 +152,7 @@ async def test_reader_that_leaves_closes_its_connection(script: HttpScript, memo
 
     script.then(stream(event("1"), until_closed))
     assert await ids(memory, 1) == ["1"]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await closed.wait()
 
 

