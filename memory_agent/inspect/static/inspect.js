@@ -23,3 +23,11 @@ const watch = list && new IntersectionObserver(async ([seen]) => {
 }, { rootMargin: "1200px" });
 const next = document.querySelector("a[data-next]");
 if (watch && next) watch.observe(next);
+
+// The day under the slider's thumb, while it is moved; the button shows it.
+const day = document.querySelector("input#day[type=range]");
+if (day) day.addEventListener("input", () => {
+  const text = new Date(day.value * 86400000).toISOString().slice(0, 10);
+  document.querySelector("output[data-day]").textContent = text;
+  day.setAttribute("aria-valuetext", text);
+});

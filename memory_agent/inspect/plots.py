@@ -1,0 +1,166 @@
+"""Plots as numbers for SVG: curves of topics that fade, and a map of topics. Pure.
+
+They are made here and not by a library in the browser, so that they are there without JavaScript, under a policy that allows no inline
+style, in the page's own colours, and at no weight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from memory_agent.topics.decay import decayed
+from memory_agent.topics.likeness import GROWN_TOGETHER
+from memory_agent.topics.merged import newest, unmerged
+from memory_agent.topics.sweep_plan import FADE_BELOW
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent.domain import Topic
+    from memory_agent.topics.stats import TopicStats
+
+WIDTH: Final = 720
+HEIGHT: Final = 300
+_LEFT: Final = 44
+_BOTTOM: Final = 30
+_CURVES: Final = 8
+_DAY: Final = 86_400.0
+_POINTS: Final = 80
+_SPANS: Final = (7, 30, 90, 365, 1_095)
+"""Days to come, of which a plot shows the fewest in which its last topic fades."""
+_BEFORE: Final = 0.25
+"""The part of a plot that lies before now."""
+_NAMED: Final = 15
+_EDGE: Final = 24
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plot:
+    """Curves of at most eight topics, as paths; ticks as (place, text); `now` and `fade` are where those lines are."""
+
+    curves: tuple[tuple[TopicStats, str], ...]
+    days: tuple[tuple[float, int], ...]
+    priorities: tuple[tuple[float, str], ...]
+    now: float
+    fade: float
+
+
+def decay_plot(topics: Sequence[TopicStats]) -> Plot | None:
+    """The priorities of the first of these topics over time, as they were and will be if nobody comes back to them.
+
+    None without topics. Before now a curve begins with the topic's last access.
+    """
+    shown = topics[:_CURVES]
+    if not shown:
+        return None
+    ahead = next((span for span in _SPANS if all(_days_left(topic) <= span for topic in shown)), _SPANS[-1])
+    start = -ahead * _BEFORE / (1 - _BEFORE)
+    highest = max(max(topic.importance_score for topic in shown), 2 * FADE_BELOW)
+
+    def x(day: float) -> float:
+        return _LEFT + (WIDTH - _LEFT - 8) * (day - start) / (ahead - start)
+
+    def y(priority: float) -> float:
+        return 10 + (HEIGHT - _BOTTOM - 10) * (1 - priority / highest)
+
+    def curve(topic: TopicStats) -> str:
+        began = max(start, -topic.inactive_seconds / _DAY)
+        days = [began + (ahead - began) * number / _POINTS for number in range(_POINTS + 1)]
+        points = (
+            f"{x(day):.1f},{y(_priority(topic, day)):.1f}" for day in days
+        )
+        return "M" + "L".join(points)
+
+    ticks = [ahead * number // 4 for number in range(-1, 5)]
+    return Plot(
+        curves=tuple((topic, curve(topic)) for topic in shown),
+        days=tuple((x(day), day) for day in ticks if day >= start),
+        priorities=tuple((y(part * highest), f"{part * highest:.2f}") for part in (0.0, 0.5, 1.0)),
+        now=x(0),
+        fade=y(FADE_BELOW),
+    )
+
+
+def _priority(topic: TopicStats, day: float) -> float:
+    """The topic's priority in so many days, if nobody comes back to it."""
+    age = topic.inactive_seconds + day * _DAY
+    return decayed(topic.importance_score, age, topic.half_life_days * _DAY)
+
+
+def _days_left(topic: TopicStats) -> float:
+    """Days until the topic's priority is below that of what may go; at most some, by the last span."""
+    return next((span for span in _SPANS if _priority(topic, span) < FADE_BELOW), _SPANS[-1])
+
+
+# --- the map -------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dot:
+    """A topic on the map. `number` is that of the list beside it, 0 for one that isn't in it."""
+
+    topic: Topic
+    x: float
+    y: float
+    radius: float
+    number: int
+    current: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopicMap:
+    """Topics by the two directions in which their meaning differs most.
+
+    `told`: the share of all differences that these two tell of. `near`: the cosine from which on topics may be merged; `left`: those
+    without a vector, or by another model.
+    """
+
+    dots: tuple[Dot, ...]
+    told: float
+    near: float
+    left: int
+
+    @property
+    def named(self) -> list[Dot]:
+        """The largest, by number."""
+        return sorted((dot for dot in self.dots if dot.number), key=lambda dot: dot.number)
+
+
+def map_of(topics: Sequence[Topic]) -> TopicMap | None:
+    """The topics on a plane: the first two principal components of their embeddings. None with fewer than three."""
+    standing = unmerged(topics)
+    models = [topic.embedder for topic in standing if topic.embedded]
+    model = max(sorted(set(models)), key=models.count, default="")
+    drawn = [topic for topic in standing if topic.embedded and topic.embedder == model and topic.embedding.any()]
+    if len(drawn) < 3:
+        return None
+    vectors = np.stack([topic.embedding.astype(np.float32) for topic in drawn])
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors -= vectors.mean(axis=0)
+    # Of the covariance, as large as the vectors are long and not as there are topics.
+    strengths, directions = np.linalg.eigh(vectors.T @ vectors)
+    places = vectors @ directions[:, :-3:-1]
+    span = np.maximum(np.abs(places).max(axis=0), 1e-9)
+    middle = np.array([WIDTH, WIDTH * 0.6]) / 2
+    at = middle + places / span * (middle - _EDGE)
+    largest = sorted(drawn, key=lambda topic: (-topic.embedded, topic.id))[:_NAMED]
+    numbers = {topic.id: number for number, topic in enumerate(largest, start=1)}
+    current = newest(topic for topic in standing if not topic.archived)
+    most = largest[0].embedded
+    return TopicMap(
+        dots=tuple(
+            Dot(
+                topic=topic,
+                x=float(x),
+                y=float(y),
+                radius=3 + 7 * (topic.embedded / most) ** 0.5,
+                number=numbers.get(topic.id, 0),
+                current=topic is current,
+            )
+            for topic, (x, y) in zip(drawn, at, strict=True)
+        ),
+        told=float(strengths[-2:].sum() / max(strengths.sum(), 1e-9)),
+        near=GROWN_TOGETHER,
+        left=len(standing) - len(drawn),
+    )
