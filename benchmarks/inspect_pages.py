@@ -87,7 +87,7 @@ def topic_of(turns: tuple[Turn, ...], vector: Any, embedder: WordVectors) -> Top
         embedding=vector,
         embedded=len(turns),
         embedder=embedder.fingerprint,
-        words={word: (1, "") for word in words},
+        words=dict.fromkeys(words, (1, "")),
     )
 
 
@@ -172,7 +172,9 @@ async def measured(service: MemoryService, question: str, turns: int, rounds: in
 
 async def main() -> None:
     """Remember, ask, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     text_option(parser)
     for name, count in (("turns", 50_000), ("topics", 1_400), ("facts", 10_000), ("rounds", 40)):
         parser.add_argument(f"--{name}", type=int, default=count)

@@ -53,7 +53,9 @@ async def timeline(page: Page) -> Response:
         # They are numbered one by one.
         session_count=head.session.number if len(latest) > _SESSIONS and head.session else len(latest),
         topics={one: topic for topic in families for one in topic.turns_of},
-        entities={row.turn_id: [one for term in row.terms if (one := Entity.from_term(term))] for row in rows},
+        entities={
+            row.turn_id: [one for term in row.terms if (one := Entity.from_term(term))] for row in rows
+        },
         facts=Counter(
             source.turn_id
             for record in folded.records

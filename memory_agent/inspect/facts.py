@@ -151,7 +151,12 @@ async def change(page: Page) -> Response:
 # --- what both show ------------------------------------------------------------------------------------------
 def _common(page: Page) -> dict[str, Any]:
     kept = {name: page.asked(name) for name in _KEPT if page.asked(name)}
-    return {"as_of": page.time("as_of"), "reach": _reach_name(page), "kept": kept, "address_of": _address(page)}
+    return {
+        "as_of": page.time("as_of"),
+        "reach": _reach_name(page),
+        "kept": kept,
+        "address_of": _address(page),
+    }
 
 
 def _address(page: Page) -> tuple[str, ...]:
@@ -178,7 +183,11 @@ def said(value: Any) -> str:
 
 def _written(value: Any) -> str:
     """The same as somebody would have to type it."""
-    return value if isinstance(value, str) and typed_value(value) == value else json.dumps(value, ensure_ascii=False)
+    return (
+        value
+        if isinstance(value, str) and typed_value(value) == value
+        else json.dumps(value, ensure_ascii=False)
+    )
 
 
 async def turns_of(page: Page, records: Iterable[FactRecord]) -> dict[str, Turn]:
@@ -202,7 +211,9 @@ async def _replayed(page: Page) -> str:
 def _on_day(page: Page) -> Response:
     """From the slider's day to the address of that day's evening; without a time where that is the last one."""
     day, last = page.number("day") or 0, page.number("last") or 0
-    kept = {name: page.asked(name) for name in (*_KEPT, "path", "about") if name != "as_of" and page.asked(name)}
+    kept = {
+        name: page.asked(name) for name in (*_KEPT, "path", "about") if name != "as_of" and page.asked(name)
+    }
     if day < last:
         try:
             kept["as_of"] = f"{_FIRST + day * _DAY:%Y-%m-%d}T23:59"

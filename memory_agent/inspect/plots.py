@@ -69,9 +69,7 @@ def decay_plot(topics: Sequence[TopicStats]) -> Plot | None:
     def curve(topic: TopicStats) -> str:
         began = max(start, -topic.inactive_seconds / _DAY)
         days = [began + (ahead - began) * number / _POINTS for number in range(_POINTS + 1)]
-        points = (
-            f"{x(day):.1f},{y(_priority(topic, day)):.1f}" for day in days
-        )
+        points = (f"{x(day):.1f},{y(_priority(topic, day)):.1f}" for day in days)
         return "M" + "L".join(points)
 
     ticks = [ahead * number // 4 for number in range(-1, 5)]
@@ -132,7 +130,9 @@ def map_of(topics: Sequence[Topic]) -> TopicMap | None:
     standing = unmerged(topics)
     models = [topic.embedder for topic in standing if topic.embedded]
     model = max(sorted(set(models)), key=models.count, default="")
-    drawn = [topic for topic in standing if topic.embedded and topic.embedder == model and topic.embedding.any()]
+    drawn = [
+        topic for topic in standing if topic.embedded and topic.embedder == model and topic.embedding.any()
+    ]
     if len(drawn) < 3:
         return None
     vectors = np.stack([topic.embedding.astype(np.float32) for topic in drawn])

@@ -47,7 +47,9 @@ async def _propose(page: Page) -> Response:
             " more by `memory-agent facts replay`"
         )
     proposal = await page.agent.replay_facts()
-    ids = {source.turn_id for one in proposal.differences for source in (*one.sources_before, *one.sources_after)}
+    ids = {
+        source.turn_id for one in proposal.differences for source in (*one.sources_before, *one.sources_after)
+    }
     known = sorted(one for one in ids if one)
     found = await page.store.list_turns(page.agent.scope, ids=known[:1_000]) if known else []
     # Nothing of it is kept here: what is forgotten meanwhile would live on in it.
@@ -63,7 +65,9 @@ async def _propose(page: Page) -> Response:
 
 def packed_proposal(proposal: Proposed) -> str:
     """The proposal as text for a field of a form."""
-    return base64.urlsafe_b64encode(zlib.compress(FactProposal.of(proposal).model_dump_json().encode())).decode()
+    return base64.urlsafe_b64encode(
+        zlib.compress(FactProposal.of(proposal).model_dump_json().encode())
+    ).decode()
 
 
 def _unpacked(page: Page) -> Proposed:

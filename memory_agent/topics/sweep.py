@@ -237,7 +237,9 @@ class _Run:
         if thread:
             yield thread
 
-    async def _made_anew(self, topics: Sequence[TopicDecayState | Topic]) -> Sequence[TopicDecayState | Topic]:
+    async def _made_anew(
+        self, topics: Sequence[TopicDecayState | Topic]
+    ) -> Sequence[TopicDecayState | Topic]:
         """The thread's topics, stale ones made anew first (as a dry run: in memory only); none if that fails."""
         if not any(topic.stale for topic in topics):
             return topics
