@@ -76,13 +76,8 @@ class FactDocuments:
         fold = functools.partial(fold_facts, changes, as_of=as_of, recorded_by=recorded_by)
         return await asyncio.to_thread(fold) if len(changes) > _MANY_CHANGES else fold()
 
-    async def known(
-        self, scope: Scope, *, as_of: datetime | None = None, recorded_by: datetime | None = None
-    ) -> Folded:
-        """The fold of the scope's changes, as it was then or as it is now; this is kept, so nobody may change it."""
-        if as_of is not None or recorded_by is not None:
-            changes = await self._store.fact_changes(scope)
-            return await self.folded(changes, as_of=as_of, recorded_by=recorded_by)
+    async def known(self, scope: Scope) -> Folded:
+        """The fold of the scope's changes. It is kept, so nobody may change it."""
         heads = await self._store.fact_heads(scope)
         of, folded = self._folds.get(scope, (None, None))
         if folded is None or of != heads:
@@ -188,7 +183,11 @@ class FactDocuments:
 
         `about`: only of the facts of the person called that. `as_of` and `recorded_by`: as it was then, see `fold_facts`.
         """
-        found = (await self.known(scope, as_of=as_of, recorded_by=recorded_by)).records
+        if as_of is None and recorded_by is None:
+            found = (await self.known(scope)).records
+        else:
+            changes = await self._store.fact_changes(scope)
+            found = (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).records
         # What was refused without saying what it was about is about nothing in particular.
         found = tuple(record for record in found if record.path or not path or record.refused is None)
         whose = None if about is None else person_key(about)

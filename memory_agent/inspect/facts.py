@@ -59,12 +59,10 @@ async def facts(page: Page) -> Response:
     view, as_of = page.asked("view") or "known", page.time("as_of")
     if view not in _VIEWS:
         raise InvalidInput(f"view is {view!r:.80}; use one of {', '.join(_VIEWS)}")
-    keeper, scope = page.api.service.core.facts, _reach(page)
-    now = await keeper.known(scope)
-    folded = now if as_of is None else await keeper.known(scope, as_of=as_of)
+    folded, times = await _known(page)
     start, sought = page.number("from") or 0, page.asked("find").casefold()
     if page.asked("path"):
-        return await _one_fact(page, folded, now)
+        return await _one_fact(page, folded, times)
     found = await asyncio.to_thread(_found, folded, view, sought)
     shown = found[start : start + _ROWS]
     records = [one if view != "known" else one.record for one in shown]
@@ -76,11 +74,22 @@ async def facts(page: Page) -> Response:
         start=start,
         page_rows=_ROWS,
         turns=await turns_of(page, (record for record in records if record is not None)),
-        timeline=timeline_of(now.records, as_of),
+        timeline=timeline_of(times, as_of),
         replayed=await _replayed(page),
         said=said,
         **_common(page),
     )
+
+
+async def _known(page: Page) -> tuple[Folded, list[datetime]]:
+    """The facts as of the time that was asked for, and when facts were stated at any time."""
+    keeper, scope, as_of = page.api.service.core.facts, _reach(page), page.time("as_of")
+    if as_of is None:
+        folded = await keeper.known(scope)
+        return folded, [record.said_at for record in folded.records]
+    changes = await page.store.fact_changes(scope)
+    times = [change.said_at for change in changes for _ in change.events]
+    return await keeper.folded(changes, as_of=as_of), times
 
 
 def _found(folded: Folded, view: str, sought: str) -> list[Any]:
@@ -95,7 +104,7 @@ def _found(folded: Folded, view: str, sought: str) -> list[Any]:
     return [row for row in rows if sought in f"{row.subject} {'.'.join(row.path)} {row.value}".casefold()]
 
 
-async def _one_fact(page: Page, folded: Folded, now: Folded) -> Response:
+async def _one_fact(page: Page, folded: Folded, times: Sequence[datetime]) -> Response:
     """One path of one person: what stands there, its history, and the forms that change it."""
     path, about = checked_path(page.asked("path")), page.asked("about")
     records = [record for record in folded.records if _is_at(record, path, about) and not record.refused]
@@ -116,7 +125,7 @@ async def _one_fact(page: Page, folded: Folded, now: Folded) -> Response:
         done=next((record for record in records if record.id in (done, f"{thread}/{done}")), None),
         is_by_person=lambda record: record.by == PERSON,
         turns=await turns_of(page, records[: -_ROWS - 1 : -1]),
-        timeline=timeline_of(now.records, page.time("as_of")),
+        timeline=timeline_of(times, page.time("as_of")),
         said=said,
         written=_written,
         **_common(page),
@@ -222,9 +231,9 @@ def _on_day(page: Page) -> Response:
     return page.go(*_address(page), **kept)
 
 
-def timeline_of(records: Sequence[FactRecord], as_of: datetime | None) -> Timeline | None:
-    """The days of these records; None where all were stated on one."""
-    days = Counter((record.said_at - _FIRST) // _DAY for record in records)
+def timeline_of(times: Iterable[datetime], as_of: datetime | None) -> Timeline | None:
+    """The days of these times; None where all are on one."""
+    days = Counter((time - _FIRST) // _DAY for time in times)
     if len(days) < 2:
         return None
     first, last = min(days), max(days)

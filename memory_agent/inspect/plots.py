@@ -17,22 +17,24 @@ from memory_agent.topics.merged import newest, unmerged
 from memory_agent.topics.sweep_plan import FADE_BELOW
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from memory_agent.domain import Topic
     from memory_agent.topics.stats import TopicStats
 
 WIDTH: Final = 720
 HEIGHT: Final = 300
-_LEFT: Final = 44
+_LEFT: Final = 56
 _BOTTOM: Final = 30
 _CURVES: Final = 8
 _DAY: Final = 86_400.0
 _POINTS: Final = 80
 _SPANS: Final = (7, 30, 90, 365, 1_095)
 """Days to come, of which a plot shows the fewest in which its last topic fades."""
-_BEFORE: Final = 0.25
-"""The part of a plot that lies before now."""
+_BEFORE: Final = 1 / 3
+"""Of the days to come, at least so many that have been are shown; more if the topics were left alone for longer."""
+_TICK: Final = 130
+"""How far apart the days are written at least."""
 _NAMED: Final = 15
 _EDGE: Final = 24
 
@@ -57,7 +59,8 @@ def decay_plot(topics: Sequence[TopicStats]) -> Plot | None:
     if not shown:
         return None
     ahead = next((span for span in _SPANS if all(_days_left(topic) <= span for topic in shown)), _SPANS[-1])
-    start = -ahead * _BEFORE / (1 - _BEFORE)
+    left_alone = max(topic.inactive_seconds for topic in shown) / _DAY
+    start = -min(max(ahead * _BEFORE, 1.05 * left_alone), float(_SPANS[-1]))
     highest = max(max(topic.importance_score for topic in shown), 2 * FADE_BELOW)
 
     def x(day: float) -> float:
@@ -68,18 +71,27 @@ def decay_plot(topics: Sequence[TopicStats]) -> Plot | None:
 
     def curve(topic: TopicStats) -> str:
         began = max(start, -topic.inactive_seconds / _DAY)
-        days = [began + (ahead - began) * number / _POINTS for number in range(_POINTS + 1)]
+        # More of them at its beginning, where it falls most.
+        days = [began + (ahead - began) * (number / _POINTS) ** 2 for number in range(_POINTS + 1)]
         points = (f"{x(day):.1f},{y(_priority(topic, day)):.1f}" for day in days)
         return "M" + "L".join(points)
 
-    ticks = [ahead * number // 4 for number in range(-1, 5)]
     return Plot(
         curves=tuple((topic, curve(topic)) for topic in shown),
-        days=tuple((x(day), day) for day in ticks if day >= start),
+        days=tuple(_ticks([0, ahead, int(start), int(start / 2), ahead // 2], x)),
         priorities=tuple((y(part * highest), f"{part * highest:.2f}") for part in (0.0, 0.5, 1.0)),
         now=x(0),
         fade=y(FADE_BELOW),
     )
+
+
+def _ticks(days: Sequence[int], x: Callable[[float], float]) -> list[tuple[float, int]]:
+    """Those days, the first ones first, that are not written over one another."""
+    ticks = list[tuple[float, int]]()
+    for day in days:
+        if all(abs(x(day) - place) >= _TICK for place, _ in ticks):
+            ticks.append((x(day), day))
+    return sorted(ticks)
 
 
 def _priority(topic: TopicStats, day: float) -> float:
@@ -138,8 +150,8 @@ def map_of(topics: Sequence[Topic]) -> TopicMap | None:
     vectors = np.stack([topic.embedding.astype(np.float32) for topic in drawn])
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors -= vectors.mean(axis=0)
-    # Of the covariance, as large as the vectors are long and not as there are topics.
-    strengths, directions = np.linalg.eigh(vectors.T @ vectors)
+    # Of the covariance, as large as the vectors are long and not as there are topics; of float32 it takes thirty times as long.
+    strengths, directions = np.linalg.eigh((vectors.T @ vectors).astype(np.float64))
     places = vectors @ directions[:, :-3:-1]
     span = np.maximum(np.abs(places).max(axis=0), 1e-9)
     middle = np.array([WIDTH, WIDTH * 0.6]) / 2

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 from memory_agent.errors import InvalidInput
 from memory_agent.inspect.page import address
 from memory_agent.inspect.plots import decay_plot, map_of
+from memory_agent.topics.merged import unmerged
 from memory_agent.topics.stats import UNTITLED
 from memory_agent.topics.sweep_plan import FADE_BELOW
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from starlette.responses import Response
 
+    from memory_agent.domain import TopicHead
     from memory_agent.inspect.page import Page
 
 _ROWS: Final = 100
@@ -34,8 +36,7 @@ async def topics(page: Page) -> Response:
         raise InvalidInput(f"view is {view!r:.80}; use one of {', '.join(_VIEWS)}")
     shown: dict[str, Any] = {"view": view, "address_of": functools.partial(address, *_address(page))}
     if view == "map":
-        found = await page.store.list_topics(page.agent.scope)
-        return await page.show("topics.html", map=await asyncio.to_thread(map_of, found), **shown)
+        return await page.show("topics.html", **await _map(page), **shown)
     if view == "sweep":
         return await _sweep(page, shown)
     found_stats = await page.agent.topics(include_archived=True, tag=page.asked("tag") or None)
@@ -51,6 +52,15 @@ async def topics(page: Page) -> Response:
         plot=decay_plot(rows),
         **shown,
     )
+
+
+async def _map(page: Page) -> dict[str, Any]:
+    """The topics on a plane, and their titles."""
+    async with page.api.service.core.folder.indexes.of(page.agent.scope) as index:
+        found = [*index.standing(archived=False), *index.standing(archived=True)]
+    # What is in memory has no titles.
+    titles = _titles_of(await page.store.topic_heads(page.agent.scope))
+    return {"map": await asyncio.to_thread(map_of, found), "titles": titles}
 
 
 async def _sweep(page: Page, shown: dict[str, Any]) -> Response:
@@ -74,17 +84,17 @@ async def topic(page: Page) -> Response:
     agent, topic_id = page.agent, page.path("topic")
     stats = await agent.topic_stats(topic_id)
     turns_of = (stats.topic_id, *stats.absorbed)
-    turns, titles, others = await asyncio.gather(
+    turns, heads = await asyncio.gather(
         page.store.list_turns(agent.scope, topic_ids=turns_of, limit=_LATEST, newest=True),
-        _titles(page, stats.absorbed[:_ROWS]),
-        agent.topics() if not page.principal.read_only else asyncio.sleep(0, []),
+        page.store.topic_heads(agent.scope),
     )
+    others = [head for head in unmerged(heads) if head.id != stats.topic_id and not head.archived]
     return await page.show(
         "topic.html",
         topic=stats,
         turns=turns,
-        titles=titles,
-        others=[other for other in others if other.topic_id != stats.topic_id][:_OFFERED],
+        titles=_titles_of(heads),
+        others=sorted(others, key=lambda head: head.last_access, reverse=True)[:_OFFERED],
         plot=decay_plot([stats]),
         done=page.asked("done"),
         address_of=functools.partial(address, *_address(page)),
@@ -122,5 +132,8 @@ def _address(page: Page) -> tuple[str, ...]:
 async def _titles(page: Page, ids: Collection[str]) -> dict[str, str]:
     if not ids:
         return {}
-    heads = await page.store.topic_heads(page.agent.scope, ids=sorted(ids))
+    return _titles_of(await page.store.topic_heads(page.agent.scope, ids=sorted(ids)))
+
+
+def _titles_of(heads: Iterable[TopicHead]) -> dict[str, str]:
     return {head.id: head.title or head.opener or UNTITLED for head in heads}

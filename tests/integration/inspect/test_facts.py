@@ -84,7 +84,7 @@ async def test_the_slider_leads_to_an_address_of_what_was_known_that_day(looker:
     answer = await looker.http.get(FACTS, params={"day": last, "last": last})
     assert answer.headers["Location"].endswith("/facts")
     records = await looker.service.agent("ann", "talk").fact_history()
-    timeline = timeline_of(records, BEGAN + timedelta(days=8))
+    timeline = timeline_of([record.said_at for record in records], BEGAN + timedelta(days=8))
     assert timeline is not None
     assert (timeline.day, timeline.earlier, timeline.later) == ("2026-03-10", int(first) + 7, int(first) + 14)
 
