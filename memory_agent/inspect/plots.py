@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from memory_agent.topics.decay import decayed
-from memory_agent.topics.likeness import GROWN_TOGETHER
 from memory_agent.topics.merged import newest, unmerged
 from memory_agent.topics.sweep_plan import FADE_BELOW
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 WIDTH: Final = 720
 HEIGHT: Final = 300
 _LEFT: Final = 56
+_TOP: Final = 18
 _BOTTOM: Final = 30
 _CURVES: Final = 8
 _DAY: Final = 86_400.0
@@ -36,6 +36,7 @@ _BEFORE: Final = 1 / 3
 _TICK: Final = 130
 """How far apart the days are written at least."""
 _NAMED: Final = 15
+"""Of the topics on the map, the largest."""
 _EDGE: Final = 24
 
 
@@ -67,7 +68,7 @@ def decay_plot(topics: Sequence[TopicStats]) -> Plot | None:
         return _LEFT + (WIDTH - _LEFT - 8) * (day - start) / (ahead - start)
 
     def y(priority: float) -> float:
-        return 10 + (HEIGHT - _BOTTOM - 10) * (1 - priority / highest)
+        return _TOP + (HEIGHT - _BOTTOM - _TOP) * (1 - priority / highest)
 
     def curve(topic: TopicStats) -> str:
         began = max(start, -topic.inactive_seconds / _DAY)
@@ -108,7 +109,7 @@ def _days_left(topic: TopicStats) -> float:
 # --- the map -------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dot:
-    """A topic on the map. `number` is that of the list beside it, 0 for one that isn't in it."""
+    """One of the largest topics on the map. `number` is that of the list beside it."""
 
     topic: Topic
     x: float
@@ -120,21 +121,17 @@ class Dot:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopicMap:
-    """Topics by the two directions in which their meaning differs most.
+    """Topics by the two directions in which their meaning differs most: the largest as dots, the others as points of a path.
 
-    `told`: the share of all differences that these two tell of. `near`: the cosine from which on topics may be merged; `left`: those
-    without a vector, or by another model.
+    `told`: the share of all differences that these two tell of. `left`: those without a vector, or by another model.
     """
 
     dots: tuple[Dot, ...]
+    active: str
+    archived: str
+    count: int
     told: float
-    near: float
     left: int
-
-    @property
-    def named(self) -> list[Dot]:
-        """The largest, by number."""
-        return sorted((dot for dot in self.dots if dot.number), key=lambda dot: dot.number)
 
 
 def map_of(topics: Sequence[Topic]) -> TopicMap | None:
@@ -156,23 +153,33 @@ def map_of(topics: Sequence[Topic]) -> TopicMap | None:
     span = np.maximum(np.abs(places).max(axis=0), 1e-9)
     middle = np.array([WIDTH, WIDTH * 0.6]) / 2
     at = middle + places / span * (middle - _EDGE)
-    largest = sorted(drawn, key=lambda topic: (-topic.embedded, topic.id))[:_NAMED]
-    numbers = {topic.id: number for number, topic in enumerate(largest, start=1)}
+    largest = sorted(range(len(drawn)), key=lambda place: (-drawn[place].embedded, drawn[place].id))[:_NAMED]
     current = newest(topic for topic in standing if not topic.archived)
-    most = largest[0].embedded
+    most = drawn[largest[0]].embedded
+
+    def points(*, archived: bool) -> str:
+        others = set(range(len(drawn))) - set(largest)
+        return "".join(
+            f"M{at[place, 0]:.1f},{at[place, 1]:.1f}h0"
+            for place in sorted(others)
+            if drawn[place].archived is archived
+        )
+
     return TopicMap(
         dots=tuple(
             Dot(
-                topic=topic,
-                x=float(x),
-                y=float(y),
-                radius=3 + 7 * (topic.embedded / most) ** 0.5,
-                number=numbers.get(topic.id, 0),
-                current=topic is current,
+                topic=drawn[place],
+                x=float(at[place, 0]),
+                y=float(at[place, 1]),
+                radius=4 + 8 * (drawn[place].embedded / most) ** 0.5,
+                number=number,
+                current=drawn[place] is current,
             )
-            for topic, (x, y) in zip(drawn, at, strict=True)
+            for number, place in enumerate(largest, start=1)
         ),
+        active=points(archived=False),
+        archived=points(archived=True),
+        count=len(drawn),
         told=float(strengths[-2:].sum() / max(strengths.sum(), 1e-9)),
-        near=GROWN_TOGETHER,
         left=len(standing) - len(drawn),
     )

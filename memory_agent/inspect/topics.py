@@ -58,9 +58,9 @@ async def _map(page: Page) -> dict[str, Any]:
     """The topics on a plane, and their titles."""
     async with page.api.service.core.folder.indexes.of(page.agent.scope) as index:
         found = [*index.standing(archived=False), *index.standing(archived=True)]
+    made = await asyncio.to_thread(map_of, found)
     # What is in memory has no titles.
-    titles = _titles_of(await page.store.topic_heads(page.agent.scope))
-    return {"map": await asyncio.to_thread(map_of, found), "titles": titles}
+    return {"map": made, "titles": await _titles(page, [dot.topic.id for dot in made.dots] if made else ())}
 
 
 async def _sweep(page: Page, shown: dict[str, Any]) -> Response:
