@@ -196,7 +196,11 @@ async def main() -> None:
     parser.add_argument("--store", choices=("sqlite", "mongodb"), default="sqlite")
     given = parser.parse_args()
     texts, embedder = texts_of(parser, given.text, otherwise=made_up()), WordVectors()
-    off = {"enable_topics": False, "enable_fact_extraction": False, "enable_compression": False}
+    off: dict[str, Any] = {
+        "enable_topics": False,
+        "enable_fact_extraction": False,
+        "enable_compression": False,
+    }
     with contextlib.ExitStack() as stack:
         folder = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         async with open_service(given.store, embedder=embedder, folder=folder, **off) as service:

@@ -60,9 +60,10 @@ class FactDocuments:
 
     def drop_idle(self) -> None:
         """Forget what nobody has asked for since this was called last."""
-        for kept in (self._of_users, self._folds):
+        caches: list[OrderedDict[Any, Any]] = [self._of_users, self._folds]
+        for kept in caches:
             for key in kept.keys() - self._asked:
-                kept.pop(key)  # type: ignore[call-overload]
+                del kept[key]
         self._asked.clear()
 
     async def folded(
@@ -209,7 +210,9 @@ def _bound(kept: OrderedDict[Any, Any], used: object, *, most: int) -> None:
 def _apart(record: FactRecord) -> FactRecord:
     """The record, with which its reader may do anything."""
     parts = {name: getattr(record, name) for name in ("value", "old")}
-    own = {name: copy.deepcopy(part) for name, part in parts.items() if isinstance(part, dict | list)}
+    own: dict[str, Any] = {
+        name: copy.deepcopy(part) for name, part in parts.items() if isinstance(part, dict | list)
+    }
     return dataclasses.replace(record, **own) if own else record
 
 

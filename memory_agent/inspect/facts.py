@@ -53,7 +53,7 @@ class Timeline:
 
 
 async def facts(page: Page) -> Response:
-    """What is known, how it came about, or what was not believed; with `path` one fact. Changes nothing."""
+    """List of what is known, how it came about, or what was not believed; with `path` one fact. Changes nothing."""
     if page.asked("day"):
         return _on_day(page)
     view, as_of = page.asked("view") or "known", page.time("as_of")

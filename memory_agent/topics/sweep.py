@@ -75,15 +75,12 @@ class Sweeper:
         return run.report()
 
     async def foresee(self, scope: Scope) -> list[SweepAction]:
-        """What the next sweep would do to the topics of one thread. Changes nothing."""
+        """Say what the next sweep would do to the topics of one thread. Changes nothing."""
         async with self.folder.indexes.of(scope) as index:
-            topics: Sequence[Topic] = index.standing(archived=False)
-            stale = index.stale
-        if stale:
-            topics = await self.store.list_topics(scope)
+            topics, stale = index.standing(archived=False), index.stale
         actions = list[SweepAction]()
         run = _Run(self, "", dry_run=True, progress=None, each=actions.append)
-        await run.sweep_thread(topics)
+        await run.sweep_thread(await self.store.list_topics(scope) if stale else topics)
         return actions
 
 
