@@ -1,10 +1,10 @@
 """How long the pages at /inspect take: `python -m benchmarks.inspect_pages [--text FILE …] [--turns N] [--topics N] [--facts N]`.
 
-Remembers a thread of so many turns in sittings of 50, with so many topics and a fact for every fifty turns, and another user of 1,000 turns and so
-many facts. Asks for each page again and again over HTTP, as a browser does, and prints the time to the first byte, p50 and p95, and the processor time of a page
-with nothing new, as Markdown: of looks right after a fact was set, by which what is kept of the facts counts no more, and of those with nothing new. Vectors are made up
-of words' (`WordVectors`), so that the time is the store's and ours. Pages and client share a process. With `--folder` what is remembered
-stays there, and is found there again.
+Remembers a thread of so many turns in sittings of 50, with so many topics and a fact for every fifty turns, and another user of 1,000
+turns and so many facts. Asks for each page again and again over HTTP, as a browser does, and prints as Markdown the time to the first byte,
+p50 and p95: of looks right after a fact was set, by which what is kept of the facts counts no more, and of those with nothing new, with
+their processor time, which other work on the machine leaves alone. Vectors are made up of words' (`WordVectors`), so that the time is the
+store's and ours. Pages and client share a process. With `--folder` what is remembered stays there, and is found there again.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from memory_agent.text.terms import count_terms
 from tests.servers.service import served
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from benchmarks.texts import Texts
     from memory_agent import MemoryService
     from memory_agent.domain import Turn
@@ -184,7 +186,7 @@ async def measured(service: MemoryService, question: str, turns: int, rounds: in
     return "\n".join([head, "|---" * 6 + "|", *rows])
 
 
-async def main() -> None:
+async def main(options: Sequence[str] | None = None) -> None:
     """Remember, ask, print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -194,7 +196,7 @@ async def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=count)
     parser.add_argument("--folder", type=Path, help="where what is remembered stays")
     parser.add_argument("--store", choices=("sqlite", "mongodb"), default="sqlite")
-    given = parser.parse_args()
+    given = parser.parse_args(options)
     texts, embedder = texts_of(parser, given.text, otherwise=made_up()), WordVectors()
     off: dict[str, Any] = {
         "enable_topics": False,

@@ -212,6 +212,8 @@ def environment(language: str) -> Environment:
 
     made.filters |= {
         "seen": seen,
+        # The same for attributes and titles, which hold no elements.
+        "plain": lambda text: "".join(part for part, _ in parts_of(str(text))),
         "reason": functools.partial(reason_in, language),
         "when": lambda time: "" if time is None else f"{time:%Y-%m-%d %H:%M}",
         "count": lambda number: f"{number:,}",
