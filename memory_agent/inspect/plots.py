@@ -18,6 +18,8 @@ from memory_agent.topics.sweep_plan import FADE_BELOW
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from memory_agent.domain import Topic
     from memory_agent.topics.stats import TopicStats
 
@@ -38,6 +40,7 @@ _TICK: Final = 130
 _NAMED: Final = 15
 """Of the topics on the map, the largest."""
 _EDGE: Final = 24
+_ROUNDS: Final = 30
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,9 +150,7 @@ def map_of(topics: Sequence[Topic]) -> TopicMap | None:
     vectors = np.stack([topic.embedding.astype(np.float32) for topic in drawn])
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors -= vectors.mean(axis=0)
-    # Of the covariance, as large as the vectors are long and not as there are topics; of float32 it takes thirty times as long.
-    strengths, directions = np.linalg.eigh((vectors.T @ vectors).astype(np.float64))
-    places = vectors @ directions[:, :-3:-1]
+    places, told = _on_a_plane(vectors)
     span = np.maximum(np.abs(places).max(axis=0), 1e-9)
     middle = np.array([WIDTH, WIDTH * 0.6]) / 2
     at = middle + places / span * (middle - _EDGE)
@@ -180,6 +181,21 @@ def map_of(topics: Sequence[Topic]) -> TopicMap | None:
         active=points(archived=False),
         archived=points(archived=True),
         count=len(drawn),
-        told=float(strengths[-2:].sum() / max(strengths.sum(), 1e-9)),
+        told=told,
         left=len(standing) - len(drawn),
     )
+
+
+def _on_a_plane(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float64], float]:
+    """The first two principal components of centred rows, and the share of the variance that they are.
+
+    By subspace iteration over the covariance (Halko, Martinsson and Tropp, SIAM Review 53, 2011), whose steps are small; LAPACK's
+    solvers find all directions, and wait for one another on a busy machine.
+    """
+    covariance = (vectors.T @ vectors).astype(np.float64)
+    ways = np.random.default_rng(1).normal(size=(len(covariance), min(8, len(covariance))))
+    for _ in range(_ROUNDS):
+        ways, _r = np.linalg.qr(covariance @ ways)
+    strengths, turned = np.linalg.eigh(ways.T @ covariance @ ways)
+    best = ways @ turned[:, :-3:-1]
+    return vectors @ best, float(strengths[-2:].sum() / max(np.trace(covariance), 1e-9))
