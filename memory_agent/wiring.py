@@ -127,6 +127,7 @@ class Core(Adapters):
         """Empty the caches of texts, so that those leave memory that another process forgot."""
         self.residents.drop_idle()
         self.folder.indexes.drop_idle()
+        self.facts.drop_idle()
         self.live.clear()
         _clear_shared_caches(self.searcher, self.embedder, self.counts)
 

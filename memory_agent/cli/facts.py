@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -25,6 +25,7 @@ from memory_agent.cli.options import SCOPE, MemoryTyper, ThreadOptions, argument
 from memory_agent.cli.output import note, print_json, say
 from memory_agent.domain import UNNAMED, Reach  # Reach is read when the command is declared
 from memory_agent.facts.compare import differences
+from memory_agent.facts.edits import typed_value
 from memory_agent.facts.fold import Folded
 from memory_agent.facts.people import document_of
 
@@ -367,13 +368,4 @@ async def _undo_replay(where: ThreadOptions, replay_id: str | None) -> None:
 # --- what is typed ------------------------------------------------------------------------------------------
 def fact_value(text: str, *, as_text: bool) -> Any:
     """The value of a VALUE argument: JSON, or text."""
-    if as_text:
-        return text
-
-    def no_number(name: str) -> NoReturn:
-        raise ValueError(name)  # JSON knows neither NaN nor Infinity
-
-    try:
-        return json.loads(text, parse_constant=no_number)
-    except (ValueError, RecursionError):
-        return text
+    return text if as_text else typed_value(text)

@@ -12,7 +12,7 @@ from memory_agent.facts.tree import fact_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memory_agent.domain import FactSource
+    from memory_agent.domain import FactRecord, FactSource
     from memory_agent.facts.fold import Folded
 
 Kind = Literal["added", "removed", "changed"]
@@ -62,16 +62,35 @@ def _values(
     folded: Folded,
 ) -> Iterator[tuple[tuple[str, tuple[str, ...], str], tuple[Any, tuple[FactSource, ...]]]]:
     """Every scalar by whose it is and its path, every element of a list also by what it says."""
+    for known in known_values(folded):
+        key = (person_key(known.subject), known.path, fact_json(known.value) if known.in_list else "")
+        yield key, (known.value, () if known.record is None else known.record.sources)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownValue:
+    """A scalar of a person's document, or an element of one of its lists, and the record that it stands by."""
+
+    subject: str
+    path: tuple[str, ...]
+    value: Any
+    in_list: bool
+    record: FactRecord | None
+
+
+def known_values(folded: Folded) -> Iterator[KnownValue]:
+    """Everything known, by person, in the order of the documents."""
     standing = [((person_key(record.subject), *record.path), record) for record in folded.standing()]
     records = {(path, fact_json(record.value)): record for path, record in standing}
     # Objects and lists that a person set as a whole.
     groups = {path: record for path, record in standing if isinstance(record.value, dict | list)}
-    people = {person_key(name): facts for name, facts in folded.people.items()}
-    for path, value, in_list in leaves(people):
-        around = (groups[path[:n]] for n in range(len(path), 0, -1) if path[:n] in groups)
-        record = records.get((path, fact_json(value))) or next(around, None)
-        sources = () if record is None else record.sources
-        yield (path[0], path[1:], fact_json(value) if in_list else ""), (value, sources)
+    for name, facts in folded.people.items():
+        person = person_key(name)
+        for below, value, in_list in leaves(facts):
+            path = (person, *below)
+            around = (groups[path[:n]] for n in range(len(path), 0, -1) if path[:n] in groups)
+            record = records.get((path, fact_json(value))) or next(around, None)
+            yield KnownValue(subject=name, path=below, value=value, in_list=in_list, record=record)
 
 
 def leaves(document: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, bool]]:

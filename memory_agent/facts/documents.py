@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import dataclasses
 import functools
 import logging
 from collections import OrderedDict
@@ -37,6 +38,8 @@ Heads = dict[str, tuple[int, int]]
 _MANY_CHANGES: Final = 200
 _USERS_KEPT: Final = 200
 """Documents over all threads of so many users stay in memory; folding the 3,000 changes of one takes 0.1 s."""
+_FOLDS_KEPT: Final = 4
+"""Histories stay too, of those who were looked at last; one of 10,000 facts takes some 20 MB."""
 
 
 class FactDocuments:
@@ -46,10 +49,22 @@ class FactDocuments:
         self._store = store
         self._saving: WeakValueDictionary[Scope, asyncio.Lock] = WeakValueDictionary()
         self._of_users: OrderedDict[str, tuple[Heads, dict[str, Any]]] = OrderedDict()
+        self._folds: OrderedDict[Scope, tuple[Heads, Folded]] = OrderedDict()
+        self._asked: set[str | Scope] = set()
 
     def drop(self, user_id: str) -> None:
-        """Forget the document kept of a user."""
+        """Forget what is kept of a user."""
         self._of_users.pop(user_id, None)
+        for scope in [scope for scope in self._folds if scope.user_id == user_id]:
+            del self._folds[scope]
+
+    def drop_idle(self) -> None:
+        """Forget what nobody has asked for since this was called last."""
+        caches: list[OrderedDict[Any, Any]] = [self._of_users, self._folds]
+        for kept in caches:
+            for key in kept.keys() - self._asked:
+                del kept[key]
+        self._asked.clear()
 
     async def folded(
         self,
@@ -61,6 +76,18 @@ class FactDocuments:
         """See `fold_facts`; off the event loop where it takes longer."""
         fold = functools.partial(fold_facts, changes, as_of=as_of, recorded_by=recorded_by)
         return await asyncio.to_thread(fold) if len(changes) > _MANY_CHANGES else fold()
+
+    async def known(self, scope: Scope) -> Folded:
+        """The fold of the scope's changes. It is kept, so nobody may change it."""
+        heads = await self._store.fact_heads(scope)
+        of, folded = self._folds.get(scope, (None, None))
+        if folded is None or of != heads:
+            changes = await self._store.fact_changes(scope)
+            folded = await self.folded(changes)
+            self._folds[scope] = heads_of(changes), folded
+        self._asked.add(scope)
+        _bound(self._folds, scope, most=_FOLDS_KEPT)
+        return folded
 
     async def save(self, scope: Scope) -> None:
         """Store the fold of the thread's changes as its document, unless it is that already."""
@@ -140,9 +167,8 @@ class FactDocuments:
             changes = await self._store.fact_changes(user)
             document = (await self.folded(changes)).people
             self._of_users[user.user_id] = heads_of(changes), document
-        self._of_users.move_to_end(user.user_id)
-        if len(self._of_users) > _USERS_KEPT:
-            self._of_users.popitem(last=False)
+        self._asked.add(user.user_id)
+        _bound(self._of_users, user.user_id, most=_USERS_KEPT)
         return document
 
     async def history(
@@ -158,16 +184,36 @@ class FactDocuments:
 
         `about`: only of the facts of the person called that. `as_of` and `recorded_by`: as it was then, see `fold_facts`.
         """
-        changes = await self._store.fact_changes(scope)
-        found = (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).records
+        if as_of is None and recorded_by is None:
+            found = (await self.known(scope)).records
+        else:
+            changes = await self._store.fact_changes(scope)
+            found = (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).records
         # What was refused without saying what it was about is about nothing in particular.
         found = tuple(record for record in found if record.path or not path or record.refused is None)
         whose = None if about is None else person_key(about)
         return [
-            record
+            _apart(record)
             for record in found
             if overlap(record.path, path) and whose in (None, person_key(record.subject))
         ]
+
+
+def _bound(kept: OrderedDict[Any, Any], used: object, *, most: int) -> None:
+    """Keep the last `most`, of which `used` is the newest, if it was not dropped meanwhile."""
+    if used in kept:
+        kept.move_to_end(used)
+    while len(kept) > most:
+        kept.popitem(last=False)
+
+
+def _apart(record: FactRecord) -> FactRecord:
+    """The record, with which its reader may do anything."""
+    parts = {name: getattr(record, name) for name in ("value", "old")}
+    own: dict[str, Any] = {
+        name: copy.deepcopy(part) for name, part in parts.items() if isinstance(part, dict | list)
+    }
+    return dataclasses.replace(record, **own) if own else record
 
 
 def heads_of(changes: Sequence[FactChange]) -> Heads:

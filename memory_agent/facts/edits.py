@@ -10,8 +10,9 @@ the first one brought about, and another edit under that key is refused.
 from __future__ import annotations
 
 import dataclasses
+import json
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from memory_agent.checks import checked_id, checked_time
 from memory_agent.domain import PERSON, FactEvent, new_id
@@ -255,6 +256,22 @@ def checked_value(value: Any, path: tuple[str, ...]) -> Any:
             f"value is {shown!r:.80}: {exc}; pass text, a number, true or false, or a list or an object of those",
             remedy=("retract_fact", "removes a fact"),
         ) from exc
+
+
+def typed_value(text: str) -> Any:
+    """A value as a person types it: JSON, or else text.
+
+    >>> typed_value("42"), typed_value('"42"'), typed_value("jazz")
+    (42, '42', 'jazz')
+    """
+
+    def no_number(name: str) -> NoReturn:
+        raise ValueError(name)  # JSON knows neither NaN nor Infinity
+
+    try:
+        return json.loads(text, parse_constant=no_number)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _would_change(folded: Folded, event: FactEvent) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import MAX_SEQ
+from memory_agent.domain import MAX_SEQ, Entity
 from memory_agent.errors import InvalidInput, NotFound
+from memory_agent.topics.merged import families_of
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from memory_agent.inspect.page import Page
 
 _TURNS: Final = 50
+_SESSIONS: Final = 100
+"""Of which links are shown, the latest."""
 _SHOWN_CHARS: Final = 2_000
 """Of a turn in the timeline; its own page has all."""
 _PART_CHARS: Final = 20_000
@@ -22,24 +26,43 @@ _PART_CHARS: Final = 20_000
 
 
 async def timeline(page: Page) -> Response:
-    """Turns behind the one that the address names, with the sessions that they begin."""
+    """Turns behind the one that the address names, with the sessions that they begin. Costs what it shows."""
     after = min(page.number("after") or 0, MAX_SEQ)
-    agent = page.agent
-    history, sessions, topics, status = await asyncio.gather(
+    agent, store = page.agent, page.store
+    history, latest, head, status, folded = await asyncio.gather(
         agent.history(after=after, limit=_TURNS),
-        agent.sessions(),
-        agent.topics(include_archived=True),
+        store.sessions(agent.scope, newest=_SESSIONS + 1),
+        store.thread_head(agent.scope),
         agent.status(),
+        page.api.service.core.facts.known(agent.scope),
     )
-    titles = {one: topic.topic_title for topic in topics for one in (topic.topic_id, *topic.absorbed)}
+    shown = {turn.session_id for turn in history.turns if turn.session_id}
+    sessions, families, rows = await asyncio.gather(
+        store.sessions(agent.scope, ids=sorted(shown)),
+        families_of(store, agent.scope, {turn.topic_id for turn in history.turns if turn.topic_id}),
+        store.search_rows(agent.scope.user_id, ids=[turn.id for turn in history.turns]),
+    )
+    ids = {turn.id for turn in history.turns}
     return await page.show(
         "conversation.html",
         turns=history.turns,
         next=history.next,
         after=after,
         sessions={session.id: session for session in sessions},
-        starts=sessions,
-        titles=titles,
+        starts=latest[-_SESSIONS:],
+        # They are numbered one by one.
+        session_count=head.session.number if len(latest) > _SESSIONS and head.session else len(latest),
+        topics={one: topic for topic in families for one in topic.turns_of},
+        entities={
+            row.turn_id: [one for term in row.terms if (one := Entity.from_term(term))] for row in rows
+        },
+        facts=Counter(
+            source.turn_id
+            for record in folded.records
+            if not record.refused
+            for source in record.sources
+            if source.turn_id in ids
+        ),
         status=status,
         shown=_SHOWN_CHARS,
         page_turns=_TURNS,
@@ -57,14 +80,13 @@ async def turn(page: Page) -> Response:
         raise NotFound(f"this thread has no turn {number}; it may have been forgotten")
     one = found.turns[0]
     start = min(page.number("at") or 0, max(len(one.content) - 1, 0))
-    topic, records = None, await agent.fact_history(scope="thread")
-    if one.topic_id is not None:
-        topic = await agent.topic_stats(one.topic_id)
+    records = await agent.fact_history(scope="thread")
+    families = await families_of(page.store, agent.scope, {one.topic_id} if one.topic_id else ())
     return await page.show(
         "turn.html",
         turn=one,
         metadata=json.dumps(one.metadata, ensure_ascii=False, indent=2),
-        topic=topic,
+        topic=families[0] if families else None,
         start=start,
         part=one.content[start : start + _PART_CHARS],
         rest=start + _PART_CHARS if start + _PART_CHARS < len(one.content) else None,

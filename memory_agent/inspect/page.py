@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from memory_agent.agent.agent import MemoryAgent
     from memory_agent.domain import Scope
     from memory_agent.inspect.logins import Login
+    from memory_agent.ports import DocumentStore
     from memory_agent.server.auth import Principal
     from memory_agent.server.dependencies import Api
 
@@ -102,6 +103,11 @@ class Page:
     def user_scope(self) -> Scope:
         """All threads of the user in the path. Raises AccessDenied."""
         return self.principal.scope(self.path("user"))
+
+    @property
+    def store(self) -> DocumentStore:
+        """For bounded reads of what the agent's calls give whole."""
+        return self.api.service.core.store
 
     async def show(self, template: str, **values: Any) -> Response:
         """The page that the template makes of the values."""
@@ -213,6 +219,8 @@ def environment(language: str) -> Environment:
 
     made.filters |= {
         "seen": seen,
+        # The same for attributes and titles, which hold no elements.
+        "plain": lambda text: "".join(part for part, _ in parts_of(str(text))),
         "reason": functools.partial(reason_in, language),
         "when": lambda time: "" if time is None else f"{time:%Y-%m-%d %H:%M}",
         "time": lambda form, time: f"{time:{form}}",

@@ -74,6 +74,15 @@ class Sweeper:
             await run.sweep_ages()
         return run.report()
 
+    async def foresee(self, scope: Scope) -> list[SweepAction]:
+        """Say what the next sweep would do to the topics of one thread. Changes nothing."""
+        async with self.folder.indexes.of(scope) as index:
+            topics, stale = index.standing(archived=False), index.stale
+        actions = list[SweepAction]()
+        run = _Run(self, "", dry_run=True, progress=None, each=actions.append)
+        await run.sweep_thread(await self.store.list_topics(scope) if stale else topics)
+        return actions
+
 
 class _Run:
     """One sweep on its way."""
@@ -194,20 +203,24 @@ class _Run:
             return
         async for topics in self._threads():
             await self._check_going_on()
-            self._counts["threads"] += 1
-            self._counts["topics"] += len(topics)
-            thread = await self._made_anew(topics)
-            if await self._merge_alike(thread):
-                thread = ()  # what is left to fade is another thing now, and the next sweep's
-            policy = self._settings.decay_policy
-            for topic, priority in plan_thread(thread, now=self._now, settings=self._settings):
-                action = functools.partial(SweepAction, user_id=topic.user_id, thread_id=topic.thread_id)
-                let_go = self._archive if policy == "archive" else self._delete
-                actions = [action(deed=policy, topic_id=topic.id, priority=priority)]
-                await self._act(actions, functools.partial(let_go, topic))
+            await self.sweep_thread(topics)
             last = topics[-1]
             self._after_topic = (last.user_id, last.thread_id, last.id)
         self._topics_done = True
+
+    async def sweep_thread(self, topics: Sequence[TopicDecayState | Topic]) -> None:
+        """The same in one thread, of which these are the topics."""
+        self._counts["threads"] += 1
+        self._counts["topics"] += len(topics)
+        thread = await self._made_anew(topics)
+        if await self._merge_alike(thread):
+            thread = ()  # what is left to fade is another thing now, and the next sweep's
+        policy = self._settings.decay_policy
+        for topic, priority in plan_thread(thread, now=self._now, settings=self._settings):
+            action = functools.partial(SweepAction, user_id=topic.user_id, thread_id=topic.thread_id)
+            let_go = self._archive if policy == "archive" else self._delete
+            actions = [action(deed=policy, topic_id=topic.id, priority=priority)]
+            await self._act(actions, functools.partial(let_go, topic))
 
     async def _threads(self) -> AsyncIterator[list[TopicDecayState]]:
         """Everybody's topics, a thread at a time."""
@@ -226,7 +239,9 @@ class _Run:
         if thread:
             yield thread
 
-    async def _made_anew(self, topics: Sequence[TopicDecayState]) -> Sequence[TopicDecayState | Topic]:
+    async def _made_anew(
+        self, topics: Sequence[TopicDecayState | Topic]
+    ) -> Sequence[TopicDecayState | Topic]:
         """The thread's topics, stale ones made anew first (as a dry run: in memory only); none if that fails."""
         if not any(topic.stale for topic in topics):
             return topics

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from playwright.async_api import async_playwright
 
+from memory_agent.clock import SystemClock
 from memory_agent.domain import ALL_TENANTS
 from tests.browser.chromium import SWITCHES, found
 from tests.integration.inspect.looking import ANN, HOME, looking
@@ -27,12 +28,36 @@ SAID: Final = (
     ("My mother Ines brings her almond cake.", "Lovely: then dessert is taken care of."),
     ("What shall we cook on Friday?", "Pasta with sage butter, and a tray of roasted squash."),
 )
+LATELY: Final = (
+    (88, "Ann", "I work as a nurse."),
+    (86, "Bo", "I live in Oslo."),
+    (61, "Ann", "I like jazz."),
+    (60, "Ann", "I love the piano concert in the old church."),
+    (33, "Bo", "I work as a carpenter."),
+    (32, "Bo", "I repaired the roof of the boat house."),
+    (12, "Bo", "The boat house has a new roof, and the boat is in it."),
+    (9, "Ann", "I work as a teacher now."),
+    (6, "Ann", "The school has a garden with apple trees."),
+    (5, "Ann", "We pruned the apple trees in the school garden."),
+    (3, "Bo", "I have a dog called Rex."),
+    (2, "Bo", "Rex runs after every tennis ball."),
+    (2, "Ann", "Another piano concert is on Sunday."),
+    (1, "Bo", "The tennis ball of Rex is under the sofa."),
+    (1, "Ann", "The apple trees of the school garden are in bloom."),
+)
+"""Of a thread that two people share: days ago, who, what."""
+TALK: Final = f"{ANN}/talk"
 PICTURES: Final = {
     "inspect-ask": (f"{HOME}/ask?q=What+shall+we+cook+on+Friday%3F&missing=walnut+allergy&max_tokens=110", "light", 1000, 1230),
     "inspect-ask-dark": (f"{HOME}/ask?q=What+shall+we+cook+on+Friday%3F&missing=walnut+allergy&max_tokens=110", "dark", 360, 1000),
     "inspect-conversation": (f"{HOME}/conversation", "light", 1000, 900),
     "inspect-turn": (f"{HOME}/turns/1", "light", 1000, 620),
-    "inspect-user": (ANN, "light", 1000, 520),
+    "inspect-user": (f"{ANN}?forget=1", "light", 1000, 740),
+    "inspect-facts": (f"{TALK}/facts", "light", 1000, 1080),
+    "inspect-fact": (f"{TALK}/facts?path=occupation&about=Ann", "light", 1000, 900),
+    "inspect-topics": (f"{TALK}/topics", "light", 1000, 900),
+    "inspect-topics-dark": (f"{TALK}/topics", "dark", 360, 900),
+    "inspect-map": (f"{TALK}/topics?view=map", "light", 1000, 900),
     "inspect-work": ("work", "light", 1000, 1300),
     "inspect-work-dark": ("of/default/work", "dark", 360, 1000),
     "inspect-health": ("health", "light", 1000, 1180),
@@ -43,16 +68,22 @@ FOR_ALL: Final = ("inspect-work", "inspect-health")
 
 
 async def tell(service: MemoryService) -> None:
-    """An evening that is planned."""
+    """An evening that is planned, and what two people tell of their weeks."""
     start = datetime(2026, 5, 4, 18, 0, tzinfo=UTC)
     turns = [
         {"role": role, "content": text, "timestamp": start + timedelta(hours=20 * number)}
         for number, exchange in enumerate(SAID)
         for role, text in zip(("user", "assistant"), exchange, strict=True)
     ]
-    memory = service.agent("ann", "home")
-    await memory.add_turns(turns)
-    await memory.settle(60)
+    now = SystemClock().now()
+    lately = [
+        {"role": "user", "content": text, "speaker": who, "timestamp": now - timedelta(days=days)}
+        for days, who, text in LATELY
+    ]
+    for thread, said in (("home", turns), ("talk", lately)):
+        memory = service.agent("ann", thread)
+        await memory.add_turns(said)
+        await memory.settle(60)
 
 
 async def fail(service: MemoryService) -> None:

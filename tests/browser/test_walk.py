@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,8 +21,24 @@ LOOKS = [
     for width in (1440, 360)
 ]
 ASKED = f"{HOME}/ask?q=What+shall+we+cook&missing=walnut+allergy&max_tokens=110&preset2=chat"
-PAGES = ["of/default/users", ANN, f"{HOME}/conversation", f"{HOME}/turns/5", f"{HOME}/turns/99", ASKED]
-PAGES += ["of/default/work", "of/default/health", "work", "health"]
+FACTS = f"{ANN}/years/facts"
+PAGES = [
+    "of/default/users", ANN, f"{ANN}?forget=1", f"{HOME}/conversation", f"{HOME}/turns/5", f"{HOME}/turns/99", ASKED, FACTS,
+    f"{FACTS}?view=history&as_of=2024-06-01T00:00", f"{FACTS}?view=refused", f"{FACTS}?path=occupation&about=user",
+    f"{HOME}/topics", f"{HOME}/topics?view=map", f"{HOME}/topics?view=sweep",
+    "of/default/work", "of/default/health", "work", "health",
+]  # fmt: skip
+
+
+async def tell_of_years(walk: Walk) -> None:
+    """What the user said of an occupation in three years."""
+    memory = walk.looker.service.agent("ann", "years")
+    said: list[Any] = [
+        {"role": "user", "content": f"I work as a {what}.", "timestamp": datetime(year, 2, 3, tzinfo=UTC)}
+        for year, what in ((2023, "nurse"), (2024, "teacher"), (2025, "pilot"))
+    ]
+    await memory.add_turns(said)
+    await memory.settle(60)
 
 
 async def test_somebody_finds_out_why_the_walnut_allergy_was_not_in_a_prompt(walk: Walk) -> None:
@@ -51,15 +68,22 @@ async def test_somebody_finds_out_why_the_walnut_allergy_was_not_in_a_prompt(wal
 async def test_no_page_is_hard_to_read_or_wider_than_the_window(walk: Walk) -> None:
     await walk.page.goto(f"{walk.base}sign-in")
     assert await walk.violations() == []
+    await tell_of_years(walk)
+    (topic, *_) = await walk.looker.service.agent("ann", "home").topics()
     await walk.sign_in(tenant=ALL_TENANTS)
     for user in ("ann", "gone"):
         await park_a_turn(walk, user)
     await walk.looker.service.forget_user("gone")
-    for path in PAGES:
+    for path in [*PAGES, f"{HOME}/topics/{topic.topic_id}"]:
         await walk.page.goto(walk.base + path)
         assert await walk.violations() == [], path
         width: Any = await walk.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert width[0] <= width[1], path
+    await walk.page.goto(walk.base + FACTS)
+    await walk.page.get_by_text("Extract the facts of this thread anew").click()
+    await walk.page.get_by_role("button", name="Propose").click()
+    await walk.page.wait_for_url("**/replay")
+    assert await walk.violations() == []
     walk.wrong = [said for said in walk.wrong if "404" not in said]  # a page that says so
 
 
@@ -103,6 +127,39 @@ async def test_the_page_of_work_shows_what_happens_and_is_left_when_the_login_en
     await other.goto(walk.base)
     await other.get_by_role("button", name="Sign out").click()
     await page.wait_for_url("**/sign-in?next=of%2Fdefault%2Fwork")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "walk", [{}, {"java_script_enabled": False}], indirect=True, ids=["", "without-javascript"]
+)
+async def test_somebody_looks_back_corrects_a_fact_undoes_it_and_extracts_them_anew(walk: Walk) -> None:
+    """With the slider by keyboard alone."""
+    await tell_of_years(walk)
+    await walk.sign_in()
+    page = walk.page
+    await page.goto(f"{walk.base}{ANN}")
+    await page.get_by_role("link", name="Facts, years").click()
+    await page.get_by_label("Look back").focus()
+    await page.keyboard.press("Home")
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Enter")
+    assert "As it was on 2023-02-03 23:59" in await page.locator("p[role=status]").inner_text()
+    assert "nurse" in await page.locator("td.fact").first.inner_text()
+    await page.get_by_role("link", name="the day of changes after").click()
+    assert "teacher" in await page.locator("table").inner_text()
+    await page.get_by_role("link", name="As it is now").click()
+    await page.get_by_role("link", name="occupation").click()
+    await page.get_by_label("What holds").fill("diver")
+    await page.keyboard.press("Enter")
+    await page.get_by_role("button", name="Undo").click()
+    assert "pilot" in await page.locator("ul.plain").first.inner_text()
+    await page.get_by_role("button", name="Back to this").last.click()
+    assert "nurse" in await page.locator("ul.plain").first.inner_text()
+    await page.get_by_role("link", name="All facts").click()
+    await page.get_by_text("Extract the facts of this thread anew").click()
+    await page.get_by_role("button", name="Propose").click()
+    assert "Nothing would change" in await page.locator("main").inner_text()
 
 
 @pytest.mark.nightly

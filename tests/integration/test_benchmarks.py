@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchmarks import context, recall, scale, search_cost, speed, under_ingest
+from benchmarks import context, inspect_pages, recall, scale, search_cost, speed, under_ingest
 from benchmarks.peers import __main__ as peers
 from benchmarks.peers import speed as peers_speed
 from benchmarks.word_vectors import WordVectors
@@ -233,3 +233,20 @@ def test_search_cost_has_a_time_for_each_part(chat: str, capsys: pytest.CaptureF
     search_cost.main([chat, "--turns", "20"])
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     assert len(rows) >= 10
+
+
+# --- pages ---------------------------------------------------------------------------------------------------
+@pytest.mark.nightly
+async def test_every_page_is_asked_for_in_a_memory_of_many_turns_and_in_one_of_many_facts(
+    tmp_path: Path, chat: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inspect_pages, "FEW", 20)
+    sizes = ["--turns", "60", "--topics", "4", "--facts", "30", "--rounds", "2"]
+    await inspect_pages.main(["--text", chat, "--folder", str(tmp_path / "kept"), *sizes])
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) == 21
+    for name, *figures in rows:
+        fresh, fresh_most, again, most, processor = (float(figure.strip(" |")) for figure in figures)
+        assert fresh <= fresh_most, name
+        assert 0 < again <= most, name
+        assert processor > 0, name

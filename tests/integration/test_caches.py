@@ -55,3 +55,28 @@ async def test_what_rules_keep_of_texts_goes_when_something_is_forgotten_and_in_
                 service.core.housekeep()
             assert kept() == [0] * len(CACHES)
             assert (await service.get_stats()).live_threads == 0
+
+
+async def test_a_history_of_facts_is_kept_while_nothing_changes_and_goes_when_forgotten_and_in_time(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    async with opened(settings_on("sqlite", request, tmp_path)) as service:
+        memory, facts = service.agent("ann", "chat"), service.core.facts
+        await memory.set_fact("plan", {"steps": ["one"]})
+        first = await facts.known(memory.scope)
+        (record,) = await memory.fact_history(scope="thread")
+        record.value["steps"].append("two")  # the reader's own
+        assert await facts.known(memory.scope) is first
+        assert first.records[0].value == {"steps": ["one"]}
+        await memory.set_fact("plan", "none")
+        second = await facts.known(memory.scope)
+        assert [one.value for one in second.records] == [{"steps": ["one"]}, "none"]
+        service.core.housekeep()
+        assert await facts.known(memory.scope) is second  # it was asked for since the last time
+        service.core.housekeep()
+        service.core.housekeep()
+        third = await facts.known(memory.scope)
+        assert third is not second
+        await service.forget_user("ann")
+        assert not facts._folds
+        assert (await facts.known(memory.scope)).records == ()

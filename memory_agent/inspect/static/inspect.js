@@ -59,3 +59,11 @@ if (live) {
   document.addEventListener("visibilitychange", () => document.hidden ? source.close() : open());
   open();
 }
+
+// The day under the slider's thumb, while it is moved; the button shows it.
+const day = document.querySelector("input#day[type=range]");
+if (day) day.addEventListener("input", () => {
+  const text = new Date(day.value * 86400000).toISOString().slice(0, 10);
+  document.querySelector("output[data-day]").textContent = text;
+  day.setAttribute("aria-valuetext", text);
+});

@@ -40,7 +40,7 @@ class Looker:
         assert answer.status_code == 303, answer.text
         return token
 
-    async def look(self, path: str, *, status: int = 200, **query: Any) -> str:
+    async def look(self, path: str, /, *, status: int = 200, **query: Any) -> str:
         """The page's HTML, which must have come with every header that protects it."""
         answer = await self.http.get(path, params=query or None)
         assert answer.status_code == status, (path, answer.status_code, answer.text[:500])
@@ -48,11 +48,11 @@ class Looker:
         assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
         return answer.text
 
-    async def send(self, path: str, **form: str) -> httpx.Response:
+    async def send(self, path: str, /, **form: str) -> httpx.Response:
         """A form sent."""
         return await self.http.post(path, data=form)
 
-    async def csrf(self, path: str = ANN) -> str:
+    async def csrf(self, path: str = f"{ANN}?forget=1") -> str:
         """The word that the page's forms carry."""
         found = re.search(r'name="csrf" value="([^"]+)"', await self.look(path))
         assert found is not None

@@ -231,11 +231,12 @@ async def test_remembered_texts_are_shown_as_text_wherever_they_are(looker: Look
     threads = f"{user}/a%2Fb%20%25"
     for path in (
         "of/default/users", user, f"{threads}/conversation", f"{threads}/turns/1",
-        f"{threads}/ask?q=gnp&missing=gnp.exe",
+        f"{threads}/ask?q=gnp&missing=gnp.exe", f"{threads}/facts", f"{threads}/facts?view=history", f"{threads}/facts?path=note",
     ):  # fmt: skip
         page = await looker.look(path)
         assert "<script>alert" not in page
         assert "<b>Eve" not in page
+        assert "</textarea> <" not in page
         assert "\u202e" not in page
         assert "{{ 7 * 7 }}" in page
     assert '<span class="odd" title="RIGHT-TO-LEFT OVERRIDE">U+202E</span>' in await looker.look(

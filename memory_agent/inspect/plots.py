@@ -1,0 +1,201 @@
+"""Plots as numbers for SVG: curves of topics that fade, and a map of topics. Pure.
+
+They are made here and not by a library in the browser, so that they are there without JavaScript, under a policy that allows no inline
+style, in the page's own colours, and at no weight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from memory_agent.topics.decay import decayed
+from memory_agent.topics.merged import newest, unmerged
+from memory_agent.topics.sweep_plan import FADE_BELOW
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from memory_agent.domain import Topic
+    from memory_agent.topics.stats import TopicStats
+
+WIDTH: Final = 720
+HEIGHT: Final = 300
+_LEFT: Final = 56
+_TOP: Final = 18
+_BOTTOM: Final = 30
+_CURVES: Final = 8
+_DAY: Final = 86_400.0
+_POINTS: Final = 80
+_SPANS: Final = (7, 30, 90, 365, 1_095)
+"""Days to come, of which a plot shows the fewest in which its last topic fades."""
+_BEFORE: Final = 1 / 3
+"""Of the days to come, at least so many that have been are shown; more if the topics were left alone for longer."""
+_TICK: Final = 130
+"""How far apart the days are written at least."""
+_NAMED: Final = 15
+"""Of the topics on the map, the largest."""
+_EDGE: Final = 24
+_ROUNDS: Final = 30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plot:
+    """Curves of at most eight topics, as paths; ticks as (place, text); `now` and `fade` are where those lines are."""
+
+    curves: tuple[tuple[TopicStats, str], ...]
+    days: tuple[tuple[float, int], ...]
+    priorities: tuple[tuple[float, str], ...]
+    now: float
+    fade: float
+
+
+def decay_plot(topics: Sequence[TopicStats]) -> Plot | None:
+    """The priorities of the first of these topics over time, as they were and will be if nobody comes back to them.
+
+    None without topics. Before now a curve begins with the topic's last access.
+    """
+    shown = topics[:_CURVES]
+    if not shown:
+        return None
+    ahead = next((span for span in _SPANS if all(_days_left(topic) <= span for topic in shown)), _SPANS[-1])
+    left_alone = max(topic.inactive_seconds for topic in shown) / _DAY
+    start = -min(max(ahead * _BEFORE, 1.05 * left_alone), float(_SPANS[-1]))
+    highest = max(max(topic.importance_score for topic in shown), 2 * FADE_BELOW)
+
+    def x(day: float) -> float:
+        return _LEFT + (WIDTH - _LEFT - 8) * (day - start) / (ahead - start)
+
+    def y(priority: float) -> float:
+        return _TOP + (HEIGHT - _BOTTOM - _TOP) * (1 - priority / highest)
+
+    def curve(topic: TopicStats) -> str:
+        began = max(start, -topic.inactive_seconds / _DAY)
+        # More of them at its beginning, where it falls most.
+        days = [began + (ahead - began) * (number / _POINTS) ** 2 for number in range(_POINTS + 1)]
+        points = (f"{x(day):.1f},{y(_priority(topic, day)):.1f}" for day in days)
+        return "M" + "L".join(points)
+
+    return Plot(
+        curves=tuple((topic, curve(topic)) for topic in shown),
+        days=tuple(_ticks([0, ahead, int(start), int(start / 2), ahead // 2], x)),
+        priorities=tuple((y(part * highest), f"{part * highest:.2f}") for part in (0.0, 0.5, 1.0)),
+        now=x(0),
+        fade=y(FADE_BELOW),
+    )
+
+
+def _ticks(days: Sequence[int], x: Callable[[float], float]) -> list[tuple[float, int]]:
+    """Those days, the first ones first, that are not written over one another."""
+    ticks = list[tuple[float, int]]()
+    for day in days:
+        if all(abs(x(day) - place) >= _TICK for place, _ in ticks):
+            ticks.append((x(day), day))
+    return sorted(ticks)
+
+
+def _priority(topic: TopicStats, day: float) -> float:
+    """The topic's priority in so many days, if nobody comes back to it."""
+    age = topic.inactive_seconds + day * _DAY
+    return decayed(topic.importance_score, age, topic.half_life_days * _DAY)
+
+
+def _days_left(topic: TopicStats) -> float:
+    """Days until the topic's priority is below that of what may go; at most some, by the last span."""
+    return next((span for span in _SPANS if _priority(topic, span) < FADE_BELOW), _SPANS[-1])
+
+
+# --- the map -------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dot:
+    """One of the largest topics on the map. `number` is that of the list beside it."""
+
+    topic: Topic
+    x: float
+    y: float
+    radius: float
+    number: int
+    current: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopicMap:
+    """Topics by the two directions in which their meaning differs most: the largest as dots, the others as points of a path.
+
+    `told`: the share of all differences that these two tell of. `left`: those without a vector, or by another model.
+    """
+
+    dots: tuple[Dot, ...]
+    active: str
+    archived: str
+    count: int
+    told: float
+    left: int
+
+
+def map_of(topics: Sequence[Topic]) -> TopicMap | None:
+    """The topics on a plane: the first two principal components of their embeddings. None with fewer than three."""
+    standing = unmerged(topics)
+    models = [topic.embedder for topic in standing if topic.embedded]
+    model = max(sorted(set(models)), key=models.count, default="")
+    drawn = [
+        topic for topic in standing if topic.embedded and topic.embedder == model and topic.embedding.any()
+    ]
+    if len(drawn) < 3:
+        return None
+    vectors = np.stack([topic.embedding.astype(np.float32) for topic in drawn])
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors -= vectors.mean(axis=0)
+    places, told = _on_a_plane(vectors)
+    span = np.maximum(np.abs(places).max(axis=0), 1e-9)
+    middle = np.array([WIDTH, WIDTH * 0.6]) / 2
+    at = middle + places / span * (middle - _EDGE)
+    largest = sorted(range(len(drawn)), key=lambda place: (-drawn[place].embedded, drawn[place].id))[:_NAMED]
+    current = newest(topic for topic in standing if not topic.archived)
+    most = drawn[largest[0]].embedded
+
+    def points(*, archived: bool) -> str:
+        others = set(range(len(drawn))) - set(largest)
+        return "".join(
+            f"M{at[place, 0]:.1f},{at[place, 1]:.1f}h0"
+            for place in sorted(others)
+            if drawn[place].archived is archived
+        )
+
+    return TopicMap(
+        dots=tuple(
+            Dot(
+                topic=drawn[place],
+                x=float(at[place, 0]),
+                y=float(at[place, 1]),
+                radius=4 + 8 * (drawn[place].embedded / most) ** 0.5,
+                number=number,
+                current=drawn[place] is current,
+            )
+            for number, place in enumerate(largest, start=1)
+        ),
+        active=points(archived=False),
+        archived=points(archived=True),
+        count=len(drawn),
+        told=told,
+        left=len(standing) - len(drawn),
+    )
+
+
+def _on_a_plane(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float64], float]:
+    """The first two principal components of centred rows, and the share of the variance that they are.
+
+    By subspace iteration over the covariance (Halko, Martinsson and Tropp, SIAM Review 53, 2011), whose steps are small; LAPACK's
+    solvers find all directions, and wait for one another on a busy machine.
+    """
+    covariance = (vectors.T @ vectors).astype(np.float64)
+    ways = np.random.default_rng(1).normal(size=(len(covariance), min(8, len(covariance))))
+    for _ in range(_ROUNDS):
+        ways, _r = np.linalg.qr(covariance @ ways)
+    strengths, turned = np.linalg.eigh(ways.T @ covariance @ ways)
+    best = ways @ turned[:, :-3:-1]
+    return vectors @ best, float(strengths[-2:].sum() / max(np.trace(covariance), 1e-9))

@@ -1,0 +1,174 @@
+"""The pages of facts: what is known by which words, looked back on, changed and undone, extracted anew."""
+
+from __future__ import annotations
+
+import html
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent.domain import FactEvent, RefusedFact
+from memory_agent.facts.order import change_of
+from memory_agent.inspect.facts import timeline_of
+from tests.integration.inspect.looking import ANN, HOSTILE, Looker, looking, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+TALK = f"{ANN}/talk"
+FACTS = f"{TALK}/facts"
+BEGAN = datetime(2026, 3, 2, 10, tzinfo=UTC)
+SAID = (
+    ("Ann", "I work as a nurse."),
+    ("Bo", "I live in Oslo."),
+    ("Ann", "I like jazz."),
+    ("Ann", "I work as a pilot now."),
+    ("Ann", "What do you think?"),
+)
+
+
+@pytest.fixture
+async def looker(tmp_path: Path) -> AsyncIterator[Looker]:
+    """Signed in at facts of two people, one a week."""
+    async with looking({"data_dir": tmp_path, "enable_fact_extraction": True}) as found:
+        memory = found.service.agent("ann", "talk")
+        turns: list[Any] = [
+            {"role": "user", "content": text, "speaker": who, "timestamp": BEGAN + timedelta(weeks=number)}
+            for number, (who, text) in enumerate(SAID)
+        ]
+        await memory.add_turns(turns)
+        await memory.settle(60)
+        await found.sign_in()
+        yield found
+
+
+async def changed(looker: Looker, path: str = FACTS, /, **form: str) -> str:
+    """The page behind a form that was sent."""
+    answer = await looker.send(path, csrf=await looker.csrf(FACTS), **form)
+    assert answer.status_code == 303, text_of(answer.text)
+    return await looker.look(answer.headers["Location"].replace("../", ""))
+
+
+async def test_facts_are_shown_by_person_each_with_its_words_and_a_link_to_its_turn(looker: Looker) -> None:
+    page = await looker.look(FACTS)
+    text = text_of(page)
+    assert "1 to 3 of 3" in text
+    assert text.index("Ann") < text.index("occupation pilot") < text.index("Bo") < text.index("location Oslo")
+    assert f'href="../../../../../{TALK}/turns/4">turn 4</a>' in page
+    assert "nurse" not in text
+    history = text_of(await looker.look(FACTS, view="history"))
+    assert "occupation nurse → pilot" in history
+    assert history.index("pilot") < history.index("jazz") < history.index("Oslo")
+    assert "1 to 1 of 1" in text_of(await looker.look(FACTS, find="JAZZ"))
+    assert "No facts" in text_of(await looker.look(f"{ANN}/other/facts", reach="thread"))
+    for wrong in (
+        {"view": "all"},
+        {"reach": "world"},
+        {"as_of": "soon"},
+        {"day": "9" * 14, "last": "9" * 15},
+    ):
+        assert next(iter(wrong)) in await looker.look(FACTS, status=422, **wrong)
+
+
+async def test_the_slider_leads_to_an_address_of_what_was_known_that_day(looker: Looker) -> None:
+    page = await looker.look(FACTS)
+    first, last = re.findall(r'type="range" id="day" name="day" min="(\d+)" max="(\d+)"', page)[0]
+    answer = await looker.http.get(FACTS, params={"day": first, "last": last, "find": "occupation"})
+    assert answer.headers["Location"].endswith("facts?find=occupation&as_of=2026-03-02T23%3A59")
+    text = text_of(await looker.look(answer.headers["Location"].replace("../", "")))
+    assert "As it was on 2026-03-02 23:59" in text
+    assert "occupation nurse" in text
+    answer = await looker.http.get(FACTS, params={"day": last, "last": last})
+    assert answer.headers["Location"].endswith("/facts")
+    records = await looker.service.agent("ann", "talk").fact_history()
+    timeline = timeline_of([record.said_at for record in records], BEGAN + timedelta(days=8))
+    assert timeline is not None
+    assert (timeline.day, timeline.earlier, timeline.later) == ("2026-03-10", int(first) + 7, int(first) + 14)
+
+
+async def test_a_fact_is_set_added_to_retracted_and_each_is_undone(looker: Looker) -> None:
+    memory = looker.service.agent("ann", "talk")
+    one = {"path": "occupation", "about": "Ann"}
+    page = await changed(looker, do="set", value="42", **one)
+    assert "It was changed, in this thread. Undo" in text_of(page)
+    assert (await memory.fetch_facts(about="Ann"))["occupation"] == 42
+    assert 'name="value" required dir="auto" value="42"' in page
+    # As the form says it: without an event it goes back behind the last one.
+    assert "pilot" in text_of(await changed(looker, do="revert", **one))
+    assert (await memory.fetch_facts(about="Ann"))["occupation"] == "pilot"
+    first = (await memory.fact_history("occupation", about="Ann"))[0].id
+    assert f'name="to" value="{first}"' in page
+    await changed(looker, do="revert", to=first, **one)
+    assert (await memory.fetch_facts(about="Ann"))["occupation"] == "nurse"
+    likes = {"path": "preferences.likes", "about": "Ann"}
+    page = await changed(looker, do="add", value='"7"', **likes)
+    assert 'name="do" value="add"' in page
+    assert 'name="value" value="&#34;7&#34;"' in page  # the text, and not the number
+    await changed(looker, do="retract", value="jazz", **likes)
+    assert (await memory.fetch_facts(about="Ann"))["preferences"]["likes"] == ["7"]
+    for wrong in (
+        {"do": "retract", "path": "shoe_size"},
+        {"do": "burn"},
+        {"do": "set", "path": "", "value": "x"},
+    ):
+        answer = await looker.send(FACTS, csrf=await looker.csrf(FACTS), about="Ann", **wrong)
+        assert answer.status_code == 422, wrong
+
+
+async def test_what_was_not_believed_is_listed_with_its_reason(looker: Looker) -> None:
+    memory, store = looker.service.agent("ann", "other"), looker.service.core.store
+    turn = await memory.add_user_message("Ignore all that.")
+    refused = RefusedFact(path="role", said=HOSTILE, quote=HOSTILE, reason=f"orders: {HOSTILE}")
+    change = change_of(turn, extractor="x", now=BEGAN, refused=(refused,))
+    await store.append_fact_change(memory.scope, change)
+    page = await looker.look(FACTS, view="refused")
+    assert "<script>alert" not in page
+    assert "orders: <script>alert(1)" in text_of(page)
+    assert "orders" not in await looker.look(FACTS)
+
+
+async def test_facts_extracted_anew_are_shown_as_differences_applied_and_taken_back(looker: Looker) -> None:
+    memory, store = looker.service.agent("ann", "talk"), looker.service.core.store
+    asks = (await memory.history()).turns[4]
+    wrong = FactEvent(op="set", path=("mood",), value=HOSTILE, quote="think", subject="Ann")
+    await store.append_fact_change(memory.scope, change_of(asks, extractor="x", now=BEGAN, events=(wrong,)))
+    assert "mood" in await looker.look(FACTS)
+    word = await looker.csrf(FACTS)
+    proposed = await looker.send(f"{FACTS}/replay", csrf=word, do="propose")
+    text = text_of(proposed.text)
+    assert (proposed.status_code, "<script>alert" in proposed.text) == (200, False)
+    assert "Differences 1" in text
+    assert "removed Ann mood" in text
+    assert "mood" in await looker.look(FACTS)
+    packed = html.unescape(re.findall(r'name="proposal" value="([^"]+)"', proposed.text)[0])
+    page = await changed(looker, f"{FACTS}/replay", do="apply", proposal=packed)
+    assert "extracted anew count now. Undo" in text_of(page)
+    assert "mood" not in await memory.fetch_facts(about="Ann")
+    replay = re.findall(r'name="replay" value="([^"]+)"', page)[0]
+    assert "mood" in await changed(looker, f"{FACTS}/replay", do="undo", replay=replay)
+    for bad in ("", "x", packed[:-9], "eJwDAAAAAAE="):
+        answer = await looker.send(f"{FACTS}/replay", csrf=word, do="apply", proposal=bad)
+        assert (answer.status_code, "propose anew" in answer.text) == (422, True), bad
+    other = await looker.send(f"{ANN}/other/facts/replay", csrf=word, do="apply", proposal=packed)
+    assert other.status_code == 422
+
+
+async def test_of_ten_thousand_facts_a_page_shows_a_hundred_and_counts_them(looker: Looker) -> None:
+    memory, store = looker.service.agent("ann", "talk"), looker.service.core.store
+    asks = (await memory.history()).turns[4]
+    events = tuple(
+        FactEvent(op="set", path=(f"g{n % 90}", f"f{n}"), value=f"Value {n}", quote="think", subject="Ann")
+        for n in range(10_000)
+    )
+    await store.append_fact_change(memory.scope, change_of(asks, extractor="x", now=BEGAN, events=events))
+    page = await looker.look(FACTS)
+    assert "1 to 100 of 10,003" in text_of(page)
+    assert len(page) < 100_000
+    assert "10,001 to 10,003 of 10,003" in text_of(await looker.look(f"{FACTS}?from=10000"))
+    assert "1 to 100 of 10,004" in text_of(await looker.look(FACTS, view="history"))
+    one = await looker.look(FACTS, path="g1", about="Ann")
+    assert "and 12 more" in text_of(one)
+    assert "10000 facts" in text_of(await looker.look(f"{TALK}/conversation"))
