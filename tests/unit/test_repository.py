@@ -58,6 +58,7 @@ DRIVERS = {
     "langgraph": ("integrations/langgraph/",),
     "langchain": ("integrations/langgraph/",),
     "langchain_core": ("integrations/langgraph/",),
+    "llama_index": ("integrations/llama_index",),
     "strands": ("integrations/strands",),
 }
 
