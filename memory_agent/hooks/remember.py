@@ -141,7 +141,7 @@ def _answered_in(session: Session) -> tuple[bytes, int]:
 
 
 def _new_in(session: Session) -> tuple[bytes, int]:
-    """What follows in the transcript, and where that begins: at its start again if it has become shorter."""
+    """The rest of the transcript, and where that begins: at its start again if it has become shorter."""
     try:
         with open(session.transcript, "rb") as file:
             start = session.done if session.done <= os.fstat(file.fileno()).st_size else 0

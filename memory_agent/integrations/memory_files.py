@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.checks import MAX_METADATA_CHARS
-from memory_agent.domain import DEFAULT_TENANT, TurnInput
+from memory_agent.domain import DEFAULT_TENANT, VERBATIM, TurnInput
 from memory_agent.errors import IdempotencyKeyReused, InvalidInput, NotFound, TurnForgotten
 from memory_agent.integrations.memory_file_texts import (
     ROOT,
@@ -45,7 +45,6 @@ MAX_FILE_CHARS: Final = MAX_METADATA_CHARS - 1_000
 """Line breaks and quotation marks count twice."""
 MAX_RENAMED_CHARS: Final = 1_000_000
 """Older versions that go along with a renamed file; those before them don't."""
-_FIELD: Final = "memory_file"
 _NOTHING_TO_FIND: Final = "-"
 """What the turns say, since a turn says something."""
 _PAGE: Final = 100
@@ -266,7 +265,7 @@ class MemoryFiles:
                 role="tool",
                 content=_NOTHING_TO_FIND,
                 timestamp=at,
-                metadata={**(metadata or {}), _FIELD: text, "call": call},
+                metadata={**(metadata or {}), VERBATIM: text, "call": call},
             )
             for text, at in itertools.zip_longest(texts, times)
         ]
@@ -340,7 +339,7 @@ class MemoryFiles:
 
 def text_of(turn: Turn) -> str | None:
     """The text of a version; None of a deletion, and of what is no file's."""
-    text: str | None = turn.metadata.get(_FIELD)
+    text: str | None = turn.metadata.get(VERBATIM)
     return text
 
 
