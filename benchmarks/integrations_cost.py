@@ -157,7 +157,7 @@ class _StrandsAtOnce(StrandsModel):
 
 
 def strands_turn(service: MemoryService | None) -> Turn:
-    stores = [StrandsMemoryStore(service.agent("strands", "t"))] if service else []
+    stores: list[Any] = [StrandsMemoryStore(service.agent("strands", "t"))] if service else []
     manager = MemoryManager(stores=stores) if stores else None
 
     async def turn(n: int) -> None:
