@@ -28,7 +28,7 @@ from langchain.agents import create_agent
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.llms.mock import MockFunctionCallingLLM
+from llama_index.core.llms import MockFunctionCallingLLM
 from llama_index.core.memory import Memory
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 from pydantic_ai import Agent as PydanticAgent
