@@ -64,13 +64,14 @@ $(STRANGERS)/.installed: tests/strangers/requirements.txt tests/strangers/packag
 	touch $@
 
 # Agent frameworks, for their adapters: they pin releases that the project is past, so theirs lie in an environment of their
-# own, in front of the project's. Some 300 MB.
+# own, in front of the project's. Some 400 MB.
 frameworks: $(FRAMEWORKS)/.installed
 $(FRAMEWORKS)/.installed: $(STAMP) tests/frameworks/requirements.txt
 	test -x $(FRAMEWORKS)/bin/python || $(PYTHON) -m venv $(FRAMEWORKS)
 	$(BIN)/python -c "import sysconfig; print(f'import site; site.addsitedir({sysconfig.get_path(\"purelib\")!r})')" \
 		> $$($(FRAMEWORKS)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/project.pth
 	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/frameworks/requirements.txt
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps pydantic-ai-harness==0.62.0  # it pins a pydantic-ai-slim of before the conversation store
 	touch $@
 
 # Playwright and a Chromium, for the pages at /inspect; a Chromium that is installed will do, else some 200 MB are fetched.

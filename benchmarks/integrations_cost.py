@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import agents
+from agent_framework import Agent as FrameworkAgent
+from agent_framework import BaseChatClient, ChatResponse, Message
 from google.adk.agents import Agent as AdkAgent
 from google.adk.apps import App
 from google.adk.models.base_llm import BaseLlm
@@ -25,16 +27,25 @@ from google.genai import types
 from langchain.agents import create_agent
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
+from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.llms import MockFunctionCallingLLM
+from llama_index.core.memory import Memory
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.models.test import TestModel
+from strands import Agent as StrandsAgent
+from strands.memory import MemoryManager
+from strands.models import Model as StrandsModel
 
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.integrations.adk import AdkMemoryService
+from memory_agent.integrations.agent_framework import MemoryProvider
 from memory_agent.integrations.langgraph import MemoryMiddleware, MemoryStore
+from memory_agent.integrations.llama_index import MemoryBlock, RememberingMemory
 from memory_agent.integrations.openai_agents import MemorySession
 from memory_agent.integrations.pydantic_ai import MemoryCapability, MemoryConversationStore
+from memory_agent.integrations.strands import StrandsMemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
@@ -128,6 +139,58 @@ def adk_turn(service: MemoryService | None) -> Turn:
     return turn
 
 
+class _StrandsAtOnce(StrandsModel):
+    def update_config(self, **_: Any) -> None:
+        raise NotImplementedError
+
+    def get_config(self) -> Any:
+        return {}
+
+    def structured_output(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
+    async def stream(self, *_: Any, **__: Any) -> AsyncGenerator[Any, None]:
+        yield {"messageStart": {"role": "assistant"}}
+        yield {"contentBlockDelta": {"delta": {"text": "Noted"}}}
+        yield {"contentBlockStop": {}}
+        yield {"messageStop": {"stopReason": "end_turn"}}
+
+
+def strands_turn(service: MemoryService | None) -> Turn:
+    stores: list[Any] = [StrandsMemoryStore(service.agent("strands", "t"))] if service else []
+    manager = MemoryManager(stores=stores) if stores else None
+
+    async def turn(n: int) -> None:
+        agent = StrandsAgent(model=_StrandsAtOnce(), callback_handler=None, memory_manager=manager)
+        await agent.invoke_async(said(n))
+        if manager is not None:
+            await manager.flush()
+
+    return turn
+
+
+class _FrameworkAtOnce(BaseChatClient[Any]):
+    async def _inner_get_response(self, **_: Any) -> ChatResponse:
+        return ChatResponse(messages=[Message(role="assistant", contents=["Noted"])])
+
+
+def agent_framework_turn(service: MemoryService | None) -> Turn:
+    providers = [MemoryProvider(lambda _: service.agent("framework", "t"))] if service else []
+    agent: Any = FrameworkAgent(_FrameworkAtOnce(), context_providers=providers)
+    return lambda n: agent.run(said(n), session=agent.create_session())
+
+
+def llama_index_turn(service: MemoryService | None) -> Turn:
+    agent = FunctionAgent(llm=MockFunctionCallingLLM())
+
+    async def turn(n: int) -> None:
+        blocks: list[Any] = [MemoryBlock(memory=service.agent("llama", "t"))] if service else []
+        kind = RememberingMemory if service else Memory
+        await agent.run(said(n), memory=kind.from_defaults(memory_blocks=blocks))
+
+    return turn
+
+
 # --- the table -----------------------------------------------------------------------------------------------
 async def measured(turn: Turn, turns: int) -> float:
     """Milliseconds of processor time a turn; the first loads what is loaded once."""
@@ -156,6 +219,9 @@ async def main(turns: int) -> None:
                 ("Pydantic AI agent, MemoryCapability", pydantic_turn),
                 ("Pydantic AI agent, MemoryConversationStore", pydantic_store_turn),
                 ("ADK agent, AdkMemoryService", adk_turn),
+                ("Strands agent, StrandsMemoryStore", strands_turn),
+                ("Agent Framework agent, MemoryProvider", agent_framework_turn),
+                ("LlamaIndex agent, MemoryBlock", llama_index_turn),
             ):
                 alone, remembering = await measured(made(None), turns), await measured(made(service), turns)
                 print(f"{name:42}{alone:6.1f}{remembering:14.1f}")

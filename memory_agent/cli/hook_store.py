@@ -13,7 +13,7 @@ from memory_agent.cli.opening import open_or_ask, read_key
 from memory_agent.cli.options import settings
 from memory_agent.errors import MemoryAgentError, Unavailable
 from memory_agent.hooks import run
-from memory_agent.hooks.remember import Session, behind, known, remember, sessions_in, wait_for
+from memory_agent.hooks.remember import Session, answered, behind, known, remember, sessions_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,8 +30,9 @@ async def store(settings_file: Path, said: Mapping[str, Any]) -> None:
     try:
         given = json.loads(settings_file.read_text(encoding="utf-8"))  # noqa: ASYNC240 - nothing else runs here
         folder = settings_file.parent / "sessions"
-        session = known(Session.of(said), folder)
-        await wait_for(said.get("last"), session, given["host"])
+        session = await answered(
+            known(Session.of(said), folder), folder, last=said.get("last"), host=given["host"]
+        )
         whose = {"host": given["host"], "user": given["user"], "tenant": given["tenant"]}
         async with AsyncExitStack() as stack:
             service = await _opened(given, stack)

@@ -165,10 +165,8 @@ def uninstall(
     elif now == (folder / "after").read_bytes():
         left = (folder / "before").read_bytes() if installed["existed"] else None
     else:
-        # An installation of before there was this list is one of this environment.
-        commands = installed.get("commands") or commands_of(folder / "settings.json").values()
         with _naming(file):
-            left = without_commands(_decoded(now), commands).encode()
+            left = without_commands(_decoded(now), installed["commands"]).encode()
     _show(file, now, left or b"")
     if dry_run or not (yes or typer.confirm("Write this?", err=True)):
         return OK

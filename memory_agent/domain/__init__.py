@@ -128,6 +128,7 @@ from memory_agent.domain.topics import (
 )
 from memory_agent.domain.turns import (
     MAX_SEQ as MAX_SEQ,
+    VERBATIM as VERBATIM,
     HistoryPage as HistoryPage,
     Tombstone as Tombstone,
     Turn as Turn,

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MAX_SEQ: Final = 2**53
 """Above any thread's `seq`, and within what every store and JSON reader keeps exactly."""
 
+VERBATIM: Final = "verbatim"
+"""The field of metadata whose value is content in a form of its own, such as a file: redacted where the content is."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TurnInput:

@@ -6,7 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +19,14 @@ TIMEOUT_SECONDS: Final = 5
 """For the agent, should a hook not end by itself."""
 
 
+def _grouped(command: str) -> Mapping[str, Any]:
+    return {"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_SECONDS}]}
+
+
+def _plain(command: str) -> Mapping[str, Any]:
+    return {"command": command, "timeout": TIMEOUT_SECONDS}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Host:
     """A coding agent. `folder` is below the home folder, unless the variable `moved_by` names it."""
@@ -27,14 +35,14 @@ class Host:
     folder: str
     moved_by: str | None
     file: str
-    before_prompt: str
-    after_answer: str
-    element: Callable[[str], Mapping[str, Any]]
-    """What stands in an event's list for a command."""
-    others: Mapping[str, Any]
-    """Members that the file needs besides."""
     then: str
     """What its user has to do after an installation."""
+    before_prompt: str = "UserPromptSubmit"
+    after_answer: str = "Stop"
+    element: Callable[[str], Mapping[str, Any]] = _grouped
+    """What stands in an event's list for a command."""
+    others: Mapping[str, Any] = field(default_factory=dict)
+    """Members that the file needs besides."""
 
     def settings_file(self, home: Path) -> Path:
         moved = os.environ.get(self.moved_by) if self.moved_by else None
@@ -58,14 +66,6 @@ def commands_of(settings: Path) -> dict[str, str]:
     }
 
 
-def _grouped(command: str) -> Mapping[str, Any]:
-    return {"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_SECONDS}]}
-
-
-def _plain(command: str) -> Mapping[str, Any]:
-    return {"command": command, "timeout": TIMEOUT_SECONDS}
-
-
 HOSTS: Final = {
     host.name: host
     for host in (
@@ -74,10 +74,6 @@ HOSTS: Final = {
             folder=".claude",
             moved_by="CLAUDE_CONFIG_DIR",
             file="settings.json",
-            before_prompt="UserPromptSubmit",
-            after_answer="Stop",
-            element=_grouped,
-            others={},
             then="New sessions of Claude Code have them; /hooks shows them.",
         ),
         Host(
@@ -85,10 +81,6 @@ HOSTS: Final = {
             folder=".codex",
             moved_by="CODEX_HOME",
             file="hooks.json",
-            before_prompt="UserPromptSubmit",
-            after_answer="Stop",
-            element=_grouped,
-            others={},
             then="Codex runs them once you have trusted them: type /hooks there.",
         ),
         Host(
@@ -96,11 +88,11 @@ HOSTS: Final = {
             folder=".cursor",
             moved_by=None,
             file="hooks.json",
+            then="Cursor reads them by itself; its Hooks tab shows them.",
             before_prompt="beforeSubmitPrompt",
             after_answer="stop",
             element=_plain,
             others={"version": 1},
-            then="Cursor reads them by itself; its Hooks tab shows them.",
         ),
     )
 }

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,12 +30,16 @@ _MOST_BYTES: Final = 64_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
-    """A session of a coding agent, and how far its transcript is remembered: up to the byte `done`."""
+    """A session of a coding agent. Its transcript is remembered up to the byte `done`, and its last answer ends at `until`.
+
+    What lies behind that was said on the way to an answer that is still to come.
+    """
 
     session: str
     transcript: str
     project: str
     done: int = 0
+    until: int = 0
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> Session:
@@ -72,21 +76,23 @@ def sessions_in(folder: Path) -> list[Session]:
 
 def known(session: Session, folder: Path) -> Session:
     """The session as it stands in the folder, where it is written down if it is new."""
-    file = session.file_in(folder)
     for one in sessions_in(folder):
         if one.session == session.session:
-            session = Session(**{**asdict(session), "done": one.done})
-    _write(file, session)
+            session = replace(session, done=one.done, until=one.until)
+    _write(session, folder)
     return session
 
 
-async def wait_for(last: str | None, session: Session, host: str) -> None:
-    """Wait until the transcript ends with the agent's last words, or a few seconds."""
+async def answered(session: Session, folder: Path, *, last: str | None, host: str) -> Session:
+    """The session with its answer noted, once its transcript ends with the agent's last words, or after a few seconds."""
     for pause in _PAUSES:
-        turns, _next = read_turns(host, *_new_in(session))
+        turns, until = read_turns(host, *_new_in(session))
         if last is None or (turns and turns[-1].content.endswith(last.strip())):
-            return
+            break
         await asyncio.sleep(pause)
+    session = replace(session, until=until)
+    _write(session, folder)
+    return session
 
 
 async def remember(
@@ -98,11 +104,11 @@ async def remember(
     user: str,
     tenant: str,
 ) -> int:
-    """Remember what is new in the transcript, and note how far it was read; the number of its turns.
+    """Remember what is new in the transcript up to the last answer, and note how far that is; the number of its turns.
 
     The thread is the project. Raises what storing raises, with nothing noted, but for a turn that cannot be stored: that is left out, and logged.
     """
-    turns, done = read_turns(host, *_new_in(session))
+    turns, done = read_turns(host, *_answered_in(session))
     memory: MemoryAgent | MemoryClient = service.agent(user, session.project, tenant=tenant)
     for turn in turns:
         try:
@@ -111,7 +117,7 @@ async def remember(
                 turn.content,
                 timestamp=turn.timestamp,
                 metadata={"host": host, "session": session.session},
-                idempotency_key=f"{host} {session.session} {turn.id}",
+                idempotency_key=turn.key(host, session.session),
             )
         except NotFound:
             raise
@@ -120,25 +126,33 @@ async def remember(
         except InvalidInput as exc:  # it never can be stored, and is not to hold up what follows it
             run.log(str(folder.parent / "settings.json"), f"remember: left out turn {turn.id}: {exc}")
     if done != session.done:
-        _write(session.file_in(folder), Session(**{**asdict(session), "done": done}))
+        _write(replace(session, done=done), folder)
     return len(turns)
 
 
 def behind(session: Session) -> int:
-    """Bytes of the transcript that are not remembered yet."""
-    return _new_in(session)[0].rfind(b"\n") + 1
+    """Bytes of the transcript up to its last answer that are not remembered yet."""
+    return _answered_in(session)[0].rfind(b"\n") + 1
+
+
+def _answered_in(session: Session) -> tuple[bytes, int]:
+    data, start = _new_in(session)
+    return data[: max(session.until - start, 0)], start
 
 
 def _new_in(session: Session) -> tuple[bytes, int]:
+    """The rest of the transcript, and where that begins: at its start again if it has become shorter."""
     try:
         with open(session.transcript, "rb") as file:
-            file.seek(session.done)
-            return file.read(_MOST_BYTES), session.done
+            start = session.done if session.done <= os.fstat(file.fileno()).st_size else 0
+            file.seek(start)
+            return file.read(_MOST_BYTES), start
     except OSError:
         return b"", session.done
 
 
-def _write(file: Path, session: Session) -> None:
+def _write(session: Session, folder: Path) -> None:
+    file = session.file_in(folder)
     half = file.with_suffix(f".{os.getpid()}")
     half.write_text(json.dumps(asdict(session)), encoding="utf-8")
     half.replace(file)

@@ -60,16 +60,13 @@ def with_elements(text: str, elements: Mapping[str, Any], others: Mapping[str, A
 def without_commands(text: str, commands: Collection[str]) -> str:
     """The text without the elements below `hooks` that run one of these commands. Raises ConfigError."""
     while True:
-        root = _parse(text)
-        hooks = root.members.get("hooks")
-        cut = (
-            None
-            if hooks is None
-            else next(filter(None, (_ours(n, commands) for n in hooks.members.values())), None)
-        )
+        hooks = _parse(text).members.get("hooks")
+        listed = hooks.members.values() if hooks else ()
+        cut = next(filter(None, (_ours(text, each, commands) for each in listed)), None)
         if cut is None:
             return text
-        text = text[: cut[0]] + text[cut[1] :]
+        for start, end in cut:
+            text = text[:start] + text[end:]
 
 
 def commands_in(text: str) -> set[str]:
@@ -85,18 +82,33 @@ def _commands(value: Any) -> list[str]:
     return [one for inner in value for one in _commands(inner)] if isinstance(value, list) else []
 
 
-def _ours(listed: _Node, commands: Collection[str]) -> tuple[int, int] | None:
-    """Where an element that runs one of the commands is, with the comma that goes with it."""
+def _ours(text: str, listed: _Node, commands: Collection[str]) -> list[tuple[int, int]]:
+    """Where an element that runs one of the commands is, and the comma that goes with it, the last place first."""
     for at, item in enumerate(listed.items):
         inner = item.members.get("hooks")
-        if inner is not None and len(inner.items) > 1 and (cut := _ours(inner, commands)):
+        if inner is not None and len(inner.items) > 1 and (cut := _ours(text, inner, commands)):
             return cut
         if not set(_commands(item.value)) & set(commands):
             continue
-        if at + 1 < len(listed.items):
-            return item.start, listed.items[at + 1].start
-        return (listed.items[at - 1].end if at else item.start), item.end
-    return None
+        comma = _skip(text, item.end)
+        if text[comma] == ",":
+            return [_with_breaks(text, item.start, comma + 1, between="\n  ")]
+        if not at:
+            return [_with_breaks(text, item.start, item.end, between="\n")]
+        comma = _skip(text, listed.items[at - 1].end)
+        if not text[comma + 1 : item.start].strip():
+            return [(comma, item.end)]
+        return [(item.start, item.end), (comma, comma + 1)]
+    return []
+
+
+def _with_breaks(text: str, start: int, end: int, *, between: str) -> tuple[int, int]:
+    """The span with the blanks that `_put_first` has written before it, and `between` behind it, if they are there still."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    before, behind = f"{newline}  ", between.replace("\n", newline)
+    if text[:start].endswith(before) and text[end:].startswith(behind):
+        return start - len(before), end + len(behind)
+    return start, end
 
 
 def _put_first(text: str, node: _Node, member: str, newline: str) -> str:

@@ -6,6 +6,7 @@ user: the memory that was recalled, reminders, the output of commands.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass
@@ -31,12 +32,17 @@ _USER_QUERY: Final = re.compile(r"<user_query>(.*?)</user_query>", re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TranscriptTurn:
-    """A turn in a transcript. `id`: the same whenever the transcript is read."""
+    """A turn in a transcript. `id`: the same whenever the transcript is read, and in copies of it if `is_unique`."""
 
     id: str
+    is_unique: bool
     role: Literal["user", "assistant"]
     content: str
     timestamp: datetime | None
+
+    def key(self, host: str, session: str) -> str:
+        """The idempotency key of the turn: a session that goes on from a copy of another one's transcript doesn't tell it again."""
+        return f"{host} {self.id}" if self.is_unique else f"{host} {session} {self.id}"
 
 
 def read_turns(host: str, data: bytes, start: int) -> tuple[list[TranscriptTurn], int]:
@@ -55,7 +61,8 @@ def read_turns(host: str, data: bytes, start: int) -> tuple[list[TranscriptTurn]
         if not text or text.startswith(_INTERRUPTED):
             continue
         turn = TranscriptTurn(
-            id=name or str(at),
+            id=name or f"{entry.get('timestamp') or at} {_digest(text)}",
+            is_unique=name is not None,
             role="assistant" if role == "assistant" else "user",
             content=text,
             timestamp=_time(entry.get("timestamp")),
@@ -84,7 +91,11 @@ def _claude_code(entry: Entry) -> Read:
         return None
     message = entry.get("message")
     text = _text_in(message)
-    return None if text is None else (entry["type"], text, entry.get("uuid"))
+    if text is None:
+        return None
+    fork = entry.get("forkedFrom")  # a copy, which may have an id of its own
+    name = fork.get("messageUuid") if isinstance(fork, dict) else None
+    return entry["type"], text, name or entry.get("uuid")
 
 
 def _codex(entry: Entry) -> Read:
@@ -123,6 +134,10 @@ def _text_in(message: object) -> str | None:
     blocks = [block for block in content if isinstance(block, dict)]
     texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
     return "\n\n".join(texts) if texts else None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _time(value: object) -> datetime | None:

@@ -9,7 +9,6 @@ that it was made from, so that of two made from the same one the second is refus
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import itertools
 import posixpath
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.checks import MAX_METADATA_CHARS
-from memory_agent.domain import DEFAULT_TENANT, TurnInput
+from memory_agent.domain import DEFAULT_TENANT, VERBATIM, TurnInput
 from memory_agent.errors import IdempotencyKeyReused, InvalidInput, NotFound, TurnForgotten
 from memory_agent.integrations.memory_file_texts import (
     ROOT,
@@ -29,10 +28,10 @@ from memory_agent.integrations.memory_file_texts import (
     numbered,
     replaced,
 )
-from memory_agent.together import together
+from memory_agent.integrations.values import side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from datetime import datetime
 
     from memory_agent.agent.agent import MemoryAgent
@@ -46,10 +45,8 @@ MAX_FILE_CHARS: Final = MAX_METADATA_CHARS - 1_000
 """Line breaks and quotation marks count twice."""
 MAX_RENAMED_CHARS: Final = 1_000_000
 """Older versions that go along with a renamed file; those before them don't."""
-_FIELD: Final = "memory_file"
 _NOTHING_TO_FIND: Final = "-"
 """What the turns say, since a turn says something."""
-_AT_ONCE: Final = 16
 _PAGE: Final = 100
 
 
@@ -72,7 +69,6 @@ class MemoryFiles:
         self, service: MemoryService | ServiceClient, user_id: str, *, tenant: str = DEFAULT_TENANT
     ) -> None:
         self._service, self._user_id, self._tenant = service, user_id, tenant
-        self._room = asyncio.Semaphore(_AT_ONCE)
 
     async def run(self, command: Mapping[str, Any]) -> str:
         """Run a tool call's input, such as `{"command": "view", "path": "/memories"}`.
@@ -98,8 +94,8 @@ class MemoryFiles:
     async def view(self, path: str, view_range: Sequence[int] | None = None) -> str:
         """A file with line numbers (`view_range`: first and last line, -1 for the end), or a directory two levels deep."""
         path = checked_path(path)
-        newest = await self._newest(path)
-        text = None if newest is None else _text_of(newest)
+        newest = await self.newest(path)
+        text = None if newest is None else text_of(newest)
         return await self._view_directory(path) if text is None else numbered(path, text, view_range)
 
     async def read(self, path: str) -> str:
@@ -110,11 +106,11 @@ class MemoryFiles:
         """The texts that a file had since it was created, oldest first; the last one is what it holds."""
         turns = await self._versions(checked_path(path))
         return [
-            FileVersion(id=turn.id, text=_text_of(turn) or "", written_at=turn.timestamp) for turn in turns
+            FileVersion(id=turn.id, text=text_of(turn) or "", written_at=turn.timestamp) for turn in turns
         ]
 
     async def _view_directory(self, path: str) -> str:
-        sizes = {name: len((_text_of(turn) or "").encode()) async for name, turn in self._files(path)}
+        sizes = {name: len((text_of(turn) or "").encode()) async for name, turn in self.files(path)}
         if not sizes and path != ROOT:
             raise not_there(path)
         return listed(path, sizes)
@@ -126,11 +122,11 @@ class MemoryFiles:
         if path == ROOT or await self._is_directory(path):
             raise InvalidInput(f"File {path} already exists")
         await self._check_above(path)
-        newest = await self._newest(path)
-        if _is_file(newest) or not await self._append(path, [file_text], newest):
+        newest = await self.newest(path)
+        if _is_file(newest) or not await self.append(path, [file_text], newest):
             raise InvalidInput(f"File {path} already exists")
         if newest is not None:
-            await self._erase(path, through=newest.seq - 1)  # what a deletion that was cut short left
+            await self.erase(path, through=newest.seq - 1)  # what a deletion that was cut short left
         return f"File created successfully at: {path}"
 
     async def str_replace(self, path: str, old_str: str, new_str: str = "") -> str:
@@ -158,11 +154,11 @@ class MemoryFiles:
         old, new = checked_path(old_path), checked_path(new_path)
         if old == ROOT:
             raise InvalidInput(f"Cannot rename the {ROOT} directory itself")
-        found = _is_file(await self._newest(old))
-        names = [old] if found else [name async for name, _ in self._files(old)]
+        found = _is_file(await self.newest(old))
+        names = [old] if found else [name async for name, _ in self.files(old)]
         if not names:
             raise NotFound(f"The path {old} does not exist")
-        if new == ROOT or _is_file(await self._newest(new)) or await self._is_directory(new):
+        if new == ROOT or _is_file(await self.newest(new)) or await self._is_directory(new):
             raise InvalidInput(f"The destination {new} already exists")
         if new.startswith(f"{old}/"):
             raise InvalidInput(f"Cannot rename {old} to {new}, which is inside of it")
@@ -174,7 +170,7 @@ class MemoryFiles:
     async def restore(self, path: str, version_id: str) -> str:
         """Write again what a version of the file (an id of `versions`) held. Raises NotFound."""
         path = checked_path(path)
-        kept = {turn.id: _text_of(turn) for turn in await self._versions(path)}
+        kept = {turn.id: text_of(turn) for turn in await self._versions(path)}
         if (text := kept.get(version_id)) is None:
             raise NotFound(
                 f"version_id is {version_id!r:.80}, and {path} has no such version; see versions()"
@@ -190,26 +186,27 @@ class MemoryFiles:
     def _thread(self, path: str) -> MemoryAgent | MemoryClient:
         return self._service.agent(self._user_id, path, tenant=self._tenant)
 
-    async def _newest(self, path: str) -> Turn | None:
+    async def newest(self, path: str) -> Turn | None:
+        """The turn that says what a path holds; None if nothing ever did."""
         turns = await self._thread(path).fetch_short_term(1)
         return turns[0] if turns else None
 
     async def _file(self, path: str) -> tuple[Turn, str]:
         """The newest version of a file, and its text. Raises as commands on a single file do."""
-        newest = await self._newest(path)
-        if newest is not None and (text := _text_of(newest)) is not None:
+        newest = await self.newest(path)
+        if newest is not None and (text := text_of(newest)) is not None:
             return newest, text
         if path == ROOT or await self._is_directory(path):
             raise InvalidInput(f"The path {path} is not a file.")
         raise not_there(path)
 
-    async def _files(self, directory: str) -> AsyncIterator[tuple[str, Turn]]:
+    async def files(self, directory: str) -> AsyncIterator[tuple[str, Turn]]:
         """Each file below a directory, by its path, with its newest version."""
         after: str | None = f"{directory}/"
         while after is not None:
             page = await self._thread(ROOT).threads(after=after, limit=_PAGE)
             names = [t.thread_id for t in page.threads if t.thread_id.startswith(f"{directory}/") and t.turns]
-            newest = await self._side_by_side(map(self._newest, names))
+            newest = await side_by_side(map(self.newest, names))
             for name, turn in zip(names, newest, strict=True):
                 if turn is not None and _is_file(turn):
                     yield name, turn
@@ -217,7 +214,7 @@ class MemoryFiles:
             after = page.next if last.startswith(f"{directory}/") else None
 
     async def _is_directory(self, path: str) -> bool:
-        async for _ in self._files(path):
+        async for _ in self.files(path):
             return True
         return False
 
@@ -225,7 +222,7 @@ class MemoryFiles:
         """Raise InvalidInput if something above the path is a file."""
         above = posixpath.dirname(path)
         while above not in (ROOT, "/"):
-            if _is_file(await self._newest(above)):
+            if _is_file(await self.newest(above)):
                 raise InvalidInput(f"The path {above} is a file, so that {path} cannot be below it.")
             above = posixpath.dirname(above)
 
@@ -244,8 +241,13 @@ class MemoryFiles:
                 yield turn
             after = page.next
 
-    async def _append(
-        self, path: str, texts: Sequence[str | None], after: Turn | None, times: Sequence[datetime] = ()
+    async def append(
+        self,
+        path: str,
+        texts: Sequence[str | None],
+        after: Turn | None,
+        times: Sequence[datetime] = (),
+        metadata: Mapping[str, Any] | None = None,
     ) -> Turn | None:
         """The last of the versions that now follow `after`; None, with nothing written, if something else does.
 
@@ -260,7 +262,10 @@ class MemoryFiles:
         call = uuid.uuid4().hex  # two calls never say the same
         turns = [
             TurnInput(
-                role="tool", content=_NOTHING_TO_FIND, timestamp=at, metadata={_FIELD: text, "call": call}
+                role="tool",
+                content=_NOTHING_TO_FIND,
+                timestamp=at,
+                metadata={**(metadata or {}), VERBATIM: text, "call": call},
             )
             for text, at in itertools.zip_longest(texts, times)
         ]
@@ -273,7 +278,7 @@ class MemoryFiles:
             except (
                 TurnForgotten
             ):  # what followed once was erased; the next key, unless others stand there now
-                newest = await self._newest(path)
+                newest = await self.newest(path)
                 if (newest and newest.id) != (after and after.id):
                     return None
         raise AssertionError
@@ -283,66 +288,60 @@ class MemoryFiles:
         while True:
             newest, text = await self._file(path)
             changed, told = change(text)
-            if await self._append(path, [changed], newest):
+            if await self.append(path, [changed], newest):
                 return told
 
     async def _move(self, old: str, new: str) -> None:
         turns = await self._versions(old)
         kept, room = [turns[-1]], MAX_RENAMED_CHARS
         for turn in turns[-2::-1]:
-            room -= len(_text_of(turn) or "")
+            room -= len(text_of(turn) or "")
             if room < 0:
                 break
             kept.insert(0, turn)
-        taken = await self._newest(new)
+        taken = await self.newest(new)
         moved = None
         if not _is_file(taken):
             times = [turn.timestamp for turn in kept]
-            moved = await self._append(new, [_text_of(turn) for turn in kept], taken, times)
+            moved = await self.append(new, [text_of(turn) for turn in kept], taken, times)
         if moved is None:
             raise InvalidInput(f"The destination {new} already exists")
-        while not (gone := await self._append(old, [None], turns[-1])):  # edited meanwhile: that goes along
+        while not (gone := await self.append(old, [None], turns[-1])):  # edited meanwhile: that goes along
             newest, text = await self._file(old)
             turns = [newest]
-            moved = await self._append(new, [text], moved, [newest.timestamp])
+            moved = await self.append(new, [text], moved, [newest.timestamp])
             if moved is None:
                 raise InvalidInput(f"{old} and {new} were both edited while one was renamed to the other")
-        await self._erase(old, through=gone.seq - 1)
+        await self.erase(old, through=gone.seq - 1)
 
     async def _delete_all(self, path: str) -> int:
-        names = [name async for name, _ in self._files(path)]
-        if path != ROOT and _is_file(await self._newest(path)):
+        names = [name async for name, _ in self.files(path)]
+        if path != ROOT and _is_file(await self.newest(path)):
             names.append(path)
-        await self._side_by_side(map(self._delete, names))
+        await side_by_side(map(self._delete, names))
         return len(names)
 
     async def _delete(self, path: str) -> None:
-        newest = await self._newest(path)
+        newest = await self.newest(path)
         while newest is not None and _is_file(newest):
-            gone = await self._append(path, [None], newest)
+            gone = await self.append(path, [None], newest)
             if gone is not None:
-                await self._erase(path, through=gone.seq - 1)
+                await self.erase(path, through=gone.seq - 1)
                 return
-            newest = await self._newest(path)  # edited meanwhile
+            newest = await self.newest(path)  # edited meanwhile
 
-    async def _erase(self, path: str, *, through: int) -> None:
+    async def erase(self, path: str, *, through: int) -> None:
+        """Erase the versions of a path up to this number."""
         ids = [turn.id async for turn in self._history(path) if turn.seq <= through]
         if ids:
             await self._thread(path).forget(ids)
 
-    async def _side_by_side(self, calls: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
-        async def one(call: Coroutine[Any, Any, Any]) -> Any:
-            async with self._room:
-                return await call
 
-        return await together(*map(one, calls))
-
-
-def _text_of(turn: Turn) -> str | None:
+def text_of(turn: Turn) -> str | None:
     """The text of a version; None of a deletion, and of what is no file's."""
-    text: str | None = turn.metadata.get(_FIELD)
+    text: str | None = turn.metadata.get(VERBATIM)
     return text
 
 
 def _is_file(newest: Turn | None) -> bool:
-    return newest is not None and _text_of(newest) is not None
+    return newest is not None and text_of(newest) is not None

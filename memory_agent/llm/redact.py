@@ -7,6 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from memory_agent.checks import MAX_CONTENT_CHARS, checked_text
+from memory_agent.domain import VERBATIM
 from memory_agent.errors import RedactionFailed
 
 if TYPE_CHECKING:
@@ -34,18 +35,25 @@ async def redacted(redact: Redactor, texts: Sequence[str]) -> list[str]:
 async def redacted_drafts(
     redact: Redactor, drafts: Sequence[TurnDraft], counter: TokenCounter
 ) -> list[TurnDraft]:
-    """`drafts` with redacted content. Speakers' names and metadata are the caller's, and stay.
+    """`drafts` with redacted content. Speakers' names and metadata but for VERBATIM are the caller's, and stay.
 
     Raises RedactionFailed, and InvalidInput if nothing of a text is left.
     """
     contents = await redacted(redact, [draft.content for draft in drafts])
+    verbatim = [
+        {VERBATIM: await redacted_value(redact, draft.metadata[VERBATIM])}
+        if VERBATIM in draft.metadata
+        else {}
+        for draft in drafts
+    ]
     return [
         dataclasses.replace(
             draft,
             content=checked_text("content, redacted,", content, max_chars=MAX_CONTENT_CHARS),
             tokens=counter.count(content),
+            metadata={**draft.metadata, **value},
         )
-        for draft, content in zip(drafts, contents, strict=True)
+        for draft, content, value in zip(drafts, contents, verbatim, strict=True)
     ]
 
 

@@ -104,7 +104,7 @@ async def test_what_a_killed_update_left_behind_is_not_found(
     await service.agent("langgraph.notes", "pet").add_turn(
         "tool",
         "Berlin has a very long tram line",
-        metadata={**old.metadata, "value": {"text": "Berlin has a very long tram line"}},
+        metadata={**old.metadata, "verbatim": {"text": "Berlin has a very long tram line"}},
     )
     await service.settle()
     assert score_of("pet", await store.asearch(("notes",), query=ABOUT_MINKA)) < 0.05
@@ -119,7 +119,7 @@ async def test_of_two_puts_at_once_one_stays_whole(service: MemoryService, store
     item = await store.aget(("n",), "k")
     assert item is not None
     assert item.value["by"] == item.value["twice"]
-    assert (await service.agent("langgraph.n", "k").history()).turns[0].metadata["value"] == item.value
+    assert (await service.agent("langgraph.n", "k").history()).turns[0].metadata["verbatim"] == item.value
     assert (await service.status()).turns == 1
 
 

@@ -8,7 +8,7 @@ from typing import Final
 NOT_TYPED: Final[dict[str, str]] = {
     r"^(make|memory-agent) demo\b": "test_cli runs it, and types what it tells to type",
     r"^make test\b": "they are running",
-    r"^from (agent_framework|agents|anthropic|google\.adk|langchain|pydantic_ai|strands)\b": "frameworks that are not installed here; tests/frameworks runs these programs",
+    r"^from (agent_framework|agents|anthropic|google\.adk|langchain|llama_index|pydantic_ai|strands)\b": "frameworks that are not installed here; tests/frameworks runs these programs",
     r"^pip (install|download) ": "fetches from a network; test_wheel builds and uses the package",
     r"^docker ": "containers; tests/unit/test_compose.py and test_dockerfile.py read what they are made of",
     r"^cp \.env\.example ": "for the compose file, in a clone",
@@ -37,6 +37,7 @@ NOT_RUN: Final[dict[str, str]] = {
     'import_chats(service, "ada", "export.zip"': "somebody's chats; test_imports calls it",
     "store = MemoryConversationStore(service": "of a framework; tests/frameworks tests the store",
     "import Memory  # was: from mem0": "opens its own memory in the folder; integrations/test_mem0.py runs it",
+    "HarnessMemoryStore(service": "of a framework; tests/frameworks runs agents with it",
     "presidio_analyzer": "not installed; test_redaction hands in a redactor of the same shape",
 }
 """Words of Python blocks."""

@@ -18,7 +18,7 @@ from memory_agent.cli import hook_store
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.hooks import run
 from memory_agent.hooks.hosts import HOSTS
-from memory_agent.hooks.remember import Session, behind, known, sessions_in
+from memory_agent.hooks.remember import Session, answered, behind, known, sessions_in
 from memory_agent.server.sharing import sharing
 from tests.integration.commands import Quick
 from tests.integration.conversations import everything, opened, settings_on
@@ -26,6 +26,7 @@ from tests.servers.loopback import Answering, Loopback
 from tests.servers.mongod import free_port
 from tests.servers.service import served
 from tests.unit.hooks.test_transcripts import TALK, claude, written
+from tests.unit.hooks.test_transcripts import text as block
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -111,6 +112,11 @@ def stop(
     return {"session": session, "transcript": str(transcript), "project": project, "last": last}
 
 
+def add_to(transcript: Path, *entries: dict[str, Any]) -> None:
+    with transcript.open("ab") as more:
+        more.write(b"".join(json.dumps(entry).encode() + b"\n" for entry in entries))
+
+
 @pytest.fixture
 async def service(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MemoryService]:
     """A memory that serves its folder, as `memory-agent serve` or `mcp` do."""
@@ -179,17 +185,6 @@ def test_lines_installed_from_an_environment_that_has_moved_since_go_as_well(hom
         patch.setattr(sys, "executable", "/old/place/python")
         home.install()
     assert b"/old/place/python" in home.file.read_bytes()
-    home.file.write_bytes(home.file.read_bytes() + b"\n")
-    home.hook("uninstall", "claude-code", "--yes")
-    assert b"run.py" not in home.file.read_bytes()
-
-
-def test_an_installation_of_before_its_lines_were_noted_is_taken_out_as_well(home: Home) -> None:
-    home.install()
-    noted = home.ours / "installed.json"
-    installed = json.loads(noted.read_text())
-    del installed["commands"]
-    noted.write_text(json.dumps(installed))
     home.file.write_bytes(home.file.read_bytes() + b"\n")
     home.hook("uninstall", "claude-code", "--yes")
     assert b"run.py" not in home.file.read_bytes()
@@ -277,11 +272,64 @@ async def test_a_transcript_is_remembered_once_and_what_is_new_is_added(
         file.unlink()  # nobody knows how far it was read
     await hook_store.store(settings, stop(transcript))
     assert len(await turns_in(service)) == len(TALK)
-    with transcript.open("ab") as more:
-        more.write(json.dumps(claude("user", "One more thing", "u9")).encode() + b"\n")
+    add_to(transcript, claude("user", "One more thing", "u9"))
     await hook_store.store(settings, stop(transcript))
     assert [turn.content for turn in await turns_in(service)][len(TALK) :] == ["One more thing"]
     assert home.log == ""
+
+
+async def test_a_session_that_is_still_answering_is_remembered_up_to_its_last_answer(
+    service: MemoryService, home: Home, tmp_path: Path
+) -> None:
+    """By the stop of another one; what it said on the way to its answer never is."""
+    home.install(data_dir=tmp_path / "data")
+    settings, open_one, other = home.ours / "settings.json", tmp_path / "1.jsonl", tmp_path / "2.jsonl"
+    open_one.write_bytes(written("claude-code"))
+    other.write_bytes(written("claude-code"))
+    await hook_store.store(settings, stop(open_one))
+    on_the_way = (claude("user", "And here?", "u8"), claude("assistant", [block("Let me look.")], "a8"))
+    add_to(open_one, *on_the_way)
+    await hook_store.store(settings, stop(other, "s2", "/work/q"))
+    assert len(await turns_in(service)) == len(TALK)
+    assert "to remember" not in await asyncio.to_thread(home.hook, "status")
+    add_to(open_one, claude("assistant", [block("Spaces.")], "a9"))
+    await hook_store.store(settings, stop(open_one, last="Spaces."))
+    assert [turn.content for turn in await turns_in(service)][len(TALK) :] == ["And here?", "Spaces."]
+
+
+@pytest.mark.parametrize("copied", ["with its ids", "with new ids"])
+async def test_a_session_that_goes_on_from_a_copy_of_another_one_adds_what_is_new(
+    copied: str, service: MemoryService, home: Home, tmp_path: Path
+) -> None:
+    home.install(data_dir=tmp_path / "data")
+    settings, first, fork = home.ours / "settings.json", tmp_path / "1.jsonl", tmp_path / "2.jsonl"
+    first.write_bytes(written("claude-code"))
+    await hook_store.store(settings, stop(first))
+    for line in first.read_text().splitlines():
+        entry = {**json.loads(line), "sessionId": "s2"}
+        if copied == "with new ids" and "uuid" in entry:
+            source = {"sessionId": "s1", "messageUuid": entry["uuid"]}
+            entry |= {"uuid": f"new {entry['uuid']}", "forkedFrom": source}
+        add_to(fork, entry)
+    add_to(fork, claude("user", "One more thing", "u9"))
+    await hook_store.store(settings, stop(fork, "s2"))
+    assert [turn.content for turn in await turns_in(service)][len(TALK) :] == ["One more thing"]
+    assert home.log == ""
+
+
+@pytest.mark.parametrize("host", HOSTS)
+async def test_a_transcript_that_has_become_shorter_is_read_again_from_its_start(
+    host: str, service: MemoryService, tmp_path: Path
+) -> None:
+    home = Home(tmp_path / "home", host)
+    home.install(data_dir=tmp_path / "data")
+    settings, transcript = home.ours / "settings.json", tmp_path / "t.jsonl"
+    transcript.write_bytes(written(host))
+    await hook_store.store(settings, stop(transcript))
+    changed = written(host).replace(b"Tabs or spaces?", b"Oats?").replace(b'"u1"', b'"u7"')
+    transcript.write_bytes(changed[: changed.index(b"Let me look.")].rpartition(b"\n")[0] + b"\n")
+    await hook_store.store(settings, stop(transcript))
+    assert [turn.content for turn in await turns_in(service)][len(TALK) :] == ["Oats?"]
 
 
 async def test_what_was_recalled_is_never_remembered(
@@ -462,6 +510,12 @@ async def test_what_an_outage_kept_back_is_remembered_after_a_later_answer(
     assert "to remember" not in await asyncio.to_thread(home.hook, "status")
 
 
+async def ended(home: Home, session: dict[str, Any]) -> None:
+    """A session has answered, and something keeps back what is to be remembered of it."""
+    folder = home.ours / "sessions"
+    await answered(known(Session.of(session), folder), folder, last=None, host=home.host)
+
+
 async def test_what_cannot_be_stored_holds_up_neither_its_session_nor_others(
     service: MemoryService, home: Home, tmp_path: Path
 ) -> None:
@@ -470,7 +524,7 @@ async def test_what_cannot_be_stored_holds_up_neither_its_session_nor_others(
         said = ("x" * 1_000_001, "\ud800", "\u200b", "Tabs, please")
         lines = [json.dumps(claude("user", text, f"u{n}")) + "\n" for n, text in enumerate(said)]
         (tmp_path / f"{name}.jsonl").write_text("".join(lines))
-        known(Session.of(stop(tmp_path / f"{name}.jsonl", name, project)), home.ours / "sessions")
+        await ended(home, stop(tmp_path / f"{name}.jsonl", name, project))
     await hook_store.store(home.ours / "settings.json", stop(tmp_path / "1.jsonl", "1"))
     for project in ("/work/p", "/work/q"):
         assert [turn.content for turn in await turns_in(service, project)] == ["Tabs, please"]
@@ -484,7 +538,7 @@ async def test_a_session_that_fails_does_not_stop_the_others(
     home.install(data_dir=tmp_path / "data")
     transcript = tmp_path / "t.jsonl"
     transcript.write_bytes(written("claude-code"))
-    known(Session.of(stop(transcript, "2")), home.ours / "sessions")
+    await ended(home, stop(transcript, "2"))
     await hook_store.store(home.ours / "settings.json", stop(transcript, "1", "no \x00 project"))
     assert len(await turns_in(service)) == len(TALK)
     assert "remember: " in home.log

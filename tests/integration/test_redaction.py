@@ -10,6 +10,7 @@ import pymongo
 import pytest
 
 from memory_agent import ConfigError, InvalidInput, MemoryConfig, MemoryService, RedactionFailed, TurnsParked
+from memory_agent.integrations.memory_files import MemoryFiles
 from tests.fixtures import on_both_by_day
 from tests.integration.fact_script import add, asking, by_message, by_words, opened, prompt, refused
 from tests.integration.test_privacy import files_with, logged
@@ -110,6 +111,11 @@ async def test_what_is_redacted_before_storing_is_nowhere(
         turn = await memory.add_user_message(SECRET)
         assert turn.content == hide_cards(SECRET)
         assert turn.tokens == service.core.counter.count(turn.content)
+        item = await memory.add_turn("tool", "-", metadata={"verbatim": {"text": [SECRET]}, "n": 1})
+        assert item.metadata == {"verbatim": {"text": [hide_cards(SECRET)]}, "n": 1}
+        files = MemoryFiles(service, "ann")
+        await files.create("/memories/cards.md", SECRET)
+        assert await files.read("/memories/cards.md") == hide_cards(SECRET)
         await memory.settle(timeout=60)
         assert await memory.fetch_facts() == {"name": "Ann", "card": "[card]"}
         again = await memory.update_memory(SECRET, f"Your card {CARD} is safe.", idempotency_key="k")

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar
+import re
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tests.servers.loopback import Answering, Loopback
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class _Chat(Answering["ScriptedOllama"]):
@@ -15,8 +19,11 @@ class _Chat(Answering["ScriptedOllama"]):
             self._send(404, [{"error": f"model {body['model']!r} not found"}])
             return
         self.script.chats.append(body)
-        pieces = self.script.replies.pop(0).split(" ")
-        told = [{"content": piece if at == 0 else f" {piece}"} for at, piece in enumerate(pieces)]
+        reply = self.script.replies.pop(0)
+        if isinstance(reply, str):
+            told: list[Any] = [{"content": piece} for piece in re.findall(r" ?[^ ]*", reply)]
+        else:
+            told = [reply]
         lines = [
             {"model": body["model"], "message": {"role": "assistant", **each}, "done": False} for each in told
         ]
@@ -32,11 +39,11 @@ class _Chat(Answering["ScriptedOllama"]):
 
 
 class ScriptedOllama(Loopback):
-    """Answers with `replies` in turn; `chats`: the bodies of the requests."""
+    """Answers with `replies` in turn, texts or whole messages; `chats`: the bodies of the requests."""
 
     handler: ClassVar[Any] = _Chat
 
-    def __init__(self, model: str, replies: list[str]) -> None:
+    def __init__(self, model: str, replies: Sequence[str | dict[str, Any]]) -> None:
         super().__init__()
-        self.model, self.replies = model, replies
+        self.model, self.replies = model, list(replies)
         self.chats: list[dict[str, Any]] = []

@@ -20,7 +20,16 @@ LINES = [
     line for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines() if not line.startswith("#")
 ]
 PINNED = {canonicalize_name(line.split("==")[0]): Version(line.split("==")[1]) for line in LINES}
-FRAMEWORKS = {"adk", "agent-framework", "anthropic", "langgraph", "openai-agents", "pydantic-ai", "strands"}
+FRAMEWORKS = {
+    "adk",
+    "agent-framework",
+    "anthropic",
+    "langgraph",
+    "llama-index",
+    "openai-agents",
+    "pydantic-ai",
+    "strands",
+}
 """Extras whose packages pin releases that the project is past: an environment of their own has them."""
 FRAMEWORK_LINES = (ROOT / "tests" / "frameworks" / "requirements.txt").read_text("utf-8").splitlines()
 TOOLS = {"pip", "setuptools", "wheel", "memory-agent"}
@@ -43,6 +52,7 @@ MADE_TO_BE_DERIVED_FROM = {
     "langchain.agents.middleware.AgentMiddleware",
     "langchain_core.retrievers.BaseRetriever",
     "langgraph.store.base.BaseStore",
+    "llama_index.core.memory.BaseMemoryBlock",
     "prometheus_client.registry.Collector",
     "pydantic.BaseModel",
     "pydantic_ai.capabilities.AbstractCapability",
@@ -127,11 +137,13 @@ def test_whoever_is_derived_from_is_made_for_it_or_bounded() -> None:
     of_others = set().union(*map(_foreign_bases, (ROOT / "memory_agent").rglob("*.py")))
     assert of_others >= MADE_TO_BE_DERIVED_FROM
     assert {name.split(".")[0] for name in of_others - MADE_TO_BE_DERIVED_FROM} == {
+        "llama_index",
         "openai",
         "typer",
         "uvicorn",
     }
     assert {"openai", "typer", "uvicorn"} <= set(INNER)
+    assert "<0.15" in PROJECT["optional-dependencies"]["llama-index"][0]
 
 
 def _foreign_bases(file: Path) -> set[str]:

@@ -24,6 +24,7 @@ from langgraph.store.base import (
 )
 
 from memory_agent.checks import has_visible
+from memory_agent.domain import VERBATIM
 from memory_agent.errors import InvalidInput, NotFound
 from memory_agent.integrations.loop import Loop
 from memory_agent.integrations.values import AT_ONCE, side_by_side
@@ -131,7 +132,7 @@ class MemoryStore(BaseStore):
             return None
         (turn,) = turns
         item = Item(
-            value=dict(turn.metadata["value"]),
+            value=dict(turn.metadata[VERBATIM]),
             key=key,
             namespace=namespace,
             created_at=datetime.fromisoformat(turn.metadata["created_at"]),
@@ -157,7 +158,7 @@ class MemoryStore(BaseStore):
             text if searched else "-",
             timestamp=now,
             metadata={
-                "value": dict(op.value),
+                VERBATIM: dict(op.value),
                 "created_at": (before.item.created_at if before else now).isoformat(),
                 "expires_at": None if op.ttl is None else (now + timedelta(minutes=op.ttl)).isoformat(),
                 "searched": searched,

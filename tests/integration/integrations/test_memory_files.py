@@ -329,8 +329,8 @@ UPSTREAM: dict[str, tuple[list[tuple[str, str, dict[str, Any], str]], dict[str, 
 async def snapshot(files: MemoryFiles) -> dict[str, str]:
     """All files by their paths, as the store has them."""
     return {
-        name.removeprefix("/memories"): turn.metadata["memory_file"]
-        async for name, turn in files._files("/memories")
+        name.removeprefix("/memories"): turn.metadata["verbatim"]
+        async for name, turn in files.files("/memories")
     }
 
 
@@ -416,7 +416,7 @@ async def test_an_edit_of_what_was_deleted_and_made_anew_is_not_written_over_it(
     for text in ("second", "third"):
         await files.delete("/memories/a")
         await files.create("/memories/a", text)
-    assert await files._append("/memories/a", ["first, edited"], read) is None
+    assert await files.append("/memories/a", ["first, edited"], read) is None
     assert await files.read("/memories/a") == "third"
     await service.agent("ada", "/memories/a").clear()
     await files.create("/memories/a", "fourth")
@@ -451,7 +451,7 @@ async def test_what_was_deleted_is_erased_with_every_version_of_it(
     await files.str_replace("/memories/a", "secret", "secret 2")
     await files.delete("/memories/a")
     page = await service.agent("ada", "/memories/a").history()
-    assert [turn.metadata["memory_file"] for turn in page.turns] == [None]
+    assert [turn.metadata["verbatim"] for turn in page.turns] == [None]
     await files.create("/memories/a", "new")
     assert [version.text for version in await files.versions("/memories/a")] == ["new"]
     await files.create("/memories/b/c", "x")
@@ -466,10 +466,10 @@ async def test_what_a_deletion_left_that_was_cut_short_goes_with_the_next_file_o
 ) -> None:
     await files.create("/memories/a", "secret")
     newest, _ = await files._file("/memories/a")
-    assert await files._append("/memories/a", [None], newest)  # and here the process was killed
+    assert await files.append("/memories/a", [None], newest)  # and here the process was killed
     await files.create("/memories/a", "new")
     turns = (await service.agent("ada", "/memories/a").history()).turns
-    assert [turn.metadata["memory_file"] for turn in turns] == [None, "new"]
+    assert [turn.metadata["verbatim"] for turn in turns] == [None, "new"]
 
 
 async def test_nobody_sees_the_files_of_another_user_or_tenant(service: MemoryService) -> None:

@@ -58,6 +58,29 @@ def test_of_a_group_with_a_hook_of_somebody_else_ours_alone_is_taken_out() -> No
     assert without_commands(text, {"ours"}) == '{"hooks": {"Stop": [{"hooks": [{"command": "theirs"}]}]}}'
 
 
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_lists_that_were_there_are_byte_for_byte_as_before_with_the_comments_in_them(newline: str) -> None:
+    text = '// mine\n{"hooks": {\n "Before": [ // the first\n 1, // and more\n], "After": [/* none */]}, "a": 1}\n'
+    text = text.replace("\n", newline)
+    assert without_commands(with_elements(text, OURS, {}), COMMANDS) == text
+
+
+@pytest.mark.parametrize(
+    ("listed", "left"),
+    [
+        ("[OURS,]", "[]"),
+        ("[OURS /* ours */, // mine\n 1]", "[ // mine\n 1]"),
+        ("[1, // mine\n OURS // and this\n]", "[1 // mine\n  // and this\n]"),
+        ("[1,\n OURS // and this\n]", "[1 // and this\n]"),
+        ("[1,\n OURS,\n]", "[1,\n \n]"),
+    ],
+)
+def test_comments_around_ours_stay_wherever_it_was_moved_to(listed: str, left: str) -> None:
+    ours = '{"command": "ours"}'
+    text = f'{{"hooks": {{"Stop": {listed.replace("OURS", ours)}}}}}'
+    assert without_commands(text, {"ours"}) == f'{{"hooks": {{"Stop": {left}}}}}'
+
+
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [

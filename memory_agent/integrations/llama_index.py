@@ -1,0 +1,102 @@
+"""LlamaIndex's memory over a memory: a block that recalls and remembers, and a Memory that hands it each message at once."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from llama_index.core.base.llms.types import ToolCallBlock
+from llama_index.core.memory import BaseMemoryBlock, Memory
+from pydantic import Field, PrivateAttr
+
+from memory_agent.domain import TurnInput, new_id
+from memory_agent.errors import Unavailable
+from memory_agent.integrations.loop import Loop
+from memory_agent.integrations.recall import recalled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llama_index.core.base.llms.types import ChatMessage
+
+log = logging.getLogger(__name__)
+
+
+class MemoryBlock(BaseMemoryBlock[str]):
+    """A thread of a memory as a block: `MemoryBlock(memory=service.agent("ada", "holidays"))`, for RememberingMemory.
+
+    In LlamaIndex's own Memory it remembers a message when that is ejected from the history. Made where the memory's event loop runs.
+    """
+
+    name: str = "memory_agent"
+    memory: Any = Field(exclude=True)
+    """A MemoryAgent or MemoryClient."""
+    _loop: Loop = PrivateAttr(default_factory=lambda: Loop("MemoryBlock"))
+    _owed: dict[str, list[TurnInput]] = PrivateAttr(default_factory=dict)
+    """What could not be stored yet, by its idempotency key."""
+
+    async def _aget(self, messages: list[ChatMessage] | None = None, **_: Any) -> str:
+        """The context for the user's last words; empty behind an answer, and while the memory is away."""
+        said = [(message.role.value, _text(message)) for message in messages or ()]
+        if not said or said[-1][0] == "assistant":  # agents read the memory after their answer as well
+            return ""
+        question = next((text for role, text in reversed(said) if role == "user" and text), "")
+        return await self._loop.reach(recalled(self.memory, question, shown=(text for _, text in said)))
+
+    async def _aput(self, messages: list[ChatMessage]) -> None:
+        """Remember what was said: of an agent's messages in a row the last, which is its answer."""
+        await self._loop.reach(self._remember(_turns(messages)))
+
+    async def _remember(self, turns: list[TurnInput]) -> None:
+        if turns:
+            self._owed[f"llama-index {new_id()}"] = turns
+        for key, owed in list(self._owed.items()):
+            try:
+                await self.memory.add_turns(owed, idempotency_key=key)
+            except Unavailable as exc:
+                log.warning("to be remembered with what is said next: %s", exc)
+                return
+            self._owed.pop(key, None)
+
+
+class RememberingMemory(Memory):
+    """LlamaIndex's Memory, whose MemoryBlocks get each message when it is put: `RememberingMemory.from_defaults(memory_blocks=[…])`."""
+
+    def model_post_init(self, context: Any, /) -> None:
+        super().model_post_init(context)
+        for block in self._blocks():
+            block.accept_short_term_memory = False  # it has had what is ejected
+
+    async def aput(self, message: ChatMessage) -> None:
+        """Add a message to the history, and remember it."""
+        await super().aput(message)
+        await self._remember([message])
+
+    async def aput_messages(self, messages: list[ChatMessage]) -> None:
+        """Add messages to the history, and remember them."""
+        await super().aput_messages(messages)
+        await self._remember(messages)
+
+    async def _remember(self, messages: list[ChatMessage]) -> None:
+        for block in self._blocks():
+            await block.aput(messages)
+
+    def _blocks(self) -> list[MemoryBlock]:
+        return [block for block in self.memory_blocks if isinstance(block, MemoryBlock)]
+
+
+def _turns(messages: Sequence[ChatMessage]) -> list[TurnInput]:
+    said = [(message, _text(message)) for message in messages if message.role.value != "system"]
+    found = []
+    for (message, text), (following, _) in zip(said, [*said[1:], (None, "")], strict=True):
+        if text and message.role.value == "user":
+            found.append(TurnInput(role="user", content=text))
+        elif text and message.role.value == "assistant":
+            calls = any(isinstance(block, ToolCallBlock) for block in message.blocks)
+            if not calls and (following is None or following.role.value == "user"):
+                found.append(TurnInput(role="assistant", content=text))
+    return found
+
+
+def _text(message: ChatMessage) -> str:
+    return (message.content or "").strip()
