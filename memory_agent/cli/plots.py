@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.cli.output import note, out, say
-from memory_agent.topics.decay import decayed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 _HEIGHT: Final = 3
 _WIDTH: Final = 72
-_DAY: Final = 86_400.0
 _HALVES: Final = 3
 """So many half-lives of the topic that lasts longest are shown: an eighth is left of it then."""
 
@@ -43,8 +41,7 @@ def print_curves(topics: Sequence[TopicStats]) -> None:
 
 def priorities(topic: TopicStats, days: float, points: int) -> list[float]:
     """The topic's priority at so many times between now and so many days from now, without an access."""
-    half_life = topic.half_life_days * _DAY
-    return [decayed(topic.priority, days * _DAY * at / max(points - 1, 1), half_life) for at in range(points)]
+    return [topic.priority_in(days * at / max(points - 1, 1)) for at in range(points)]
 
 
 def blocks_of(values: Sequence[float], height: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Plots as numbers for SVG: curves of topics that fade, and a map of topics. Pure.
+"""Plots as numbers for SVG: curves of topics that fade, a map of topics, and how work stood over time. Pure.
 
 They are made here and not by a library in the browser, so that they are there without JavaScript, under a policy that allows no inline
 style, in the page's own colours, and at no weight.
@@ -6,21 +6,24 @@ style, in the page's own colours, and at no weight.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from memory_agent.topics.decay import decayed
 from memory_agent.topics.merged import newest, unmerged
 from memory_agent.topics.sweep_plan import FADE_BELOW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
 
     from numpy.typing import NDArray
 
     from memory_agent.domain import Topic
+    from memory_agent.inspect.readings import Point
     from memory_agent.topics.stats import TopicStats
 
 WIDTH: Final = 720
@@ -41,6 +44,9 @@ _NAMED: Final = 15
 """Of the topics on the map, the largest."""
 _EDGE: Final = 24
 _ROUNDS: Final = 30
+LINE: Final = (600, 80)
+"""Width and height of the box of a line over time, and of bars."""
+_BARS: Final = 30
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +83,7 @@ def decay_plot(topics: Sequence[TopicStats]) -> Plot | None:
         began = max(start, -topic.inactive_seconds / _DAY)
         # More of them at its beginning, where it falls most.
         days = [began + (ahead - began) * (number / _POINTS) ** 2 for number in range(_POINTS + 1)]
-        points = (f"{x(day):.1f},{y(_priority(topic, day)):.1f}" for day in days)
+        points = (f"{x(day):.1f},{y(topic.priority_in(day)):.1f}" for day in days)
         return "M" + "L".join(points)
 
     return Plot(
@@ -98,15 +104,9 @@ def _ticks(days: Sequence[int], x: Callable[[float], float]) -> list[tuple[float
     return sorted(ticks)
 
 
-def _priority(topic: TopicStats, day: float) -> float:
-    """The topic's priority in so many days, if nobody comes back to it."""
-    age = topic.inactive_seconds + day * _DAY
-    return decayed(topic.importance_score, age, topic.half_life_days * _DAY)
-
-
 def _days_left(topic: TopicStats) -> float:
     """Days until the topic's priority is below that of what may go; at most some, by the last span."""
-    return next((span for span in _SPANS if _priority(topic, span) < FADE_BELOW), _SPANS[-1])
+    return next((span for span in _SPANS if topic.priority_in(span) < FADE_BELOW), _SPANS[-1])
 
 
 # --- the map -------------------------------------------------------------------------------------------------
@@ -199,3 +199,52 @@ def _on_a_plane(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float64], floa
     strengths, turned = np.linalg.eigh(ways.T @ covariance @ ways)
     best = ways @ turned[:, :-3:-1]
     return vectors @ best, float(strengths[-2:].sum() / max(np.trace(covariance), 1e-9))
+
+
+# --- work ----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """A line over time: `points` as SVG has them, in a box of `LINE`; `most`: the value at its top; `last`: the newest one."""
+
+    points: str
+    most: float
+    last: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Day:
+    """A day's forget calls: where its bar begins and how high it is, in a box of `LINE`."""
+
+    date: str
+    count: int
+    x: float
+    height: float
+
+
+def line_of(points: Sequence[Point], values: Sequence[float]) -> Line:
+    """The line of the values at the points' times."""
+    width, height = LINE
+    began, whole = points[0].at, (points[-1].at - points[0].at).total_seconds() or 1.0
+    most = max(*values, 0.0) if len(values) > 1 else max(values[0], 0.0)
+    places = (
+        f"{width * (point.at - began).total_seconds() / whole:.1f},{height - (height - 4) * value / (most or 1.0):.1f}"
+        for point, value in zip(points, values, strict=True)
+    )
+    return Line(points=" ".join(places), most=most, last=values[-1])
+
+
+def days_of(times: Iterable[datetime], now: datetime) -> list[Day]:
+    """The last days, the earliest first, with the number of forget calls of each."""
+    counts = Counter(time.date() for time in times)
+    dates = [(now - timedelta(days=back)).date() for back in reversed(range(_BARS))]
+    most = max((counts[date] for date in dates), default=0) or 1
+    width, height = LINE
+    return [
+        Day(
+            date=f"{date}",
+            count=counts[date],
+            x=width * at / _BARS,
+            height=(height - 4) * counts[date] / most,
+        )
+        for at, date in enumerate(dates)
+    ]

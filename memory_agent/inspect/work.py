@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from memory_agent.domain import Scope, Tenant
 from memory_agent.errors import InvalidInput, MemoryAgentError, RateLimited, Unavailable
 from memory_agent.inspect.page import HEADERS, environment, language_of, redirect
+from memory_agent.inspect.plots import LINE, days_of, line_of
 from memory_agent.server.dependencies import event_source
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterable
     from datetime import datetime
 
     from starlette.responses import Response
@@ -22,25 +21,14 @@ if TYPE_CHECKING:
     from memory_agent.domain import Lease
     from memory_agent.inspect.logins import Logins
     from memory_agent.inspect.page import Page
-    from memory_agent.inspect.readings import Point, Reach, Readings, Work
+    from memory_agent.inspect.readings import Reach, Readings, Work
 
 MOST_STREAMS: Final = 4
 """Of one login: a browser has six connections to a host, and pages have to load besides."""
 _SEND_SECONDS: Final = 20.0
 _QUIET_PAUSES: Final = 7
 """Without anything new, until a stream is told that it is still there."""
-_DAYS: Final = 30
 _RECEIPTS: Final = 20
-_PLOT: Final = (600, 80)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plot:
-    """A line over time: `points` as SVG has them, in a box of `_PLOT`; `most`: the value at its top; `last`: the newest one."""
-
-    points: str
-    most: float
-    last: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,16 +40,6 @@ class Held:
     holders: int
     since: datetime
     until: datetime
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Day:
-    """A day's forget calls: where its bar begins and how high it is, in a box of `_PLOT`."""
-
-    date: str
-    count: int
-    x: float
-    height: float
 
 
 async def show(page: Page) -> Response:
@@ -179,28 +157,16 @@ def _figures(work: Work) -> dict[str, Any]:
     points = work.points
     spent = [point.tokens - points[0].tokens for point in points]
     return {
-        "plot_size": _PLOT,
+        "plot_size": LINE,
         "plots": {
-            "owed": plot_of(points, [point.owed for point in points]),
-            "lag": plot_of(points, [point.lag_seconds for point in points]),
-            "tokens": plot_of(points, spent),
+            "owed": line_of(points, [point.owed for point in points]),
+            "lag": line_of(points, [point.lag_seconds for point in points]),
+            "tokens": line_of(points, spent),
         },
         "held": held_by_kind(work.leases),
         "days": days_of((receipt.at for receipt in work.receipts), work.at),
         "receipts": sorted(work.receipts, key=lambda receipt: receipt.at, reverse=True)[:_RECEIPTS],
     }
-
-
-def plot_of(points: Sequence[Point], values: Sequence[float]) -> Plot:
-    """The line of the values at the points' times."""
-    width, height = _PLOT
-    began, whole = points[0].at, (points[-1].at - points[0].at).total_seconds() or 1.0
-    most = max(*values, 0.0) if len(values) > 1 else max(values[0], 0.0)
-    places = (
-        f"{width * (point.at - began).total_seconds() / whole:.1f},{height - (height - 4) * value / (most or 1.0):.1f}"
-        for point, value in zip(points, values, strict=True)
-    )
-    return Plot(points=" ".join(places), most=most, last=values[-1])
 
 
 def held_by_kind(leases: Iterable[Lease]) -> list[Held]:
@@ -217,21 +183,4 @@ def held_by_kind(leases: Iterable[Lease]) -> list[Held]:
             until=max(lease.until for lease in of_kind),
         )
         for kind, of_kind in kinds.items()
-    ]
-
-
-def days_of(times: Iterable[datetime], now: datetime) -> list[Day]:
-    """The last days, the earliest first, with the number of forget calls of each."""
-    counts = Counter(time.date() for time in times)
-    dates = [(now - timedelta(days=back)).date() for back in reversed(range(_DAYS))]
-    most = max((counts[date] for date in dates), default=0) or 1
-    width, height = _PLOT
-    return [
-        Day(
-            date=f"{date}",
-            count=counts[date],
-            x=width * at / _DAYS,
-            height=(height - 4) * counts[date] / most,
-        )
-        for at, date in enumerate(dates)
     ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import TopicTurns
-from memory_agent.topics.decay import MemoryType, half_life, importance_of, memory_type, priority_of
+from memory_agent.topics.decay import MemoryType, decayed, half_life, importance_of, memory_type, priority_of
 from memory_agent.topics.merged import count_turns, find_topic, newest, tagged, unmerged
 
 if TYPE_CHECKING:
@@ -54,6 +54,11 @@ class TopicStats:
     set_importance: float | None = None
     absorbed: tuple[str, ...] = ()
     summary: TopicSummary | None = None
+
+    def priority_in(self, days: float) -> float:
+        """Tell the priority in so many days from now, or before now, if nobody comes back to the topic."""
+        age = self.inactive_seconds + days * _DAY
+        return decayed(self.importance_score, age, self.half_life_days * _DAY)
 
 
 @dataclass(frozen=True, slots=True)

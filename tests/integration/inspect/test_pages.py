@@ -294,6 +294,9 @@ def test_the_catalogue_has_every_text_of_the_pages_with_the_same_gaps() -> None:
         assert sorted(re.findall(gaps, text)) == sorted(re.findall(gaps, korean[text])), text
     for language in LANGUAGES:
         assert {f"signal {name}" for name in SIGNALS} <= catalogue(language).keys()
+        file = (resources.files("memory_agent.inspect") / f"{language}.po").read_text("utf-8")
+        texts = re.findall(r'^msgid (".+")$', file, re.MULTILINE)
+        assert len(texts) == len(set(texts)), "one of two entries of a text is not used"
 
 
 async def test_pages_are_in_the_language_that_the_browser_asks_for_or_that_was_chosen(looker: Looker) -> None:

@@ -16,6 +16,7 @@ from memory_agent.domain import ALL_TENANTS, STAGES, Scope
 from memory_agent.domain.migration import Phase
 from memory_agent.errors import StoreUnavailable
 from memory_agent.inspect import readings, work
+from memory_agent.inspect.plots import line_of
 from memory_agent.inspect.texts import LANGUAGES, catalogue
 from memory_agent.keys import KeyState, read_token
 from tests.integration.inspect.looking import Looker, looking, tell_of_walnuts, text_of
@@ -199,9 +200,9 @@ async def test_the_plots_reach_far_back_and_stay_bounded(looker: Looker) -> None
     assert len(points) <= 600
     assert points[0].at == now
     assert points[-1].at - points[-2].at == timedelta(seconds=1)
-    plot = work.plot_of(points, [point.owed for point in points])
-    assert plot.points.startswith("0.0,4.0 ")
-    assert plot.points.endswith(" 600.0,4.0")
+    line = line_of(points, [point.owed for point in points])
+    assert line.points.startswith("0.0,4.0 ")
+    assert line.points.endswith(" 600.0,4.0")
 
 
 def test_every_name_that_these_pages_tell_is_in_each_catalogue() -> None:
