@@ -42,6 +42,7 @@ class Walk:
     async def sign_in(self, **key: Any) -> None:
         """As a person does: the form is filled in by keyboard alone."""
         await self.page.goto(self.base)
+        await self.page.locator("#key:focus").wait_for()  # what is typed before would be lost
         await self.page.keyboard.type(await self.looker.server.key(**key))
         await self.page.keyboard.press("Enter")
         await self.page.wait_for_url("**/users")
