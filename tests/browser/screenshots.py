@@ -88,10 +88,10 @@ async def tell(service: MemoryService) -> None:
 
 async def fail(service: MemoryService) -> None:
     """Work that is owed and parked, and users who are forgotten."""
+    await service.pause_worker()  # first: a row that it writes of a turn being forgotten stays until the last pass
     for user in ("joe", "kim"):
         await service.agent(user, "home").add_user_message("Forget me.")
         await service.forget_user(user)
-    await service.pause_worker()
     memory = service.agent("bob", "trip", tenant="acme")
     turn = await memory.add_user_message("Our ferry to Texel leaves at nine.")
     error = "VectorIndexError: the collection has 384 dimensions, and the vector 768"
