@@ -88,7 +88,8 @@ async def tell(service: MemoryService) -> None:
 
 async def fail(service: MemoryService) -> None:
     """Work that is owed and parked, and users who are forgotten."""
-    await service.pause_worker()  # first: a row that it writes of a turn being forgotten stays until the last pass
+    # First: a row that the worker writes of a turn being forgotten stays until the last pass.
+    await service.pause_worker()
     for user in ("joe", "kim"):
         await service.agent(user, "home").add_user_message("Forget me.")
         await service.forget_user(user)
