@@ -261,24 +261,32 @@ def test_reactions_and_courtesy_are_small_talk_whatever_they_are_about() -> None
     assert {entry.reason for entry in context.ledger if not entry.kept} == {"small talk"}
 
 
-def test_what_names_nothing_or_is_about_the_other_counts_as_found_later() -> None:
-    """Unless it shares a word with the question, or was said beside one of the best."""
+def test_what_is_not_understood_alone_counts_as_found_later() -> None:
+    """Unless it shares a word with the question, or was said beside one of the best and points to it."""
     vague = [
-        "I just finished it",
         "She painted them",
         "너는 요리를 배웠지",
         "You surely have a lovely kitchen",
+        "They can make or break a good living environment",
+        "I used to play it at school",
+        "That sounds amazing! Cooking is always a special experience.",
+        "Any winter break plans?",
+    ]
+    known = [
+        "She finished the last roof",
+        "You surely have a lovely roof",
+        "My sister has a shop, it sells tea",
+        "How is my tram doing in Bern?",
     ]
     clear = [f"Our roof number {n} was repaired by Bilal in spring." for n in range(30)]
-    apart = [turn(10 * n, text) for n, text in enumerate([*vague, *clear], start=1)]
-    beside = turn(51, "Then they painted it")
-    material = Material(recollections=recalled(*apart, beside), question="Who finished the roofs?")
+    apart = [turn(10 * n, text) for n, text in enumerate([*vague, *known, *clear], start=1)]
+    beside = [turn(121, "Then they painted it"), turn(122, "I liked it")]
+    material = Material(recollections=recalled(*apart, *beside), question="Who finished the roofs?")
     behind = unclear(material)
-    assert behind == {each.id for each in apart[1:4]}
+    assert behind == {each.id for each in (*apart[:7], beside[1])}
     packing = Packing(ORDER, budget=1_000, counter=ESTIMATE)
     order = [item.name for item in by_worth(recalled_items(packing, material), 60, behind=behind)]
-    assert order[0] == apart[0].id
-    assert order[1:22] == [each.id for each in apart[4:25]]
+    assert order[:17] == [each.id for each in apart[7:24]]
 
 
 def test_what_names_nothing_is_shown_with_the_turn_that_tells_what_it_is_about() -> None:
@@ -286,8 +294,9 @@ def test_what_names_nothing_is_shown_with_the_turn_that_tells_what_it_is_about()
     film, liked = turn(1, "We saw Dune."), turn(9, "I liked it.", speaker="Ann")
     alone = pack(Material(recollections=recalled(liked), spoken_of={liked.id: film}))
     assert "Ann (after “We saw Dune.”): I liked it." in alone.part("long_term")
-    both = pack(Material(recollections=recalled(film, liked), spoken_of={liked.id: film}))
-    assert "after" not in both.part("long_term")
+    for order in ((film, liked), (liked, film)):
+        both = pack(Material(recollections=recalled(*order), spoken_of={liked.id: film}))
+        assert "after" not in both.part("long_term")
 
 
 def test_far_down_only_what_is_understood_alone_or_beside_the_best_is_recalled() -> None:
@@ -414,6 +423,19 @@ def test_of_a_long_turn_that_is_replaced_the_part_is_shown_that_no_longer_holds(
     (line,) = [line for line in context.part("long_term").splitlines() if ", in part)" in line]
     assert "The meeting with Ida is on Monday." in line
     assert "course" not in line
+
+
+def test_a_part_that_still_holds_is_not_marked_as_replaced() -> None:
+    """The part that no longer does may be too long to show."""
+    old = turn(1, "My course is good. " * 60 + f"The release {'very ' * 60}many commits, 150.")
+    new = turn(2, "The commits are now 165.")
+    first, second = recalled(old, new)
+    found = [dataclasses.replace(first, replaced_by=new.id), second]
+    context = pack(Material(recollections=found, question="Is the course good?"), 400)
+    shown = context.part("long_term")
+    assert "The release very" in shown
+    assert "commits, 150" not in shown
+    assert "replaced" not in shown
 
 
 def test_a_long_list_of_facts_is_taken_value_by_value() -> None:
