@@ -59,12 +59,10 @@ _TELLING_WORDS: Final = 3
 _RANKS_BEHIND: Final = 24
 """So many ranks behind its own stands what is not understood alone: out of a small prompt, and in a large one."""
 _REPEATED_WORDS: Final = 6
-_REPEATED_SHARE: Final = 0.8
+_REPEATED_SHARE: Final = 0.75
 _UNCLEAR_CHARS: Final = 300
 _POINTING_CHARS: Final = 160
 """A longer turn that begins with "it" says enough besides."""
-_FEW_WORDS: Final = 5
-"""Content words; with fewer a turn about its speaker and something named elsewhere is evidence one time in two hundred."""
 _TO_OTHERS: Final = any_of("words", "to_others", regex.IGNORECASE)
 _IDLE: Final = any_of("words", "idle_reply", regex.IGNORECASE)
 
@@ -160,35 +158,35 @@ def _names(material: Material) -> frozenset[str]:
 
 
 def unclear(material: Material) -> frozenset[str]:
-    """The turns, by id, that tell little without those around them: people's that name no thing, or speak of "you" alone, or
-    whose "it" or "she" was named elsewhere.
+    """The turns, by id, that tell little without those around them: people's whose "it" or "she" was named elsewhere, that only
+    ask, name no thing, or speak of "you" alone.
 
-    Not what shares a word with what is asked, nor, where something around may explain it, what is `beside_best`.
+    Not what shares a word with what is asked, nor what is `beside_best`; what points elsewhere has to stand behind one of these.
     """
-    names, beside = _names(material), beside_best(material)
+    names, beside, behind = _names(material), beside_best(material), beside_best(material, (1, 2))
     asked = content_words(material.question) - names
 
     def is_unclear(turn: Turn) -> bool:
         text = turn.content
-        if turn.role != "user" or len(text) >= _UNCLEAR_CHARS:
+        if turn.role != "user" or len(text) >= _UNCLEAR_CHARS or not asked.isdisjoint(content_words(text)):
             return False
-        words, told = content_words(text), features_of(text)
-        points = points_outside(text)
-        if points and told.of_self and len(words - names) < _FEW_WORDS:
+        told = features_of(text)
+        if told.asks and not (told.of_self or told.names or told.counts):
             return True
-        if not asked.isdisjoint(words):
-            return False
-        if turn.id in beside:
-            return False
-        return (points and len(text) < _POINTING_CHARS) or _is_of_others(text) or names_nothing(text, names)
+        if len(text) < _POINTING_CHARS and turn.id not in behind and points_outside(text):
+            return True
+        return turn.id not in beside and (_is_of_others(text) or names_nothing(text, names))
 
     return frozenset(found.turn.id for found in material.recollections if is_unclear(found.turn))
 
 
-def beside_best(material: Material) -> frozenset[str]:
-    """The turns, by id, that were said within two of one of the best recollections: these explain them."""
+def beside_best(material: Material, by: Collection[int] = (-2, -1, 1, 2)) -> frozenset[str]:
+    """The turns, by id, that were said within two of one of the best recollections, which explain each other.
+
+    `by`: how many turns behind it.
+    """
     best = [found.turn for found in material.recollections[:_BEST]]
-    places = {(turn.thread_id, turn.session_id, turn.seq + by) for turn in best for by in (-2, -1, 1, 2)}
+    places = {(turn.thread_id, turn.session_id, turn.seq + count) for turn in best for count in by}
     turns = (found.turn for found in material.recollections)
     return frozenset(turn.id for turn in turns if (turn.thread_id, turn.session_id, turn.seq) in places)
 

@@ -150,17 +150,6 @@ def points_outside(text: str) -> bool:
 
 
 @lru_cache(maxsize=16_384)
-def begins_reacting(text: str) -> bool:
-    """True if the first clause of a text is a reaction or courtesy.
-
-    >>> begins_reacting("That sounds amazing! Cooking is an art."), begins_reacting("Cooking is amazing.")
-    (True, False)
-    """
-    found = _CLAUSE.search(text.replace("’", "'"))
-    return found is not None and _REACTION.fullmatch(found[0]) is not None
-
-
-@lru_cache(maxsize=16_384)
 def called(text: str) -> str | None:
     """The name of whom a text greets or thanks at its beginning.
 
