@@ -74,22 +74,7 @@ def best_passage(
     stands before that, and the passage is empty if there is nothing else. `broken`: of a sentence that does not fit by itself, its beginning.
     """
     spans = list(_spans(text))
-    held = [set(asked) & count_terms(text[start:end], language).keys() for start, end in spans]
-    common = Counter(term for terms in held for term in terms)
-
-    def worth_of(sentence: str, terms: Collection[str]) -> float:
-        if idle is not None and (
-            _LEADS_IN.search(sentence) or idle.match(sentence) or _ASKS.search(sentence)
-        ):
-            return _SMALL_TALK
-        # The same in whatever order a set of texts comes, which is another in each process.
-        shared = math.fsum(1 / common[term] for term in terms)
-        return shared or (0.0 if content_words(sentence) else _SMALL_TALK)
-
-    worth = [worth_of(text[start:end], terms) for terms, (start, end) in zip(held, spans, strict=True)]
-    if idle is not None:
-        for at in range(_opening(text, spans)):
-            worth[at] = _SMALL_TALK
+    worth = _worth(text, spans, asked, language, idle)
     best = max(range(len(spans)), key=lambda at: (worth[at], -at), default=None)
     if best is None or (idle is not None and worth[best] < 0):
         return ""
@@ -119,6 +104,33 @@ def best_passage(
         )
         first, last = (first, last + 1) if begun or ahead >= back else (first - 1, last)
     return _beginning(text, *spans[best], fits) if broken and not found else found
+
+
+def _worth(
+    text: str,
+    spans: Sequence[tuple[int, int]],
+    asked: Collection[str],
+    language: str,
+    idle: regex.Pattern[str] | None,
+) -> list[float]:
+    """What each sentence is worth to the question; see `best_passage`."""
+    held = [set(asked) & count_terms(text[start:end], language).keys() for start, end in spans]
+    common = Counter(term for terms in held for term in terms)
+
+    def worth_of(sentence: str, terms: Collection[str]) -> float:
+        if idle is not None and (
+            _LEADS_IN.search(sentence) or idle.match(sentence) or _ASKS.search(sentence)
+        ):
+            return _SMALL_TALK
+        # The same in whatever order a set of texts comes, which is another in each process.
+        shared = math.fsum(1 / common[term] for term in terms)
+        return shared or (0.0 if content_words(sentence) else _SMALL_TALK)
+
+    worth = [worth_of(text[start:end], terms) for terms, (start, end) in zip(held, spans, strict=True)]
+    if idle is not None:
+        for at in range(_opening(text, spans)):
+            worth[at] = _SMALL_TALK
+    return worth
 
 
 def _opening(text: str, spans: Sequence[tuple[int, int]]) -> int:

@@ -83,8 +83,8 @@ def recalled_items(packing: Packing, material: Material) -> list[Item]:
     turns = {found.turn.id: found.turn for found in recollections}
 
     def quoted(other: Turn | None, number: int) -> Turn | None:
-        """The turn that this one answers or goes on from, unless that is wanted as much: then it stands right above."""
-        return None if other is None or rank.get(other.id, math.inf) < max(number, _BEST) else other
+        """The turn that this one answers or goes on from, unless that is wanted more than `number`: then it stands right above."""
+        return None if other is None or rank.get(other.id, math.inf) < number else other
 
     items = []
     for number, found in enumerate(recollections):
@@ -96,7 +96,7 @@ def recalled_items(packing: Packing, material: Material) -> list[Item]:
                 turn,
                 quoted(answered.get(turn.id), number),
                 turns.get(found.replaced_by or ""),
-                quoted(material.spoken_of.get(turn.id), number),
+                quoted(material.spoken_of.get(turn.id), max(number, _BEST)),
             ),
             place=place[turn.id],
             reason="recalled from another conversation" if away else "recalled",
