@@ -8,7 +8,7 @@ import regex
 
 from memory_agent.text.features import features_of
 from memory_agent.text.languages import any_of
-from memory_agent.text.subjects import content_words, first_words, names_nothing, only_reacts
+from memory_agent.text.subjects import content_words, first_words, names_nothing, only_reacts, points_outside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,8 +47,11 @@ def answered(turn: Turn, before: Sequence[Turn]) -> Turn | None:
 
 
 def spoken_of(turn: Turn, before: Sequence[Turn]) -> Turn | None:
-    """The last turn before one that names nothing, in the same session, that names something: what its "it" may be."""
-    if not names_nothing(turn.content) or only_reacts(turn.content):
+    """The last turn before one that names nothing, or whose "it" was named elsewhere, that names something: what "it" may be.
+
+    Of the same session.
+    """
+    if not (names_nothing(turn.content) or points_outside(turn.content)) or only_reacts(turn.content):
         return None
     said = (other for other in before if other.session_id == turn.session_id)
     return next((other for other in said if _names_a_thing(other.content)), None)

@@ -28,6 +28,10 @@ _PART_CHARS: Final = 160
 
 # What ends with a colon, or with the number of a list's item, is nothing without what follows.
 _LEADS_IN: Final = lazily(re.compile, r"(?::\W{0,4}|\n\W{0,4}\d{1,2}[.)]\W{0,4})\Z")
+_ANNOUNCES: Final = lazily(re.compile, r":\W{0,4}\Z")
+_ASKS: Final = lazily(re.compile, r"[?？]\W{0,4}\Z")
+_MOST_OPENING: Final = 3
+_NEXT_ITEM: Final = lazily(re.compile, r"\s*\n\W{0,4}\d{1,2}[.)]\W{0,4}\Z")
 _LEAST_TITLES: Final = 3
 """Fewer tell less of a text than its beginning and end."""
 _MOST_TITLES: Final = 40
@@ -41,6 +45,7 @@ _TITLE_CHARS: Final = 80
 _ITEM: Final = lazily(re.compile, r"\s*(?P<mark>\d{1,2}[.)]|[-*•])\s+\S.*")
 _ITEM_CHARS: Final = (50, 25)
 """Of a longer one the first words, up to the first of these, or the second for want of room."""
+_LEAST_BEGUN_CHARS: Final = 12
 _GOES_ON: Final = " …"
 _BULLETS: Final = ("-", "*", "•")
 _MARKED_CHARS: Final = 80
@@ -65,29 +70,24 @@ def best_passage(
     A term counts the less the more of the sentences hold it. Of equally good ones the first, and with no term in any the
     first that is no small talk. Parts of what is too long for a sentence count as sentences. Empty if not even one fits.
 
-    `idle`: what small talk begins like besides; then what leads in to what is cut away is small talk as well, and the passage
-    is empty if there is nothing else. `broken`: of a sentence that does not fit by itself, its beginning.
+    `idle`: what small talk begins like besides; then what asks, or leads in to what is cut away, is small talk as well, with what
+    stands before that, and the passage is empty if there is nothing else. `broken`: of a sentence that does not fit by itself, its beginning.
     """
     spans = list(_spans(text))
-    held = [set(asked) & count_terms(text[start:end], language).keys() for start, end in spans]
-    common = Counter(term for terms in held for term in terms)
-
-    def worth_of(sentence: str, terms: Collection[str]) -> float:
-        if idle is not None and (_LEADS_IN.search(sentence) or idle.match(sentence)):
-            return _SMALL_TALK
-        # The same in whatever order a set of texts comes, which is another in each process.
-        shared = math.fsum(1 / common[term] for term in terms)
-        return shared or (0.0 if content_words(sentence) else _SMALL_TALK)
-
-    worth = [worth_of(text[start:end], terms) for terms, (start, end) in zip(held, spans, strict=True)]
+    worth = _worth(text, spans, asked, language, idle)
     best = max(range(len(spans)), key=lambda at: (worth[at], -at), default=None)
     if best is None or (idle is not None and worth[best] < 0):
         return ""
 
     def shown(first: int, last: int) -> str:
-        before = "[…] " if first else ""
-        behind = " […]" if last + 1 < len(spans) else ""
-        return f"{before}{text[spans[first][0] : spans[last][1]]}{behind}"
+        before, said = "[…] " if first else "", text[spans[first][0] : spans[last][1]]
+        if last + 1 == len(spans):
+            return before + said
+        # Of what is cut away nothing is announced.
+        while last > first and _ANNOUNCES.search(_NEXT_ITEM.sub("", said)):
+            last -= 1
+            said = text[spans[first][0] : spans[last][1]]
+        return f"{before}{_NEXT_ITEM.sub('', said)} […]"
 
     first = last = best
     found = ""
@@ -104,6 +104,44 @@ def best_passage(
         )
         first, last = (first, last + 1) if begun or ahead >= back else (first - 1, last)
     return _beginning(text, *spans[best], fits) if broken and not found else found
+
+
+def _worth(
+    text: str,
+    spans: Sequence[tuple[int, int]],
+    asked: Collection[str],
+    language: str,
+    idle: regex.Pattern[str] | None,
+) -> list[float]:
+    """What each sentence is worth to the question; see `best_passage`."""
+    held = [set(asked) & count_terms(text[start:end], language).keys() for start, end in spans]
+    common = Counter(term for terms in held for term in terms)
+
+    def worth_of(sentence: str, terms: Collection[str]) -> float:
+        if idle is not None and (
+            _LEADS_IN.search(sentence) or idle.match(sentence) or _ASKS.search(sentence)
+        ):
+            return _SMALL_TALK
+        # The same in whatever order a set of texts comes, which is another in each process.
+        shared = math.fsum(1 / common[term] for term in terms)
+        return shared or (0.0 if content_words(sentence) else _SMALL_TALK)
+
+    worth = [worth_of(text[start:end], terms) for terms, (start, end) in zip(held, spans, strict=True)]
+    if idle is not None:
+        for at in range(_opening(text, spans)):
+            worth[at] = _SMALL_TALK
+    return worth
+
+
+def _opening(text: str, spans: Sequence[tuple[int, int]]) -> int:
+    """How many sentences stand before what leads in to a reply's list, if these are few and without a number."""
+    for at, (start, end) in enumerate(spans[: _MOST_OPENING + 1]):
+        sentence = text[start:end]
+        if _LEADS_IN.search(sentence):
+            return at
+        if any(map(str.isdigit, sentence)):
+            break
+    return 0
 
 
 def _beginning(text: str, start: int, end: int, fits: Callable[[str], bool]) -> str:
@@ -223,8 +261,12 @@ def _first_words(line: str, chars: int) -> tuple[str, bool] | None:
     if found is None:
         return None
     whole = line.rstrip()
-    words = whole if len(whole) <= chars + chars // 2 else whole[:chars].rsplit(" ", 1)[0] + _GOES_ON
-    return words, found["mark"] in _BULLETS
+    if len(whole) <= chars + chars // 2:
+        return whole, found["mark"] in _BULLETS
+    words = whole[:chars].rsplit(" ", 1)[0]
+    title, _, begun = words.partition(": ")
+    # "Inequality: The …" tells no more than "Inequality …".
+    return (title if len(begun) < _LEAST_BEGUN_CHARS else words) + _GOES_ON, found["mark"] in _BULLETS
 
 
 _FIRST_WORDS: Final = tuple(partial(_first_words, chars=chars) for chars in _ITEM_CHARS)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import regex
 
 from memory_agent.context.passages import best_passage, outline
 from memory_agent.context.render import heading_of, recalled_line
+from memory_agent.text.corrections import Claims
 from memory_agent.text.features import features_of
 from memory_agent.text.languages import any_of
 from memory_agent.text.sentences import only_asks
@@ -18,6 +20,7 @@ from memory_agent.text.subjects import (
     first_words,
     names_nothing,
     only_reacts,
+    points_outside,
     says_more_than,
 )
 from memory_agent.text.terms import count_terms
@@ -55,7 +58,11 @@ _TELLING_WORDS: Final = 3
 """Content words of what can be understood alone."""
 _RANKS_BEHIND: Final = 24
 """So many ranks behind its own stands what is not understood alone: out of a small prompt, and in a large one."""
+_REPEATED_WORDS: Final = 6
+_REPEATED_SHARE: Final = 0.75
 _UNCLEAR_CHARS: Final = 300
+_POINTING_CHARS: Final = 160
+"""A longer turn that begins with "it" says enough besides."""
 _TO_OTHERS: Final = any_of("words", "to_others", regex.IGNORECASE)
 _IDLE: Final = any_of("words", "idle_reply", regex.IGNORECASE)
 
@@ -76,8 +83,8 @@ def recalled_items(packing: Packing, material: Material) -> list[Item]:
     turns = {found.turn.id: found.turn for found in recollections}
 
     def quoted(other: Turn | None, number: int) -> Turn | None:
-        """The turn that this one answers or goes on from, unless that is wanted more than it: then it stands right above."""
-        return None if other is None or rank.get(other.id, number) < number else other
+        """The turn that this one answers or goes on from, unless that is wanted more than `number`: then it stands right above."""
+        return None if other is None or rank.get(other.id, math.inf) < number else other
 
     items = []
     for number, found in enumerate(recollections):
@@ -89,7 +96,7 @@ def recalled_items(packing: Packing, material: Material) -> list[Item]:
                 turn,
                 quoted(answered.get(turn.id), number),
                 turns.get(found.replaced_by or ""),
-                quoted(material.spoken_of.get(turn.id), number),
+                quoted(material.spoken_of.get(turn.id), max(number, _BEST)),
             ),
             place=place[turn.id],
             reason="recalled from another conversation" if away else "recalled",
@@ -151,27 +158,35 @@ def _names(material: Material) -> frozenset[str]:
 
 
 def unclear(material: Material) -> frozenset[str]:
-    """The turns, by id, that tell little without those around them: people's that name no thing, or speak of "you" alone.
+    """The turns, by id, that tell little without those around them: people's whose "it" or "she" was named elsewhere, that only
+    ask, name no thing, or speak of "you" alone.
 
-    Not what shares a word with what is asked, nor what is `beside_best`.
+    Not what shares a word with what is asked, nor what is `beside_best`; what points elsewhere has to stand behind one of these.
     """
-    names, beside = _names(material), beside_best(material)
+    names, beside, behind = _names(material), beside_best(material), beside_best(material, (1, 2))
     asked = content_words(material.question) - names
 
     def is_unclear(turn: Turn) -> bool:
-        if turn.role != "user" or len(turn.content) >= _UNCLEAR_CHARS or turn.id in beside:
+        text = turn.content
+        if turn.role != "user" or len(text) >= _UNCLEAR_CHARS or not asked.isdisjoint(content_words(text)):
             return False
-        if not asked.isdisjoint(content_words(turn.content)):
-            return False
-        return _is_of_others(turn.content) or names_nothing(turn.content, names)
+        told = features_of(text)
+        if told.asks and not (told.of_self or told.names or told.counts):
+            return True
+        if len(text) < _POINTING_CHARS and turn.id not in behind and points_outside(text):
+            return True
+        return turn.id not in beside and (_is_of_others(text) or names_nothing(text, names))
 
     return frozenset(found.turn.id for found in material.recollections if is_unclear(found.turn))
 
 
-def beside_best(material: Material) -> frozenset[str]:
-    """The turns, by id, that were said within two of one of the best recollections: these explain them."""
+def beside_best(material: Material, by: Collection[int] = (-2, -1, 1, 2)) -> frozenset[str]:
+    """The turns, by id, that were said within two of one of the best recollections, which explain each other.
+
+    `by`: how many turns behind it.
+    """
     best = [found.turn for found in material.recollections[:_BEST]]
-    places = {(turn.thread_id, turn.session_id, turn.seq + by) for turn in best for by in (-2, -1, 1, 2)}
+    places = {(turn.thread_id, turn.session_id, turn.seq + count) for turn in best for count in by}
     turns = (found.turn for found in material.recollections)
     return frozenset(turn.id for turn in turns if (turn.thread_id, turn.session_id, turn.seq) in places)
 
@@ -202,26 +217,72 @@ def by_worth(
 def take_recollections(
     packing: Packing, items: Sequence[Item], material: Material, asked: Collection[str], most: int
 ) -> bool:
-    """Take recollections by their worth; of one longer than `most` tokens the passage that answers best. True if all fit."""
-    all_fit, language = True, material.language
+    """Take recollections by their worth; of one longer than `most` tokens the passage that answers best. True if all fit.
+
+    What repeats one that is taken is left out, unless either is corrected; so is a reply that only asks, leads in or is polite.
+    """
+    all_fit = True
     found = {recalled.turn.id: recalled for recalled in material.recollections}
+    corrects = {recalled.replaced_by for recalled in material.recollections if recalled.replaced_by}
+    told: list[tuple[str | None, frozenset[str]]] = []
     for item in by_worth(items, most, beside_best(material), unclear(material)):
-        whole = item.tokens <= most or packing.where_shown(item) or packing.room < most
-        if whole:
-            taken = packing.take(item)
-        else:
-            # What is marked as replaced shows what was: the part that speaks of the same as what replaces it.
-            now = found.get(found[item.name].replaced_by or "")
-            wanted = asked if now is None else count_terms(now.turn.content, language).keys()
-            taken = packing.take(_passage(packing, item, wanted, language, most))
+        shown: Item | None = item
+        if item.tokens > most and not packing.where_shown(item) and packing.room >= most:
+            old = found[item.name]
+            now = found.get(old.replaced_by or "")
+            if now is None:
+                shown = _passage(packing, item, asked, material.language, most)
+            else:
+                shown = _replaced_passage(packing, item, old.turn, now.turn, material.language, most)
+        if shown is None:
+            packing.leave(item, "small talk")
+            continue
+        words = content_words(shown.line.body)
+        corrected = item.name in corrects or found[item.name].replaced_by is not None
+        if not corrected and _repeats(shown, words, told):
+            packing.leave(item, "another says the same")
+            continue
+        taken = packing.take(shown)
+        if taken:
+            told.append((item.line.speaker or item.line.role, words))
         all_fit = all_fit and (taken or packing.where_shown(item) is not None)
     return all_fit
 
 
-def _passage(packing: Packing, item: Item, asked: Collection[str], language: str, most: int) -> Item:
+def _repeats(item: Item, words: frozenset[str], told: Sequence[tuple[str | None, frozenset[str]]]) -> bool:
+    """True if nearly all words of an item, and all of its numbers, are in one of `told`: the speaker's own, or for an assistant any."""
+    if len(words) < _REPEATED_WORDS:
+        return False
+    who = item.line.speaker or item.line.role
+    numbers = {word for word in words if any(map(str.isdigit, word))}
+    return any(
+        (who == other or item.line.role == "assistant")
+        and numbers <= others
+        and len(words & others) >= _REPEATED_SHARE * len(words)
+        for other, others in told
+    )
+
+
+def _replaced_passage(
+    packing: Packing, item: Item, old: Turn, now: Turn, language: str, most: int
+) -> Item | None:
+    """What is marked as replaced shows what was: the part that speaks of what the later turn's new values are of.
+
+    Where that can't be shown, the mark would stand before what still holds.
+    """
+    claims = Claims(now.content, language)
+    new = [claims.terms_of(value) for value in claims.values if value.is_new]
+    wanted = frozenset().union(*new) or claims.terms
+    shown = _passage(packing, item, wanted, language, most)
+    if shown is not None and wanted.isdisjoint(count_terms(shown.line.body, language)):
+        return shown._replace(line=replace(shown.line, head=recalled_line(old).head))
+    return shown
+
+
+def _passage(packing: Packing, item: Item, asked: Collection[str], language: str, most: int) -> Item | None:
     """The item with the passage that answers best; its outline, or a part of that passage, if none is short enough.
 
-    Of an assistant's reply nothing that leads in or is polite ("Great question! Here are some tips:").
+    Of an assistant's reply nothing that asks, leads in or is polite ("Great question! Here are some tips:"); None without more.
     """
     idle, body = None if item.line.role == "user" else _IDLE, item.line.body
 
@@ -233,5 +294,5 @@ def _passage(packing: Packing, item: Item, asked: Collection[str], language: str
         return packing.cut(item, int(most * _OUTLINE_SHARE)) or packing.cut(item, most) or item
     passage = passage or best_passage(body, asked, language, fits, idle, broken=True)
     if not passage:
-        return packing.cut(item, most) or item
+        return None if idle is not None else packing.cut(item, most) or item
     return packing.showing(item, passage, "the passage nearest to the question")

@@ -30,6 +30,7 @@ _FIRST_WORDS: Final = 4
 _NUMBER: Final = lazily(regex.compile, r"\p{N}+")
 _CLAUSE: Final = lazily(regex.compile, r"[^.!?,;…。！？，\n]+")
 _REACTION: Final = any_of("words", "reactions", regex.IGNORECASE, within=r"\W*(?:%s)\W*")
+_PRONOUN: Final = any_of("words", "pronouns", regex.IGNORECASE)
 _CALLED: Final = any_of("words", "calling", within=r"(?i:\b(?:%s))(?P<name>\p{Lu}\p{L}+)\b")
 _LONE_NAME: Final = lazily(regex.compile, r"\s*\p{Lu}\p{L}+\s*")
 _REACTION_CHARS: Final = 160
@@ -131,6 +132,21 @@ def names_nothing(text: str, besides: frozenset[str] = frozenset()) -> bool:
     ):
         return False
     return all(not phrase or key in besides for key, phrase in subject_of(text).words.items())
+
+
+@lru_cache(maxsize=16_384)
+def points_outside(text: str) -> bool:
+    """True if a pronoun of a text stands before any noun or name of it: what it means was said by others or before.
+
+    >>> [points_outside(text) for text in ("I used to play it at school", "I have the game, but it is long", "She moved")]
+    [True, False, True]
+    """
+    found = _PRONOUN.search(text)
+    if found is None or features_of(before := text[: found.start()]).names:
+        return False
+    # Of a script that hides which words are nouns any may be one.
+    phrases = subject_of(text).words
+    return not any(phrases.get(key) or not key.isascii() for key in subject_of(before).words)
 
 
 @lru_cache(maxsize=16_384)

@@ -261,24 +261,31 @@ def test_reactions_and_courtesy_are_small_talk_whatever_they_are_about() -> None
     assert {entry.reason for entry in context.ledger if not entry.kept} == {"small talk"}
 
 
-def test_what_names_nothing_or_is_about_the_other_counts_as_found_later() -> None:
-    """Unless it shares a word with the question, or was said beside one of the best."""
+def test_what_is_not_understood_alone_counts_as_found_later() -> None:
+    """Unless it shares a word with the question, or was said beside one of the best and points to it."""
     vague = [
-        "I just finished it",
         "She painted them",
         "너는 요리를 배웠지",
         "You surely have a lovely kitchen",
+        "They can make or break a good living environment",
+        "I used to play it at school",
+        "Any winter break plans?",
+    ]
+    known = [
+        "She finished the last roof",
+        "You surely have a lovely roof",
+        "My sister has a shop, it sells tea",
+        "How is my tram doing in Bern?",
     ]
     clear = [f"Our roof number {n} was repaired by Bilal in spring." for n in range(30)]
-    apart = [turn(10 * n, text) for n, text in enumerate([*vague, *clear], start=1)]
-    beside = turn(51, "Then they painted it")
-    material = Material(recollections=recalled(*apart, beside), question="Who finished the roofs?")
+    apart = [turn(10 * n, text) for n, text in enumerate([*vague, *known, *clear], start=1)]
+    beside = [turn(121, "Then they painted it"), turn(119, "Then she sold it")]
+    material = Material(recollections=recalled(*apart, *beside), question="Who finished the roofs?")
     behind = unclear(material)
-    assert behind == {each.id for each in apart[1:4]}
+    assert behind == {each.id for each in (*apart[:6], beside[1])}
     packing = Packing(ORDER, budget=1_000, counter=ESTIMATE)
     order = [item.name for item in by_worth(recalled_items(packing, material), 60, behind=behind)]
-    assert order[0] == apart[0].id
-    assert order[1:22] == [each.id for each in apart[4:25]]
+    assert order[:17] == [each.id for each in apart[6:23]]
 
 
 def test_what_names_nothing_is_shown_with_the_turn_that_tells_what_it_is_about() -> None:
@@ -286,8 +293,9 @@ def test_what_names_nothing_is_shown_with_the_turn_that_tells_what_it_is_about()
     film, liked = turn(1, "We saw Dune."), turn(9, "I liked it.", speaker="Ann")
     alone = pack(Material(recollections=recalled(liked), spoken_of={liked.id: film}))
     assert "Ann (after “We saw Dune.”): I liked it." in alone.part("long_term")
-    both = pack(Material(recollections=recalled(film, liked), spoken_of={liked.id: film}))
-    assert "after" not in both.part("long_term")
+    for order in ((film, liked), (liked, film)):
+        both = pack(Material(recollections=recalled(*order), spoken_of={liked.id: film}))
+        assert "after" not in both.part("long_term")
 
 
 def test_far_down_only_what_is_understood_alone_or_beside_the_best_is_recalled() -> None:
@@ -414,6 +422,47 @@ def test_of_a_long_turn_that_is_replaced_the_part_is_shown_that_no_longer_holds(
     (line,) = [line for line in context.part("long_term").splitlines() if ", in part)" in line]
     assert "The meeting with Ida is on Monday." in line
     assert "course" not in line
+
+
+def test_a_part_that_still_holds_is_not_marked_as_replaced() -> None:
+    """What no longer does may be said in other words."""
+    old = turn(1, "My course is good. " * 60 + "There are 150 of them.")
+    new = turn(2, "The commits are now 165.")
+    first, second = recalled(old, new)
+    found = [dataclasses.replace(first, replaced_by=new.id), second]
+    context = pack(Material(recollections=found, question="Is the course good?"), 400)
+    shown = context.part("long_term")
+    assert "course" in shown
+    assert "replaced" not in shown
+
+
+def test_nothing_is_recalled_twice() -> None:
+    """Nearly the same words of one speaker, or of anybody by an assistant; another number is something new."""
+    once = turn(1, "Our train to Bern leaves from platform 4 at the old harbour station.", speaker="Ann")
+    again = "So our train to Bern, it leaves from platform 4 at the harbour station."
+    echo = dataclasses.replace(turn(3, again), role="assistant")
+    others = [
+        turn(4, again, speaker="Bo"),
+        turn(5, "Our train to Bern leaves from platform 5 at the old harbour station.", speaker="Ann"),
+    ]
+    context = pack(Material(recollections=recalled(once, turn(2, again, speaker="Ann"), echo, *others)))
+    assert [found.turn for found in context.long_term] == [once, *others]
+    left = [entry.reason for entry in context.ledger if not entry.kept]
+    assert left == ["another says the same"] * 2
+
+
+def test_a_reply_that_only_asks_or_leads_in_is_left_out() -> None:
+    """There is no room for what it leads in to."""
+    list_of_tips = "\n".join(f"{n}. {'Soak them, ' * 40}then wait." for n in range(1, 4))
+    asking = dataclasses.replace(turn(1, f"Here are tips on beans:\n{list_of_tips}"), role="assistant")
+    only_asks = dataclasses.replace(
+        turn(2, " ".join(f"Which beans of the {n} do you have?" for n in range(40))), role="assistant"
+    )
+    context = pack(Material(recollections=recalled(only_asks), question="Which beans?"), 600)
+    assert context.long_term == ()
+    assert [entry.reason for entry in context.ledger if not entry.kept] == ["small talk"]
+    context = pack(Material(recollections=recalled(asking), question="Which beans?"), 600)
+    assert "Here are tips" not in context.part("long_term")
 
 
 def test_a_long_list_of_facts_is_taken_value_by_value() -> None:

@@ -41,13 +41,28 @@ def test_what_leads_in_is_shown_with_what_it_leads_to() -> None:
 def test_of_a_reply_nothing_is_shown_that_only_leads_in_or_is_polite() -> None:
     """The next best, or nothing: then its outline tells more."""
     idle = regex.compile("Happy to|Great", regex.IGNORECASE)
-    reply = "Great plan for rice! Happy to help with rice. Peas ask for salt. Here is more rice:"
+    reply = "Great plan for rice! Happy to help with rice. Rice is it? Peas ask for salt. Here is more rice:"
     assert (
         best_passage(reply, {"rice"}, "english", lambda text: len(text) <= 40, idle)
         == "[…] Peas ask for salt. […]"
     )
     polite = reply.replace("Peas ask for salt. ", "")
     assert best_passage(polite, {"rice"}, "english", lambda text: len(text) <= 40, idle) == ""
+
+
+def test_of_what_is_cut_away_nothing_is_announced() -> None:
+    """Neither by a colon nor by the number of the next item, nor by what opens a reply with a list."""
+    reply = "Rice is a fine choice. Here is how:\n1. Wash the rice twice.\n2. Let it stand for an hour in the pot."
+    assert (
+        best_passage(reply, {"wash"}, "english", lambda text: len(text) <= 50)
+        == "[…] Wash the rice twice. […]"
+    )
+    assert (
+        best_passage(reply, {"choice"}, "english", lambda text: len(text) <= 50)
+        == "Rice is a fine choice. […]"
+    )
+    idle = regex.compile("Great")
+    assert "choice" not in best_passage(reply, {"choice"}, "english", lambda text: len(text) <= 50, idle)
 
 
 def test_a_paste_without_points_is_shown_where_the_question_is() -> None:
@@ -141,6 +156,8 @@ def test_a_plain_list_is_told_by_the_first_words_of_its_items() -> None:
     tight = outline(RECIPE, lambda body: len(body) < 170).split("\n")
     assert tight[:3] == ["1. Soak the beans …", "2. Fry onions.", "3) Add the beans with …"]
     assert "- A pinch of sugar helps if the tomatoes were …" in outline(RECIPE, lambda _: True)
+    titled = RECIPE.replace("3) Add the beans", "3. Good strong salt: As we do")
+    assert "3. Good strong salt …" in outline(titled, lambda body: len(body) < 170)
     bullets = RECIPE.replace("1.", "-").replace("2.", "-").replace("3)", "-")
     assert "- Soak the beans" in outline(bullets, lambda body: len(body) < 260)
 
