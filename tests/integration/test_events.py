@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import socket
+import time
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -256,11 +257,13 @@ async def test_heartbeats_tell_that_the_stream_is_alive(
     monkeypatch.setattr(routes_events, "HEARTBEAT_SECONDS", 0.05)
     async with served(service) as there:
         headers = await there.headers("acme")
+        began = time.monotonic()
         async with listening(there.address, headers) as stream:
             await asyncio.sleep(0.5)
             turn = await store_turn(service)
             await stream.until(turn)
-            assert 3 <= stream.heartbeats <= 12
+            # However long a busy machine took for that.
+            assert 3 <= stream.heartbeats <= (time.monotonic() - began) / 0.05
 
 
 @on_sqlite
