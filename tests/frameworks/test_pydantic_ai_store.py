@@ -64,12 +64,8 @@ def ours(service: MemoryService) -> MemoryConversationStore:
     return MemoryConversationStore(service, "ada")
 
 
-class TestRules:
+class Rules:
     """Each holds for Pydantic AI's own store as well."""
-
-    @pytest.fixture(params=["theirs", "ours"])
-    def store(self, request: pytest.FixtureRequest, ours: MemoryConversationStore) -> ConversationStore:
-        return InMemoryConversationStore() if request.param == "theirs" else ours
 
     async def test_messages_of_every_kind_come_back_equal(self, store: ConversationStore) -> None:
         image = BinaryContent(bytes(range(256)) * 400, media_type="application/pdf")
@@ -209,6 +205,19 @@ class TestRules:
                 ConversationRecord(conversation_id="c", head_id="gone"), expected_revision=None
             )
         assert await store.load("c") is None
+
+
+class TestOurs(Rules):
+    @pytest.fixture
+    def store(self, ours: MemoryConversationStore) -> ConversationStore:
+        return ours
+
+
+@embedded_only("theirs knows no HTTP")
+class TestTheirs(Rules):
+    @pytest.fixture
+    def store(self, service: MemoryService) -> ConversationStore:
+        return InMemoryConversationStore()
 
 
 # --- ours alone ---------------------------------------------------------------------------------------------------
