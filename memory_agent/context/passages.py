@@ -64,20 +64,22 @@ def best_passage(
     idle: regex.Pattern[str] | None = None,
     *,
     broken: bool = False,
-) -> str:
+) -> str | None:
     """Neighbouring sentences of `text` with most of the `asked` terms that fit, "[…]" where others are left out.
 
     A term counts the less the more of the sentences hold it. Of equally good ones the first, and with no term in any the
     first that is no small talk. Parts of what is too long for a sentence count as sentences. Empty if not even one fits.
 
     `idle`: what small talk begins like besides; then what asks, or leads in to what is cut away, is small talk as well, with what
-    stands before that, and the passage is empty if there is nothing else. `broken`: of a sentence that does not fit by itself, its beginning.
+    stands before that, and there is no passage (None) if there is nothing else. `broken`: of a sentence that does not fit by itself, its beginning.
     """
     spans = list(_spans(text))
     worth = _worth(text, spans, asked, language, idle)
     best = max(range(len(spans)), key=lambda at: (worth[at], -at), default=None)
-    if best is None or (idle is not None and worth[best] < 0):
+    if best is None:
         return ""
+    if idle is not None and worth[best] < 0:
+        return None
 
     def shown(first: int, last: int) -> str:
         before, said = "[…] " if first else "", text[spans[first][0] : spans[last][1]]

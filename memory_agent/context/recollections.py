@@ -13,6 +13,7 @@ from memory_agent.context.render import heading_of, recalled_line
 from memory_agent.text.corrections import Claims
 from memory_agent.text.features import features_of
 from memory_agent.text.languages import any_of
+from memory_agent.text.repeats import repeats
 from memory_agent.text.sentences import only_asks
 from memory_agent.text.subjects import (
     called,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from memory_agent.context.ledger import Packing
     from memory_agent.context.material import Material
     from memory_agent.context.placing import Item
-    from memory_agent.domain import Turn
+    from memory_agent.domain import ContextLine, Turn
 
 _PASSAGE_SHARE: Final = 1 / 25
 """Of the budget, for one recollection: of a longer turn the passage is shown that has most of the question's words."""
@@ -58,8 +59,6 @@ _TELLING_WORDS: Final = 3
 """Content words of what can be understood alone."""
 _RANKS_BEHIND: Final = 24
 """So many ranks behind its own stands what is not understood alone: out of a small prompt, and in a large one."""
-_REPEATED_WORDS: Final = 6
-_REPEATED_SHARE: Final = 0.75
 _UNCLEAR_CHARS: Final = 300
 _POINTING_CHARS: Final = 160
 """A longer turn that begins with "it" says enough besides."""
@@ -224,7 +223,7 @@ def take_recollections(
     all_fit = True
     found = {recalled.turn.id: recalled for recalled in material.recollections}
     corrects = {recalled.replaced_by for recalled in material.recollections if recalled.replaced_by}
-    told: list[tuple[str | None, frozenset[str]]] = []
+    told: list[ContextLine] = []
     for item in by_worth(items, most, beside_best(material), unclear(material)):
         shown: Item | None = item
         if item.tokens > most and not packing.where_shown(item) and packing.room >= most:
@@ -237,29 +236,23 @@ def take_recollections(
         if shown is None:
             packing.leave(item, "small talk")
             continue
-        words = content_words(shown.line.body)
         corrected = item.name in corrects or found[item.name].replaced_by is not None
-        if not corrected and _repeats(shown, words, told):
+        if not (corrected or packing.where_shown(item)) and _repeats(shown.line, told):
             packing.leave(item, "another says the same")
             continue
         taken = packing.take(shown)
         if taken:
-            told.append((item.line.speaker or item.line.role, words))
+            told.append(shown.line)
         all_fit = all_fit and (taken or packing.where_shown(item) is not None)
     return all_fit
 
 
-def _repeats(item: Item, words: frozenset[str], told: Sequence[tuple[str | None, frozenset[str]]]) -> bool:
-    """True if nearly all words of an item, and all of its numbers, are in one of `told`: the speaker's own, or for an assistant any."""
-    if len(words) < _REPEATED_WORDS:
-        return False
-    who = item.line.speaker or item.line.role
-    numbers = {word for word in words if any(map(str.isdigit, word))}
+def _repeats(line: ContextLine, told: Sequence[ContextLine]) -> bool:
+    """True if one of `told`, the speaker's own or for an assistant anybody's, says what a line says."""
     return any(
-        (who == other or item.line.role == "assistant")
-        and numbers <= others
-        and len(words & others) >= _REPEATED_SHARE * len(words)
-        for other, others in told
+        (line.role == "assistant" or (line.role, line.speaker) == (other.role, other.speaker))
+        and repeats(line.body, other.body)
+        for other in told
     )
 
 
@@ -292,7 +285,9 @@ def _passage(packing: Packing, item: Item, asked: Collection[str], language: str
     passage = best_passage(body, asked, language, fits, idle)
     if not passage and outline(body, fits):
         return packing.cut(item, int(most * _OUTLINE_SHARE)) or packing.cut(item, most) or item
+    if passage is None:
+        return None
     passage = passage or best_passage(body, asked, language, fits, idle, broken=True)
     if not passage:
-        return None if idle is not None else packing.cut(item, most) or item
+        return packing.cut(item, most) or item
     return packing.showing(item, passage, "the passage nearest to the question")

@@ -27,6 +27,11 @@ _NAME: Final = lazily(regex.compile, r"(?<![.!?:\n]\s)(?<!\A)(?<![\p{L}\p{N}'’
 _MOST_NAMES: Final = 3
 
 
+def names_in(text: str) -> list[str]:
+    """What is written like a name: with a capital that no sentence's beginning explains."""
+    return _NAME.findall(text)
+
+
 def features_of(text: str) -> TurnFeatures:
     """The signs of one turn's text, of which the first `READ_CHARS` characters are read and the end for a question.
 

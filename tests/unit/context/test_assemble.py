@@ -437,13 +437,18 @@ def test_a_part_that_still_holds_is_not_marked_as_replaced() -> None:
 
 
 def test_nothing_is_recalled_twice() -> None:
-    """Nearly the same words of one speaker, or of anybody by an assistant; another number is something new."""
+    """Nearly the same words of one speaker, or of anybody by an assistant; a number, name, thing or refusal is something new."""
     once = turn(1, "Our train to Bern leaves from platform 4 at the old harbour station.", speaker="Ann")
     again = "So our train to Bern, it leaves from platform 4 at the harbour station."
     echo = dataclasses.replace(turn(3, again), role="assistant")
+    said = "train to Bern leaves from platform 4 at the harbour station."
     others = [
         turn(4, again, speaker="Bo"),
         turn(5, "Our train to Bern leaves from platform 5 at the old harbour station.", speaker="Ann"),
+        turn(6, f"Our {said} No, it never leaves from the harbour.", speaker="Ann"),
+        turn(7, f"Our {said} Mine too, says Ida.", speaker="Ann"),
+        turn(8, f"Our bus and {said}", speaker="Ann"),
+        turn(9, f"Actually our {said.replace('4', '6')}", speaker="Ann"),
     ]
     context = pack(Material(recollections=recalled(once, turn(2, again, speaker="Ann"), echo, *others)))
     assert [found.turn for found in context.long_term] == [once, *others]

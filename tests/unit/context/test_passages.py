@@ -47,7 +47,7 @@ def test_of_a_reply_nothing_is_shown_that_only_leads_in_or_is_polite() -> None:
         == "[…] Peas ask for salt. […]"
     )
     polite = reply.replace("Peas ask for salt. ", "")
-    assert best_passage(polite, {"rice"}, "english", lambda text: len(text) <= 40, idle) == ""
+    assert best_passage(polite, {"rice"}, "english", lambda text: len(text) <= 40, idle) is None
 
 
 def test_of_what_is_cut_away_nothing_is_announced() -> None:

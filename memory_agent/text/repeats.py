@@ -1,0 +1,40 @@
+"""Repeats: what one text says again of another. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import regex
+
+from memory_agent.text.corrections import corrects
+from memory_agent.text.features import names_in
+from memory_agent.text.languages import any_of
+from memory_agent.text.subjects import content_words, subject_of
+
+_LEAST_WORDS: Final = 6
+"""Content words; of fewer one more or less says something else."""
+_MOST_NEW: Final = 0.25
+_REFUSES: Final = any_of("words", "refuses", regex.IGNORECASE)
+
+
+def repeats(text: str, other: str) -> bool:
+    """True if a text says nothing that another doesn't: it has nearly no other words, none of them a noun, name or number, refuses as much
+    and corrects nothing.
+
+    >>> told = "We take the children to Ida at the tram museum in Bern on Monday."
+    >>> [repeats(f"On Monday we take the children to {whom}, the tram museum in Bern.", told) for whom in ("Ida", "Bo")]
+    [True, False]
+    """
+    words, others = content_words(text), content_words(other)
+    new = words - others
+    if len(words) < _LEAST_WORDS or len(new) > _MOST_NEW * len(words):
+        return False
+    # Of a script that hides which words are nouns any may be one.
+    if any(not word.isascii() or any(map(str.isdigit, word)) for word in new):
+        return False
+    if new and any(subject_of(text).words.get(word) for word in new):
+        return False
+    if any(name not in other for name in names_in(text)):
+        return False
+    refused, refused_too = (len(_REFUSES.findall(each)) for each in (text, other))
+    return refused == refused_too and not corrects(text)
