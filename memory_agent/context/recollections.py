@@ -11,9 +11,9 @@ import regex
 from memory_agent.context.passages import best_passage, outline
 from memory_agent.context.render import heading_of, recalled_line
 from memory_agent.text.corrections import Claims
-from memory_agent.text.features import features_of
+from memory_agent.text.features import asks, features_of
 from memory_agent.text.languages import any_of
-from memory_agent.text.repeats import repeats
+from memory_agent.text.repeats import may_repeat, repeats
 from memory_agent.text.sentences import only_asks
 from memory_agent.text.subjects import (
     called,
@@ -169,8 +169,7 @@ def unclear(material: Material) -> frozenset[str]:
         text = turn.content
         if turn.role != "user" or len(text) >= _UNCLEAR_CHARS or not asked.isdisjoint(content_words(text)):
             return False
-        told = features_of(text)
-        if told.asks and not (told.of_self or told.names or told.counts):
+        if asks(text) and not ((told := features_of(text)).of_self or told.names or told.counts):
             return True
         if len(text) < _POINTING_CHARS and turn.id not in behind and points_outside(text):
             return True
@@ -223,7 +222,7 @@ def take_recollections(
     all_fit = True
     found = {recalled.turn.id: recalled for recalled in material.recollections}
     corrects = {recalled.replaced_by for recalled in material.recollections if recalled.replaced_by}
-    told: list[ContextLine] = []
+    told: list[tuple[ContextLine, frozenset[str]]] = []
     for item in by_worth(items, most, beside_best(material), unclear(material)):
         shown: Item | None = item
         if item.tokens > most and not packing.where_shown(item) and packing.room >= most:
@@ -237,22 +236,27 @@ def take_recollections(
             packing.leave(item, "small talk")
             continue
         corrected = item.name in corrects or found[item.name].replaced_by is not None
-        if not (corrected or packing.where_shown(item)) and _repeats(shown.line, told):
+        # Most of them find no room, and need no second look.
+        words = content_words(shown.line.body) if shown.tokens <= packing.room else frozenset[str]()
+        if not (corrected or packing.where_shown(item)) and _repeats(shown.line, words, told):
             packing.leave(item, "another says the same")
             continue
         taken = packing.take(shown)
         if taken:
-            told.append(shown.line)
+            told.append((shown.line, words))
         all_fit = all_fit and (taken or packing.where_shown(item) is not None)
     return all_fit
 
 
-def _repeats(line: ContextLine, told: Sequence[ContextLine]) -> bool:
-    """True if one of `told`, the speaker's own or for an assistant anybody's, says what a line says."""
+def _repeats(
+    line: ContextLine, words: frozenset[str], told: Sequence[tuple[ContextLine, frozenset[str]]]
+) -> bool:
+    """True if one of `told`, the speaker's own or for an assistant anybody's, says what a line of these words says."""
     return any(
-        (line.role == "assistant" or (line.role, line.speaker) == (other.role, other.speaker))
+        may_repeat(words, others)
+        and (line.role == "assistant" or (line.role, line.speaker) == (other.role, other.speaker))
         and repeats(line.body, other.body)
-        for other in told
+        for other, others in told
     )
 
 

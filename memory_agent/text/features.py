@@ -27,6 +27,11 @@ _NAME: Final = lazily(regex.compile, r"(?<![.!?:\n]\s)(?<!\A)(?<![\p{L}\p{N}'’
 _MOST_NAMES: Final = 3
 
 
+def asks(text: str) -> bool:
+    """True if a text ends with a question."""
+    return _ASKS.search(text[-40:]) is not None
+
+
 def names_in(text: str) -> list[str]:
     """What is written like a name: with a capital that no sentence's beginning explains."""
     return _NAME.findall(text)
@@ -45,7 +50,7 @@ def features_of(text: str) -> TurnFeatures:
         if names == _MOST_NAMES:
             break
     return TurnFeatures(
-        asks=_ASKS.search(text[-40:]) is not None,
+        asks=asks(text),
         tells_when=_TIME.search(head) is not None,
         counts=_NUMBER.search(head) is not None,
         of_self=_SELF.search(head) is not None,

@@ -17,6 +17,11 @@ _MOST_NEW: Final = 0.25
 _REFUSES: Final = any_of("words", "refuses", regex.IGNORECASE)
 
 
+def may_repeat(words: frozenset[str], others: frozenset[str]) -> bool:
+    """True if few of the first content words are not among the others: `repeats` reads the texts then."""
+    return len(words) >= _LEAST_WORDS and len(words - others) <= _MOST_NEW * len(words)
+
+
 def repeats(text: str, other: str) -> bool:
     """True if a text says nothing that another doesn't: it has nearly no other words, none of them a noun, name or number, refuses as much
     and corrects nothing.
@@ -26,9 +31,9 @@ def repeats(text: str, other: str) -> bool:
     [True, False]
     """
     words, others = content_words(text), content_words(other)
-    new = words - others
-    if len(words) < _LEAST_WORDS or len(new) > _MOST_NEW * len(words):
+    if not may_repeat(words, others):
         return False
+    new = words - others
     # Of a script that hides which words are nouns any may be one.
     if any(not word.isascii() or any(map(str.isdigit, word)) for word in new):
         return False
