@@ -355,7 +355,8 @@ def setting_rows(cfg: MemoryConfig, part: str = "") -> list[dict[str, Any]]:
         elif not isinstance(value, str | int | float | dict | None):
             value = str(value)
         if isinstance(value, str):  # an address may hold a password
-            value = re.sub(r"(?<=://)[^/@\s]+@", "(secret)@", value)
+            value = re.sub(r"(?<=://)[^/\s]+@", "(secret)@", value)
+            value = re.sub(r"(?<=[?&])([^=&\s]+)=[^&\s]+", r"\1=(secret)", value) if "://" in value else value
         origin = "environment" if f"{ENV_PREFIX}{name.upper()}" in in_environment else "file"
         origin = "argument" if name in cfg._given else origin
         origin = origin if name in cfg.model_fields_set else "default"

@@ -263,7 +263,7 @@ def _repeats(
 def _replaced_passage(
     packing: Packing, item: Item, old: Turn, now: Turn, language: str, most: int
 ) -> Item | None:
-    """What is marked as replaced shows what was: the part that speaks of what the later turn's new values are of.
+    """The passage of what is marked as replaced: the part that speaks of what the later turn's new values are of.
 
     Where that can't be shown, the mark would stand before what still holds.
     """

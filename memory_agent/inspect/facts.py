@@ -225,7 +225,7 @@ def _on_day(page: Page) -> Response:
     }
     if day < last:
         try:
-            kept["as_of"] = f"{_FIRST + day * _DAY:%Y-%m-%d}T23:59"
+            kept["as_of"] = f"{_FIRST + day * _DAY:%Y-%m-%d}T23:59:59.999999"
         except OverflowError:
             raise InvalidInput(f"day is {day}; write the number of days since 1970") from None
     return page.go(*_address(page), **kept)

@@ -56,6 +56,10 @@ class _Ended(Exception):
     """The service is about to end."""
 
 
+class _TooLong(Exception):
+    """The examination took more than it may."""
+
+
 class Doctor:
     """The doctor's look at the memory of this process, one at a time, and the last one.
 
@@ -75,7 +79,7 @@ class Doctor:
             self._running = asyncio.ensure_future(asyncio.to_thread(self._examine, begun))
 
     async def close(self) -> None:
-        """End what is under way. Idempotent."""
+        """Wait for what is under way, which ends before its next thread. Idempotent."""
         self._ending.set()
         if self._running is not None:
             await asyncio.wait({self._running})
@@ -89,7 +93,7 @@ class Doctor:
         try:
             found, totals = asyncio.run(self._examined(show))
             ended = replace(begun, findings=tuple(found[:_MOST_FINDINGS]), totals=totals)
-        except TimeoutError:
+        except _TooLong:
             ended = replace(begun, problem="too_long")
         except MemoryAgentError as exc:
             ended = replace(begun, problem=problem_for_network(exc).detail)
@@ -104,8 +108,14 @@ class Doctor:
 
     async def _examined(self, show: Callable[[Totals], None]) -> tuple[list[Finding], Totals]:
         check_memory(self._cfg)
-        async with asyncio.timeout(_LONGEST_SECONDS), AsyncExitStack() as stack:
-            return await examined(self._cfg, *await open_stores(self._cfg, stack), show)
+        limit = asyncio.timeout(_LONGEST_SECONDS)
+        try:
+            async with limit, AsyncExitStack() as stack:
+                return await examined(self._cfg, *await open_stores(self._cfg, stack), show)
+        except TimeoutError:
+            if limit.expired():
+                raise _TooLong from None
+            raise
 
 
 async def show(page: Page) -> Response:

@@ -8,6 +8,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from memory_agent.errors import MemoryAgentError, StoreUnavailable
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
@@ -65,6 +67,8 @@ class _Of:
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     work: Work | None = None
+    failed: MemoryAgentError | None = None
+    """Instead of `work`, for as long."""
     due: float = 0.0
     receipts: tuple[ErasureReceipt, ...] = ()
     receipts_due: float = 0.0
@@ -109,14 +113,20 @@ class Readings:
 
     async def _read(self, reach: Reach, of: _Of) -> Work:
         began = self._monotonic()
-        if of.work is not None and began < of.due:
-            return of.work
-        points = () if of.work is None else of.work.points
-        of.work = await (self._everybodys(of, points) if reach is None else self._somebodys(reach, points))
-        of.shown.clear()
-        took = self._monotonic() - began
-        # A little less, for timers that end early.
-        of.due = began + took + max(0.9 * PAUSE_SECONDS, 9 * took)
+        if began >= of.due:
+            points = () if of.work is None else of.work.points
+            of.failed = None
+            try:
+                look = self._everybodys(of, points) if reach is None else self._somebodys(reach, points)
+                of.work = await look
+            except MemoryAgentError as exc:  # everybody's, too: each would wait for the store by itself
+                of.failed = exc
+            of.shown.clear()
+            took = self._monotonic() - began
+            # A little less, for timers that end early.
+            of.due = began + took + max(0.9 * PAUSE_SECONDS, 9 * took)
+        if of.failed is not None or of.work is None:
+            raise of.failed or StoreUnavailable("the work was not read")
         return of.work
 
     async def _somebodys(self, reach: Scope | Tenant, points: tuple[Point, ...]) -> Work:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
+import hmac
+import secrets
 import zlib
 from typing import TYPE_CHECKING, Final
-
-from pydantic import ValidationError
 
 from memory_agent.errors import InvalidInput
 from memory_agent.inspect.facts import said
@@ -15,14 +15,17 @@ from memory_agent.wire.facts import FactProposal
 if TYPE_CHECKING:
     from starlette.responses import Response
 
+    from memory_agent.domain import Scope
     from memory_agent.facts.replay import FactProposal as Proposed
     from memory_agent.inspect.page import Page
 
 _MOST_TURNS: Final = 5_000
 """Of a thread that is extracted anew while a browser waits."""
+_SEAL_BYTES: Final = 32
 _PACKED_CHARS: Final = 48_000
 """What a form carries; below the 64 KB that it may have."""
-_MOST_BYTES: Final = 8_000_000
+_KEY: Final = secrets.token_bytes(32)
+"""Of this process, by which it knows its own proposals again: events in them are taken as extracted, at any size."""
 
 
 async def replay(page: Page) -> Response:
@@ -53,7 +56,7 @@ async def _propose(page: Page) -> Response:
     known = sorted(one for one in ids if one)
     found = await page.store.list_turns(page.agent.scope, ids=known[:1_000]) if known else []
     # Nothing of it is kept here: what is forgotten meanwhile would live on in it.
-    packed = packed_proposal(proposal)
+    packed = packed_proposal(proposal, page.agent.scope)
     return await page.show(
         "proposal.html",
         proposal=proposal,
@@ -63,24 +66,26 @@ async def _propose(page: Page) -> Response:
     )
 
 
-def packed_proposal(proposal: Proposed) -> str:
-    """The proposal as text for a field of a form."""
-    return base64.urlsafe_b64encode(
-        zlib.compress(FactProposal.of(proposal).model_dump_json().encode())
-    ).decode()
+def packed_proposal(proposal: Proposed, scope: Scope) -> str:
+    """The proposal as text for a field of a form, sealed for its thread."""
+    packed = zlib.compress(FactProposal.of(proposal).model_dump_json().encode())
+    return base64.urlsafe_b64encode(_seal(packed, scope) + packed).decode()
+
+
+def _seal(packed: bytes, scope: Scope) -> bytes:
+    return hmac.digest(_KEY, repr(scope).encode() + packed, "sha256")
 
 
 def _unpacked(page: Page) -> Proposed:
     """The proposal that the form carries. Raises InvalidInput."""
-    wrong = InvalidInput("the proposal cannot be read; propose anew")
     try:
-        unpacking = zlib.decompressobj()
-        text = unpacking.decompress(base64.urlsafe_b64decode(page.form.get("proposal", "")), _MOST_BYTES)
-        if not unpacking.eof:
-            raise wrong
-        proposal = FactProposal.model_validate_json(text)
-    except (ValueError, zlib.error, ValidationError):
-        raise wrong from None
+        sent = base64.urlsafe_b64decode(page.form.get("proposal", ""))
+    except ValueError:
+        sent = b""
+    seal, packed = sent[:_SEAL_BYTES], sent[_SEAL_BYTES:]
+    if not hmac.compare_digest(seal, _seal(packed, page.agent.scope)):
+        raise InvalidInput("the proposal cannot be read, or another process made it; propose anew")
+    proposal = FactProposal.model_validate_json(zlib.decompress(packed))
     return proposal.domain(tenant=page.principal.tenant)
 
 

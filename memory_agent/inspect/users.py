@@ -6,15 +6,13 @@ import tempfile
 from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from memory_agent.errors import InvalidInput
 from memory_agent.inspect.page import HEADERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from starlette.responses import Response
 
     from memory_agent.inspect.page import Page
 
@@ -71,6 +69,8 @@ async def _would_erase(page: Page) -> dict[str, int]:
 
 async def export(page: Page) -> Response:
     """Everything about the user as JSON Lines, to keep or to import elsewhere. Raises NotFound."""
+    if page.request.method == "HEAD":
+        return Response(headers=HEADERS)
     file: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it is closed when it was sent
     try:
         await page.api.service.export_to(file, tenant=page.principal.tenant, scope=page.user_scope)

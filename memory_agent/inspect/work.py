@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
+from starlette.responses import Response
+
 from memory_agent.domain import Scope, Tenant
 from memory_agent.errors import InvalidInput, MemoryAgentError, RateLimited, Unavailable
 from memory_agent.inspect.page import HEADERS, environment, language_of, redirect
@@ -15,8 +17,6 @@ from memory_agent.server.dependencies import event_source
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
     from datetime import datetime
-
-    from starlette.responses import Response
 
     from memory_agent.domain import Lease
     from memory_agent.inspect.logins import Logins
@@ -52,6 +52,8 @@ async def show(page: Page) -> Response:
 async def events(page: Page) -> Response:
     """The live part again and again, as server-sent events, until the login or its key ends. Raises RateLimited."""
     reach = reach_of(page)
+    if page.request.method == "HEAD":
+        return Response(headers=HEADERS)
     if page.login.streams >= MOST_STREAMS:
         raise RateLimited(
             f"{MOST_STREAMS} live pages of this login are open; close one, or reload this page to read it anew",

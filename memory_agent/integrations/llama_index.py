@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.base.llms.types import ToolCallBlock
@@ -10,7 +12,7 @@ from llama_index.core.memory import BaseMemoryBlock, Memory
 from pydantic import Field, PrivateAttr
 
 from memory_agent.domain import TurnInput, new_id
-from memory_agent.errors import Unavailable
+from memory_agent.errors import IdempotencyKeyReused, InvalidInput, TurnForgotten, Unavailable
 from memory_agent.integrations.loop import Loop
 from memory_agent.integrations.recall import recalled
 
@@ -56,6 +58,9 @@ class MemoryBlock(BaseMemoryBlock[str]):
             except Unavailable as exc:
                 log.warning("to be remembered with what is said next: %s", exc)
                 return
+            except (InvalidInput, TurnForgotten, IdempotencyKeyReused) as exc:
+                # It never can be stored, and is not to hold up what follows it.
+                log.warning("left out: %s", exc)
             self._owed.pop(key, None)
 
 
@@ -66,6 +71,21 @@ class RememberingMemory(Memory):
         super().model_post_init(context)
         for block in self._blocks():
             block.accept_short_term_memory = False  # it has had what is ejected
+
+    def get(self, *args: Any, **kwargs: Any) -> list[ChatMessage]:
+        """See `aget`. Raises InvalidInput where an event loop runs, which would wait for itself."""
+        _check_no_loop("aget")
+        return super().get(*args, **kwargs)
+
+    def put(self, message: ChatMessage) -> None:
+        """See `aput`. Raises InvalidInput where an event loop runs, which would wait for itself."""
+        _check_no_loop("aput")
+        super().put(message)
+
+    def put_messages(self, messages: list[ChatMessage]) -> None:
+        """See `aput_messages`. Raises InvalidInput where an event loop runs, which would wait for itself."""
+        _check_no_loop("aput_messages")
+        super().put_messages(messages)
 
     async def aput(self, message: ChatMessage) -> None:
         """Add a message to the history, and remember it."""
@@ -85,16 +105,24 @@ class RememberingMemory(Memory):
         return [block for block in self.memory_blocks if isinstance(block, MemoryBlock)]
 
 
+def _check_no_loop(instead: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise InvalidInput(f"an event loop runs here, which the call would wait for; await {instead} instead")
+
+
 def _turns(messages: Sequence[ChatMessage]) -> list[TurnInput]:
     said = [(message, _text(message)) for message in messages if message.role.value != "system"]
-    found = []
+    found, now = [], datetime.now(UTC)  # it may be stored later
     for (message, text), (following, _) in zip(said, [*said[1:], (None, "")], strict=True):
         if text and message.role.value == "user":
-            found.append(TurnInput(role="user", content=text))
+            found.append(TurnInput(role="user", content=text, timestamp=now))
         elif text and message.role.value == "assistant":
             calls = any(isinstance(block, ToolCallBlock) for block in message.blocks)
             if not calls and (following is None or following.role.value == "user"):
-                found.append(TurnInput(role="assistant", content=text))
+                found.append(TurnInput(role="assistant", content=text, timestamp=now))
     return found
 
 

@@ -96,6 +96,10 @@ class HarnessMemoryStore:
         made = newest if newest and operation and newest.metadata.get("operation") == operation.id else None
         if made is None:  # else it was cut short before its receipt
             made = await self._append(path, text, newest, expected_version, operation)
+        if made and (text is None or (newest and text_of(newest) is None)):
+            await self.files.erase(
+                path, through=made.seq - 1
+            )  # also what a deletion that was cut short has left
         mutation = MemoryMutation(
             version=made.id if made and text is not None else None,
             replayed=False,
@@ -125,8 +129,6 @@ class HarnessMemoryStore:
         made = await self.files.append(path, [text], newest, metadata=about)
         if made is None:
             raise MemoryConflictError(f"{path} was changed by somebody else at the same time")
-        if text is None:
-            await self.files.erase(path, through=made.seq - 1)
         return made
 
 

@@ -33,7 +33,7 @@ def asks(text: str) -> bool:
 
 
 def names_in(text: str) -> list[str]:
-    """What is written like a name: with a capital that no sentence's beginning explains."""
+    """Words that are written like a name: with a capital that no sentence's beginning explains."""
     return _NAME.findall(text)
 
 

@@ -44,6 +44,7 @@ if (live) {
   };
   let source;
   const open = () => {
+    source?.close();
     source = new EventSource(live.dataset.events);
     source.onmessage = ({ data }) => {
       new DOMParser().parseFromString(data, "text/html").querySelectorAll("[data-part]").forEach(put);
@@ -56,8 +57,8 @@ if (live) {
       location.reload();  // which leads to the form that asks for a key
     });
   };
-  document.addEventListener("visibilitychange", () => document.hidden ? source.close() : open());
-  open();
+  document.addEventListener("visibilitychange", () => document.hidden ? source?.close() : open());
+  if (!document.hidden) open();
 }
 
 // The day under the slider's thumb, while it is moved; the button shows it.

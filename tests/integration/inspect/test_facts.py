@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import re
+import zlib
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +79,7 @@ async def test_the_slider_leads_to_an_address_of_what_was_known_that_day(looker:
     page = await looker.look(FACTS)
     first, last = re.findall(r'type="range" id="day" name="day" min="(\d+)" max="(\d+)"', page)[0]
     answer = await looker.http.get(FACTS, params={"day": first, "last": last, "find": "occupation"})
-    assert answer.headers["Location"].endswith("facts?find=occupation&as_of=2026-03-02T23%3A59")
+    assert answer.headers["Location"].endswith("facts?find=occupation&as_of=2026-03-02T23%3A59%3A59.999999")
     text = text_of(await looker.look(answer.headers["Location"].replace("../", "")))
     assert "As it was on 2026-03-02 23:59" in text
     assert "occupation nurse" in text
@@ -152,6 +154,17 @@ async def test_facts_extracted_anew_are_shown_as_differences_applied_and_taken_b
     for bad in ("", "x", packed[:-9], "eJwDAAAAAAE="):
         answer = await looker.send(f"{FACTS}/replay", csrf=word, do="apply", proposal=bad)
         assert (answer.status_code, "propose anew" in answer.text) == (422, True), bad
+    sent = base64.urlsafe_b64decode(packed)
+    text = zlib.decompress(sent[32:]).replace(b"nurse", b"spies")
+    for forged in (
+        sent[:32] + zlib.compress(text),
+        zlib.compress(text),
+        sent[:32] + zlib.compress(bytes(10**7)),
+    ):
+        answer = await looker.send(
+            f"{FACTS}/replay", csrf=word, do="apply", proposal=base64.urlsafe_b64encode(forged).decode()
+        )
+        assert answer.status_code == 422
     other = await looker.send(f"{ANN}/other/facts/replay", csrf=word, do="apply", proposal=packed)
     assert other.status_code == 422
 
