@@ -84,10 +84,19 @@ def known(session: Session, folder: Path) -> Session:
 
 
 async def answered(session: Session, folder: Path, *, last: str | None, host: str) -> Session:
-    """The session with its answer noted, once its transcript ends with the agent's last words, or after a few seconds."""
+    """The session with its answer noted, once its transcript has the agent's last words, or after a few seconds.
+
+    Behind them the next prompt may stand already, and words on the way to its answer.
+    """
     for pause in _PAUSES:
         turns, until = read_turns(host, *_new_in(session))
-        if last is None or (turns and turns[-1].content.endswith(last.strip())):
+        if last is None:
+            break
+        ends = [
+            turn.end for turn in turns if turn.role == "assistant" and turn.content.endswith(last.strip())
+        ]
+        if ends:
+            until = ends[-1]
             break
         await asyncio.sleep(pause)
     session = replace(session, until=until)

@@ -32,13 +32,14 @@ _USER_QUERY: Final = re.compile(r"<user_query>(.*?)</user_query>", re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TranscriptTurn:
-    """A turn in a transcript. `id`: the same whenever the transcript is read, and in copies of it if `is_unique`."""
+    """A turn in a transcript, in which its line ends at `end`. `id`: the same whenever the transcript is read, and in copies of it if `is_unique`."""
 
     id: str
     is_unique: bool
     role: Literal["user", "assistant"]
     content: str
     timestamp: datetime | None
+    end: int
 
     def key(self, host: str, session: str) -> str:
         """The idempotency key of the turn: a session that goes on from a copy of another one's transcript doesn't tell it again."""
@@ -52,7 +53,7 @@ def read_turns(host: str, data: bytes, start: int) -> tuple[list[TranscriptTurn]
     """
     whole = data[: data.rfind(b"\n") + 1]
     found: list[TranscriptTurn] = []
-    for at, entry in _entries(whole, start):
+    for at, end, entry in _entries(whole, start):
         read = _READERS[host](entry)
         if read is None:
             continue
@@ -66,6 +67,7 @@ def read_turns(host: str, data: bytes, start: int) -> tuple[list[TranscriptTurn]
             role="assistant" if role == "assistant" else "user",
             content=text,
             timestamp=_time(entry.get("timestamp")),
+            end=end,
         )
         if found and found[-1].role == turn.role == "assistant":
             found.pop()  # it said more afterwards
@@ -73,14 +75,14 @@ def read_turns(host: str, data: bytes, start: int) -> tuple[list[TranscriptTurn]
     return found, start + len(whole)
 
 
-def _entries(data: bytes, start: int) -> Iterator[tuple[int, Entry]]:
+def _entries(data: bytes, start: int) -> Iterator[tuple[int, int, Entry]]:
     for line in data.splitlines(keepends=True):
         try:
             entry = json.loads(line)
         except ValueError:
             entry = None
         if isinstance(entry, dict):
-            yield start, entry
+            yield start, start + len(line), entry
         start += len(line)
 
 

@@ -18,6 +18,7 @@ from ollama import AsyncClient
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from memory_agent import ServiceClient
+from memory_agent.errors import InvalidInput
 from memory_agent.integrations.llama_index import MemoryBlock, RememberingMemory
 from tests.frameworks.pages import PAGE_ANSWERS, Reader, follow
 from tests.over_http import both_ways_by_day, embedded_only
@@ -113,6 +114,27 @@ async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_
     assert first.count("Lisbon") == 1
     assert "Lisbon" in ada
     assert "Lisbon" not in eve
+
+
+@both_ways_by_day
+async def test_what_cannot_be_stored_is_left_out_and_holds_nothing_up(
+    service: MemoryService, history: AsyncEngine
+) -> None:
+    memory = memory_of(history, block_of(service))
+    for text in ("\u200b", "I like trams."):
+        await memory.aput(ChatMessage(role="user", content=text))
+    assert await said(service) == [("user", "I like trams.")]
+
+
+@both_ways_by_day
+async def test_a_call_that_would_wait_for_its_own_loop_is_refused(
+    service: MemoryService, history: AsyncEngine
+) -> None:
+    memory = memory_of(history, block_of(service))
+    with pytest.raises(InvalidInput, match="await aput instead"):
+        memory.put(ChatMessage(role="user", content="I like trams."))
+    await memory.aput(ChatMessage(role="user", content="I like boats."))
+    assert await said(service) == [("user", "I like boats.")]
 
 
 @both_ways_by_day

@@ -20,6 +20,7 @@ from pydantic_ai_harness.memory import (
     MemoryStore,
 )
 
+from memory_agent.integrations.memory_files import text_of
 from memory_agent.integrations.pydantic_ai_harness import HarnessMemoryStore
 from tests.frameworks.pages import calling, sent_to
 from tests.over_http import both_ways_by_day, embedded_only
@@ -110,6 +111,17 @@ async def test_a_write_that_was_cut_short_before_its_receipt_is_known_again(serv
     assert repeated.version == made.version
     assert [each.text for each in await store.files.versions("/memories/a/b.md")] == ["first"]
     assert await store.get_operation(FIRST) is not None
+
+
+@both_ways_by_day
+async def test_a_deletion_that_was_cut_short_erases_when_it_is_repeated(service: MemoryService) -> None:
+    store, path = HarnessMemoryStore(service, "ada"), "/memories/a/b.md"
+    await store.write("a/b.md", "first", expected_version=None)
+    newest = await store.files.newest(path)
+    assert newest is not None
+    await store.files.append(path, [None], newest, metadata={"existed": True, "operation": FIRST.id})
+    await store.delete("a/b.md", expected_version=newest.id, operation=FIRST)
+    assert [text_of(turn) async for turn in store.files._history(path)] == [None]
 
 
 @both_ways_by_day

@@ -297,6 +297,23 @@ async def test_a_session_that_is_still_answering_is_remembered_up_to_its_last_an
     assert [turn.content for turn in await turns_in(service)][len(TALK) :] == ["And here?", "Spaces."]
 
 
+async def test_an_answer_is_known_where_the_next_prompt_stands_behind_it(
+    service: MemoryService, home: Home, tmp_path: Path
+) -> None:
+    home.install(data_dir=tmp_path / "data")
+    settings, transcript = home.ours / "settings.json", tmp_path / "t.jsonl"
+    transcript.write_bytes(written("claude-code"))
+    for number, (role, text) in enumerate(
+        (("user", "Or?"), ("assistant", "Tabs."), ("user", "And here?"), ("assistant", "Let me look."))
+    ):
+        add_to(transcript, claude(role, text if role == "user" else [block(text)], f"{role[0]}{number + 20}"))
+    await hook_store.store(settings, stop(transcript, last="Tabs."))
+    assert [turn.content for turn in await turns_in(service)][len(TALK) :] == ["Or?", "Tabs."]
+    add_to(transcript, claude("assistant", [block("Spaces.")], "a30"))
+    await hook_store.store(settings, stop(transcript, last="Spaces."))
+    assert [turn.content for turn in await turns_in(service)][len(TALK) + 2 :] == ["And here?", "Spaces."]
+
+
 @pytest.mark.parametrize("copied", ["with its ids", "with new ids"])
 async def test_a_session_that_goes_on_from_a_copy_of_another_one_adds_what_is_new(
     copied: str, service: MemoryService, home: Home, tmp_path: Path
