@@ -155,10 +155,10 @@ async def test_facts_extracted_anew_are_shown_as_differences_applied_and_taken_b
         answer = await looker.send(f"{FACTS}/replay", csrf=word, do="apply", proposal=bad)
         assert (answer.status_code, "propose anew" in answer.text) == (422, True), bad
     sent = base64.urlsafe_b64decode(packed)
-    text = zlib.decompress(sent[32:]).replace(b"nurse", b"spies")
+    other_words = zlib.decompress(sent[32:]).replace(b"nurse", b"spies")
     for forged in (
-        sent[:32] + zlib.compress(text),
-        zlib.compress(text),
+        sent[:32] + zlib.compress(other_words),
+        zlib.compress(other_words),
         sent[:32] + zlib.compress(bytes(10**7)),
     ):
         answer = await looker.send(

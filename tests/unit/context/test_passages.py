@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import regex
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,8 +20,14 @@ SENTENCES = (
 TEXT = " ".join(SENTENCES)
 
 
+def passage(*given: Any, **how: Any) -> str:
+    found = best_passage(*given, **how)
+    assert found is not None
+    return found
+
+
 def shown(asked: set[str], chars: int) -> str:
-    return best_passage(TEXT, asked, "english", lambda text: len(text) <= chars)
+    return passage(TEXT, asked, "english", lambda text: len(text) <= chars)
 
 
 def test_the_sentences_with_most_of_the_question_are_shown() -> None:
@@ -34,7 +42,7 @@ def test_the_sentences_with_most_of_the_question_are_shown() -> None:
 def test_what_leads_in_is_shown_with_what_it_leads_to() -> None:
     """And not with the politeness before it, though that has a word of the question."""
     reply = "Rice is a great idea for a trip. Here is what rice asks for:\n1. A wide pot.\n2. Salt, and an hour of rest."
-    found = best_passage(reply, {"rice", "ask"}, "english", lambda text: len(text) <= 60)
+    found = passage(reply, {"rice", "ask"}, "english", lambda text: len(text) <= 60)
     assert found == "[…] Here is what rice asks for:\n1. A wide pot. […]"
 
 
@@ -43,7 +51,7 @@ def test_of_a_reply_nothing_is_shown_that_only_leads_in_or_is_polite() -> None:
     idle = regex.compile("Happy to|Great", regex.IGNORECASE)
     reply = "Great plan for rice! Happy to help with rice. Rice is it? Peas ask for salt. Here is more rice:"
     assert (
-        best_passage(reply, {"rice"}, "english", lambda text: len(text) <= 40, idle)
+        passage(reply, {"rice"}, "english", lambda text: len(text) <= 40, idle)
         == "[…] Peas ask for salt. […]"
     )
     polite = reply.replace("Peas ask for salt. ", "")
@@ -53,28 +61,22 @@ def test_of_a_reply_nothing_is_shown_that_only_leads_in_or_is_polite() -> None:
 def test_of_what_is_cut_away_nothing_is_announced() -> None:
     """Neither by a colon nor by the number of the next item, nor by what opens a reply with a list."""
     reply = "Rice is a fine choice. Here is how:\n1. Wash the rice twice.\n2. Let it stand for an hour in the pot."
-    assert (
-        best_passage(reply, {"wash"}, "english", lambda text: len(text) <= 50)
-        == "[…] Wash the rice twice. […]"
-    )
-    assert (
-        best_passage(reply, {"choice"}, "english", lambda text: len(text) <= 50)
-        == "Rice is a fine choice. […]"
-    )
+    assert passage(reply, {"wash"}, "english", lambda text: len(text) <= 50) == "[…] Wash the rice twice. […]"
+    assert passage(reply, {"choice"}, "english", lambda text: len(text) <= 50) == "Rice is a fine choice. […]"
     idle = regex.compile("Great")
-    assert "choice" not in best_passage(reply, {"choice"}, "english", lambda text: len(text) <= 50, idle)
+    assert "choice" not in passage(reply, {"choice"}, "english", lambda text: len(text) <= 50, idle)
 
 
 def test_a_paste_without_points_is_shown_where_the_question_is() -> None:
     """A transcript is one sentence of thousands of characters: a part of it fits, cut between words or behind a comma."""
     paste = f"{'so you know ' * 300}and we baked the bread in turin, {'right and then ' * 300}the end"
-    found = best_passage(paste, {"bread", "turin"}, "english", lambda text: len(text) <= 240)
+    found = passage(paste, {"bread", "turin"}, "english", lambda text: len(text) <= 240)
     assert "we baked the bread in turin," in found
     assert found.startswith("[…] ")
     assert found.endswith(" […]")
     assert found.removeprefix("[…] ").removesuffix(" […]") in paste
     unspaced = "빵" * 2_000 + "turin" + "빵" * 2_000
-    assert best_passage(unspaced, {"turin"}, "english", lambda text: len(text) <= 200)
+    assert passage(unspaced, {"turin"}, "english", lambda text: len(text) <= 200)
 
 
 @given(st.sets(st.sampled_from(["rice", "oven", "pea", "haha", "boat"])), st.integers(0, 140))
@@ -182,15 +184,11 @@ def test_of_a_sentence_that_is_too_long_one_part_is_shown_and_not_two_ends() -> 
         " whether I should go considering I just started reading Freedom and Belief to understand compatibilism"
     )
     fits = lambda body: len(body) <= 130  # noqa: E731
-    assert best_passage(text, {"event"}, "english", fits) == ""
-    begun = best_passage(text, {"event"}, "english", fits, broken=True)
+    assert passage(text, {"event"}, "english", fits) == ""
+    begun = passage(text, {"event"}, "english", fits, broken=True)
     assert begun == f"{text.partition(' should go')[0]} […]"
-    assert best_passage("Short. " + text, {"event"}, "english", fits, broken=True).startswith(
-        "[…] I am kinda"
-    )
-    assert best_passage(text, {"event"}, "english", lambda body: len(body) <= 40, broken=True) == ""
-    assert (
-        best_passage(f"{' ' * 70}{text}", set(), "english", lambda body: len(body) <= 90, broken=True) != text
-    )
-    unspaced = best_passage("가나다라" * 60, set(), "korean", lambda body: len(body) <= 130, broken=True)
+    assert passage("Short. " + text, {"event"}, "english", fits, broken=True).startswith("[…] I am kinda")
+    assert passage(text, {"event"}, "english", lambda body: len(body) <= 40, broken=True) == ""
+    assert passage(f"{' ' * 70}{text}", set(), "english", lambda body: len(body) <= 90, broken=True) != text
+    unspaced = passage("가나다라" * 60, set(), "korean", lambda body: len(body) <= 130, broken=True)
     assert 120 < len(unspaced) <= 130
