@@ -239,7 +239,8 @@ def _search_settings(on: Adapters) -> SearchSettings:
         language=cfg.search_language,
         min_similarity=cfg.min_similarity,
         weights={**DEFAULT_WEIGHTS, **cfg.search_weights},
-        late_interaction=_late_interaction(on) if cfg.second_stage == "late_interaction" else None,
+        second_stage=cfg.second_stage,
+        late_interaction=_late_interaction(on),
     )
 
 

@@ -6,7 +6,7 @@ import asyncio
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.agent.arguments import checked_count, checked_preset
+from memory_agent.agent.arguments import checked_count, checked_preset, checked_second_stage
 from memory_agent.agent.facts import FactCalls
 from memory_agent.agent.search import SearchCalls
 from memory_agent.agent.sessions import SessionCalls
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         MemoryStatus,
         Preset,
         Reach,
+        SecondStage,
         TurnDraft,
     )
     from memory_agent.service import MemoryService
@@ -205,15 +206,16 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         now: datetime | None = None,
         preset: Preset | None = None,
         scope: Reach | None = None,
+        second_stage: SecondStage | None = None,
     ) -> MemoryContext:
         """The context that the model needs to answer `user_message`; `str(context)` is the prompt text.
 
         Holds at most `max_tokens` tokens (default: the setting `max_context_tokens`). Searches what was said
         before `now` (default: everything). `preset` (default: the setting `context_preset`): how the budget is divided.
         `scope` (default: the setting `memory_scope`): "user" reaches the facts and turns of all the user's threads, where
-        a turn of another one is marked as such; "thread" this one alone. A
-        source that is down is left out and named in `context.degraded`; `context.ledger` says of everything that was
-        considered whether it is in, and why.
+        a turn of another one is marked as such; "thread" this one alone. `second_stage` (default: the setting of that name): what looks
+        again at the best turns, "late_interaction" or "off". A source that is down is left out and named in `context.degraded`;
+        `context.ledger` says of everything that was considered whether it is in, and why.
         """
         cfg, core = self._service.cfg, self._core
         checked_text("user_message", user_message, max_chars=MAX_CONTENT_CHARS)
@@ -229,6 +231,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
             now=until or self._service.clock.now(),
             until=until,
             reach=self._reach(scope),
+            second_stage=checked_second_stage(second_stage),
             missing=missing,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memory_agent.context.answered import LOOKED_BACK, answered, spoken_of
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Preset,
         Recollection,
         Scope,
+        SecondStage,
         TopicHead,
         Turn,
     )
@@ -113,13 +114,16 @@ class ContextReader:
         now: datetime,
         until: datetime | None = None,
         reach: Scope | None = None,
+        second_stage: SecondStage | None = None,
         missing: Sequence[str] = (),
     ) -> MemoryContext:
         """The context for `question` in `budget` tokens, from what was said before `until` (None: everything).
 
-        `reach` (None: `scope`): the thread, or all of its user's, whose facts and turns are recalled; `now`: what "last week" in the question is told from; `missing`: parts that are known to be down.
+        `reach` (None: `scope`): the thread, or all of its user's, whose facts and turns are recalled; `now`: what "last week" in the question is told from; `second_stage`: of the search (None: as set); `missing`: parts that are known to be down.
         """
-        material = await self._material(scope, reach or scope, question, budget, now, until, missing)
+        material = await self._material(
+            scope, reach or scope, question, budget, now, until, second_stage, missing
+        )
         name = preset or self._settings.context_preset
         return pack_context(material, shares=PRESETS[name], preset=name, budget=budget, counter=self._counter)
 
@@ -131,6 +135,7 @@ class ContextReader:
         budget: int,
         now: datetime,
         until: datetime | None,
+        second_stage: SecondStage | None,
         missing: Sequence[str],
     ) -> Material:
         """All that the context may be made of, read side by side."""
@@ -144,6 +149,7 @@ class ContextReader:
         )
         window = last_turns[max(len(last_turns) - shown_turns, 0) :]
         request = _request(scope, reach, question, called(facts), last_turns, budget, now, until)
+        request = replace(request, second_stage=second_stage)
         answer, stand = await asyncio.gather(
             _or_degraded(self._searcher.search(request), _NOTHING_FOUND, "long_term", down),
             self._standing(scope, last_turns, until, down),

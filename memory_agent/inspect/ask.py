@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import ContextBlock, LedgerEntry, MemoryContext, Tier
     from memory_agent.inspect.page import Page
 
-_OPTIONS: Final = ("preset", "max_tokens", "now", "reach")
+_OPTIONS: Final = ("preset", "max_tokens", "now", "reach", "second_stage")
 _MOST_TOKENS: Final = 200_000
 _SHOWN_CHARS: Final = 100_000
 """Of the prompt; how many more there are is said."""
@@ -50,7 +50,11 @@ class TierShare:
 async def ask(page: Page) -> Response:
     """A prompt, looked into. Changes nothing."""
     question, wanted = page.asked("q"), page.asked("missing")
-    known: dict[str, Any] = {"question": question, "missing": wanted, "presets": get_args(Preset)}
+    known: dict[str, Any] = {
+        "question": question,
+        "missing": wanted,
+        "presets": [(name, name) for name in get_args(Preset)],
+    }
     if not question:
         return await page.show("ask.html", **known, context=None, other=None)
     compares = any(page.asked(f"{name}2") for name in _OPTIONS)
@@ -88,6 +92,7 @@ def _settings(page: Page, which: str) -> dict[str, Any]:
         "max_tokens": budget,
         "now": page.time(f"now{which}"),
         "scope": reach or None,
+        "second_stage": page.asked(f"second_stage{which}") or None,
     }
     return {name: value for name, value in given.items() if value is not None}
 

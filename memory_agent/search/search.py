@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import Turn
+    from memory_agent.domain import SecondStage, Turn
     from memory_agent.ports import DocumentStore, Embedder
     from memory_agent.search.embedders import Embedders
     from memory_agent.search.entities import EntitySpotter
@@ -75,7 +75,8 @@ class SearchSettings:
     language: str
     min_similarity: float | None
     weights: Mapping[str, float]
-    late_interaction: LateInteraction | None = None
+    second_stage: SecondStage
+    late_interaction: LateInteraction
 
 
 class Searcher:
@@ -224,9 +225,9 @@ class Searcher:
         # A turn without a vector has no cosine that could be high enough.
         is_result = settings.min_similarity is None or scored.similarity >= settings.min_similarity
         shortlist = best_first(np.where(is_result, scores, np.nan).astype(np.float32), most=SHORTLIST)
-        late = settings.late_interaction
+        late, stage = settings.late_interaction, current.request.second_stage or settings.second_stage
         # Of "the second one then" the words tell less than what it goes on with.
-        if late is not None and len(shortlist) and not current.asked.leans:
+        if stage != "off" and len(shortlist) and not current.asked.leans:
             detail = await self._word_by_word(late, current, scored, shortlist, values["words"])
             if detail is not None:
                 values, weights = values | {"detail": detail}, for_sessions(late.weights, sessions)

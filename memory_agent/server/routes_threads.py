@@ -53,7 +53,12 @@ async def fetch_memory(request: Request, user_id: PathText, thread_id: PathText,
     memory = memory_of(request, user_id, thread_id)
     preset: Any = body.preset
     context = await memory.fetch_memory(
-        body.user_message, max_tokens=body.max_tokens, now=body.now, preset=preset, scope=body.scope
+        body.user_message,
+        max_tokens=body.max_tokens,
+        now=body.now,
+        preset=preset,
+        scope=body.scope,
+        second_stage=body.second_stage,
     )
     return answer(json_of(MemoryContext, context))
 

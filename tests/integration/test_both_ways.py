@@ -73,10 +73,15 @@ READS: dict[str, Call] = {
     "short term as set": lambda m: m.fetch_short_term(),
     "long term": lambda m: m.fetch_long_term("sights in Lisbon", 10),
     "long term of the user": lambda m: m.fetch_long_term("bread", scope="user", role="user"),
+    "long term without a second stage": lambda m: m.fetch_long_term("bread", second_stage="off"),
     "long term of a role by its other name": lambda m: m.fetch_long_term("bread", role="human"),
     "context": lambda m: m.fetch_memory("Which sights in Lisbon?"),
     "context of a preset": lambda m: m.fetch_memory(
-        "bread", max_tokens=900, preset="code", now=datetime(2026, 3, 1, 10, 30, tzinfo=UTC)
+        "bread",
+        max_tokens=900,
+        preset="code",
+        second_stage="off",
+        now=datetime(2026, 3, 1, 10, 30, tzinfo=UTC),
     ),
     "facts": lambda m: m.fetch_facts(),
     "facts of the user": lambda m: m.fetch_facts(
@@ -188,6 +193,8 @@ REFUSED: dict[str, Call] = {
     "max_tokens huge": lambda m: m.fetch_memory("x", max_tokens=2**70),
     "preset": lambda m: m.fetch_memory("x", preset="huge"),
     "preset list": lambda m: m.fetch_memory("x", preset=["code"]),
+    "second_stage": lambda m: m.fetch_memory("x", second_stage="on"),
+    "second_stage of a search": lambda m: m.fetch_long_term("x", second_stage=["off"]),
     "now": lambda m: m.fetch_memory("x", now="today"),
     "limit": lambda m: m.fetch_short_term(-1),
     "limit text": lambda m: m.fetch_short_term("5"),

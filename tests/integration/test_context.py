@@ -115,6 +115,7 @@ async def test_a_context_of_everything_fits_and_adds_up(settings: dict[str, Any]
 
 
 BAD_OPTIONS: list[Any] = [
+    ({"second_stage": "on"}, "second_stage is 'on'; use 'off' or 'late_interaction', or None"),
     ({"preset": "huge"}, "preset is 'huge'; use one of balanced, code, chat, minimal, recall"),
     ({"max_tokens": -1}, "max_tokens is -1"),
     ({"max_tokens": True}, "max_tokens is True"),

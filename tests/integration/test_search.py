@@ -339,6 +339,22 @@ async def test_the_order_word_by_word_decides(settings: dict[str, Any]) -> None:
     assert not any("detail" in one.why for one in first)
 
 
+async def test_a_call_chooses_the_second_stage_for_itself(settings: dict[str, Any]) -> None:
+    embedder = FavouringEmbedder()
+    async with opened(settings, embedder=embedder, **DECIDES) as service:
+        memory = service.agent("ann", "chat")
+        await remember(memory, PETS)
+        first = await memory.fetch_long_term(NAME_OF_PET, second_stage="off")
+        assert "Felix" not in first[0].text
+        context = await memory.fetch_memory(NAME_OF_PET, preset="recall", second_stage="off")
+        assert not any("detail" in found.why for found in context.long_term)
+    async with opened(settings, embedder=embedder, **DECIDES | {"second_stage": "off"}) as service:
+        memory = service.agent("ann", "chat")
+        assert "Felix" in (await service.search("ann", NAME_OF_PET, second_stage="late_interaction"))[0].text
+        context = await memory.fetch_memory(NAME_OF_PET, preset="recall", second_stage="late_interaction")
+        assert "detail" in context.long_term[0].why
+
+
 async def test_turns_remembered_without_their_tokens_get_them_by_a_rebuild(settings: dict[str, Any]) -> None:
     """Until then they are ranked as without late interaction."""
     embedder = FavouringEmbedder()

@@ -44,6 +44,7 @@ FETCH = {
     "now": "2026-03-01T12:00:00Z",
     "preset": "code",
     "scope": "thread",
+    "second_stage": "off",
 }
 
 _SHOWN: dict[str, tuple[Any, ...]] = {
@@ -67,7 +68,9 @@ _SHOWN: dict[str, tuple[Any, ...]] = {
         [TURN, TURN],
     ),
     "fetch_memory": (
-        lambda m: m.fetch_memory("What?", max_tokens=9, now=NOON, preset="code", scope="thread"),
+        lambda m: m.fetch_memory(
+            "What?", max_tokens=9, now=NOON, preset="code", scope="thread", second_stage="off"
+        ),
         "POST /fetch",
         FETCH,
         CONTEXT,
