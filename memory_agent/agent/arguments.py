@@ -75,7 +75,7 @@ def checked_preset(value: Preset) -> Preset:
 
 
 def checked_second_stage(value: SecondStage | None) -> SecondStage | None:
-    """What looks again at the best turns; None: as set."""
+    """Name of the second stage of a search; None: as set."""
     if value is not None and value not in get_args(SecondStage):
         raise InvalidInput(f"second_stage is {value!r:.80}; use 'off' or 'late_interaction', or None")
     return value

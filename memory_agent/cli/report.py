@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.cli.output import when
-from memory_agent.errors import InvalidInput
+from memory_agent.exports.files import new_file
 from memory_agent.inspect.texts import parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from memory_agent.cli.options import ThreadOptions
@@ -55,35 +56,40 @@ def seen(text: str) -> str:
     return "".join(shown)
 
 
-def write_report(
+@contextlib.contextmanager
+def new_report(
     file: Path,
     where: ThreadOptions,
-    turns: Sequence[Turn],
     *,
     sessions: Sequence[Session],
     topics: Sequence[TopicStats],
     facts: Mapping[str, Any],
-) -> None:
-    """Write the report into a new file. Raises InvalidInput if there is something of that name, and OSError."""
-    try:
-        with file.open("x", encoding="utf-8") as written:
-            for piece in _pieces(where, turns, sessions, topics, facts):
-                written.write(piece)
-    except FileExistsError:
-        raise InvalidInput(f"{file} exists already, and is left as it is; name a new file") from None
+) -> Iterator[Callable[[Sequence[Turn]], None]]:
+    """A function that writes turns into a report, which is there once the block ends. Raises ConfigError where it is there already, or cannot be written."""
+    numbers = {session.id: session.number for session in sessions}
+    session_id: str | None = None
+    count, first, last = 0, "", ""
+
+    def write(turns: Sequence[Turn]) -> None:
+        nonlocal session_id, count, first, last
+        for turn in turns:
+            if turn.session_id != session_id and turn.session_id in numbers:
+                session_id = turn.session_id
+                written.write(_session(numbers[session_id], turn).encode())
+            written.write(_turn(turn).encode())
+            count, first, last = count + 1, first or when(turn.timestamp), when(turn.timestamp)
+
+    with new_file(file) as written:
+        for piece in _head(where, topics, facts):
+            written.write(piece.encode())
+        yield write
+        told = f"{count:,} turn{'' if count == 1 else 's'}, {first} to {last} UTC"
+        written.write(f'<p class="hint">{told}. Written by memory_agent.</p>\n</body>\n</html>\n'.encode())
 
 
-def _pieces(
-    where: ThreadOptions,
-    turns: Sequence[Turn],
-    sessions: Sequence[Session],
-    topics: Sequence[TopicStats],
-    facts: Mapping[str, Any],
-) -> Iterator[str]:
+def _head(where: ThreadOptions, topics: Sequence[TopicStats], facts: Mapping[str, Any]) -> Iterator[str]:
     name = f"{where.user} / {where.thread}"
     yield _HEAD.format(title=escape(name), name=seen(name), style=_STYLE)
-    between = f", {when(turns[0].timestamp)} to {when(turns[-1].timestamp)} UTC" if turns else ""
-    yield f'<p class="hint">{len(turns):,} turn{"" if len(turns) == 1 else "s"}{between}. Written by memory_agent.</p>\n'
     if facts:
         yield f"<h2>Known from this thread</h2>\n{_listed(facts)}\n"
     if topics:
@@ -93,18 +99,18 @@ def _pieces(
             yield f'<li><bdi>{seen(topic.topic_title)}</bdi> <span class="hint">{count:,} turn{"" if count == 1 else "s"}</span></li>\n'
         yield "</ul>\n"
     yield "<h2>What was said</h2>\n"
-    numbers = {session.id: session.number for session in sessions}
-    session_id: str | None = None
-    for turn in turns:
-        if turn.session_id != session_id and turn.session_id in numbers:
-            session_id = turn.session_id
-            yield f'<h3>Session {numbers[session_id]} <span class="hint">{when(turn.timestamp)}</span></h3>\n'
-        yield (
-            f'<article class="turn {turn.role}"><p class="head"><b><bdi>{seen(turn.speaker or turn.role)}</bdi></b>'
-            f" {when(turn.timestamp)} · turn {turn.seq}</p>"
-            f'<p class="said" dir="auto">{seen(turn.content)}</p></article>\n'
-        )
-    yield "</body>\n</html>\n"
+
+
+def _session(number: int, turn: Turn) -> str:
+    return f'<h3>Session {number} <span class="hint">{when(turn.timestamp)}</span></h3>\n'
+
+
+def _turn(turn: Turn) -> str:
+    return (
+        f'<article class="turn {turn.role}"><p class="head"><b><bdi>{seen(turn.speaker or turn.role)}</bdi></b>'
+        f" {when(turn.timestamp)} · turn {turn.seq}</p>"
+        f'<p class="said" dir="auto">{seen(turn.content)}</p></article>\n'
+    )
 
 
 def _listed(facts: Mapping[str, Any]) -> str:

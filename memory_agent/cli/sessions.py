@@ -31,16 +31,17 @@ from memory_agent.cli.output import (
     turn_as_json,
     when,
 )
-from memory_agent.cli.report import write_report
+from memory_agent.cli.report import new_report
 from memory_agent.domain import Character
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Sequence
 
     from rich.text import Text
 
-    from memory_agent.domain import Session, Turn
+    from memory_agent.agent.agent import MemoryAgent
+    from memory_agent.domain import HistoryPage, Session, Turn
 
 app = MemoryTyper()
 group = MemoryTyper(
@@ -198,35 +199,61 @@ async def history(
     if html is not None and where.as_json:
         raise typer.BadParameter("--html writes a page and --json prints for programs: choose one")
     most = page_size(limit, everything or (html is not None and limit is None), "every turn")
-    following: int | None = after
+    following: int | None = None
     turns: list[Turn] = []
     count = 0
     async with agent_of(where) as agent:
         if session is not None:
             _found(where, await agent.sessions(), session)
-        while following is not None:
-            page = await agent.history(session, after=following, limit=most or _ALL_PAGE)
+        pages = _pages(agent, session, after, most)
+        if html is not None:
+            pages = _into_report(html, where, agent, pages)
+        async for page in pages:
             following, count = page.next, count + len(page.turns)
-            if where.as_json or html is not None:
+            if where.as_json:
                 turns += page.turns
-            else:
+            elif html is None:
                 _print_turns(page.turns)
-            if most is not None:
-                break
-        if html is not None and count:
-            sessions, topics = await agent.sessions(), await agent.topics(include_archived=True)
-            facts = await agent.fetch_facts(scope="thread")
-            write_report(html, where, turns, sessions=sessions, topics=topics, facts=facts)
-            note(f"Wrote {many(count, 'turn')} into {html}. Whoever has the file can read them.")
+    if html is not None and count:
+        note(f"Wrote {many(count, 'turn')} into {html}. Whoever has the file can read them.")
     if where.as_json:
         print_json({"turns": [_turn_as_json(turn) for turn in turns], "next": following})
     elif following is not None:
         options = [] if session is None else ["--session", session]
+        if html is not None:
+            options += ["--html", str(html.with_stem(f"{html.stem}-{following}"))]
         more = where.command("history", *options, "--after", str(following), "--limit", str(most))
         note(f"More turns follow; go on after {following}: {more}")
     elif not count:
         whose = where.whose if session is None else f"Session {session}"
         note(f"{whose} has no turns{f' after {after}' if after else ''}.")
+
+
+async def _pages(
+    agent: MemoryAgent, session: str | None, after: int, most: int | None
+) -> AsyncGenerator[HistoryPage, None]:
+    """The page of `most` turns, or (None) one after the other to the end."""
+    following: int | None = after
+    while following is not None:
+        page = await agent.history(session, after=following, limit=most or _ALL_PAGE)
+        yield page
+        following = page.next if most is None else None
+
+
+async def _into_report(
+    file: Path, where: ThreadOptions, agent: MemoryAgent, pages: AsyncGenerator[HistoryPage, None]
+) -> AsyncGenerator[HistoryPage, None]:
+    """The pages, each once it is written; none makes no file."""
+    first = await anext(pages)
+    if first.turns:
+        sessions, topics = await agent.sessions(), await agent.topics(include_archived=True)
+        facts = await agent.fetch_facts(scope="thread")
+        with new_report(file, where, sessions=sessions, topics=topics, facts=facts) as write:
+            write(first.turns)
+            yield first
+            async for page in pages:
+                write(page.turns)
+                yield page
 
 
 def _print_turns(turns: Sequence[Turn]) -> None:

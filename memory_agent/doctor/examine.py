@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -190,7 +190,8 @@ class Examiner:
             if not rows.readable:
                 return []  # the thread of the one that is damaged says so
             checks = (self._nobodys_rows, self._moved, self._terms, self._indexed)
-            return [finding for check in checks for finding in await check(user, threads, rows)]
+            found = [finding for check in checks for finding in await check(user, threads, rows)]
+            return await self._but_under_erasure(found)
 
         async def again() -> list[Finding]:
             return await look(await self._rows(user.user_id))
@@ -201,6 +202,23 @@ class Examiner:
         of_others = [views for thread_id, views in rows.by_thread.items() if thread_id not in threads]
         ids = tuple(view.turn_id for views in of_others for view in views if not view.erased)
         return [Finding(kind="row_orphan", scope=user, ids=ids)] if ids else []
+
+    async def _but_under_erasure(self, found: list[Finding]) -> list[Finding]:
+        """The findings without search rows of turns being forgotten: one that was written meanwhile goes with the last pass."""
+        if all(finding.kind != "row_orphan" for finding in found):
+            return found
+        erasures = await self._store.due_erasures(NO_END, limit=1_000_000)
+        left = []
+        for finding in found:
+            if finding.kind == "row_orphan":
+                of_user = [
+                    one for one in erasures if one.scope.user_id == getattr(finding.scope, "user_id", "")
+                ]
+                gone = {turn_id for one in of_user for turn_id in one.turn_ids or ()}
+                before = max((one.before_id for one in of_user if one.turn_ids is None), default="")
+                finding = replace(finding, ids=tuple(i for i in finding.ids if i >= before and i not in gone))
+            left += [finding] if finding.ids else []
+        return left
 
     async def _moved(self, user: Scope, _: set[str], rows: _UsersRows) -> list[Finding]:
         """The pointer and the next vectors against the move to another embedding model; what it is about to take away is right."""
@@ -258,6 +276,7 @@ class Examiner:
                 return await self._damaged(scope, exc)
             counts.append(len(view.turns))
             found = [*findings_of(view), *self._came_back(view), *await self._leases(view)]
+            found = await self._but_under_erasure(found)
             return [finding for finding in found if self._topics or finding.kind != "topicless"]
 
         counts: list[int] = []

@@ -167,6 +167,9 @@ class ErasedTier:
     note: str = ""
 
 
+ReceiptState = Literal["owed", "swept", "erased", "operator"]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErasureReceipt:
     """Record of a forget call that outlives what it erased, and names nobody: to show, and to erase again after a restore.
@@ -184,7 +187,7 @@ class ErasureReceipt:
     thread: str | None
     turns: tuple[str, ...]
     before_id: str
-    state: Literal["owed", "swept", "erased", "operator"] = "owed"
+    state: ReceiptState = "owed"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

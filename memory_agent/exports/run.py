@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from memory_agent.errors import InvalidInput, NotFound
 from memory_agent.exports.files import ExportFile, ExportWriter, Header, new_file
@@ -15,7 +16,7 @@ from memory_agent.exports.writing import Importer
 from memory_agent.work.receipts import hasher_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
     from datetime import datetime
     from typing import IO
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from memory_agent.domain.hashing import Hasher
     from memory_agent.exports.files import Written
     from memory_agent.ports import DocumentStore, KeyStore
+
+
+_PIECE_BYTES: Final = 65_536
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,16 +63,44 @@ async def export_to(
 
     async def write(stream: IO[bytes]) -> Written:
         writer = ExportWriter(stream, header)
-        await _put_threads(writer, store, header, scope, progress)
+        async for count in _put_threads(writer, store, header, scope):
+            if progress is not None and count % 500 == 0:
+                progress(count)
         return writer.end()
 
     if scope is not None:
-        threads = await store.stored_threads(scope.user_id)
-        if not threads or (scope.thread_id is not None and scope.thread_id not in threads):
-            whose = f"user {scope.tenants_user_id!r:.80}"
-            raise NotFound(f"nothing is remembered of {whose}{' in that thread' if scope.thread_id else ''}")
-
+        await _check_remembered(store, scope)
     return await _written(target, write)
+
+
+async def export_in_pieces(
+    store: DocumentStore, user: Scope, *, now: datetime
+) -> AsyncGenerator[bytes, None]:
+    """The export of a user piece by piece, read no faster than it is taken. Raises NotFound before the first."""
+    await _check_remembered(store, user)
+    header = Header(
+        content="export",
+        started_at=now.isoformat(),
+        vectors=False,
+        tenant=user.tenant,
+        user_id=user.tenants_user_id,
+    )
+    stream = io.BytesIO()
+    writer = ExportWriter(stream, header)
+    async for _ in _put_threads(writer, store, header, user):
+        if stream.tell() >= _PIECE_BYTES:
+            yield stream.getvalue()
+            stream.seek(0)
+            stream.truncate()
+    writer.end()
+    yield stream.getvalue()
+
+
+async def _check_remembered(store: DocumentStore, scope: Scope) -> None:
+    threads = await store.stored_threads(scope.user_id)
+    if not threads or (scope.thread_id is not None and scope.thread_id not in threads):
+        whose = f"user {scope.tenants_user_id!r:.80}"
+        raise NotFound(f"nothing is remembered of {whose}{' in that thread' if scope.thread_id else ''}")
 
 
 async def back_up(
@@ -84,7 +116,9 @@ async def back_up(
 
     async def write(stream: IO[bytes]) -> Written:
         writer = ExportWriter(stream, header)
-        await _put_threads(writer, store, header, None, progress)
+        async for count in _put_threads(writer, store, header, None):
+            if progress is not None and count % 500 == 0:
+                progress(count)
         async for record in memory_records(store, keys, now):
             writer.put(record)
         return writer.end()
@@ -100,12 +134,9 @@ async def _written(target: Path | IO[bytes], write: Callable[[IO[bytes]], Awaita
 
 
 async def _put_threads(
-    writer: ExportWriter,
-    store: DocumentStore,
-    header: Header,
-    scope: Scope | None,
-    progress: Callable[[int], None] | None,
-) -> None:
+    writer: ExportWriter, store: DocumentStore, header: Header, scope: Scope | None
+) -> AsyncIterator[int]:
+    """Write the records of all threads; after each the number so far."""
     user_id, thread_id = (None, None) if scope is None else (scope.user_id, scope.thread_id)
     count = 0
     hasher = await hasher_of(store)
@@ -114,8 +145,7 @@ async def _put_threads(
         async for record in thread_records(store, thread, hasher, vectors=header.vectors):
             writer.put(record)
             count += 1
-            if progress is not None and count % 500 == 0:
-                progress(count)
+            yield count
 
 
 async def checked_file(path: Path) -> tuple[ExportFile, Header, Written]:

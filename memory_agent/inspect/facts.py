@@ -6,18 +6,19 @@ import asyncio
 import json
 from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import PERSON
 from memory_agent.errors import InvalidInput
 from memory_agent.facts.compare import known_values
-from memory_agent.facts.edits import checked_path, typed_value
+from memory_agent.facts.edits import checked_path, no_such_event, typed_value
 from memory_agent.facts.order import overlap
 from memory_agent.facts.people import person_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
     from starlette.responses import Response
 
@@ -31,13 +32,11 @@ _VIEWS: Final = ("known", "history", "refused")
 _BARS: Final = 60
 _KEPT: Final = ("reach", "view", "find", "as_of")
 """Of the address, on the way to another part of the page."""
-_DAY: Final = timedelta(days=1)
-_FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timeline:
-    """The days on which facts were stated, as numbers of days since 1970: for a slider, and as bars of a hundred's height."""
+    """The days on which facts were stated, as ordinals of dates: for a slider, and as bars of a hundred's height."""
 
     first: int
     last: int
@@ -49,7 +48,7 @@ class Timeline:
     @property
     def day(self) -> str:
         """The day that was chosen."""
-        return f"{_FIRST + self.chosen * _DAY:%Y-%m-%d}"
+        return f"{date.fromordinal(self.chosen)}"
 
 
 async def facts(page: Page) -> Response:
@@ -108,13 +107,15 @@ async def _one_fact(page: Page, folded: Folded, times: Sequence[datetime]) -> Re
     """One path of one person: what stands there, its history, and the forms that change it."""
     path, about = checked_path(page.asked("path")), page.asked("about")
     records = [record for record in folded.records if _is_at(record, path, about) and not record.refused]
-    people = list(dict.fromkeys(record.subject for record in records))
+    people = list({person_key(record.subject): record.subject for record in records}.values())
+    about = about or (people[0] if len(people) == 1 else "")
     known = [one for one in known_values(folded) if _is_at(one, path, about) and len(one.path) >= len(path)]
-    thread, done = page.path("thread"), page.asked("done")
+    own = [record for record in records if record.thread_id == page.path("thread")]
+    done = _named(own, page.asked("done"), page)
     return await page.show(
         "fact.html",
         where=path,
-        about=about or (people[0] if len(people) == 1 else ""),
+        about=about,
         people=people,
         known=known[:_ROWS],
         known_count=len(known),
@@ -122,8 +123,10 @@ async def _one_fact(page: Page, folded: Folded, times: Sequence[datetime]) -> Re
         own_value=_written(known[0].value) if len(known) == 1 and not known[0].in_list else "",
         records=records[: -_ROWS - 1 : -1],
         count=len(records),
-        done=next((record for record in records if record.id in (done, f"{thread}/{done}")), None),
-        is_by_person=lambda record: record.by == PERSON,
+        done=done,
+        was_known=bool(page.asked("was_known")),
+        may_undo=done is not None and done is own[-1] and done.by == PERSON,
+        may_change=bool(about) and not page.principal.read_only and page.time("as_of") is None,
         turns=await turns_of(page, records[: -_ROWS - 1 : -1]),
         timeline=timeline_of(times, page.time("as_of")),
         said=said,
@@ -141,6 +144,8 @@ async def change(page: Page) -> Response:
     form = page.form
     path, about, value = form.get("path", "").strip(), form.get("about", "").strip(), form.get("value", "")
     given: dict[str, Any] = {"about": about or None}
+    now = page.api.service.clock.now()
+    began = now.replace(microsecond=now.microsecond // 1000 * 1000)  # as what is stored
     match form.get("do", ""):
         case "set":
             record = await page.agent.set_fact(path, typed_value(value), **given)
@@ -150,11 +155,36 @@ async def change(page: Page) -> Response:
             record = await page.agent.retract_fact(path, typed_value(value) if value else None, **given)
         case "revert":
             record = await page.agent.revert_fact(path, form.get("to") or None, **given)
+        case "undo":
+            await _check_undo(page, path, about)
+            record = await page.agent.revert_fact(path, **given)
         case other:
-            raise InvalidInput(f"do is {other!r:.80}; use 'set', 'add', 'retract' or 'revert'")
+            raise InvalidInput(f"do is {other!r:.80}; use 'set', 'add', 'retract', 'revert' or 'undo'")
     kept = {name: form[name] for name in ("reach",) if form.get(name)}
-    where = {"path": ".".join(record.path), "about": record.subject, "done": record.id}
-    return page.go(*_address(page), **kept, **where)
+    # What it said may have been known before, and then the record is that of then.
+    told = {"done": record.id} if record.recorded_at >= began else {"was_known": "1"}
+    return page.go(*_address(page), **kept, path=".".join(record.path), about=record.subject, **told)
+
+
+async def _check_undo(page: Page, path: str, about: str) -> None:
+    """Raises InvalidInput if something came after the change that is to be undone, NotFound if it is gone."""
+    records = await page.agent.fact_history(path, scope="thread", about=about or None)
+    told = [record for record in records if not record.refused]
+    change = _named(told, page.form.get("event", ""), page)
+    if change is None:
+        raise no_such_event(page.form.get("event", ""))
+    if later := told[told.index(change) + 1 :]:
+        last, what = later[-1], "" if later[-1].value is None else f" {said(later[-1].value)!r:.80}"
+        raise InvalidInput(
+            f"the change was not undone: {'.'.join(last.path)!r:.80} was changed again since ({last.op}{what}, "
+            f"{last.recorded_at:%Y-%m-%d %H:%M} UTC); go back to what you want in its history instead"
+        )
+
+
+def _named(records: Sequence[FactRecord], name: str, page: Page) -> FactRecord | None:
+    """The record of this thread with that id, as one thread or several name it."""
+    ids = (name, f"{page.path('thread')}/{name}")
+    return next((record for record in records if record.id in ids), None)
 
 
 # --- what both show ------------------------------------------------------------------------------------------
@@ -225,19 +255,21 @@ def _on_day(page: Page) -> Response:
     }
     if day < last:
         try:
-            kept["as_of"] = f"{_FIRST + day * _DAY:%Y-%m-%d}T23:59:59.999999"
-        except OverflowError:
-            raise InvalidInput(f"day is {day}; write the number of days since 1970") from None
+            kept["as_of"] = f"{date.fromordinal(day)}T23:59:59.999"
+        except (ValueError, OverflowError):
+            raise InvalidInput(
+                f"day is {day}; write the ordinal of a date, such as 719163 for 1970-01-01"
+            ) from None
     return page.go(*_address(page), **kept)
 
 
 def timeline_of(times: Iterable[datetime], as_of: datetime | None) -> Timeline | None:
     """The days of these times; None where all are on one."""
-    days = Counter((time - _FIRST) // _DAY for time in times)
+    days = Counter(time.astimezone(UTC).toordinal() for time in times)
     if len(days) < 2:
         return None
     first, last = min(days), max(days)
-    chosen = last if as_of is None else min(max((as_of - _FIRST) // _DAY, first), last)
+    chosen = last if as_of is None else min(max(as_of.toordinal(), first), last)
     width = (last - first + 1) / _BARS
     sums = Counter[int]()
     for day, count in days.items():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import logging
 import platform
-import threading
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from memory_agent.keys import state_of
 from memory_agent.wire.problems import problem_for_network
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from starlette.responses import Response
 
@@ -33,12 +34,20 @@ log = logging.getLogger(__name__)
 
 _LONGEST_SECONDS: Final = 600.0
 """Of an examination; of a larger memory the command has its time."""
-_MOST_FINDINGS: Final = 1_000
 _PLACES: Final = 20
 """Of a kind of finding; how many more there are is said."""
-_ORIGINS: Final = ("argument", "environment", "file", "default")
+ORIGINS: Final = ("argument", "environment", "file", "default")
 """Of settings, those first that somebody gave for this process."""
 _PARTS: Final = ("fastapi", "uvicorn", "pymongo", "chromadb", "onnxruntime", "numpy", "openai", "mcp")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kind:
+    """Findings of one kind: all as one, how many places they are at, and the first of those."""
+
+    whole: Finding
+    count: int
+    places: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,12 +57,8 @@ class Examination:
     began: datetime
     ended: datetime | None = None
     totals: Totals | None = None
-    findings: tuple[Finding, ...] = ()
+    kinds: tuple[Kind, ...] = ()
     problem: str = ""
-
-
-class _Ended(Exception):
-    """The service is about to end."""
 
 
 class _TooLong(Exception):
@@ -68,8 +73,9 @@ class Doctor:
 
     def __init__(self, cfg: MemoryConfig) -> None:
         self._cfg = cfg
-        self._ending = threading.Event()
         self._running: asyncio.Future[None] | None = None
+        self._stop: Callable[[], object] | None = None
+        self._ending = False
         self.last: Examination | None = None
 
     def start(self) -> None:
@@ -79,25 +85,26 @@ class Doctor:
             self._running = asyncio.ensure_future(asyncio.to_thread(self._examine, begun))
 
     async def close(self) -> None:
-        """Wait for what is under way, which ends before its next thread. Idempotent."""
-        self._ending.set()
+        """End what is under way, at its next read. Idempotent."""
+        self._ending, stop = True, self._stop
+        if stop is not None:
+            with contextlib.suppress(RuntimeError):  # it has just ended by itself
+                stop()
         if self._running is not None:
             await asyncio.wait({self._running})
 
     def _examine(self, begun: Examination) -> None:
         def show(totals: Totals) -> None:
-            if self._ending.is_set():
-                raise _Ended
             self.last = replace(begun, totals=replace(totals))
 
         try:
             found, totals = asyncio.run(self._examined(show))
-            ended = replace(begun, findings=tuple(found[:_MOST_FINDINGS]), totals=totals)
+            ended = replace(begun, kinds=by_kind(found), totals=totals)
         except _TooLong:
             ended = replace(begun, problem="too_long")
         except MemoryAgentError as exc:
             ended = replace(begun, problem=problem_for_network(exc).detail)
-        except _Ended:
+        except asyncio.CancelledError:  # the service is about to end
             return
         except (
             Exception
@@ -107,6 +114,10 @@ class Doctor:
         self.last = replace(ended, ended=datetime.now(UTC))
 
     async def _examined(self, show: Callable[[Totals], None]) -> tuple[list[Finding], Totals]:
+        task: Any = asyncio.current_task()
+        self._stop = functools.partial(task.get_loop().call_soon_threadsafe, task.cancel)
+        if self._ending:
+            raise asyncio.CancelledError
         check_memory(self._cfg)
         limit = asyncio.timeout(_LONGEST_SECONDS)
         try:
@@ -128,11 +139,9 @@ async def show(page: Page) -> Response:
         schema = await api.service.schema()
         shown = {
             "examination": _doctor(page).last,
-            "kinds": _by_kind(_doctor(page).last),
-            "places": _PLACES,
             "versions": _versions(),
             "schema": schema,
-            "settings": sorted(setting_rows(api.cfg), key=lambda row: _ORIGINS.index(row["from"])),
+            "settings": sorted(setting_rows(api.cfg), key=lambda row: ORIGINS.index(row["from"])),
         }
     return await page.show(
         "health.html",
@@ -157,19 +166,22 @@ def _doctor(page: Page) -> Doctor:
     return doctor
 
 
-def _by_kind(examination: Examination | None) -> list[tuple[Finding, list[Finding]]]:
-    """Findings of a kind as one, and each: what is wrong before what is only worth knowing."""
+def by_kind(findings: Iterable[Finding]) -> tuple[Kind, ...]:
+    """The findings kind by kind: what is wrong before what is only worth knowing."""
     kinds: dict[str, list[Finding]] = {}
-    for finding in () if examination is None else examination.findings:
+    for finding in findings:
         kinds.setdefault(finding.kind, []).append(finding)
     together = [
-        (
-            of[0] if len(of) == 1 else replace(of[0], ids=tuple(i for one in of for i in one.ids), detail=""),
-            of,
+        Kind(
+            whole=of[0]
+            if len(of) == 1
+            else replace(of[0], ids=tuple(i for one in of for i in one.ids), detail=""),
+            count=len(of),
+            places=tuple(of[:_PLACES]),
         )
         for of in kinds.values()
     ]
-    return sorted(together, key=lambda pair: not pair[0].wrong)
+    return tuple(sorted(together, key=lambda kind: not kind.whole.wrong))
 
 
 def _versions() -> list[tuple[str, str]]:

@@ -34,6 +34,8 @@ class Login:
     """Chosen on a page; None: as the browser asks."""
     streams: int = 0
     """Of live pages that are open."""
+    exports: int = 0
+    """Under way."""
 
 
 class Logins:

@@ -7,7 +7,7 @@ import functools
 import hmac
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, quote, unquote, urlencode
@@ -86,13 +86,13 @@ class Page:
         return int(text) if text else None
 
     def time(self, name: str) -> datetime | None:
-        """A parameter that is a time; without a zone UTC is meant. Raises InvalidInput."""
+        """A parameter that is a time, in UTC, which is meant without a zone. Raises InvalidInput."""
         text = self.asked(name)
         try:
             time = datetime.fromisoformat(text) if text else None
-        except ValueError:
+            return time and (time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC))
+        except (ValueError, OverflowError):
             raise InvalidInput(f"{name} is {text!r:.80}; write it like 2026-05-07T19:45") from None
-        return time if time is None or time.tzinfo else datetime.fromisoformat(f"{time.isoformat()}+00:00")
 
     @property
     def agent(self) -> MemoryAgent:
@@ -223,6 +223,10 @@ def environment(language: str) -> Environment:
         "plain": lambda text: "".join(part for part, _ in parts_of(str(text))),
         "reason": functools.partial(reason_in, language),
         "when": lambda time: "" if time is None else f"{time:%Y-%m-%d %H:%M}",
+        # As fields for times have it, which know no zone.
+        "field": lambda time: (
+            "" if time is None else time.replace(tzinfo=None).isoformat(timespec="milliseconds")
+        ),
         "time": lambda form, time: f"{time:{form}}",
         "count": lambda number: f"{number:,}",
     }
@@ -273,6 +277,9 @@ async def _answer(request: Request, handler: Handler, *, writes: bool) -> Respon
 
 async def _strangers(request: Request) -> Response:
     """The way in: nobody is signed in, or the key of who was does not count any more."""
+    if "text/event-stream" in request.headers.get("accept", ""):
+        # A live page that asks again: it goes to the form by itself.
+        return Response("event: end\ndata: \n\n", headers=HEADERS, media_type="text/event-stream")
     if request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site":
         # Behind a link in another site's page no cookie comes along; from a page of ours it does.
         return await rendered(request, "onward.html")

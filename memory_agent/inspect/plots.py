@@ -6,7 +6,6 @@ style, in the page's own colours, and at no weight.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -17,8 +16,9 @@ from memory_agent.topics.merged import newest, unmerged
 from memory_agent.topics.sweep_plan import FADE_BELOW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from datetime import datetime
+    from collections import Counter
+    from collections.abc import Callable, Sequence
+    from datetime import date, datetime
 
     from numpy.typing import NDArray
 
@@ -233,9 +233,8 @@ def line_of(points: Sequence[Point], values: Sequence[float]) -> Line:
     return Line(points=" ".join(places), most=most, last=values[-1])
 
 
-def days_of(times: Iterable[datetime], now: datetime) -> list[Day]:
+def days_of(counts: Counter[date], now: datetime) -> list[Day]:
     """The last days, the earliest first, with the number of forget calls of each."""
-    counts = Counter(time.date() for time in times)
     dates = [(now - timedelta(days=back)).date() for back in reversed(range(_BARS))]
     most = max((counts[date] for date in dates), default=0) or 1
     width, height = LINE

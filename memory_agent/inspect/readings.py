@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
+from datetime import date
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.errors import MemoryAgentError, StoreUnavailable
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         Tenant,
         WorkerStatus,
     )
+    from memory_agent.ports import DocumentStore
     from memory_agent.service import MemoryService
 
     Reach: TypeAlias = "Scope | Tenant | None"
@@ -36,6 +38,10 @@ _SLOW_SECONDS: Final = 30.0
 _MOST_POINTS: Final = 600
 _MOST_REACHES: Final = 100
 _MOST_LEASES: Final = 1_000
+_PAGE: Final = 1_000
+"""Receipts that are read at a time."""
+_LATEST: Final = 20
+"""Of which the page tells one by one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,15 +55,24 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Erasures:
+    """Forget calls: how many, on which days, and the latest, newest first."""
+
+    count: int = 0
+    days: Counter[date] = field(default_factory=Counter)
+    latest: tuple[ErasureReceipt, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Work:
-    """State of work at a moment, and before as far as somebody looked. Of everybody's alone: `leases`, `receipts`, `migration`."""
+    """State of work at a moment, and before as far as somebody looked. Of everybody's alone: `leases`, `erasures`, `migration`."""
 
     at: datetime
     status: MemoryStatus
     worker: WorkerStatus
     points: tuple[Point, ...]
     leases: tuple[Lease, ...] = ()
-    receipts: tuple[ErasureReceipt, ...] = ()
+    erasures: Erasures = field(default_factory=Erasures)
     migration: EmbedderMigration | None = None
 
 
@@ -70,8 +85,8 @@ class _Of:
     failed: MemoryAgentError | None = None
     """Instead of `work`, for as long."""
     due: float = 0.0
-    receipts: tuple[ErasureReceipt, ...] = ()
-    receipts_due: float = 0.0
+    erasures: Erasures = field(default_factory=Erasures)
+    erasures_due: float = 0.0
     shown: dict[tuple[object, ...], str] = field(default_factory=dict)
 
 
@@ -140,18 +155,29 @@ class Readings:
         service = self._service
         now, store = service.clock.now(), service.core.store
         status = await service.status()
-        if (began := self._monotonic()) >= of.receipts_due:
-            of.receipts = tuple(await store.receipts())
-            of.receipts_due = began + max(_SLOW_SECONDS, 30 * (self._monotonic() - began))
+        if (began := self._monotonic()) >= of.erasures_due:
+            of.erasures = await erasures_of(store)
+            of.erasures_due = began + max(_SLOW_SECONDS, 30 * (self._monotonic() - began))
         return Work(
             at=now,
             status=status,
             worker=await service.worker_status(),
             points=with_point(points, now, status),
             leases=tuple(await store.held_leases(now, limit=_MOST_LEASES)),
-            receipts=of.receipts,
+            erasures=of.erasures,
             migration=await service.embedder_migration(),
         )
+
+
+async def erasures_of(store: DocumentStore) -> Erasures:
+    """The forget calls that receipts tell of, read page by page."""
+    count, days = 0, Counter[date]()
+    latest: list[ErasureReceipt] = []
+    while page := await store.receipts(after=latest[-1].id if latest else "", limit=_PAGE):
+        count += len(page)
+        days.update(receipt.at.date() for receipt in page)
+        latest = [*latest, *page][-_LATEST:]
+    return Erasures(count=count, days=days, latest=tuple(reversed(latest)))
 
 
 def with_point(points: tuple[Point, ...], now: datetime, status: MemoryStatus) -> tuple[Point, ...]:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import tempfile
-from typing import IO, TYPE_CHECKING, Any, Final
+import contextlib
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
-from memory_agent.errors import InvalidInput
+from memory_agent.errors import InvalidInput, RateLimited
+from memory_agent.exports.run import export_in_pieces
 from memory_agent.inspect.page import HEADERS
+from memory_agent.server.dependencies import streamed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncGenerator
 
     from memory_agent.inspect.page import Page
 
 _USERS: Final = 50
 _THREADS: Final = 50
-_IN_MEMORY: Final = 8_000_000
-"""Bytes of an export; a larger one is in a file without a name until it is sent."""
-_CHUNK: Final = 65_536
+MOST_EXPORTS: Final = 2
+"""Of a login at once."""
+_SEND_SECONDS: Final = 60.0
+"""That a browser may take for a piece of an export."""
 
 
 async def everybody(page: Page) -> Response:
@@ -68,30 +71,29 @@ async def _would_erase(page: Page) -> dict[str, int]:
 
 
 async def export(page: Page) -> Response:
-    """Everything about the user as JSON Lines, to keep or to import elsewhere. Raises NotFound."""
+    """Everything about the user as JSON Lines, to keep or to import elsewhere. Raises NotFound, and RateLimited for too many at once."""
     if page.request.method == "HEAD":
         return Response(headers=HEADERS)
-    file: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it is closed when it was sent
-    try:
-        await page.api.service.export_to(file, tenant=page.principal.tenant, scope=page.user_scope)
-        length = file.tell()
-        file.seek(0)
-    except BaseException:
-        file.close()
-        raise
+    if page.login.exports >= MOST_EXPORTS:
+        raise RateLimited(
+            f"{MOST_EXPORTS} exports of this login are under way; wait until one has ended", retry_after=5.0
+        )
+    pieces = _noted(page, export_in_pieces(page.store, page.user_scope, now=page.api.service.clock.now()))
+    answer = await streamed(pieces, "application/jsonl", send_seconds=_SEND_SECONDS)
     name = quote(f"{page.path('user')[:100]}.jsonl", safe="")
-    headers = {
-        **HEADERS,
-        "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
-        "Content-Length": str(length),
-    }
-    return StreamingResponse(_read(file), headers=headers, media_type="application/jsonl")
+    answer.headers.update({**HEADERS, "Content-Disposition": f"attachment; filename*=UTF-8''{name}"})
+    return answer
 
 
-def _read(file: IO[bytes]) -> Iterator[bytes]:
-    with file:
-        while chunk := file.read(_CHUNK):
-            yield chunk
+async def _noted(page: Page, pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """The pieces, during which the login has one export more under way."""
+    page.login.exports += 1
+    try:
+        async with contextlib.aclosing(pieces):
+            async for piece in pieces:
+                yield piece
+    finally:
+        page.login.exports -= 1
 
 
 async def forget(page: Page) -> Response:

@@ -28,7 +28,6 @@ MOST_STREAMS: Final = 4
 _SEND_SECONDS: Final = 20.0
 _QUIET_PAUSES: Final = 7
 """Without anything new, until a stream is told that it is still there."""
-_RECEIPTS: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,8 +165,7 @@ def _figures(work: Work) -> dict[str, Any]:
             "tokens": line_of(points, spent),
         },
         "held": held_by_kind(work.leases),
-        "days": days_of((receipt.at for receipt in work.receipts), work.at),
-        "receipts": sorted(work.receipts, key=lambda receipt: receipt.at, reverse=True)[:_RECEIPTS],
+        "days": days_of(work.erasures.days, work.at),
     }
 
 

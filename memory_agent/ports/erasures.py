@@ -31,8 +31,10 @@ class ErasureStore(Protocol):
     async def put_receipt(self, receipt: ErasureReceipt) -> None:
         """Keep the receipt of a forget call, durably; replaces one of the same id. It holds hashes alone, and is nobody's."""
 
-    async def receipts(self, *, state: str | None = None) -> list[ErasureReceipt]:
-        """The receipts of all forget calls, by rising id. `state`: those in that state."""
+    async def receipts(
+        self, *, state: str | None = None, after: str = "", limit: int | None = None
+    ) -> list[ErasureReceipt]:
+        """The receipts of all forget calls, by rising id. `state`: those in that state; `after`, `limit`: at most so many above that id."""
 
     async def rewrite_files(self) -> bool:
         """Write the store's files anew without a byte of what was deleted; False where they are a server's, out of reach.

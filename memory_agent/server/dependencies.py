@@ -185,19 +185,31 @@ async def event_source(frames: AsyncGenerator[str, None], *, send_seconds: float
 
     `frames` is closed when the client goes, or takes longer than `send_seconds` to accept one.
     """
-    return _EventSource(await anext(frames), frames, send_seconds)
+    return await streamed(frames, "text/event-stream", send_seconds=send_seconds)
 
 
-class _EventSource(StreamingResponse):
-    def __init__(self, first: str, frames: AsyncGenerator[str, None], send_seconds: float | None) -> None:
-        async def every() -> AsyncGenerator[str, None]:
+async def streamed(
+    pieces: AsyncGenerator[str, None] | AsyncGenerator[bytes, None],
+    media_type: str,
+    *,
+    send_seconds: float | None = None,
+) -> Response:
+    """An answer piece by piece, closed as that of `event_source` is."""
+    return _Stream(await anext(pieces), pieces, media_type, send_seconds)
+
+
+class _Stream(StreamingResponse):
+    def __init__(
+        self, first: Any, pieces: AsyncGenerator[Any, None], media_type: str, send_seconds: float | None
+    ) -> None:
+        async def every() -> AsyncGenerator[Any, None]:
             yield first
-            async for frame in frames:
-                yield frame
+            async for piece in pieces:
+                yield piece
 
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(every(), headers=headers, media_type="text/event-stream")
-        self._frames = frames
+        super().__init__(every(), headers=headers, media_type=media_type)
+        self._pieces = pieces
         self._send_seconds = send_seconds
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -205,6 +217,6 @@ class _EventSource(StreamingResponse):
             async with asyncio.timeout(self._send_seconds):
                 await send(message)
 
-        async with contextlib.aclosing(self._frames):
+        async with contextlib.aclosing(self._pieces):
             with contextlib.suppress(TimeoutError):  # the server cuts off what is left half sent
                 await super().__call__(scope, receive, send_in_time)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import BaseModel, Field
 
@@ -19,13 +19,16 @@ _SHARED_SECONDS: Final = 1.0
 """How long an answer holds: whoever asks needs no key, and each look counts everybody's owed turns."""
 
 
+State = Literal["up", "down"]
+
+
 class Ready(BaseModel):
     """Readiness, part by part."""
 
-    status: str = Field(
+    status: Literal["ready", "degraded", "down"] = Field(
         description="`ready`, `degraded` (answers, without the parts that are down) or `down`."
     )
-    parts: dict[str, str] = Field(examples=[{"store": "up", "vector_index": "up"}])
+    parts: dict[str, State] = Field(examples=[{"store": "up", "vector_index": "up"}])
     pending: dict[Stage, int] = Field(description="Turns that owe each stage, of everybody.")
     parked: int
     lag_seconds: float
@@ -49,7 +52,7 @@ class Readiness:
             return self._seen
 
     async def _look(self) -> Ready:
-        parts = {"store": "up", "vector_index": await self._vectors()}
+        parts: dict[str, State] = {"store": "up", "vector_index": await self._vectors()}
         parts |= dict.fromkeys(sorted(self._service.core.worker.down), "down")
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
@@ -65,7 +68,7 @@ class Readiness:
             lag_seconds=status.lag_seconds,
         )
 
-    async def _vectors(self) -> str:
+    async def _vectors(self) -> State:
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 await self._service.core.vectors.ping()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import lzma
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent.domain import ALL_TENANTS
+from memory_agent.domain import ALL_TENANTS, Scope
 from memory_agent.inspect.readings import PAUSE_SECONDS
 from tests.integration.inspect.looking import ANN, HOME
 
@@ -26,6 +29,8 @@ PAGES = [
     "of/default/users", ANN, f"{ANN}?forget=1", f"{HOME}/conversation", f"{HOME}/turns/5", f"{HOME}/turns/99", ASKED, FACTS,
     f"{FACTS}?view=history&as_of=2024-06-01T00:00", f"{FACTS}?view=refused", f"{FACTS}?path=occupation&about=user",
     f"{HOME}/topics", f"{HOME}/topics?view=map", f"{HOME}/topics?view=sweep",
+    *(f"{ANN}/chat/{page}" for page in ("conversation", "facts", "topics", "ask?q=Where+did+we+meet&missing=Utrecht&second_stage2=off")),
+    f"{ANN}/blank/conversation", f"{ANN}/blank/ask?q=Who&missing=walnuts", f"{ANN}/blank/facts?reach=thread", f"{ANN}/blank/topics",
     "of/default/work", "of/default/health", "work", "health",
 ]  # fmt: skip
 
@@ -39,6 +44,23 @@ async def tell_of_years(walk: Walk) -> None:
     ]
     await memory.add_turns(said)
     await memory.settle(60)
+
+
+CHAT = "shared/data/realtalk-dev.jsonl.xz"
+
+
+async def tell_of_a_chat(walk: Walk) -> None:
+    """Two real people's chat where the recall sets lie beside the checkout, else one that is made up."""
+    files = [folder / CHAT for folder in Path(__file__).parents[3:5]]
+    found = next((file for file in files if file.exists()), None)
+    said = [(who, f"Number {n} of {who}: we met in Utrecht.") for n in range(60) for who in ("Ann", "Bo")]
+    if found is not None:
+        with lzma.open(found, "rt", encoding="utf-8") as lines:
+            said = [(turn["role"], turn["text"]) for turn in json.loads(next(lines))["turns"][:120]]
+    turns: list[Any] = [{"role": "user", "content": text or "…", "speaker": who} for who, text in said]
+    memory = walk.looker.service.agent("ann", "chat")
+    await memory.add_turns(turns)
+    await memory.settle(120)
 
 
 async def test_somebody_finds_out_why_the_walnut_allergy_was_not_in_a_prompt(walk: Walk) -> None:
@@ -69,6 +91,7 @@ async def test_no_page_is_hard_to_read_or_wider_than_the_window(walk: Walk) -> N
     await walk.page.goto(f"{walk.base}sign-in")
     assert await walk.violations() == []
     await tell_of_years(walk)
+    await tell_of_a_chat(walk)
     (topic, *_) = await walk.looker.service.agent("ann", "home").topics()
     await walk.sign_in(tenant=ALL_TENANTS)
     for user in ("ann", "gone"):
@@ -87,6 +110,49 @@ async def test_no_page_is_hard_to_read_or_wider_than_the_window(walk: Walk) -> N
     walk.wrong = [said for said in walk.wrong if "404" not in said]  # a page that says so
 
 
+async def tab_to(walk: Walk, name: str) -> None:
+    """Press Tab until what has this name, or label, has the focus."""
+    told = "[document.activeElement.ariaLabel, document.activeElement.labels?.[0]?.innerText, document.activeElement.innerText].join()"
+    for _ in range(60):
+        await walk.page.keyboard.press("Tab")
+        if name in await walk.page.evaluate(told):
+            return
+    raise AssertionError(f"no Tab leads to {name}")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("walk", LOOKS[::3], indirect=True, ids=["light-1440", "dark-360"])
+async def test_by_keyboard_alone_somebody_comes_from_page_to_page_and_back(walk: Walk) -> None:
+    await walk.sign_in()
+    page = walk.page
+    for name, address in (("ann", "/ann"), ("Ask, home", "/home/ask")):
+        await tab_to(walk, name)
+        await page.keyboard.press("Enter")
+        await page.wait_for_url(f"**{address}")
+    await tab_to(walk, "Question")
+    await page.keyboard.type("What shall we cook on Friday?")
+    await tab_to(walk, "Compare with a second prompt")
+    await page.keyboard.press("Enter")
+    for _ in range(4):  # to the second stage of the second prompt
+        await page.keyboard.press("Tab")
+    await page.keyboard.press("End")
+    await tab_to(walk, "Show the prompt")
+    await page.keyboard.press("Enter")
+    await page.get_by_role("columnheader", name="second stage of the search: off").wait_for()
+    for tab in ("Conversation", "Facts", "Topics"):
+        await tab_to(walk, tab)
+        await page.keyboard.press("Enter")
+        await page.get_by_role("heading", name=tab, level=1).wait_for()
+    await page.keyboard.press("Alt+ArrowLeft")
+    await page.get_by_role("heading", name="Facts", level=1).wait_for()
+    await tab_to(walk, "Work")
+    await page.keyboard.press("Enter")
+    await page.get_by_text("Nothing is parked.").wait_for()
+    await tab_to(walk, "Sign out")
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**/sign-in")
+
+
 @pytest.mark.nightly
 async def test_scrolling_goes_on_to_the_end_of_a_long_conversation(walk: Walk) -> None:
     await walk.looker.service.agent("ann", "long").add_turns(
@@ -102,10 +168,10 @@ async def test_scrolling_goes_on_to_the_end_of_a_long_conversation(walk: Walk) -
     assert ids == [f"turn-{number}" for number in range(1, 231)]
 
 
-async def park_a_turn(walk: Walk, user: str = "ann") -> None:
-    """A turn of the thread `home` whose work kept failing."""
+async def park_a_turn(walk: Walk, user: str = "ann", thread: str = "home") -> None:
+    """A turn whose work kept failing."""
     await walk.looker.service.pause_worker()
-    memory = walk.looker.service.agent(user, "home")
+    memory = walk.looker.service.agent(user, thread)
     turn = await memory.add_user_message("And who brings the wine?")
     store = walk.looker.service.core.store
     await store.postpone(memory.scope, [turn.id], error="<b>refused</b>", due_at=None, counted=True)
@@ -117,15 +183,34 @@ async def test_the_page_of_work_shows_what_happens_and_is_left_when_the_login_en
     page = walk.page
     await page.goto(f"{walk.base}of/default/work")
     await page.get_by_text("live", exact=True).wait_for()
-    await park_a_turn(walk)
-    await page.get_by_text("1 turn is parked").wait_for()
+    for thread in ("attic", "home"):
+        await park_a_turn(walk, thread=thread)
+    await page.get_by_text("2 turns are parked").wait_for()
     await page.get_by_role("button", name="Try again: home").focus()
-    await page.wait_for_timeout(2_500 * PAUSE_SECONDS)  # what is put in anew keeps the focus
+    await walk.looker.service.retry_parked(Scope.of("ann", "attic"))
+    await page.get_by_text("1 turn is parked").wait_for()
+    # What was put in anew keeps the focus on the same button, wherever that is now.
+    assert await page.evaluate("document.activeElement.getAttribute('aria-label')") == "Try again: home"
     await page.keyboard.press("Enter")
     await page.get_by_text("Nothing is parked.").wait_for()
     other = await page.context.new_page()
     await other.goto(walk.base)
     await other.get_by_role("button", name="Sign out").click()
+    await page.wait_for_url("**/sign-in?next=of%2Fdefault%2Fwork")
+
+
+@pytest.mark.nightly
+async def test_a_hidden_live_page_whose_login_ended_goes_to_the_form_when_it_is_looked_at(walk: Walk) -> None:
+    await walk.sign_in()
+    page = walk.page
+    await page.goto(f"{walk.base}of/default/work")
+    await page.get_by_text("live", exact=True).wait_for()
+    hide = "state => { Object.defineProperty(document, 'hidden', {value: state, configurable: true}); document.dispatchEvent(new Event('visibilitychange')); }"
+    await page.evaluate(hide, True)
+    other = await page.context.new_page()
+    await other.goto(walk.base)
+    await other.get_by_role("button", name="Sign out").click()
+    await page.evaluate(hide, False)
     await page.wait_for_url("**/sign-in?next=of%2Fdefault%2Fwork")
 
 

@@ -26,12 +26,15 @@ RECEIPT = ErasureReceipt(
 
 
 async def test_keeps_receipts(store: DocumentStore) -> None:
-    """As they were put, by rising id and by state; one of the same id takes the place of the first."""
+    """As they were put, by rising id and by state, a page at a time; one of the same id takes the place of the first."""
     whole = replace(RECEIPT, id="0190b0a0-0000-7000-8000-000000000001", thread=None, turns=(), state="swept")
     assert await store.receipts() == []
     await store.put_receipt(RECEIPT)
     await store.put_receipt(whole)
     assert await store.receipts() == [whole, RECEIPT]
+    assert await store.receipts(limit=1) == [whole]
+    assert await store.receipts(after=whole.id, limit=9) == [RECEIPT]
+    assert await store.receipts(limit=0) == []
     await store.put_receipt(replace(RECEIPT, state="erased"))
     assert await store.receipts(state="erased") == [replace(RECEIPT, state="erased")]
     assert await store.receipts(state="owed") == []

@@ -581,6 +581,22 @@ async def test_what_was_forgotten_and_is_there_again_is_found(settings: dict[str
         assert one.id not in [turn.id for turn in await store.list_turns(SCOPE)]
 
 
+async def test_a_search_row_written_of_a_turn_that_is_being_forgotten_is_nothing_wrong(
+    settings: dict[str, Any],
+) -> None:
+    """The last pass takes it."""
+    async with MemoryService(MemoryConfig(**settings, run_worker=False)) as service:
+        await service.agent("ada", "home").forget([NOBODY, "x"])
+        await service.agent("ada", "attic").clear()
+        now = datetime.now(UTC)
+        home = replace(a_row(scope=SCOPE, seq=99), turn_id=NOBODY)
+        attic = replace(
+            a_row(scope=Scope(user_id="ada", thread_id="attic"), seq=1), turn_id=NOBODY[:-1] + "8"
+        )
+        await service.core.store.put_search_rows("ada", [home, attic], now=now)
+        assert [found.what for found in await examined(service) if found.kind == "row_orphan"] == []
+
+
 async def test_nothing_is_found_while_a_service_is_at_work(settings: dict[str, Any]) -> None:
     """What is under way looks like a difference for a moment; right after it, and while it is owed, nothing is wrong."""
     async with MemoryService(MemoryConfig(**settings)) as service:

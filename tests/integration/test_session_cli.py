@@ -304,9 +304,10 @@ def test_a_report_of_a_thread_is_one_file_that_shows_everything_and_runs_nothing
     assert page.count("<h3>Session ") == 2
     assert not re.search(r"<script|<link|<img|src=|href=|@import|url\(", page)
     assert "default-src 'none'" in page
-    one_line(look("history", "--html", str(file), code=1).stderr, "exists already")
+    one_line(look("history", "--html", str(file), code=1).stderr, "is there already; name another file")
     assert file.read_text("utf-8") == page
     few = tmp_path / "few.html"
-    assert "go on after 3" in look("history", "--html", str(few), "--limit", "3").stderr
+    left = look("history", "--html", str(few), "--limit", "3").stderr
+    assert re.search(r"go on after 3: .* --html \S*few-3.html --after 3 --limit 3", " ".join(left.split()))
     assert few.read_text("utf-8").count("<article") == 3
     assert seen("</p><script>") == "&lt;/p&gt;&lt;script&gt;"

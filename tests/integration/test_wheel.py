@@ -42,6 +42,13 @@ asyncio.run(main())
 """
 
 
+def test_the_pages_add_less_than_300_kilobytes_to_the_wheel(wheel: Path) -> None:
+    sizes = {file.filename: file.compress_size for file in zipfile.ZipFile(wheel).infolist()}
+    pages = [size for name, size in sizes.items() if name.startswith("memory_agent/inspect/")]
+    assert len(pages) > 30
+    assert sum(pages) < 300_000
+
+
 def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
     """Modules, and what they read: the dictionary, the demo's conversation, the mark that types are given."""
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("memory_agent/")}

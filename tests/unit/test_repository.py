@@ -135,7 +135,7 @@ ROOMS = {
     "hooks": "errors agent service client",
     "demo": "errors domain config agent service",
     "mcp": "errors checks domain topics agent wire client",
-    "inspect": "errors lazily domain ports keys text facts topics config data_dir doctor agent service wire",
+    "inspect": "errors lazily domain ports keys text facts topics config data_dir exports doctor agent service wire",
     "server": "errors checks domain ports clock keys topics conversations config data_dir adapters agent service wire mcp inspect",
     "cli": "errors checks domain ports clock subprocesses keys text facts topics work models config_words config data_dir adapters agent service client conformance hooks demo doctor exports imports mcp inspect server",
     "__init__": "errors domain facts topics config imports agent service strategy",

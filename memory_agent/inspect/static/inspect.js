@@ -37,10 +37,11 @@ if (live) {
   const put = (part) => {
     const old = document.getElementById(part.id);
     if (!old || old.innerHTML === part.innerHTML) return;
-    const focusable = "a, button, [tabindex]";
-    const at = [...old.querySelectorAll(focusable)].indexOf(document.activeElement);
+    const named = (one) => [one.tagName, one.getAttribute("href"), one.value, one.getAttribute("aria-label")].join();
+    const at = old.contains(document.activeElement) && named(document.activeElement);
     old.replaceWith(part);
-    if (at >= 0) part.querySelectorAll(focusable)[at]?.focus({ preventScroll: true });
+    // The same button, wherever it stands now: the next key must not be another's.
+    if (at) [...part.querySelectorAll("a, button, [tabindex]")].find((one) => named(one) === at)?.focus({ preventScroll: true });
   };
   let source;
   const open = () => {
@@ -64,7 +65,7 @@ if (live) {
 // The day under the slider's thumb, while it is moved; the button shows it.
 const day = document.querySelector("input#day[type=range]");
 if (day) day.addEventListener("input", () => {
-  const text = new Date(day.value * 86400000).toISOString().slice(0, 10);
+  const text = new Date((day.value - 719163) * 86400000).toISOString().slice(0, 10);  // counted from the year 1 on
   document.querySelector("output[data-day]").textContent = text;
   day.setAttribute("aria-valuetext", text);
 });

@@ -73,9 +73,14 @@ class MongoForgetting(MongoRows, MongoTopics, MongoSessions, MongoFacts):
         )
 
     @bounded
-    async def receipts(self, *, state: str | None = None) -> list[ErasureReceipt]:
-        query = {} if state is None else {"state": state}
-        return list(map(RECEIPT.get, await read_all(self._receipts.find(query).sort("_id", 1))))
+    async def receipts(
+        self, *, state: str | None = None, after: str = "", limit: int | None = None
+    ) -> list[ErasureReceipt]:
+        if limit is not None and limit <= 0:
+            return []
+        query = {"_id": {"$gt": after}} | ({} if state is None else {"state": state})
+        found = self._receipts.find(query).sort("_id", 1).limit(limit or 0)
+        return list(map(RECEIPT.get, await read_all(found)))
 
     async def rewrite_files(self) -> bool:
         return False

@@ -63,9 +63,12 @@ class SqliteForgetting(SqliteConnection):
         sql = f"INSERT OR REPLACE INTO erasure_receipts ({RECEIPT.columns}) VALUES ({RECEIPT.marks})"
         await self._execute(sql, RECEIPT.record(receipt))
 
-    async def receipts(self, *, state: str | None = None) -> list[ErasureReceipt]:
-        where = Where().equal(state=state)
-        return await self._select(RECEIPT, f"FROM erasure_receipts WHERE {where} ORDER BY id", where.values)
+    async def receipts(
+        self, *, state: str | None = None, after: str = "", limit: int | None = None
+    ) -> list[ErasureReceipt]:
+        where = Where("id > ?", after).equal(state=state)
+        rest = f"FROM erasure_receipts WHERE {where} ORDER BY id LIMIT ?"
+        return await self._select(RECEIPT, rest, [*where.values, -1 if limit is None else max(limit, 0)])
 
     async def rewrite_files(self) -> bool:
         # In a copy of before an upgrade stands what is forgotten since.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import threading
+import time
 from datetime import timedelta
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -86,10 +87,12 @@ async def test_it_says_that_nothing_is_remembered_and_that_a_fact_was_withdrawn(
 async def test_two_prompts_are_compared_item_by_item(looker: Looker) -> None:
     text = text_of(
         await looker.look(
-            f"{HOME}/ask", q="What shall we cook?", preset="recall", preset2="chat", max_tokens2=90
+            f"{HOME}/ask", q="What shall we cook?", preset="recall", preset2="chat", max_tokens2=90, reach2="thread",
+            second_stage2="off", now2="2030-01-01T00:00+02:00",
         )
-    )
-    assert "First : recall Second : chat" in text.replace(":", " :").replace("  ", " ")
+    )  # fmt: skip
+    second = "chat, at most 90 tokens, this thread, second stage of the search: off, as of 2029-12-31 22:00"
+    assert f"First: recall, at most 4,000 tokens Second: {second} facts" in text
     assert "Only in the first (" in text
 
 
@@ -108,6 +111,7 @@ async def test_options_that_cannot_be_are_refused_by_name(looker: Looker) -> Non
         {"now": "soon"},
         {"reach": "world"},
         {"preset": "big"},
+        {"second_stage": "on"},
     ):
         text = await looker.look(f"{HOME}/ask", q="What?", status=422, **wrong)
         assert next(iter(wrong)) in text
@@ -259,6 +263,11 @@ async def test_a_megabyte_without_a_blank_is_shown_in_parts(looker: Looker) -> N
     await looker.service.pause_worker()  # it is about the pages
     memory = looker.service.agent("ann", "large")
     await memory.add_user_message("x" * 500_000 + "y" * 499_000)
+    for path in ("conversation", "turns/1", "ask?q=xxx&missing=xxx"):
+        await looker.look(f"{HOME}/{path}")  # its templates are read
+        began = time.process_time()
+        await looker.look(f"{ANN}/large/{path}")
+        assert time.process_time() - began < 1.0, path
     assert len(await looker.look(f"{ANN}/large/conversation")) < 10_000
     first = await looker.look(f"{ANN}/large/turns/1")
     assert len(first) < 30_000

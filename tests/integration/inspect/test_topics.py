@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -153,6 +155,22 @@ async def test_a_users_memory_is_a_file_with_that_user_alone(looker: Looker) -> 
     assert HOSTILE in {line.get("content") for line in lines}
     assert "Bob" not in answer.text
     await looker.look("of/default/users/nobody/export", status=404)
+
+
+async def test_an_export_is_sent_as_it_is_read_and_a_login_has_two_of_them(looker: Looker) -> None:
+    await looker.service.pause_worker()  # it is about the pages
+    await looker.service.agent("ann", "large").add_turns([{"role": "user", "content": "x" * 900_000}] * 12)
+    async with contextlib.AsyncExitStack() as stack:
+        answers = [
+            await stack.enter_async_context(looker.http.stream("GET", f"{ANN}/export")) for _ in range(2)
+        ]
+        assert [answer.status_code for answer in answers] == [200, 200]
+        assert "2 exports of this login" in await looker.look(f"{ANN}/export", status=429)
+        assert json.loads((await answers[0].aread()).splitlines()[-1])["end"]["records"]["turn"] == 20
+        # The other one is hung up on.
+    async with asyncio.timeout(30):
+        while (await looker.http.get(f"{ANN}/export")).status_code != 200:
+            await asyncio.sleep(0.1)
 
 
 async def test_what_forgetting_would_erase_is_counted_before_it_is_confirmed(looker: Looker) -> None:
