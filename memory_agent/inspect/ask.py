@@ -57,14 +57,16 @@ async def ask(page: Page) -> Response:
     }
     if not question:
         return await page.show("ask.html", **known, context=None, other=None)
-    compares = any(page.asked(f"{name}2") for name in _OPTIONS)
-    settings = [_settings(page, ""), *([_settings(page, "2")] if compares else [])]
+    settings = [_settings(page, "")]
+    if any(page.asked(f"{name}2") for name in _OPTIONS):
+        settings.append(settings[0] | _settings(page, "2"))
     contexts = await asyncio.gather(*(page.agent.fetch_memory(question, **given) for given in settings))
     context, others = contexts[0], contexts[1:]
     return await page.show(
         "ask.html",
         **known,
         context=context,
+        settings=settings,
         shown=_SHOWN_CHARS,
         tiers=tiers_of(context),
         signals={found.turn.id: signals_of(found.why) for found in context.long_term},

@@ -329,4 +329,6 @@ def _is_ours(request: Request) -> bool:
 async def refused(request: Request, error: MemoryAgentError) -> Response:
     """The page that says why something was not shown or done."""
     problem = problem_for_network(error)
-    return await rendered(request, "refused.html", code=problem.status, problem=problem)
+    principal: Principal | None = request.scope["state"].get("principal")
+    home = "" if principal is None else address("of", principal.tenant, "users")
+    return await rendered(request, "refused.html", code=problem.status, problem=problem, home=home)

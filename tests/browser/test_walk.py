@@ -138,7 +138,7 @@ async def test_by_keyboard_alone_somebody_comes_from_page_to_page_and_back(walk:
     await page.keyboard.press("End")
     await tab_to(walk, "Show the prompt")
     await page.keyboard.press("Enter")
-    await page.get_by_role("columnheader", name="second stage of the search: off").wait_for()
+    await page.get_by_role("columnheader", name="second stage: off").wait_for()
     for tab in ("Conversation", "Facts", "Topics"):
         await tab_to(walk, tab)
         await page.keyboard.press("Enter")

@@ -91,7 +91,7 @@ async def test_two_prompts_are_compared_item_by_item(looker: Looker) -> None:
             second_stage2="off", now2="2030-01-01T00:00+02:00",
         )
     )  # fmt: skip
-    second = "chat, at most 90 tokens, this thread, second stage of the search: off, as of 2029-12-31 22:00"
+    second = "chat, at most 90 tokens, this thread, second stage: off, as of 2029-12-31 22:00"
     assert f"First: recall, at most 4,000 tokens Second: {second} facts" in text
     assert "Only in the first (" in text
 
