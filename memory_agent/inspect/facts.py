@@ -183,8 +183,9 @@ async def _check_undo(page: Page, path: str, about: str) -> None:
 
 def _named(records: Sequence[FactRecord], name: str, page: Page) -> FactRecord | None:
     """The record of this thread with that id, as one thread or several name it."""
-    ids = (name, f"{page.path('thread')}/{name}")
-    return next((record for record in records if record.id in ids), None)
+    thread = f"{page.path('thread')}/"
+    bare = name.removeprefix(thread)
+    return next((record for record in records if record.id.removeprefix(thread) == bare), None)
 
 
 # --- what both show ------------------------------------------------------------------------------------------

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import re
 import tempfile
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,14 +23,8 @@ if TYPE_CHECKING:
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "images"
 LARGEST_BYTES: Final = 150_000
-SAID: Final = (
-    ("By the way, I have a walnut allergy.", "I will keep walnuts out of every recipe."),
-    ("My name is Ann and I live in Utrecht.", "Nice to meet you, Ann."),
-    ("We are eight on Friday, and two of us eat no meat.", "Then let us plan two dishes that go together."),
-    ("What could we start with?", "A tomato soup, and bread with olives."),
-    ("My mother Ines brings her almond cake.", "Lovely: then dessert is taken care of."),
-    ("What shall we cook on Friday?", "Pasta with sage butter, and a tray of roasted squash."),
-)
+PAGE: Final = FOLDER.parent / "inspect.md"
+"""Holds what was said in the thread `home`, for readers to remember."""
 LATELY: Final = (
     (88, "Ann", "I work as a nurse."),
     (86, "Bo", "I live in Oslo."),
@@ -48,10 +45,10 @@ LATELY: Final = (
 """Of a thread that two people share: days ago, who, what."""
 TALK: Final = f"{ANN}/talk"
 PICTURES: Final = {
-    "inspect-ask": (f"{HOME}/ask?q=What+shall+we+cook+on+Friday%3F&missing=walnut+allergy&max_tokens=110", "light", 1000, 1230),
+    "inspect-ask": (f"{HOME}/ask?q=What+shall+we+cook+on+Friday%3F&missing=walnut+allergy&max_tokens=110&max_tokens2=400", "light", 1000, 1900),
     "inspect-ask-dark": (f"{HOME}/ask?q=What+shall+we+cook+on+Friday%3F&missing=walnut+allergy&max_tokens=110", "dark", 360, 1000),
     "inspect-conversation": (f"{HOME}/conversation", "light", 1000, 900),
-    "inspect-turn": (f"{HOME}/turns/1", "light", 1000, 620),
+    "inspect-turn": (f"{HOME}/turns/7", "light", 1000, 620),
     "inspect-user": (f"{ANN}?forget=1", "light", 1000, 740),
     "inspect-facts": (f"{TALK}/facts", "light", 1000, 1080),
     "inspect-fact": (f"{TALK}/facts?path=occupation&about=Ann", "light", 1000, 900),
@@ -69,12 +66,8 @@ FOR_ALL: Final = ("inspect-work", "inspect-health")
 
 async def tell(service: MemoryService) -> None:
     """An evening that is planned, and what two people tell of their weeks."""
-    start = datetime(2026, 5, 4, 18, 0, tzinfo=UTC)
-    turns = [
-        {"role": role, "content": text, "timestamp": start + timedelta(hours=20 * number)}
-        for number, exchange in enumerate(SAID)
-        for role, text in zip(("user", "assistant"), exchange, strict=True)
-    ]
+    lines = re.findall(r"^  '(\{.*\})' \\$", PAGE.read_text("utf-8"), re.MULTILINE)
+    turns = [json.loads(line) for line in lines]
     now = SystemClock().now()
     lately = [
         {"role": "user", "content": text, "speaker": who, "timestamp": now - timedelta(days=days)}
@@ -88,7 +81,6 @@ async def tell(service: MemoryService) -> None:
 
 async def fail(service: MemoryService) -> None:
     """Work that is owed and parked, and users who are forgotten."""
-    # First: a row that the worker writes of a turn being forgotten stays until the last pass.
     await service.pause_worker()
     for user in ("joe", "kim"):
         await service.agent(user, "home").add_user_message("Forget me.")
@@ -104,7 +96,8 @@ async def main() -> None:
     """Take them all."""
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as data:
-        settings = {"data_dir": data, "enable_fact_extraction": True, "enable_topics": True}
+        os.chdir(data)  # nobody's folder is in a picture
+        settings = {"data_dir": "data", "enable_fact_extraction": True, "enable_topics": True}
         async with looking(settings) as looker, async_playwright() as playwright:
             await tell(looker.service)
             await fail(looker.service)

@@ -112,7 +112,7 @@ async def test_no_page_is_hard_to_read_or_wider_than_the_window(walk: Walk) -> N
 
 async def tab_to(walk: Walk, name: str) -> None:
     """Press Tab until what has this name, or label, has the focus."""
-    told = "[document.activeElement.ariaLabel, document.activeElement.labels?.[0]?.innerText, document.activeElement.innerText].join()"
+    told = "[document.activeElement.ariaLabel, document.activeElement.labels?.[0]?.innerText, document.activeElement.innerText]"
     for _ in range(60):
         await walk.page.keyboard.press("Tab")
         if name in await walk.page.evaluate(told):

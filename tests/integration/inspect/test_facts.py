@@ -94,6 +94,9 @@ async def test_the_slider_leads_to_an_address_of_what_was_known_that_day(looker:
 
 async def test_a_fact_is_set_added_to_retracted_and_each_is_undone(looker: Looker) -> None:
     memory = looker.service.agent("ann", "talk")
+    await looker.service.agent("ann", "other").set_fact(
+        "name", "Ann", about="Ann"
+    )  # ids name their thread then
     one = {"path": "occupation", "about": "Ann"}
     page = await changed(looker, do="set", value="42", **one)
     assert "It was changed, in this thread. Undo" in text_of(page)
