@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from memory_agent.agent.agent import MemoryAgent
+    from memory_agent.cli.opening import Agent
     from memory_agent.domain import HistoryPage, Session, Turn
 
 app = MemoryTyper()
@@ -230,7 +230,7 @@ async def history(
 
 
 async def _pages(
-    agent: MemoryAgent, session: str | None, after: int, most: int | None
+    agent: Agent, session: str | None, after: int, most: int | None
 ) -> AsyncGenerator[HistoryPage, None]:
     """The page of `most` turns, or (None) one after the other to the end."""
     following: int | None = after
@@ -241,7 +241,7 @@ async def _pages(
 
 
 async def _into_report(
-    file: Path, where: ThreadOptions, agent: MemoryAgent, pages: AsyncGenerator[HistoryPage, None]
+    file: Path, where: ThreadOptions, agent: Agent, pages: AsyncGenerator[HistoryPage, None]
 ) -> AsyncGenerator[HistoryPage, None]:
     """The pages, each once it is written; none makes no file."""
     first = await anext(pages)

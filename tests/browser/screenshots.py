@@ -7,7 +7,7 @@ import json
 import os
 import re
 import tempfile
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -45,7 +45,7 @@ LATELY: Final = (
 """Of a thread that two people share: days ago, who, what."""
 TALK: Final = f"{ANN}/talk"
 PICTURES: Final = {
-    "inspect-ask": (f"{HOME}/ask?q=What+shall+we+cook+on+Friday%3F&missing=walnut+allergy&max_tokens=110&max_tokens2=400", "light", 1000, 1900),
+    "inspect-ask": (f"{HOME}/ask?q=What+shall+we+cook+on+Friday%3F&missing=walnut+allergy&max_tokens=110&max_tokens2=400", "light", 1000, 1560),
     "inspect-ask-dark": (f"{HOME}/ask?q=What+shall+we+cook+on+Friday%3F&missing=walnut+allergy&max_tokens=110", "dark", 360, 1000),
     "inspect-conversation": (f"{HOME}/conversation", "light", 1000, 900),
     "inspect-turn": (f"{HOME}/turns/7", "light", 1000, 620),
@@ -68,6 +68,8 @@ async def tell(service: MemoryService) -> None:
     """An evening that is planned, and what two people tell of their weeks."""
     lines = re.findall(r"^  '(\{.*\})' \\$", PAGE.read_text("utf-8"), re.MULTILINE)
     turns = [json.loads(line) for line in lines]
+    for turn in turns:
+        turn["timestamp"] = datetime.fromisoformat(turn["timestamp"])
     now = SystemClock().now()
     lately = [
         {"role": "user", "content": text, "speaker": who, "timestamp": now - timedelta(days=days)}
