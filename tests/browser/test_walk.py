@@ -30,7 +30,7 @@ PAGES = [
     f"{FACTS}?view=history&as_of=2024-06-01T00:00", f"{FACTS}?view=refused", f"{FACTS}?path=occupation&about=user",
     f"{HOME}/topics", f"{HOME}/topics?view=map", f"{HOME}/topics?view=sweep",
     *(f"{ANN}/chat/{page}" for page in ("conversation", "facts", "topics", "ask?q=Where+did+we+meet&missing=Utrecht&second_stage2=off")),
-    f"{ANN}/blank/conversation", f"{ANN}/blank/ask?q=Who&missing=walnuts", f"{ANN}/blank/facts?reach=thread", f"{ANN}/blank/topics",
+    f"{ANN}/years/facts?path=preferences.likes", f"{ANN}/blank/conversation", f"{ANN}/blank/ask?q=Who&missing=walnuts", f"{ANN}/blank/facts?reach=thread", f"{ANN}/blank/topics",
     "of/default/work", "of/default/health", "work", "health",
 ]  # fmt: skip
 
@@ -92,6 +92,8 @@ async def test_no_page_is_hard_to_read_or_wider_than_the_window(walk: Walk) -> N
     assert await walk.violations() == []
     await tell_of_years(walk)
     await tell_of_a_chat(walk)
+    for who in ("Ann", "Bo"):
+        await walk.looker.service.agent("ann", "years").add_fact("preferences.likes", "jazz", about=who)
     (topic, *_) = await walk.looker.service.agent("ann", "home").topics()
     await walk.sign_in(tenant=ALL_TENANTS)
     for user in ("ann", "gone"):
@@ -102,6 +104,11 @@ async def test_no_page_is_hard_to_read_or_wider_than_the_window(walk: Walk) -> N
         assert await walk.violations() == [], path
         width: Any = await walk.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert width[0] <= width[1], path
+    await walk.page.goto(f"{walk.base}{FACTS}?path=occupation&about=user")
+    await walk.page.get_by_label("What holds").fill("diver")
+    await walk.page.keyboard.press("Enter")
+    await walk.page.get_by_role("button", name="Undo").wait_for()
+    assert await walk.violations() == []
     await walk.page.goto(walk.base + FACTS)
     await walk.page.get_by_text("Extract the facts of this thread anew").click()
     await walk.page.get_by_role("button", name="Propose").click()
