@@ -23,9 +23,9 @@ SECONDS = 240
 _EMBEDDED = "MemoryService(MemoryConfig())"
 
 
-def program_of(page: str) -> str:
-    """The first program of a page."""
-    return (DOCS / page).read_text("utf-8").split("```python\n")[1].split("```")[0]
+def program_of(page: str, number: int = 1) -> str:
+    """The first program of a page, or another block of it."""
+    return (DOCS / page).read_text("utf-8").split("```python\n")[number].split("```")[0]
 
 
 @dataclass
