@@ -26,8 +26,8 @@ from memory_agent.integrations.memory_files import text_of
 from memory_agent.integrations.pydantic_ai import MemoryCapability
 from memory_agent.integrations.pydantic_ai_harness import HarnessMemoryStore, _about
 from tests.frameworks.pages import Reader, calling, program_of, sent_to
-from tests.servers.openai_script import Reply
 from tests.over_http import both_ways_by_day, embedded_only
+from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
