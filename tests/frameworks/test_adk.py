@@ -297,7 +297,7 @@ async def test_two_runs_at_once_on_one_session_store_both_exchanges_once(
     assert sorted(turns[2:]) == ["Answer 0.", "Answer 1.", "I like boats.", "I like trams."]
 
 
-@pytest.mark.nightly  # by day the page of LangGraph
+@pytest.mark.nightly  # by day test_pages
 @embedded_only("the reader has both ways of its own")
 async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     reader: Reader, gemini: ScriptedGemini

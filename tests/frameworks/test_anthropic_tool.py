@@ -145,6 +145,7 @@ async def test_claude_is_told_that_the_memory_is_away(claude: ScriptedAnthropic)
     assert "cannot be reached" in told
 
 
+@pytest.mark.nightly  # by day test_pages
 @embedded_only("the page's own service")
 def test_the_example_remembers_in_one_process_and_recalls_in_the_next(
     claude: ScriptedAnthropic, tmp_path: Path

@@ -402,7 +402,7 @@ async def test_a_callback_may_choose_what_of_the_history_is_shown(
     assert [text for _, text in await texts(service)] == ["First.", "One.", "Second.", "Two."]
 
 
-@pytest.mark.nightly  # by day the page of LangGraph
+@pytest.mark.nightly  # by day test_pages
 @embedded_only("the reader has both ways of its own")
 async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     reader: Reader, openai_server: ScriptedOpenAI

@@ -225,7 +225,7 @@ async def test_two_runs_at_once_keep_both_notes(notes: Notes, openai_server: Scr
     assert {"First.", "Second."} <= set(re.findall(r"(?:First|Second)\.", sent_to(openai_server)[-1]))
 
 
-@pytest.mark.nightly  # by day the page of LangGraph
+@pytest.mark.nightly  # by day test_pages
 @embedded_only("the reader has both ways of its own")
 async def test_the_page_runs_as_it_stands_and_the_next_process_shows_the_note(
     reader: Reader, openai_server: ScriptedOpenAI
