@@ -64,15 +64,16 @@ class MemoryBlock(BaseMemoryBlock[str]):
             self._owed.pop(key, None)
 
 
-class _Texts(RichPromptTemplate):
-    """LlamaIndex's template of memory blocks, which compiles itself at each use: 20 ms of a turn. Texts need none of it."""
+class _Texts(RichPromptTemplate):  # type: ignore[no-redef]  # of a field that LlamaIndex calls kwargs
+    """LlamaIndex's template of memory blocks, which compiles itself at each use: 7 ms of a read. Texts need none of it."""
 
     def format_messages(self, llm: Any = None, **given: Any) -> list[ChatMessage]:
-        named = [(name, block) for name, blocks in given["memory_blocks"] for block in blocks]
-        if not all(isinstance(block, TextBlock) for _, block in named):
-            return super().format_messages(llm, **given)
-        told = "\n".join(f"<{name}>\n{block.text}\n</{name}>" for name, block in named)
-        return [ChatMessage(f"<memory>\n{told}\n</memory>")]
+        told = ["<memory>"]
+        for name, blocks in given["memory_blocks"]:
+            if not all(isinstance(block, TextBlock) for block in blocks):
+                return super().format_messages(llm, **given)
+            told += [f"<{name}>", *(block.text for block in blocks), f"</{name}>"]
+        return [ChatMessage("\n".join([*told, "</memory>"]))]
 
 
 class RememberingMemory(Memory):
@@ -80,17 +81,15 @@ class RememberingMemory(Memory):
 
     def model_post_init(self, context: Any, /) -> None:
         super().model_post_init(context)
-        had = {
-            "accept_short_term_memory": False
-        }  # they have had what is ejected; the caller's blocks stay as they are
+        # Copies: the caller's blocks stay as they are. They have had what is ejected.
+        had = {"accept_short_term_memory": False}
         self.memory_blocks = [
             block.model_copy(update=had) if isinstance(block, MemoryBlock) else block
             for block in self.memory_blocks
         ]
         if self.memory_blocks_template is DEFAULT_MEMORY_BLOCKS_TEMPLATE:
-            self.memory_blocks_template = _Texts(
-                DEFAULT_MEMORY_BLOCKS_TEMPLATE.template_str, template_vars=["memory_blocks"]
-            )
+            same = DEFAULT_MEMORY_BLOCKS_TEMPLATE.template_str
+            self.memory_blocks_template = _Texts(same, template_vars=["memory_blocks"])  # type: ignore[call-arg]  # as above
 
     def get(self, *args: Any, **kwargs: Any) -> list[ChatMessage]:
         """See `aget`. Raises InvalidInput where an event loop runs, which would wait for itself."""

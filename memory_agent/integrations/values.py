@@ -54,9 +54,12 @@ class Kept:
 def turns_of(role: GivenRole, text: str, value: Any, **metadata: Any) -> list[TurnInput]:
     """The turns that keep a value of JSON: one, or several of a large one."""
     texts: list[str] = []
-    frame = json.dumps(
-        _with_texts(value, lambda each: texts.append(_escaped(each)) or ""), separators=(",", ":")
-    )
+
+    def apart(each: str) -> str:
+        texts.append(_escaped(each))
+        return ""
+
+    frame = json.dumps(_with_texts(value, apart), separators=(",", ":"))
     parts: list[dict[str, Any]] = []
     room = 0
     for n, whole in enumerate([frame, *texts]):

@@ -289,9 +289,9 @@ async def test_two_runs_at_once_on_one_session_store_both_exchanges_once(
     loop = Loop(memories, model)
     await loop.say("Hi.")
     await asyncio.gather(loop.say("I like trams."), loop.say("I like boats."))
-    await memories.add_session_to_memory(
-        await loop.runner.session_service.get_session(app_name="trips", user_id="ada", session_id="s")
-    )
+    session = await loop.runner.session_service.get_session(app_name="trips", user_id="ada", session_id="s")
+    assert session is not None
+    await memories.add_session_to_memory(session)
     turns = [text for _, text in await said(service)]
     assert turns[:2] == ["Hi.", "Hello."]
     assert sorted(turns[2:]) == ["Answer 0.", "Answer 1.", "I like boats.", "I like trams."]

@@ -83,7 +83,7 @@ def _chatgpt(chance: random.Random, name: str, unit: int = 1) -> dict[str, Any]:
         message = {"id": f"{name}-m{n}", **_chatgpt_message(chance)}
         message["create_time"] = (begun + n + 0.5) * unit if chance.random() < 0.95 or not n else 0
         orphaned = chance.random() < 0.02
-        node = {
+        node: dict[str, Any] = {
             "id": f"{name}-{n}",
             "message": message,
             "parent": "lost" if orphaned else parent,
@@ -110,16 +110,15 @@ def _chatgpt(chance: random.Random, name: str, unit: int = 1) -> dict[str, Any]:
     if chance.random() < 0.3:  # the newest leaf is the last node then
         for node in nodes.values():
             if node["message"]:
-                node["message"]["create_time"] = (begun + len(node["id"])) * unit + int(
-                    node["id"].split("-")[-1]
-                )
+                node["message"]["create_time"] = (begun + int(node["id"].split("-")[-1])) * unit
         whole["current_node"] = None
     return whole
 
 
 # --- Claude ----------------------------------------------------------------------------------------------------
 def _claude(chance: random.Random, name: str, *, tree: bool) -> dict[str, Any]:
-    begun, messages = START + chance.randrange(10**7), []
+    begun = START + chance.randrange(10**7)
+    messages: list[dict[str, Any]] = []
     for n in range(chance.randint(1, 20)):
         text, at = _text(chance), datetime.fromtimestamp(begun + 60 * n, UTC)
         message: dict[str, Any] = {
@@ -152,7 +151,8 @@ def _claude(chance: random.Random, name: str, *, tree: bool) -> dict[str, Any]:
 
 # --- others ----------------------------------------------------------------------------------------------------
 def _gemini(chance: random.Random, *, newer: bool) -> list[dict[str, Any]]:
-    log, at = [], START
+    log: list[dict[str, Any]] = []
+    at = START
     for n in range(60):
         at += chance.choice([30, 90, 1_000, 4_000])
         text = _text(chance)

@@ -111,11 +111,12 @@ async def test_counts_agree_with_an_independent_count_of_each_kind_and_age(tmp_p
 
 def figures(report: ImportReport) -> dict[str, tuple[int, int, float | None, float | None]]:
     """Conversations, turns, and the first and the last time, by source."""
-    return {
-        name: (one.conversations, one.turns, *(time and time.timestamp() for time in (one.first, one.last)))
-        for name, one in report.sources.items()
-        if one.turns
-    }
+    found = {}
+    for name, one in report.sources.items():
+        first, last = (time.timestamp() if time else None for time in (one.first, one.last))
+        if one.turns:
+            found[name] = (one.conversations, one.turns, first, last)
+    return found
 
 
 def expected(counts: import_counts.Counts) -> dict[str, tuple[int, int, float | None, float | None]]:
