@@ -34,6 +34,8 @@ from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.models.test import TestModel
+from pydantic_ai_harness.memory import Memory as Notebook
+from pydantic_ai_harness.memory import MemoryOperation
 from strands import Agent as StrandsAgent
 from strands.memory import MemoryManager
 from strands.models import Model as StrandsModel
@@ -45,6 +47,7 @@ from memory_agent.integrations.langgraph import MemoryMiddleware, MemoryStore
 from memory_agent.integrations.llama_index import MemoryBlock, RememberingMemory
 from memory_agent.integrations.openai_agents import MemorySession
 from memory_agent.integrations.pydantic_ai import MemoryCapability, MemoryConversationStore
+from memory_agent.integrations.pydantic_ai_harness import HarnessMemoryStore
 from memory_agent.integrations.strands import StrandsMemoryStore
 
 if TYPE_CHECKING:
@@ -106,6 +109,22 @@ def pydantic_store_turn(service: MemoryService | None) -> Turn:
             store = MemoryConversationStore(service, "store")
             await store.save(result)
             await store.load(f"store {n}")
+
+    return turn
+
+
+def harness_turn(service: MemoryService | None) -> Turn:
+    """Each with a note that is shown and none that is written."""
+    notebook: list[Any] = [Notebook(HarnessMemoryStore(service, "harness"))] if service else []
+    model = TestModel(custom_output_text="Noted", call_tools=[])
+    agent = PydanticAgent(model, capabilities=notebook)
+
+    async def turn(n: int) -> None:
+        if service is not None and n == 0:
+            await HarnessMemoryStore(service, "harness").write(
+                "main/MEMORY.md", "Beans", expected_version=None
+            )
+        await agent.run(said(n))
 
     return turn
 
@@ -218,6 +237,7 @@ async def main(turns: int) -> None:
                 ("OpenAI agent, MemorySession", openai_turn),
                 ("Pydantic AI agent, MemoryCapability", pydantic_turn),
                 ("Pydantic AI agent, MemoryConversationStore", pydantic_store_turn),
+                ("Pydantic AI agent, HarnessMemoryStore", harness_turn),
                 ("ADK agent, AdkMemoryService", adk_turn),
                 ("Strands agent, StrandsMemoryStore", strands_turn),
                 ("Agent Framework agent, MemoryProvider", agent_framework_turn),
@@ -226,7 +246,21 @@ async def main(turns: int) -> None:
                 alone, remembering = await measured(made(None), turns), await measured(made(service), turns)
                 print(f"{name:42}{alone:6.1f}{remembering:14.1f}")
             print(f"{'fetch_memory and update_memory':42}{await measured(two_calls, turns):20.1f}")
+            notes = HarnessMemoryStore(service, "notes")
+
+            async def noted(n: int) -> None:
+                operation = MemoryOperation(id=f"{n}", fingerprint="f")
+                await notes.get_operation(operation)  # as the harness' tool does first
+                before = await notes.read("main/MEMORY.md", max_chars=1)
+                await notes.write(
+                    "main/MEMORY.md",
+                    said(n),
+                    expected_version=before.version if before else None,
+                    operation=operation,
+                )
+
             calls: tuple[tuple[str, Turn], ...] = (
+                ("HarnessMemoryStore, a note", noted),
                 ("MemoryStore.aput, new", lambda n: store.aput(("n",), f"k{n}", {"text": said(n)})),
                 ("MemoryStore.aput, update", lambda n: store.aput(("n",), f"k{n}", {"text": f"New: {n}"})),
                 ("MemoryStore.aget", lambda n: store.aget(("n",), f"k{n}")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import json
 import os
 from dataclasses import asdict, dataclass, replace
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.errors import IdempotencyKeyReused, InvalidInput, NotFound, TurnForgotten
 from memory_agent.hooks import run
-from memory_agent.hooks.transcripts import read_turns
+from memory_agent.hooks.transcripts import forked_from, read_turns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from memory_agent.agent.agent import MemoryAgent
     from memory_agent.client.memory import MemoryClient
     from memory_agent.client.service import ServiceClient
+    from memory_agent.hooks.transcripts import TranscriptTurn
     from memory_agent.service import MemoryService
 
 _PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
@@ -117,7 +119,10 @@ async def remember(
 
     The thread is the project. Raises what storing raises, with nothing noted, but for a turn that cannot be stored: that is left out, and logged.
     """
-    turns, done = read_turns(host, *_answered_in(session))
+    data, start = _answered_in(session)
+    turns, done = read_turns(host, data, start)
+    if start == 0 and (source := forked_from(host, data)):
+        turns = turns[_copied(turns, source, folder, host) :]
     memory: MemoryAgent | MemoryClient = service.agent(user, session.project, tenant=tenant)
     for turn in turns:
         try:
@@ -139,21 +144,39 @@ async def remember(
     return len(turns)
 
 
+def _copied(turns: list[TranscriptTurn], source: str, folder: Path, host: str) -> int:
+    """How many of the turns are a copy of the beginning of another session."""
+    for one in sessions_in(folder):
+        if one.session == source:
+            told, _ = read_turns(host, *_new_in(replace(one, done=0, until=0)))
+            pairs = zip(turns, told, strict=False)
+            same = itertools.takewhile(lambda pair: _says(pair[0]) == _says(pair[1]), pairs)
+            return sum(1 for _ in same)
+    return 0
+
+
+def _says(turn: TranscriptTurn) -> tuple[str, str]:
+    return turn.role, turn.content
+
+
 def behind(session: Session) -> int:
     """Bytes of the transcript up to its last answer that are not remembered yet."""
     return _answered_in(session)[0].rfind(b"\n") + 1
 
 
 def _answered_in(session: Session) -> tuple[bytes, int]:
+    """What is new up to the last answer: nothing, where the transcript has become shorter since and another hook has not told of one."""
     data, start = _new_in(session)
-    return data[: max(session.until - start, 0)], start
+    end = max(session.until - start, 0)
+    return (data[:end] if end <= len(data) or len(data) == _MOST_BYTES else b""), start
 
 
 def _new_in(session: Session) -> tuple[bytes, int]:
     """The rest of the transcript, and where that begins: at its start again if it has become shorter."""
     try:
         with open(session.transcript, "rb") as file:
-            start = session.done if session.done <= os.fstat(file.fileno()).st_size else 0
+            is_shorter = max(session.done, session.until) > os.fstat(file.fileno()).st_size
+            start = 0 if is_shorter else session.done
             file.seek(start)
             return file.read(_MOST_BYTES), start
     except OSError:

@@ -83,7 +83,7 @@ def _commands(value: Any) -> list[str]:
 
 
 def _ours(text: str, listed: _Node, commands: Collection[str]) -> list[tuple[int, int]]:
-    """Where an element that runs one of the commands is, and the comma that goes with it, the last place first."""
+    """Where an element that runs one of the commands is, and the comma that goes with it; the last place first."""
     for at, item in enumerate(listed.items):
         inner = item.members.get("hooks")
         if inner is not None and len(inner.items) > 1 and (cut := _ours(text, inner, commands)):
@@ -92,6 +92,8 @@ def _ours(text: str, listed: _Node, commands: Collection[str]) -> list[tuple[int
             continue
         comma = _skip(text, item.end)
         if text[comma] == ",":
+            if text[item.end : comma].strip():  # a comment, which stays
+                return [(comma, comma + 1), (item.start, item.end)]
             return [_with_breaks(text, item.start, comma + 1, between="\n  ")]
         if not at:
             return [_with_breaks(text, item.start, item.end, between="\n")]

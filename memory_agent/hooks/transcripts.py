@@ -75,6 +75,14 @@ def read_turns(host: str, data: bytes, start: int) -> tuple[list[TranscriptTurn]
     return found, start + len(whole)
 
 
+def forked_from(host: str, data: bytes) -> str | None:
+    """The session of which a transcript of Codex begins with a copy, whose messages are numbered and timed anew."""
+    first = next((entry for _, _, entry in _entries(data[: data.find(b"\n") + 1], 0)), {})
+    about = first.get("payload")
+    source = about.get("forked_from_id") if host == "codex" and isinstance(about, dict) else None
+    return source if isinstance(source, str) else None
+
+
 def _entries(data: bytes, start: int) -> Iterator[tuple[int, int, Entry]]:
     for line in data.splitlines(keepends=True):
         try:

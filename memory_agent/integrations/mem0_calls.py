@@ -109,6 +109,8 @@ class AsyncMemory:
                 f"Invalid 'memory_type'. Please pass {_PROCEDURAL} to create procedural memories."
             )
         owner = Owner.of({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
+        if not isinstance(messages, str | dict | list):
+            raise InvalidInput(f"messages is {messages!r:.80}; pass text, a message, or a list of messages")
         if not isinstance(messages, list):
             messages = [messages if isinstance(messages, dict) else {"role": "user", "content": messages}]
         said = read_messages(messages)

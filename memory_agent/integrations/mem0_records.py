@@ -40,7 +40,7 @@ class Owner:
         ids = {name: _checked(name, given[name]) for name in OWNERS if given.get(name) is not None}
         if not ids:
             raise InvalidInput(
-                f"filters must contain at least one of: {', '.join(OWNERS)}. Example: filters={{'user_id': 'u1'}}"
+                "At least one of user_id, agent_id, run_id must be given: to search and get_all in filters, such as filters={'user_id': 'u1'}"
             )
         return cls(**ids)
 

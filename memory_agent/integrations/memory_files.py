@@ -251,10 +251,10 @@ class MemoryFiles:
     ) -> Turn | None:
         """The last of the versions that now follow `after`; None, with nothing written, if something else does.
 
-        A text that is None: deleted.
+        A text that is None: deleted. `times`: of versions that are moved, which may have grown by being redacted.
         """
         for text in texts:
-            if text is not None and len(repr(text)) > MAX_FILE_CHARS:
+            if text is not None and not times and len(repr(text)) > MAX_FILE_CHARS:
                 raise InvalidInput(
                     f"File {path} would have {len(text):,} characters, and at most {MAX_FILE_CHARS:,} fit "
                     "(line breaks count twice); split it into several files"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from typing import TYPE_CHECKING, Final
 
 from pydantic_ai_harness.memory import (
@@ -14,18 +16,20 @@ from pydantic_ai_harness.memory import (
 
 from memory_agent.domain import DEFAULT_TENANT
 from memory_agent.errors import InvalidInput
-from memory_agent.integrations.memory_file_texts import ROOT, checked_path
+from memory_agent.integrations.memory_file_texts import ROOT
 from memory_agent.integrations.memory_files import MemoryFiles, text_of
 
 if TYPE_CHECKING:
+    from memory_agent.agent.agent import MemoryAgent
+    from memory_agent.client.memory import MemoryClient
     from memory_agent.client.service import ServiceClient
     from memory_agent.domain import Turn
     from memory_agent.service import MemoryService
 
-_OPERATIONS: Final = "/memory-operations"
-"""The thread of receipts."""
-_RECEIPTS: Final = 1_000
-"""Of the last operations, by which one that is called again is known."""
+_PART: Final = re.compile(r"(?!\.$)(?!.*\.\.)[A-Za-z0-9_.-]{1,200}")
+"""Of a path, by the rules of the harness' own stores."""
+_RECEIPTS: Final = 64
+"""Kept, at least, in each of sixteen threads: by them an operation that is called again is known."""
 
 
 class HarnessMemoryStore:
@@ -39,10 +43,15 @@ class HarnessMemoryStore:
         self, service: MemoryService | ServiceClient, user_id: str, *, tenant: str = DEFAULT_TENANT
     ) -> None:
         self.files = MemoryFiles(service, user_id, tenant=tenant)
-        self._receipts = service.agent(user_id, _OPERATIONS, tenant=tenant)
+        self._service, self._user_id, self._tenant = service, user_id, tenant
+
+    def _receipts(self, operation: MemoryOperation) -> MemoryAgent | MemoryClient:
+        share = hashlib.sha256(operation.id.encode()).hexdigest()[0]
+        return self._service.agent(self._user_id, f"/memory-operations/{share}", tenant=self._tenant)
 
     async def read(self, path: str, *, max_chars: int) -> MemoryFile | None:
         """A file, or its first characters; None if there is none."""
+        _check_positive("max_chars", max_chars)
         newest = await self.files.newest(_checked(path))
         text = None if newest is None else text_of(newest)
         if newest is None or text is None:
@@ -56,11 +65,9 @@ class HarnessMemoryStore:
 
     async def get_operation(self, operation: MemoryOperation) -> MemoryMutation | None:
         """The receipt of an operation that was done already; None of a new one. Raises MemoryOperationConflictError if another one had its id."""
-        for turn in reversed(await self._receipts.fetch_short_term(_RECEIPTS)):
-            receipt = turn.metadata
-            if receipt.get("operation") == operation.id:
-                if receipt["fingerprint"] != operation.fingerprint:
-                    raise MemoryOperationConflictError(f"operation {operation.id} was another one before")
+        for turn in reversed(await self._receipts(operation).fetch_short_term(2 * _RECEIPTS)):
+            if _is_of(operation, turn):
+                receipt = turn.metadata
                 return MemoryMutation(version=receipt["version"], replayed=True, existed=receipt["existed"])
         return None
 
@@ -83,6 +90,9 @@ class HarnessMemoryStore:
 
     async def list_paths(self, prefix: str = "", *, limit: int) -> list[str]:
         """The paths that begin like this, sorted."""
+        _check_positive("limit", limit)
+        if prefix:
+            _checked(prefix.removesuffix("/"))
         above, _, _ = f"{ROOT}/{prefix}".rpartition("/")
         names = [name.removeprefix(f"{ROOT}/") async for name, _ in self.files.files(above)]
         return sorted(name for name in names if name.startswith(prefix))[:limit]
@@ -93,7 +103,7 @@ class HarnessMemoryStore:
         if operation and (receipt := await self.get_operation(operation)):
             return receipt
         newest = await self.files.newest(path)
-        made = newest if newest and operation and newest.metadata.get("operation") == operation.id else None
+        made = newest if newest and operation and _is_of(operation, newest) else None
         if made is None:  # else it was cut short before its receipt
             made = await self._append(path, text, newest, expected_version, operation)
         if made and (text is None or (newest and text_of(newest) is None)):
@@ -106,9 +116,12 @@ class HarnessMemoryStore:
             existed=made.metadata["existed"] if made else False,
         )
         if operation:
-            done_by = {"operation": operation.id, "fingerprint": operation.fingerprint}
+            receipts = self._receipts(operation)
             done = {"version": mutation.version, "existed": mutation.existed}
-            await self._receipts.add_turn("tool", "-", metadata={**done_by, **done})
+            await receipts.add_turn("tool", "-", metadata={**_about(operation), **done})
+            kept = await receipts.fetch_short_term(2 * _RECEIPTS)
+            if len(kept) == 2 * _RECEIPTS:
+                await receipts.forget([turn.id for turn in kept[:_RECEIPTS]])
         return mutation
 
     async def _append(
@@ -125,15 +138,34 @@ class HarnessMemoryStore:
             raise MemoryConflictError(f"{path} has another version than {expected_version}")
         if text is None and current is None:
             return None
-        about = {"existed": current is not None, "operation": operation.id if operation else None}
+        about = {"existed": current is not None, **_about(operation)}
         made = await self.files.append(path, [text], newest, metadata=about)
         if made is None:
             raise MemoryConflictError(f"{path} was changed by somebody else at the same time")
         return made
 
 
+def _about(operation: MemoryOperation | None) -> dict[str, str]:
+    return {"operation": operation.id, "fingerprint": operation.fingerprint} if operation else {}
+
+
+def _is_of(operation: MemoryOperation, turn: Turn) -> bool:
+    """Whether the operation made the turn. Raises MemoryOperationConflictError if another one of its id did."""
+    if turn.metadata.get("operation") != operation.id:
+        return False
+    if turn.metadata["fingerprint"] != operation.fingerprint:
+        raise MemoryOperationConflictError(f"operation {operation.id} was another one before")
+    return True
+
+
 def _checked(path: str) -> str:
-    name = f"{ROOT}/{path}"
-    if checked_path(name) != name:
-        raise InvalidInput(f"path is {path!r:.80}; pass one without ., .. and empty parts")
-    return name
+    if not all(map(_PART.fullmatch, path.split("/"))):
+        raise InvalidInput(
+            f"path is {path!r:.80}; its parts are up to 200 letters, digits, _, - and ., without . and .."
+        )
+    return f"{ROOT}/{path}"
+
+
+def _check_positive(name: str, value: int) -> None:
+    if value <= 0:
+        raise InvalidInput(f"{name} is {value}; pass 1 or more")

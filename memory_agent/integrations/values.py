@@ -1,17 +1,21 @@
-"""Values of a framework kept word for word in turns: what it says is the turn's text, the value itself is in its metadata."""
+"""Values of a framework kept word for word in turns: what it says is the turn's text, the value itself is in its metadata.
+
+The texts of a value stand apart from its frame of ids, kinds and times, so that what is redacted before storing is the texts.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from memory_agent.domain import TurnInput, new_id
+from memory_agent.domain import VERBATIM, TurnInput, new_id
 from memory_agent.together import together
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 
     from memory_agent.agent.agent import MemoryAgent
     from memory_agent.client.memory import MemoryClient
@@ -22,7 +26,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PART_CHARS: Final = 40_000
-"""Of a value's JSON in one turn, whose metadata may take 100,000 as Python writes them: what is escaped counts twice there."""
+"""Of a value in one turn, whose metadata may take 100,000 as Python writes them: what is escaped counts twice there."""
+_FRAME: Final = frozenset(
+    {
+        *("id", "type", "role", "kind", "status", "name", "timestamp", "revision", "branches", "forked_from"),
+        *("threads", "scope", "encrypted_content", "signature", "data", "image_url", "file_data", "url"),
+    }
+)
+"""What a framework has to know again, and bytes of files: fields that hold no text."""
+_FRAME_ENDS: Final = ("_id", "_kind", "_type", "_name", "_at")
+_UNSTORABLE: Final = re.compile("[\\ud800-\\udfff\\ue000]")
+_ESCAPED: Final = re.compile("\\ue000([0-9a-f]{4})")
 _PAGE: Final = 1_000
 AT_ONCE: Final = 16
 """Calls that are made side by side."""
@@ -39,17 +53,73 @@ class Kept:
 
 def turns_of(role: GivenRole, text: str, value: Any, **metadata: Any) -> list[TurnInput]:
     """The turns that keep a value of JSON: one, or several of a large one."""
-    written = json.dumps(value, separators=(",", ":"))
+    texts: list[str] = []
+
+    def apart(each: str) -> str:
+        texts.append(_escaped(each))
+        return ""
+
+    frame = json.dumps(_with_texts(value, apart), separators=(",", ":"))
+    parts: list[dict[str, Any]] = []
+    room = 0
+    for n, whole in enumerate([frame, *texts]):
+        for piece in _pieces(whole):
+            size = len(repr(piece))
+            if size > room:
+                parts.append({"kept": "", VERBATIM: []})
+                room = _PART_CHARS
+            room -= size
+            if n:
+                parts[-1][VERBATIM].append([n, piece])
+            else:
+                parts[-1]["kept"] += piece
     value_id = new_id()
-    parts = [written[at : at + _PART_CHARS] for at in range(0, len(written), _PART_CHARS)]
     return [
         TurnInput(
             role="tool" if n else role,
             content="[continued]" if n else text,
-            metadata={**metadata, "value": value_id, "kept": part, "part": n, "parts": len(parts)},
+            metadata={**metadata, "value": value_id, **part, "part": n, "parts": len(parts)},
         )
         for n, part in enumerate(parts)
     ]
+
+
+def _escaped(text: str) -> str:
+    """The text without what no store takes, halves of characters."""
+    return _UNSTORABLE.sub(lambda found: f"\ue000{ord(found[0]):04x}", text)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The text in pieces that fit into a turn; lines and words, a part of which would not be known for what is redacted, stay whole."""
+    at = 0
+    while True:
+        piece = text[at : at + _PART_CHARS]
+        while len(repr(piece)) > _PART_CHARS:
+            piece = piece[: len(piece) // 2]
+        if at + len(piece) < len(text):
+            ends = (piece.rfind(end, len(piece) // 2) + 1 for end in "\n ")
+            piece = piece[: next(filter(None, ends), len(piece))]
+        at += len(piece)
+        yield piece
+        if at >= len(text):
+            return
+
+
+def _with_texts(value: Any, change: Callable[[str], str], key: str = "", *, framed: bool = True) -> Any:
+    """The value with each of its texts changed, always in the same order. Not `framed`: of a tool, whose fields may be called anything."""
+    if isinstance(value, dict):
+        if value.get("kind") == "binary":
+            return value
+        free = {"args", *(["content"] if "tool_name" in value else [])}
+        return {
+            name: _with_texts(inner, change, name, framed=framed and name not in free)
+            for name, inner in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_with_texts(inner, change, key, framed=framed) for inner in value]
+    if not isinstance(value, str) or (framed and (key in _FRAME or key.endswith(_FRAME_ENDS))):
+        return value
+    return change(value)
 
 
 def values_in(turns: Iterable[Turn]) -> Iterator[Kept]:
@@ -65,8 +135,16 @@ def values_in(turns: Iterable[Turn]) -> Iterator[Kept]:
         if turn.metadata["part"] == len(parts):
             parts.append(turn)
             if len(parts) == turn.metadata["parts"]:
-                value = json.loads("".join(part.metadata["kept"] for part in parts))
+                value = _joined([part.metadata for part in parts])
                 yield Kept(value=value, turn=parts[0], turn_ids=tuple(part.id for part in parts))
+
+
+def _joined(parts: list[Mapping[str, Any]]) -> Any:
+    texts: dict[int, list[str]] = {}
+    for n, piece in (each for part in parts for each in part[VERBATIM]):
+        texts.setdefault(n, []).append(piece)
+    left = (_ESCAPED.sub(lambda found: chr(int(found[1], 16)), "".join(each)) for each in texts.values())
+    return _with_texts(json.loads("".join(part["kept"] for part in parts)), lambda _: next(left))
 
 
 async def all_turns(memory: Memory) -> list[Turn]:

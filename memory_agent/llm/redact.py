@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.checks import MAX_CONTENT_CHARS, checked_text
+from memory_agent.checks import MAX_CONTENT_CHARS, checked_metadata, checked_text
 from memory_agent.domain import VERBATIM
 from memory_agent.errors import RedactionFailed
 
@@ -37,7 +37,7 @@ async def redacted_drafts(
 ) -> list[TurnDraft]:
     """`drafts` with redacted content. Speakers' names and metadata but for VERBATIM are the caller's, and stay.
 
-    Raises RedactionFailed, and InvalidInput if nothing of a text is left.
+    Raises RedactionFailed, and InvalidInput if nothing of a text is left, or of VERBATIM more than metadata may hold.
     """
     contents = await redacted(redact, [draft.content for draft in drafts])
     verbatim = [
@@ -51,7 +51,7 @@ async def redacted_drafts(
             draft,
             content=checked_text("content, redacted,", content, max_chars=MAX_CONTENT_CHARS),
             tokens=counter.count(content),
-            metadata={**draft.metadata, **value},
+            metadata=checked_metadata({**draft.metadata, **value}),
         )
         for draft, content, value in zip(drafts, contents, verbatim, strict=True)
     ]

@@ -9,7 +9,7 @@ import pytest
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.domain import ALL_TENANTS
 from tests import profiles
-from tests.frameworks.pages import Reader
+from tests.frameworks.pages import Reader, environment_with
 from tests.servers.service import served
 
 if TYPE_CHECKING:
@@ -28,16 +28,9 @@ async def reader(
     shared_embedder: LocalEmbedder,
     openai_server: ScriptedOpenAI,
 ) -> AsyncIterator[Reader]:
-    """The model that a page names is the scripted one; facts are extracted without it."""
-    environment = {
-        "OPENAI_BASE_URL": openai_server.base_url,
-        "OPENAI_API_KEY": "none",
-        "CHAT_MODEL": "scripted",
-        "MEMORY_AGENT_DATA_DIR": str(tmp_path / "data"),
-        "MEMORY_AGENT_ENABLE_FACT_EXTRACTION": "false",
-    }
+    environment = environment_with(openai_server, tmp_path)
     if request.param == "embedded":
-        yield Reader(tmp_path, environment, over_http=False)
+        yield Reader(tmp_path, environment)
         return
     cfg = MemoryConfig(**embedded_settings, enable_fact_extraction=False)
     async with MemoryService(cfg, embedder=shared_embedder) as service, served(service) as server:

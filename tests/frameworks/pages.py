@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.servers.forks import forks
 from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
@@ -23,18 +24,22 @@ SECONDS = 240
 _EMBEDDED = "MemoryService(MemoryConfig())"
 
 
-def program_of(page: str) -> str:
-    """The first program of a page."""
-    return (DOCS / page).read_text("utf-8").split("```python\n")[1].split("```")[0]
+def program_of(page: str, number: int = 1) -> str:
+    """The first program of a page, or another block of it."""
+    return (DOCS / page).read_text("utf-8").split("```python\n")[number].split("```")[0]
 
 
 @dataclass
 class Reader:
-    """Somebody who follows a page. `environment`: of the programs; `over_http`: the memory is a service that runs."""
+    """Somebody who follows a page. `environment`: of the programs; `over_http`: the memory is a service that runs.
+
+    `forked`: each process has imported the memory and loaded its model already (`tests.servers.forks`).
+    """
 
     folder: Path
     environment: dict[str, str]
-    over_http: bool
+    over_http: bool = False
+    forked: bool = False
 
     async def runs(self, program: str) -> list[str]:
         """The lines that a program prints."""
@@ -42,18 +47,37 @@ class Reader:
         if self.over_http:
             program = program.replace(_EMBEDDED, "ServiceClient()")
             program = program.replace("import MemoryConfig, MemoryService", "import ServiceClient")
+        environment = {**os.environ, **self.environment}
+        if self.forked:
+            done = await asyncio.to_thread(
+                forks().run, ["-"], stdin=program, cwd=self.folder, env=environment, timeout=SECONDS
+            )
+            assert done.returncode == 0, done.stderr
+            return done.stdout.splitlines()
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-c",
             program,
             cwd=self.folder,
-            env={**os.environ, **self.environment},
+            env=environment,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
         out, errors = await asyncio.wait_for(process.communicate(), SECONDS)
         assert process.returncode == 0, errors.decode()
         return out.decode().splitlines()
+
+
+def environment_with(openai_server: ScriptedOpenAI, folder: Path) -> dict[str, str]:
+    """The model that a page names is the scripted one; facts are extracted without it."""
+    return {
+        "OPENAI_BASE_URL": openai_server.base_url,
+        "OPENAI_API_KEY": "none",
+        "CHAT_MODEL": "scripted",
+        "MEMORY_AGENT_DATA_DIR": str(folder / "data"),
+        "MEMORY_AGENT_ENABLE_FACT_EXTRACTION": "false",
+        "HF_HUB_OFFLINE": "1",
+    }
 
 
 PAGE_ANSWERS = ("Noted.", "In Lisbon.", "Who?")

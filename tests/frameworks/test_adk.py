@@ -282,7 +282,22 @@ async def test_a_run_cancelled_in_the_middle_loses_nothing_that_was_said(
     ]
 
 
-@pytest.mark.nightly  # by day the page of LangGraph
+async def test_two_runs_at_once_on_one_session_store_both_exchanges_once(
+    service: MemoryService, memories: AdkMemoryService, gemini: ScriptedGemini, model: Gemini
+) -> None:
+    gemini.then("Hello.", *(Reply(text=f"Answer {n}.", delay_seconds=0.2) for n in range(2)))
+    loop = Loop(memories, model)
+    await loop.say("Hi.")
+    await asyncio.gather(loop.say("I like trams."), loop.say("I like boats."))
+    session = await loop.runner.session_service.get_session(app_name="trips", user_id="ada", session_id="s")
+    assert session is not None
+    await memories.add_session_to_memory(session)
+    turns = [text for _, text in await said(service)]
+    assert turns[:2] == ["Hi.", "Hello."]
+    assert sorted(turns[2:]) == ["Answer 0.", "Answer 1.", "I like boats.", "I like trams."]
+
+
+@pytest.mark.nightly  # by day test_pages
 @embedded_only("the reader has both ways of its own")
 async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     reader: Reader, gemini: ScriptedGemini

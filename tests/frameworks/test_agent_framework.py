@@ -165,7 +165,7 @@ async def test_a_run_without_an_answer_stores_nothing(service: MemoryService, ag
     assert await said(service) == []
 
 
-@pytest.mark.nightly  # by day the page of LangGraph
+@pytest.mark.nightly  # by day test_pages
 @embedded_only("the reader has both ways of its own")
 async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     reader: Reader, openai_server: ScriptedOpenAI

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
@@ -48,6 +49,10 @@ async def service(
 async def talk(claude: ScriptedAnthropic, tool: Any, *replies: Any) -> str:
     """One conversation by the SDK's runner, whose model says `replies`; its last words."""
     claude.script_of(*replies)
+    return await converse(claude, tool)
+
+
+async def converse(claude: ScriptedAnthropic, tool: Any) -> str:
     async with AsyncAnthropic(base_url=claude.url, api_key="none", max_retries=0) as client:
         runner = client.beta.messages.tool_runner(
             model="scripted", max_tokens=100, tools=[tool], messages=[{"role": "user", "content": "Hello"}]
@@ -113,6 +118,24 @@ async def test_what_a_command_refuses_is_told_to_claude_as_an_error(
     assert await tool.clear_all_memory() == "All memory cleared"
 
 
+async def test_of_two_conversations_at_once_and_one_that_is_cancelled_no_note_is_lost_or_doubled(
+    claude: ScriptedAnthropic, service: MemoryService
+) -> None:
+    tool = MemoryTool(service, "ada")
+    insert = {"command": "insert", "path": "/memories/a.md", "insert_line": 0}
+    await tool.files.create("/memories/a.md", "end\n")
+    run = asyncio.create_task(talk(claude, tool, {**insert, "insert_text": "first"}, None))
+    while len(claude.requests) < 2:
+        await asyncio.sleep(0.01)
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+    assert await tool.files.read("/memories/a.md") == "first\nend\n"
+    notes = [{**insert, "insert_text": text} for text in ("second", "third")]
+    claude.script_of(*notes, "Noted.", "Noted.")
+    await asyncio.gather(converse(claude, tool), converse(claude, MemoryTool(service, "ada")))
+    assert sorted((await tool.files.read("/memories/a.md")).split()) == ["end", "first", "second", "third"]
+
+
 @embedded_only("there is no service")
 async def test_claude_is_told_that_the_memory_is_away(claude: ScriptedAnthropic) -> None:
     async with ServiceClient(f"http://127.0.0.1:{free_port()}", api_key="ma_none", max_retries=0) as away:
@@ -122,6 +145,7 @@ async def test_claude_is_told_that_the_memory_is_away(claude: ScriptedAnthropic)
     assert "cannot be reached" in told
 
 
+@pytest.mark.nightly  # by day test_pages
 @embedded_only("the page's own service")
 def test_the_example_remembers_in_one_process_and_recalls_in_the_next(
     claude: ScriptedAnthropic, tmp_path: Path

@@ -216,6 +216,7 @@ async def test_what_the_thread_shows_is_not_told_again(
     assert sent_to(openai_server)[1].count("My tram stop") == 1
 
 
+@pytest.mark.nightly  # by day test_pages
 @embedded_only("the reader has both ways of its own")
 async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     reader: Reader, openai_server: ScriptedOpenAI

@@ -161,6 +161,21 @@ async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
     assert await service.agent("ada", "t").fetch_facts() == before
 
 
+async def test_the_callers_block_stays_as_it_is_and_texts_are_shown_as_by_llamaindex_s_own_memory(
+    service: MemoryService, history: AsyncEngine
+) -> None:
+    await service.agent("ada", "old").update_memory("My sister Ida lives in Lisbon.", "Noted.")
+    await service.settle()
+    block, told = block_of(service), []
+    for kind in (RememberingMemory, Memory):
+        memory = memory_of(history, block, kind)
+        await memory.aput(ChatMessage(role="user", content="Where does Ida live?"))
+        told.append((await memory.aget())[0].content)
+    assert "Lisbon" in str(told[0])
+    assert told[0] == told[1]
+    assert block.accept_short_term_memory
+
+
 @pytest.mark.parametrize("kind", [RememberingMemory, Memory])
 async def test_a_message_that_is_ejected_is_stored_once_and_by_llamaindex_s_own_memory_only_then(
     kind: type[Memory], service: MemoryService, history: AsyncEngine
@@ -219,8 +234,9 @@ async def test_without_the_memory_the_model_answers_and_what_was_said_is_stored_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     ollama.replies[:] = ["Noted.", "Yes."]
-    block = block_of(service)
-    memory, there = memory_of(history, block), block.memory
+    memory = memory_of(history, block_of(service))
+    (block,) = (each for each in memory.memory_blocks if isinstance(each, MemoryBlock))
+    there = block.memory
     async with ServiceClient(f"http://127.0.0.1:{free_port()}", api_key="ma_none", max_retries=0) as away:
         block.memory = away.agent("ada", "t")
         with caplog.at_level(logging.WARNING):
@@ -247,7 +263,7 @@ async def test_a_run_on_another_loop_reaches_the_memory(
     assert await said(service) == [("user", "I like trams."), ("assistant", "Noted.")]
 
 
-@pytest.mark.nightly  # by day the page of LangGraph
+@pytest.mark.nightly  # by day test_pages
 @embedded_only("the reader has both ways of its own")
 async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     reader: Reader, ollama: ScriptedOllama

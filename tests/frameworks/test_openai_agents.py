@@ -21,17 +21,19 @@ from agents import (
 )
 from openai import AsyncOpenAI
 
+from memory_agent import MemoryConfig, MemoryService
 from memory_agent.errors import InvalidInput
 from memory_agent.integrations.openai_agents import MemorySession
 from memory_agent.integrations.values import turns_of
+from memory_agent.testing import HashEmbedder
 from tests.frameworks.pages import PAGE_ANSWERS, Reader, calling, follow, sent_to, streamed, streamed_call
+from tests.integration.test_redaction import CARD, hide_cards
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from memory_agent import MemoryService
     from tests.servers.openai_script import ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")
@@ -209,6 +211,34 @@ async def test_a_cancelled_call_has_stored_all_or_nothing(
         await session.clear_session()
 
 
+@embedded_only("a service of its own")
+async def test_texts_of_items_are_redacted_and_what_the_api_has_to_know_again_stays(
+    embedded_settings: dict[str, Any],
+) -> None:
+    call_id, secret = f"call {CARD}", f"My card is {CARD}. "
+    call = {**CALL, "call_id": call_id, "arguments": f'{{"card": "{CARD}"}}'}
+    items: Any = [
+        {"role": "user", "content": secret * 5_000},
+        {"role": "user", "content": [{"type": "input_text", "text": secret}]},
+        call,
+        {**RESULT, "call_id": call_id, "output": f"{secret}\ud83d"},
+        ANSWER,
+    ]
+    cfg = MemoryConfig(**embedded_settings, redact_before_storing=True, enable_fact_extraction=False)
+    async with MemoryService(cfg, redact=hide_cards, embedder=HashEmbedder()) as service:
+        session = MemorySession(service.agent("ada", "t"))
+        await session.add_items(items)
+        found = await session.get_items()
+        turns = (await service.agent("ada", "t").history()).turns
+    assert [
+        (turn.content.count(CARD), str(turn.metadata).count(CARD)) for turn in turns if CARD in str(turn)
+    ] == [(0, 1)] * 2
+    assert found[0]["content"] == hide_cards(secret) * 5_000  # type: ignore[typeddict-item]
+    assert found[1]["content"][0]["text"] == hide_cards(secret)  # type: ignore[index, typeddict-item]
+    assert found[2] == {**call, "arguments": '{"card": "[card]"}'}
+    assert found[3:] == [{**items[3], "output": f"{hide_cards(secret)}\ud83d"}, ANSWER]
+
+
 # --- with the runner ----------------------------------------------------------------------------------------------
 @both_ways_by_day
 async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_else(
@@ -372,7 +402,7 @@ async def test_a_callback_may_choose_what_of_the_history_is_shown(
     assert [text for _, text in await texts(service)] == ["First.", "One.", "Second.", "Two."]
 
 
-@pytest.mark.nightly  # by day the page of LangGraph
+@pytest.mark.nightly  # by day test_pages
 @embedded_only("the reader has both ways of its own")
 async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     reader: Reader, openai_server: ScriptedOpenAI

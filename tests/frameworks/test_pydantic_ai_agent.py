@@ -221,7 +221,7 @@ async def test_a_run_that_is_repeated_stores_nothing_twice(
     assert await said(service) == [("user", "I like trams."), ("assistant", "Noted.")]
 
 
-@pytest.mark.nightly  # by day the page of LangGraph
+@pytest.mark.nightly  # by day test_pages
 @embedded_only("the reader has both ways of its own")
 async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     reader: Reader, openai_server: ScriptedOpenAI

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,12 +21,17 @@ from pydantic_ai_harness.memory import (
     MemoryStore,
 )
 
+from memory_agent.integrations import pydantic_ai_harness
 from memory_agent.integrations.memory_files import text_of
-from memory_agent.integrations.pydantic_ai_harness import HarnessMemoryStore
-from tests.frameworks.pages import calling, sent_to
+from memory_agent.integrations.pydantic_ai import MemoryCapability
+from memory_agent.integrations.pydantic_ai_harness import HarnessMemoryStore, _about
+from tests.frameworks.pages import Reader, calling, program_of, sent_to
 from tests.over_http import both_ways_by_day, embedded_only
+from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from memory_agent import MemoryService
     from tests.servers.openai_script import ScriptedOpenAI
 
@@ -98,15 +104,20 @@ async def test_paths_are_listed_by_their_beginning_in_order_and_checked(store: M
     assert await store.list_paths("a/", limit=MANY) == ["a/sub/z.md", "a/x.md", "a/y.md"]
     assert await store.list_paths("a", limit=3) == ["a/sub/z.md", "a/x.md", "a/y.md"]
     assert len(await store.list_paths(limit=MANY)) == 5
-    for path in ("a/../b.md", "/a.md", "a//b", "./a"):
+    for path in ("a/../b.md", "/a.md", "a//b", "./a", "a..b", "a b.md", "ä.md", "a/", "x" * 201, "a\n", ""):
         with pytest.raises(ValueError, match="path"):
             await store.write(path, "x", expected_version=None)
+    for asked in (store.list_paths("../", limit=1), store.list_paths(limit=0), store.read("a", max_chars=0)):
+        with pytest.raises(ValueError, match=r"path|limit|max_chars"):
+            await asked
 
 
 async def test_a_write_that_was_cut_short_before_its_receipt_is_known_again(service: MemoryService) -> None:
     store = HarnessMemoryStore(service, "ada")
     made = await store.write("a/b.md", "first", expected_version=None, operation=FIRST)
-    await service.agent("ada", "/memory-operations").clear()
+    await store._receipts(FIRST).clear()
+    with pytest.raises(MemoryOperationConflictError):
+        await store.write("a/b.md", "x", expected_version=None, operation=MemoryOperation("1", "other"))
     repeated = await store.write("a/b.md", "first", expected_version=None, operation=FIRST)
     assert repeated.version == made.version
     assert [each.text for each in await store.files.versions("/memories/a/b.md")] == ["first"]
@@ -119,24 +130,115 @@ async def test_a_deletion_that_was_cut_short_erases_when_it_is_repeated(service:
     await store.write("a/b.md", "first", expected_version=None)
     newest = await store.files.newest(path)
     assert newest is not None
-    await store.files.append(path, [None], newest, metadata={"existed": True, "operation": FIRST.id})
+    await store.files.append(path, [None], newest, metadata={"existed": True, **_about(FIRST)})
     await store.delete("a/b.md", expected_version=newest.id, operation=FIRST)
     assert [text_of(turn) async for turn in store.files._history(path)] == [None]
 
 
+async def test_receipts_are_pruned_and_the_last_stay_known(
+    service: MemoryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pydantic_ai_harness, "_RECEIPTS", 4)
+    store = HarnessMemoryStore(service, "ada")
+    shares: dict[str, list[MemoryOperation]] = {}
+    for n in range(300):
+        operation = MemoryOperation(id=f"{n}", fingerprint="a")
+        shares.setdefault(store._receipts(operation).scope.thread_id or "", []).append(operation)
+    assert len(shares) == 16
+    done = next(iter(shares.values()))[:11]
+    for operation in done:
+        await store.delete("a/b.md", expected_version=None, operation=operation)
+    known = [await store.get_operation(operation) is not None for operation in done]
+    assert known == [False] * 4 + [True] * 7
+
+
+class Notes:
+    """Agents of the harness, for one user each, that keep a conversation as well where `remember`."""
+
+    def __init__(self, service: MemoryService, client: AsyncOpenAI) -> None:
+        self.service, self.model = (
+            service,
+            OpenAIChatModel("scripted", provider=OpenAIProvider(openai_client=client)),
+        )
+
+    async def run(self, text: str, user: str = "ada", *, remember: bool = False) -> Any:
+        talk = [MemoryCapability(lambda _: self.service.agent(user, "t"))] if remember else []
+        notebook: Any = Memory(HarnessMemoryStore(self.service, user))
+        return await Agent(self.model, capabilities=[notebook, *talk]).run(text)
+
+
+@pytest.fixture
+async def notes(service: MemoryService, openai_server: ScriptedOpenAI) -> AsyncIterator[Notes]:
+    async with AsyncOpenAI(base_url=openai_server.base_url, api_key="none", max_retries=0) as client:
+        yield Notes(service, client)
+
+
+def noting(text: str) -> Reply:
+    return calling("write_memory", json.dumps({"content": text}))
+
+
 @both_ways_by_day
 async def test_a_note_of_one_run_is_shown_to_the_next_one_and_to_nobody_else(
-    service: MemoryService, openai_server: ScriptedOpenAI
+    notes: Notes, openai_server: ScriptedOpenAI
 ) -> None:
-    async def run(user: str, text: str) -> Any:
-        async with AsyncOpenAI(base_url=openai_server.base_url, api_key="none", max_retries=0) as client:
-            model = OpenAIChatModel("scripted", provider=OpenAIProvider(openai_client=client))
-            return await Agent(model, capabilities=[Memory(HarnessMemoryStore(service, user))]).run(text)
-
-    note = json.dumps({"content": "Ida lives in Lisbon."})
-    openai_server.then(calling("write_memory", note), "Noted.", "In Lisbon.", "Who?")
+    openai_server.then(noting("Ida lives in Lisbon."), "Noted.", "In Lisbon.", "Who?")
     for user, text in (("ada", "My sister moved."), ("ada", "Where is she?"), ("eve", "Where is she?")):
-        await run(user, text)
+        await notes.run(text, user)
     *_, ada, eve = sent_to(openai_server)
+    assert "Ida lives in Lisbon." in ada
+    assert "Lisbon" not in eve
+
+
+@both_ways_by_day
+async def test_notes_that_are_shown_are_not_remembered_as_the_users_words_and_become_no_facts(
+    service: MemoryService, notes: Notes, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then(noting("My name is Ida and I live in Lisbon."), "Noted.", "It is sunny.")
+    await notes.run("Note this.")
+    await notes.run("How is it there?", remember=True)
+    assert "Lisbon" in sent_to(openai_server)[-1]
+    await service.settle()
+    memory = service.agent("ada", "t")
+    said = [turn.content for turn in (await memory.history()).turns]
+    assert said == ["How is it there?", "It is sunny."]
+    assert await memory.fetch_facts() == {}
+    assert [found.text for found in await memory.fetch_long_term("Lisbon") if "Lisbon" in found.text] == []
+
+
+async def test_a_run_cancelled_after_its_note_keeps_the_note_once(
+    notes: Notes, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then(noting("Ida lives in Lisbon."), Reply(text="late", delay_seconds=30), "In Lisbon.")
+    run = asyncio.ensure_future(notes.run("My sister moved."))
+    while len(openai_server.chats) < 2:
+        await asyncio.sleep(0.01)
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+    await notes.run("Where is she?")
+    assert sent_to(openai_server)[-1].count("Ida lives in Lisbon.") == 1
+
+
+async def test_two_runs_at_once_keep_both_notes(notes: Notes, openai_server: ScriptedOpenAI) -> None:
+    openai_server.then(noting("First."), noting("Second."), "Noted.", "Noted.", "Both.")
+    await asyncio.gather(notes.run("Note one."), notes.run("Note two."))
+    await notes.run("What is noted?")
+    assert {"First.", "Second."} <= set(re.findall(r"(?:First|Second)\.", sent_to(openai_server)[-1]))
+
+
+@pytest.mark.nightly  # by day test_pages
+@embedded_only("the reader has both ways of its own")
+async def test_the_page_runs_as_it_stands_and_the_next_process_shows_the_note(
+    reader: Reader, openai_server: ScriptedOpenAI
+) -> None:
+    program = program_of("pydantic-ai.md", 3)
+    asking = program.replace("My sister Ida lives in Lisbon. Please note that.", "Where does my sister live?")
+    openai_server.then(noting("Ida lives in Lisbon."), "Noted.", "In Lisbon.", "Who?")
+    answer, _, size, *files = await reader.runs(program)
+    assert (answer, size) == ("Noted.", "21B\t/memories")
+    assert [file.split("\t")[1] for file in files] == ["/memories/main/", "/memories/main/MEMORY.md"]
+    assert (await reader.runs(asking))[0] == "In Lisbon."
+    assert (await reader.runs(asking.replace('"ada"', '"eve"')))[0] == "Who?"
+    told, _, ada, eve = sent_to(openai_server)
+    assert told.count("Lisbon") == 1
     assert "Ida lives in Lisbon." in ada
     assert "Lisbon" not in eve

@@ -17,6 +17,7 @@ from pydantic_ai.conversation_store import (
 )
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import (
+    ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
     TextPart,
@@ -28,13 +29,14 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RunUsage
 
+from memory_agent import MemoryConfig, MemoryService
 from memory_agent.integrations.pydantic_ai import MemoryConversationStore
+from memory_agent.testing import HashEmbedder
+from tests.integration.test_redaction import CARD, hide_cards
 from tests.over_http import both_ways_by_day, embedded_only
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
-
-    from memory_agent import MemoryService
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 TestModel.__test__ = False
@@ -318,3 +320,51 @@ async def test_a_save_that_dies_before_its_record_leaves_the_conversation_as_it_
     conversation.messages.append(entry.message)
     await ours.save(conversation)
     assert len((await loaded(ours, "c")).messages) == 3
+
+
+@embedded_only("the service is asked by what it is made of")
+async def test_a_save_that_is_cancelled_stores_all_or_nothing_and_splits_no_pair(
+    ours: MemoryConversationStore,
+) -> None:
+    messages = [
+        user("How is it?"),
+        ModelResponse([ToolCallPart("weather", {"city": "Oslo"}, "call_1")]),
+        ModelRequest([ToolReturnPart("weather", "snow", "call_1")]),
+        answer("It snows."),
+    ]
+    lengths = set()
+    for pauses in range(0, 40, 3):
+        conversation = Conversation(messages=messages, conversation_id=f"c{pauses}")
+        saving = asyncio.create_task(ours.save(conversation))
+        for _ in range(pauses):
+            await asyncio.sleep(0)
+        saving.cancel()
+        await asyncio.gather(saving, return_exceptions=True)
+        found = await ours.load(f"c{pauses}")
+        lengths.add(len(found.messages) if found else 0)
+    assert lengths == {0, 4}
+
+
+@embedded_only("a service of its own")
+async def test_texts_of_messages_are_redacted_and_what_pydantic_ai_has_to_know_again_stays(
+    embedded_settings: dict[str, Any],
+) -> None:
+    secret = f"My card is {CARD}."
+    messages: list[ModelMessage] = [
+        user(secret),
+        ModelResponse([TextPart(secret), ToolCallPart("pay", {"name": CARD}, f"call {CARD}")]),
+        ModelRequest([ToolReturnPart("pay", {"id": CARD, "paid": [secret]}, f"call {CARD}")]),
+        answer(secret),
+    ]
+    cfg = MemoryConfig(**embedded_settings, redact_before_storing=True, enable_fact_extraction=False)
+    async with MemoryService(cfg, redact=hide_cards, embedder=HashEmbedder()) as service:
+        store = MemoryConversationStore(service, "ada")
+        waiting = DeferredToolRequests(calls=[ToolCallPart("ask", {"a": secret}, "call_2")])
+        await store.save(Conversation(messages=messages, conversation_id="c", deferred_tool_requests=waiting))
+        found = await loaded(store, "c")
+        turns = (await service.agent("ada", "c").history()).turns
+    kept, given = (ModelMessagesTypeAdapter.dump_json(each).decode() for each in (found.messages, messages))
+    assert kept == given.replace(CARD, "[card]").replace("call [card]", f"call {CARD}")
+    assert str(turns).count(CARD) == kept.count(CARD) == 2  # in the call's id alone
+    assert found.deferred_tool_requests is not None
+    assert found.deferred_tool_requests.calls[0].args == {"a": hide_cards(secret)}

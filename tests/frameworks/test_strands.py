@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -169,7 +170,38 @@ async def test_a_stream_that_is_left_early_keeps_what_was_said_and_no_half_of_an
     assert "Nobody" not in str(turns)
 
 
-@pytest.mark.nightly  # by day the page of LangGraph
+async def test_a_run_cancelled_in_the_middle_keeps_what_was_said_and_no_half_of_an_answer(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    late = dataclasses.replace(streamed("late"), delay_seconds=30)
+    openai_server.then(streamed_call("weather", '{"city": "Oslo"}', "Let me look."), late, streamed("Noted."))
+    talk = Talk(service, openai_server)
+    run = asyncio.create_task(talk.say("How is it in Oslo?"))
+    while len(openai_server.chats) < 2:
+        await asyncio.sleep(0.01)
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+    await talk.manager.flush()
+    assert ("user", "How is it in Oslo?") in await said(service)
+    await talk.say("The cat is at Bob's.")
+    turns = await said(service)
+    assert turns[0] == ("user", "How is it in Oslo?")
+    assert turns[-2:] == [("user", "The cat is at Bob's."), ("assistant", "Noted.")]
+    assert "late" not in str(turns)
+    assert len(turns) == len(set(turns))
+
+
+async def test_two_runs_at_once_on_one_thread_store_both_exchanges_once(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then(*(dataclasses.replace(streamed(f"Answer {n}."), delay_seconds=0.2) for n in range(2)))
+    talks = [Talk(service, openai_server) for _ in range(2)]
+    await asyncio.gather(talks[0].say("I like trams."), talks[1].say("I like boats."))
+    turns = [text for _, text in await said(service)]
+    assert sorted(turns) == ["Answer 0.", "Answer 1.", "I like boats.", "I like trams."]
+
+
+@pytest.mark.nightly  # by day test_pages
 @embedded_only("the reader has both ways of its own")
 async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     reader: Reader, openai_server: ScriptedOpenAI

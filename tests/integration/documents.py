@@ -37,7 +37,6 @@ NOT_RUN: Final[dict[str, str]] = {
     'import_chats(service, "ada", "export.zip"': "somebody's chats; test_imports calls it",
     "store = MemoryConversationStore(service": "of a framework; tests/frameworks tests the store",
     "import Memory  # was: from mem0": "opens its own memory in the folder; integrations/test_mem0.py runs it",
-    "HarnessMemoryStore(service": "of a framework; tests/frameworks runs agents with it",
     "presidio_analyzer": "not installed; test_redaction hands in a redactor of the same shape",
 }
 """Words of Python blocks."""

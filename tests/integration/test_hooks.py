@@ -25,7 +25,7 @@ from tests.integration.conversations import everything, opened, settings_on
 from tests.servers.loopback import Answering, Loopback
 from tests.servers.mongod import free_port
 from tests.servers.service import served
-from tests.unit.hooks.test_transcripts import TALK, claude, written
+from tests.unit.hooks.test_transcripts import TALK, claude, codex, written
 from tests.unit.hooks.test_transcripts import text as block
 
 if TYPE_CHECKING:
@@ -332,6 +332,39 @@ async def test_a_session_that_goes_on_from_a_copy_of_another_one_adds_what_is_ne
     await hook_store.store(settings, stop(fork, "s2"))
     assert [turn.content for turn in await turns_in(service)][len(TALK) :] == ["One more thing"]
     assert home.log == ""
+
+
+async def test_a_forked_session_of_codex_which_numbers_its_copies_anew_adds_what_is_new(
+    service: MemoryService, tmp_path: Path
+) -> None:
+    home = Home(tmp_path / "home", "codex")
+    home.install(data_dir=tmp_path / "data")
+    settings, first, fork = home.ours / "settings.json", tmp_path / "1.jsonl", tmp_path / "2.jsonl"
+    first.write_bytes(written("codex"))
+    await hook_store.store(settings, stop(first))
+    add_to(fork, codex("session_meta", id="s2", forked_from_id="s1"))
+    copy = [json.loads(line) for line in first.read_text().splitlines()]
+    add_to(fork, *({**entry, "timestamp": "2026-03-01T10:00:00Z"} for entry in copy))
+    add_to(fork, codex("event_msg", type="user_message", message="One more thing"))
+    await hook_store.store(settings, stop(fork, "s2"))
+    assert [turn.content for turn in await turns_in(service)][len(TALK) :] == ["One more thing"]
+
+
+async def test_of_a_transcript_that_has_become_shorter_another_sessions_answer_tells_nothing(
+    service: MemoryService, home: Home, tmp_path: Path
+) -> None:
+    home.install(data_dir=tmp_path / "data")
+    settings, first, other = home.ours / "settings.json", tmp_path / "1.jsonl", tmp_path / "2.jsonl"
+    first.write_bytes(written("claude-code"))
+    await hook_store.store(settings, stop(first))
+    first.write_bytes(b"")
+    add_to(first, claude("user", "Oats?", "u7"), claude("assistant", [block("Let me look.")], "a7"))
+    add_to(other, claude("user", "Rye?", "u8"), claude("assistant", [block("Yes.")], "a8"))
+    await hook_store.store(settings, stop(other, "s2"))
+    assert [turn.content for turn in await turns_in(service)][len(TALK) :] == ["Rye?", "Yes."]
+    add_to(first, claude("assistant", [block("Oats.")], "a9"))
+    await hook_store.store(settings, stop(first, last="Oats."))
+    assert [turn.content for turn in await turns_in(service)][len(TALK) + 2 :] == ["Oats?", "Oats."]
 
 
 @pytest.mark.parametrize("host", HOSTS)

@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,9 @@ import pytest
 
 from memory_agent import MemoryConfig, MemoryService, ServiceClient, import_chats
 from memory_agent.testing import HashEmbedder
+from tests import profiles
 from tests.faults import steps
+from tests.integration import import_counts, made_exports
 from tests.servers.service import served
 from tests.unit.test_imports import TWO_ANSWERS, claude, said, tree, written, zipped
 
@@ -97,6 +100,69 @@ async def test_facts_of_saved_memories_quote_the_memory(tmp_path: Path) -> None:
         assert turn.metadata["kind"] == "saved memories"
 
 
+async def test_counts_agree_with_an_independent_count_of_each_kind_and_age(tmp_path: Path) -> None:
+    for seed in range(1, 100 if profiles.chosen() == "nightly" else 5):
+        for kind in made_exports.KINDS:
+            place = made_exports.made(kind, tmp_path, seed)
+            report = await import_chats(None, "ada", place)
+            assert report.unreadable == [], place
+            assert figures(report) == expected(import_counts.counted(place)), place
+
+
+def figures(report: ImportReport) -> dict[str, tuple[int, int, float | None, float | None]]:
+    """Conversations, turns, and the first and the last time, by source."""
+    found = {}
+    for name, one in report.sources.items():
+        first, last = (time.timestamp() if time else None for time in (one.first, one.last))
+        if one.turns:
+            found[name] = (one.conversations, one.turns, first, last)
+    return found
+
+
+def expected(counts: import_counts.Counts) -> dict[str, tuple[int, int, float | None, float | None]]:
+    found = {}
+    for name, talks in counts.items():
+        times = [time for talk in talks for _, _, time in talk if time is not None]
+        found[name] = (len(talks), sum(map(len, talks)), min(times, default=None), max(times, default=None))
+    return found
+
+
+async def test_what_is_imported_is_what_an_independent_count_says_with_its_roles_and_titles(
+    tmp_path: Path,
+) -> None:
+    newest = ["chatgpt-shards-of-2026", "claude-zips-of-2026", "gemini-interactions", "mem0"]
+    lists = ["langchain", "openai-jsonl", "sharegpt"]
+    places = [made_exports.made(kind, tmp_path) for kind in (*newest, *lists)]
+    said = [one for talks in import_counts.counted(*places).values() for talk in talks for one in talk]
+    cfg = MemoryConfig(data_dir=tmp_path / "memory", run_worker=False)
+    async with MemoryService(cfg, embedder=HashEmbedder()) as service:
+        first, again = [await import_chats(service, "ada", *places) for _ in range(2)]
+        threads = (await service.threads("ada", limit=1_000)).threads
+        turns = [
+            turn
+            for thread in threads
+            for turn in await service.agent("ada", thread.thread_id).fetch_short_term(1_000)
+        ]
+    assert (first.turns, first.new, again.new) == (len(said), len(said), 0)
+    kept = Counter((turn.role, turn.metadata.get("title")) for turn in turns)
+    assert kept == Counter((role, title or None) for role, title, _ in said)
+
+
+async def test_conversations_without_a_title_have_none_in_their_metadata_and_topics_all_the_same(
+    tmp_path: Path,
+) -> None:
+    null, missing = (tree(*TWO_ANSWERS, current="first", title=None, conversation_id=name) for name in "ab")
+    del missing["title"]
+    file = written(tmp_path, [null, missing])
+    async with MemoryService(MemoryConfig(data_dir=tmp_path / "memory")) as service:
+        await import_chats(service, "ada", file)
+        for thread in ("chatgpt:a", "chatgpt:b"):
+            agent = service.agent("ada", thread)
+            await agent.settle(timeout=60)
+            assert all("title" not in turn.metadata for turn in await agent.fetch_short_term())
+            assert (await agent.topics())[0].topic_title
+
+
 async def test_an_import_that_was_interrupted_between_conversations_goes_on(tmp_path: Path) -> None:
     both = [tree(*TWO_ANSWERS, current="first", conversation_id=name) for name in ("c1", "c2")]
     file, memory = written(tmp_path, both), tmp_path / "memory"
@@ -175,7 +241,7 @@ WORDS = [f"word{number:04}" for number in range(3_000)]
 chance, file = random.Random(3), Path(sys.argv[1]) / "conversations.json"
 with file.open("w") as stream:
     for number in range(1_050):
-        stream.write(("," if number else "[") + json.dumps(talk(number, chance)))
+        stream.write(("," if number else "[") + json.dumps(talk(number, chance)) + "\\n")
     stream.write("]")
 
 async def main():
@@ -200,7 +266,10 @@ async def test_an_export_of_300_mb_is_imported_in_bounded_memory(tmp_path: Path)
     assert process.returncode == 0, said.decode()[-2_000:]
     found = json.loads(out)
     assert found["bytes"] > 290_000_000
-    assert found["counts"] == [[8_400, 0], [8_400, 8_400], [8_400, 0]]
+    with (tmp_path / "conversations.json").open(encoding="utf-8") as lines:  # a conversation a line
+        turns = sum(len(import_counts.chatgpt(json.loads(line[1:]))) for line in lines if len(line) > 2)
+    assert turns > 8_000
+    assert found["counts"] == [[turns, 0], [turns, turns], [turns, 0]]
     assert found["grown_mb"] < 200
 
 

@@ -125,6 +125,22 @@ async def test_what_is_redacted_before_storing_is_nowhere(
     assert CARD not in wire(openai_server)
 
 
+async def test_what_grows_past_the_room_of_metadata_by_being_redacted_is_refused(
+    embedded_settings: dict[str, Any],
+) -> None:
+    """Else a file would stand that no rename could move."""
+    async with opened(
+        {**embedded_settings, "redact_before_storing": True},
+        redact=lambda text: text.replace("x", "[redacted]"),
+    ) as service:
+        files = MemoryFiles(service, "ann")
+        with pytest.raises(InvalidInput, match=r"metadata.* 100,000"):
+            await files.create("/memories/a.md", "x" * 20_000)
+        await files.create("/memories/a.md", "x" * 9_940)
+        await files.rename("/memories/a.md", "/memories/b.md")
+        assert await files.read("/memories/b.md") == "[redacted]" * 9_940
+
+
 @pytest.mark.parametrize("redact", [fail, say_nothing], ids=["raises", "returns-nothing"])
 async def test_a_redactor_that_fails_lets_nothing_pass(
     redact: Callable[[str], str],

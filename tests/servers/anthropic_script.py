@@ -16,6 +16,10 @@ class _Handler(Answering["ScriptedAnthropic"]):
         script, asked = self.script, json.loads(body)
         script.requests.append(asked)
         said = script.replies.pop(0)
+        if said is None:
+            script.stopping.wait(60)
+            self.close_connection = True
+            return
         blocks = (
             [{"type": "text", "text": said}] if isinstance(said, str) else [_call(said, len(script.requests))]
         )
@@ -43,16 +47,16 @@ def _call(command: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 
 class ScriptedAnthropic(Loopback):
-    """Answers with replies in turn: text, or the input of a call of the memory tool. `requests` keeps what came in."""
+    """Answers with replies in turn: text, the input of a call of the memory tool, or None, which keeps the client waiting. `requests` keeps what came in."""
 
     handler = _Handler
 
     def __init__(self) -> None:
         super().__init__()
         self.requests: list[dict[str, Any]] = []
-        self.replies: list[str | Mapping[str, Any]] = []
+        self.replies: list[str | Mapping[str, Any] | None] = []
 
-    def script_of(self, *replies: str | Mapping[str, Any]) -> None:
+    def script_of(self, *replies: str | Mapping[str, Any] | None) -> None:
         """Answer with these from now on, and forget what was asked before."""
         self.replies[:] = replies
         self.requests.clear()

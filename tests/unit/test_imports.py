@@ -17,7 +17,7 @@ from memory_agent.imports import files
 from memory_agent.imports.branches import last_shown
 from memory_agent.imports.files import ImportFile, files_of
 from memory_agent.imports.kinds import KINDS, kind_of, read_file
-from memory_agent.imports.run import ImportReport, import_chats
+from memory_agent.imports.run import import_chats
 from memory_agent.imports.values import Conversation, Unreadable, time_of
 
 if TYPE_CHECKING:
@@ -473,15 +473,6 @@ def test_an_export_of_any_size_is_read_in_the_memory_of_its_conversations(megaby
     assert peak < 5_000_000
 
 
-async def test_a_dry_run_counts_what_an_independent_count_counts(tmp_path: Path) -> None:
-    both = [tree(*TWO_ANSWERS, current="first"), claude(("a", ROOT, "human", "Hi.", "2025-03-01T10:00:00Z"))]
-    written(tmp_path, both[:1], "gpt.json")
-    written(tmp_path, both[1:], "claude.json")
-    report = await import_chats(None, "ada", tmp_path)
-    assert isinstance(report, ImportReport)
-    assert (report.turns, report.new) == (3, 0)
-    gpt = report.sources["chatgpt"]
-    assert (gpt.conversations, gpt.turns, dict(gpt.left_out)) == (1, 2, {"of branches not shown last": 1})
-    assert gpt.first == datetime.fromtimestamp(START + 1, UTC)
+async def test_an_unknown_source_is_named_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="source is 'gpt'; use one of auto, chatgpt"):
         await import_chats(None, "ada", tmp_path, source="gpt")

@@ -69,7 +69,7 @@ def test_lists_that_were_there_are_byte_for_byte_as_before_with_the_comments_in_
     ("listed", "left"),
     [
         ("[OURS,]", "[]"),
-        ("[OURS /* ours */, // mine\n 1]", "[ // mine\n 1]"),
+        ("[OURS /* ours */, // mine\n 1]", "[ /* ours */ // mine\n 1]"),
         ("[1, // mine\n OURS // and this\n]", "[1 // mine\n  // and this\n]"),
         ("[1,\n OURS // and this\n]", "[1 // and this\n]"),
         ("[1,\n OURS,\n]", "[1,\n \n]"),
