@@ -246,6 +246,7 @@ def test_reactions_and_courtesy_are_small_talk_whatever_they_are_about() -> None
         "Good night, my cat is back.",
         "Noch 3 Tage!",
         "대단해요, 저는 서울에 살아요.",
+        "好的，我住在上海。",
     ]
     empty = [
         "Hey Kate!",
@@ -255,6 +256,8 @@ def test_reactions_and_courtesy_are_small_talk_whatever_they_are_about() -> None
         "I’m so happy for you. Let me know how the boat goes!",
         "Hello Kate! How are you feeling today? Anything new that you would like to share with me?",
         "우와, 정말 대단하네요! 푹 쉬세요.",
+        "好的，我会去试试。谢谢你的建议。",
+        "不客气，再見！",
     ]
     context = pack(Material(recollections=recalled(*said(*told, *empty))))
     assert [found.turn.content for found in context.long_term] == told

@@ -84,7 +84,7 @@ def test_noises_fillers_and_who_is_greeted_tell_nothing() -> None:
         "[Music]",
         "*laughs* Erm",
         "Hi, AI companion.",
-        "Thanks Kate!",
+        "Thank you, AI friend!",
     ]
     assert {text: words for text in nothing if (words := subject_of(text).words)} == {}
     assert all(map(only_reacts, nothing[:4]))
