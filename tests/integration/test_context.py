@@ -198,7 +198,7 @@ TALK = (
 async def test_recollections_stand_under_their_days_short_answers_with_what_they_answer(
     embedded_settings: dict[str, Any],
 ) -> None:
-    """In the order in which they were said, whatever their rank; what another said is quoted if it isn't recalled before."""
+    """In the order in which they were said, whatever their rank; what another said is quoted if it doesn't stand above."""
     async with opened(embedded_settings) as service:
         memory = service.agent("ines", "friends")
         for number, (speaker, text) in enumerate(TALK):
@@ -219,7 +219,7 @@ async def test_recollections_stand_under_their_days_short_answers_with_what_they
     async with opened(embedded_settings, search_weights={"person": 100.0}) as service:
         memory = service.agent("ines", "friends")
         told = str(await memory.fetch_memory("What did Bo say?", preset="recall"))
-        assert "Bo (to “Do you have a dog at home, Bo?”): Yes, two.\n- Small ones." in told
+        assert "Ines: Do you have a dog at home, Bo?\nBo: Yes, two.\n- Small ones." in told
 
 
 async def test_a_short_turn_is_told_with_what_it_answers_not_with_what_was_said_right_before(
