@@ -10,6 +10,7 @@ import regex
 
 from memory_agent.context.passages import best_passage, outline
 from memory_agent.context.render import heading_of, recalled_line
+from memory_agent.lazily import lazily
 from memory_agent.text.corrections import Claims
 from memory_agent.text.features import asks, features_of
 from memory_agent.text.languages import any_of
@@ -39,6 +40,7 @@ _PASSAGE_SHARE: Final = 1 / 25
 _LEAST_PASSAGE_TOKENS: Final = 60
 _LEAST_WIDER: Final = 20
 """Tokens of a sentence: with less room nothing more is shown of any."""
+_ENDS_WITHIN: Final = lazily(regex.compile, r"[\p{L}\p{N},(] \[…\]\Z")
 _OUTLINE_SHARE: Final = 2 / 3
 """Of the same, for what has no passage that answers."""
 
@@ -259,8 +261,15 @@ def take_recollections(
 def show_more(
     packing: Packing, cut: Sequence[tuple[Item, Item]], material: Material, asked: Collection[str]
 ) -> None:
-    """Show more of recollections that are in only in part, as (whole, shown), of the best first, where there is room."""
-    for item, shown in sorted(cut, key=lambda both: -(both[0].score or 0.0)):
+    """Show more of recollections that are in only in part, as (whole, shown), where there is room: first of what ends within a
+    sentence, then of the best.
+    """
+
+    def due(both: tuple[Item, Item]) -> tuple[bool, float]:
+        item, shown = both
+        return _ENDS_WITHIN.search(shown.line.body) is None, -(item.score or 0.0)
+
+    for item, shown in sorted(cut, key=due):
         if packing.room < _LEAST_WIDER:
             break
         wider = _passage(packing, item, asked, material.language, shown.tokens + packing.room)

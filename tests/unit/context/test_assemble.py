@@ -432,7 +432,7 @@ def test_long_recollections_give_way_to_short_ones_and_show_what_was_asked() -> 
 
 
 def test_room_that_is_left_shows_more_of_what_is_cut() -> None:
-    """Of the best first; whole where there is room for all."""
+    """First of a sentence that is cut, then of the best; whole where there is room for all."""
     replies = [
         dataclasses.replace(turn(n, f"Van {n} costs {n} euros. " + "It snows again. " * 40), role="assistant")
         for n in (1, 9)
@@ -444,6 +444,9 @@ def test_room_that_is_left_shows_more_of_what_is_cut() -> None:
     assert not best.endswith("[…]")
     assert other.endswith("[…]")
     assert "[…]" not in pack(material, 800).part("long_term")
+    cut = dataclasses.replace(turn(5, f"The van {'and the car ' * 22}cost much."), role="assistant")
+    material = dataclasses.replace(material, recollections=recalled(*replies, cut))
+    assert "cost much." in pack(material, 400).part("long_term")
 
 
 def test_of_a_long_turn_that_is_replaced_the_part_is_shown_that_no_longer_holds() -> None:
