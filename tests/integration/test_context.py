@@ -232,6 +232,12 @@ async def test_a_short_turn_is_told_with_what_it_answers_not_with_what_was_said_
         ("Bo", "Yes, on Monday, all is well"),
         ("Ines", "Olive oil is dear again, by the way."),
         ("Bo", "I'm in the museum of trams now"),
+        ("Ines", "你最近做菜了吗？"),
+        ("Ines", "Grey again."),
+        ("Bo", "做了一次"),
+        ("Ines", "你最近做什么菜了吗？"),
+        ("Ines", "And grey it stays."),
+        ("Bo", "最近我在学做菜，昨天晚上我做了一道宫保鸡丁，味道还不错。"),
     ]
     async with opened(embedded_settings, search_weights={"person": 100.0}) as service:
         memory = service.agent("ines", "friends")
@@ -245,6 +251,9 @@ async def test_a_short_turn_is_told_with_what_it_answers_not_with_what_was_said_
         told = str(await memory.fetch_memory("What did Bo say?", preset="recall"))
         assert "Bo (to “Have you been to the eye doctor?”): Yes, on Monday, all is well" in told
         assert "Bo: I'm in the museum of trams now" in told
+        # 28 characters of Chinese are no short answer.
+        assert "Bo (to “你最近做菜了吗？”): 做了一次" in told
+        assert "Bo: 最近我在学做菜" in told or "… 最近我在学做菜" in told
 
 
 async def test_a_long_reply_of_the_window_is_told_by_the_first_words_of_its_plain_list(
