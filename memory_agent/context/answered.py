@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
+from memory_agent.lazily import lazily
 from memory_agent.text.features import features_of
 from memory_agent.text.languages import any_of
 from memory_agent.text.subjects import content_words, first_words, names_nothing, only_reacts, points_outside
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 LOOKED_BACK: Final = 5
 """Turns before it: in a chat one says in several what another answers."""
+_CROWD: Final = 3
+"""People from which on it is told who is spoken to, and talks run across each other."""
+# Who is spoken to, as in channels: "ann: try that", "@ann, …".
+_SPOKEN_TO: Final = lazily(regex.compile, r"\s*@?([\p{L}\p{N}][^\s:,]*)[:,](?=\s)")
 _POINTS_BACK: Final = any_of("words", "points_back", regex.IGNORECASE)
 _ANSWERS_NOTHING: Final = any_of("words", "answers_nothing", regex.IGNORECASE)
 
@@ -30,7 +35,7 @@ def answered(turn: Turn, before: Sequence[Turn]) -> Turn | None:
     """
     if _ANSWERS_NOTHING.match(turn.content):
         return None
-    said = _said_last(turn, before)
+    said = _said_last(turn, _heard(turn, before))
     asks = features_of(turn.content).asks
     words = content_words(turn.content) - content_words(" ".join({turn.speaker or "", *_speakers(said)}))
 
@@ -53,8 +58,30 @@ def spoken_of(turn: Turn, before: Sequence[Turn]) -> Turn | None:
     """
     if not (names_nothing(turn.content) or points_outside(turn.content)) or only_reacts(turn.content):
         return None
-    said = (other for other in before if other.session_id == turn.session_id)
+    said = (other for other in _heard(turn, before) if other.session_id == turn.session_id)
     return next((other for other in said if _names_a_thing(other.content)), None)
+
+
+def _heard(turn: Turn, before: Sequence[Turn]) -> Sequence[Turn]:
+    """Of what was said before, what may be part of the talk that `turn` is in.
+
+    Where several say whom they speak to, others' turns come between: its speaker's own, those to them and of whom they speak to.
+    """
+    people = {name.casefold() for name in _speakers([turn, *before])}
+    spoken_to = {each.id: _spoken_to(each) for each in (turn, *before)}
+    if len(people) < _CROWD or people.isdisjoint(spoken_to.values()):
+        return before
+    who, to = (turn.speaker or turn.role).casefold(), spoken_to[turn.id]
+    return [
+        other
+        for other in before
+        if (other.speaker or other.role).casefold() in {who, to} or spoken_to[other.id] == who
+    ]
+
+
+def _spoken_to(turn: Turn) -> str:
+    found = _SPOKEN_TO.match(turn.content)
+    return "" if found is None else found[1].casefold()
 
 
 def _names_a_thing(text: str) -> bool:

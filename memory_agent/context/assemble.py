@@ -2,7 +2,7 @@
 
 First what a prompt must not be without: who the assistant is, and the running conversation, whole where it fits. Then
 facts, topic, summary, preserved turns, entities and state, each up to its share. Then recollections, by what they are
-worth for their tokens, as many as fit. What room is left goes to what did not fit before.
+worth for their tokens, as many as fit. What room is left goes to what did not fit before, and to more of what is cut.
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ from memory_agent.context.items import (
     turn_items,
 )
 from memory_agent.context.ledger import Packing
-from memory_agent.context.recollections import passage_tokens, recalled_items, take_recollections, telling
+from memory_agent.context.recollections import (
+    cut_about,
+    passage_tokens,
+    recalled_items,
+    show_more,
+    take_recollections,
+    telling,
+)
 from memory_agent.context.render import as_data, one_line
 from memory_agent.domain import ContextLine, MemoryContext
 from memory_agent.text.terms import count_terms, terms_of_line
@@ -31,7 +38,7 @@ if TYPE_CHECKING:
     from memory_agent.context.ledger import Packed
     from memory_agent.context.material import Material, TopicLine
     from memory_agent.context.placing import Item
-    from memory_agent.domain import Tier, Turn
+    from memory_agent.domain import Tier
     from memory_agent.ports import TokenCounter
 
 ORDER: Final[tuple[Tier, ...]] = (
@@ -87,7 +94,7 @@ def pack_context(
         whole = True
     else:
         room = limit(shares.short_term)
-        waiting = _take_window(packing, items["short_term"], material.window, budget, room)
+        waiting = _take_window(packing, items["short_term"], material, asked, budget, room)
     for item in (*items["summary"], *items["preserved"]) if whole else ():
         packing.leave(item, "the whole conversation is shown")
     wanted, left = by_question(items["facts"], asked, material.language)
@@ -104,23 +111,34 @@ def pack_context(
             left += _take_share(packing, items[tier], share, min(limit(share), most), preset)
     recalled = telling(packing, items["long_term"], material)
     # Crumbs between recollections go to nothing else: single lines of a tier, others for each question.
-    if take_recollections(packing, recalled, material, asked, passage_tokens(budget)):
+    all_fit, cut = take_recollections(packing, recalled, material, asked, passage_tokens(budget))
+    if all_fit:
         packing.take_unbroken(waiting)
         for item in left:
             packing.take(item, limit=PRESERVED_TOKENS if item.tier == "preserved" else None)
+    show_more(packing, cut, material, asked)
     return _context(packing.packed(), material, preset=preset, budget=budget)
 
 
 def _take_window(
-    packing: Packing, items: Sequence[Item], window: Sequence[Turn], budget: int, room: int
+    packing: Packing,
+    items: Sequence[Item],
+    material: Material,
+    asked_for: Collection[str],
+    budget: int,
+    room: int,
 ) -> list[Item]:
     """Take the newest turns (`items`: newest first) without a gap, in `room` tokens, the newest exchange in any case; the
     others.
 
     The user's latest words are whole, if they leave half of the budget; any other turn that is too long for its
-    part of the room is shown without its middle.
+    part of the room is shown without its middle, or its passage with what is `asked_for`.
     """
-    by_id = {turn.id: turn for turn in window}
+
+    def shortened(item: Item, most: int) -> Item | None:
+        return cut_about(packing, item, asked_for, material.language, most)
+
+    by_id = {turn.id: turn for turn in material.window}
     roles = [by_id[item.name].role for item in items[:_MOST_DUE]]
     asked = roles.index("user") if "user" in roles else 0
     due = max(asked + 1, _DUE_TURNS)
@@ -130,10 +148,10 @@ def _take_window(
             most = int(budget * _NEWEST_SHARE)
         else:
             most = int(max(room * _REPLY_SHARE, newest / (due - 1) if position < due else 0))
-        cut = None if item.tokens <= most else packing.cut(item, most)
+        cut = None if item.tokens <= most else shortened(item, most)
         if packing.take(cut or item, limit=None if position < due else room):
             continue
-        smaller = packing.cut(item, packing.room - _HEADING_TOKENS) if position < due else None
+        smaller = shortened(item, packing.room - _HEADING_TOKENS) if position < due else None
         if smaller is None or not packing.take(smaller):
             for behind in items[position + 1 :]:
                 packing.leave(behind, "no room for what lies between it and the newest turn")

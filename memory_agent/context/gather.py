@@ -256,7 +256,7 @@ class ContextReader:
         things: dict[str, Turn] = {}
         for turn in short:
             before = [at[place] for seq in behind[turn.id] if (place := (turn.thread_id, seq)) in at]
-            short_answer = len(turn.content) < _SHORT_ANSWER_CHARS
+            short_answer = _letters(turn.content) < _SHORT_ANSWER_CHARS
             if short_answer and (other := answered(turn, before)) is not None:
                 answers[turn.id] = other
             elif (other := spoken_of(turn, before)) is not None:
@@ -332,6 +332,11 @@ def _active(stand: ConversationState, *, whole: bool) -> TopicLine | None:
         return None
     summary = current.summary.text if whole and current.summary is not None else None
     return TopicLine(id=current.id, title=current.title, summary=summary)
+
+
+def _letters(text: str) -> int:
+    """How many Latin letters say as much, about: twice as many as characters of Chinese or Korean."""
+    return (len(text) + len(text.encode(errors="replace"))) // 2
 
 
 async def _or_degraded(work: Awaitable[T], otherwise: T, source: str, degraded: list[str]) -> T:

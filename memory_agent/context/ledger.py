@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.context.budget import largest, usable
 from memory_agent.context.passages import outline, without_middle
-from memory_agent.context.placing import Item, Placed, follows, is_continued, lines_of, shared_line
-from memory_agent.context.render import continued, fact_leaves
+from memory_agent.context.placing import Item, Placed, line_below, lines_of, shared_line
+from memory_agent.context.render import fact_leaves
 from memory_agent.domain import (
     TAG_OF,
     ContextBlock,
@@ -94,7 +94,7 @@ class Packing:
         self._excerpts: dict[int, Tier] = {}
         self._headings: set[tuple[Tier, Heading]] = set()
         self._placed: dict[Tier, Placed] = {}
-        self._continuing: dict[tuple[str, str | bool], int] = {}
+        self._continuing: dict[tuple[str, str], int] = {}
         self._overheads: dict[Tier, int] = {}
         self._left: dict[tuple[Tier, str], tuple[Item, str]] = {}
         whole = prompt_text([ContextBlock(tier="facts", lines=(ContextLine(body=""),))])
@@ -217,15 +217,14 @@ class Packing:
         if above is None:
             return item.tokens
         shared = item.begins is not None and above.begins == item.begins
-        if not shared and not is_continued(above, item):
+        line = item.line if shared else line_below(above, item)
+        if line is item.line and not shared:
             return item.tokens
-        key = item.line.body, above.line.body if shared else follows(above, item)
+        key = above.line.body if shared else line.head, line.body
         found = self._continuing.get(key)
         if found is None:
             found = self._continuing[key] = (
-                self._size(shared_line([above, item])) - above.tokens
-                if shared
-                else self._size(continued(item.line, follows=follows(above, item)))
+                self._size(shared_line([above, item])) - above.tokens if shared else self._size(line)
             )
         return found
 
@@ -238,17 +237,27 @@ class Packing:
 
     def _drop_excerpts(self, seq: int, shown_in: Tier) -> None:
         """Drop the excerpts of a turn that is now shown whole."""
-        del self._excerpts[seq]
         for excerpt in [taken for taken in self._taken if taken.part and taken.seq == seq]:
-            self._taken.remove(excerpt)
-            placed = self._placed[excerpt.tier]
-            at = placed.index(excerpt)
-            placed.remove(at)
-            added = self._between(excerpt, *placed.beside(at))
-            self._lines -= added
-            self._messages -= added
-            self._of_tier[excerpt.tier] -= excerpt.tokens
+            self._remove(excerpt)
             self.leave(excerpt, _shown_among(shown_in))
+
+    def _remove(self, item: Item) -> None:
+        self._taken.remove(item)
+        placed = self._placed[item.tier]
+        at = placed.index(item)
+        placed.remove(at)
+        added = self._between(item, *placed.beside(at))
+        self._lines -= added
+        self._messages -= added
+        self._of_tier[item.tier] -= item.tokens
+        if item.seq is not None:
+            del (self._excerpts if item.part else self._shown)[item.seq]
+
+    def swap(self, item: Item, other: Item) -> None:
+        """Show `other` of the same turn in the place of the item, which is in, if it fits."""
+        self._remove(item)
+        if not self.take(other):
+            self.take(item)
 
     def where_shown(self, item: Item) -> Tier | None:
         """The tier that shows the item's turn whole, or for an excerpt also in part; None if there is none."""

@@ -28,8 +28,10 @@ _PART_CHARS: Final = 160
 
 # What ends with a colon, or with the number of a list's item, is nothing without what follows.
 _LEADS_IN: Final = lazily(re.compile, r"(?::\W{0,4}|\n\W{0,4}\d{1,2}[.)]\W{0,4})\Z")
-_ANNOUNCES: Final = lazily(re.compile, r":\W{0,4}\Z")
+_ANNOUNCES: Final = lazily(re.compile, r":\W{0,4}(?:```\w*\s*)?\Z")
 _ASKS: Final = lazily(re.compile, r"[?？]\W{0,4}\Z")
+LEFT_OUT: Final = "[…]"
+"""In the place of sentences that a passage leaves out."""
 _MOST_OPENING: Final = 3
 _NEXT_ITEM: Final = lazily(re.compile, r"\s*\n\W{0,4}\d{1,2}[.)]\W{0,4}\Z")
 _LEAST_TITLES: Final = 3
@@ -82,14 +84,14 @@ def best_passage(
         return None
 
     def shown(first: int, last: int) -> str:
-        before, said = "[…] " if first else "", text[spans[first][0] : spans[last][1]]
+        before, said = f"{LEFT_OUT} " if first else "", text[spans[first][0] : spans[last][1]]
         if last + 1 == len(spans):
             return before + said
         # Of what is cut away nothing is announced.
         while last > first and _ANNOUNCES.search(_NEXT_ITEM.sub("", said)):
             last -= 1
             said = text[spans[first][0] : spans[last][1]]
-        return f"{before}{_NEXT_ITEM.sub('', said)} […]"
+        return f"{before}{_NEXT_ITEM.sub('', said)} {LEFT_OUT}"
 
     first = last = best
     found = ""
@@ -150,9 +152,9 @@ def _beginning(text: str, start: int, end: int, fits: Callable[[str], bool]) -> 
     """The first words of what lies between these that fit, marked as a part; empty if they are too few."""
 
     def shown(chars: int) -> str:
-        before = "[…] " if start else ""
+        before = f"{LEFT_OUT} " if start else ""
         words = text[start : start + chars].rsplit(None, 1) or [""]
-        return f"{before}{words[0].rstrip(' ,;:->')} […]"
+        return f"{before}{words[0].rstrip(' ,;:->')} {LEFT_OUT}"
 
     chars = largest(end - start, lambda chars: fits(shown(chars)))
     return shown(chars) if chars >= _LEAST_BEGINNING_CHARS else ""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from memory_agent.context.passages import LEFT_OUT
 from memory_agent.context.render import continued
 from memory_agent.domain import ContextLine
 
@@ -21,7 +23,8 @@ class Item(NamedTuple):
 
     `seq`: of the turn that it shows, whole, or (`part`) in an excerpt, which is of no use beside the whole turn or
     another excerpt. `under`: the heading that it stands under, once for all items of it. `begins`: of a value of a list, how
-    the line begins that it shares with the list's other values, up to the bracket.
+    the line begins that it shares with the list's other values, up to the bracket. `quotes`: the `seq` of the turn that its
+    head quotes, and the head without the quote.
     """
 
     tier: Tier
@@ -36,6 +39,7 @@ class Item(NamedTuple):
     part: bool = False
     under: Heading | None = None
     begins: str | None = None
+    quotes: tuple[int, str] | None = None
 
 
 class Placed:
@@ -97,18 +101,17 @@ def lines_of(items: Iterable[Item]) -> Iterator[ContextLine]:
             with_year = last is None or last.day.year != item.under.day.year
             yield ContextLine(body=item.under.shown(with_year=with_year))
             last = item.under
-        if above is not None and is_continued(above, item):
-            yield continued(item.line, follows=follows(above, item))
-        else:
-            yield item.line
+        yield item.line if above is None else line_below(above, item)
         above = item
 
 
-def is_continued(above: Item, item: Item) -> bool:
-    """True if the item's line has the head of the one above, under the same heading."""
-    return bool(item.line.head) and item.line.head == above.line.head and above.under == item.under
-
-
-def follows(above: Item, item: Item) -> bool:
-    """True if the item shows the turn right behind that of the one above, as far as that is known."""
-    return item.seq is not None and above.seq == item.seq - 1
+def line_below(above: Item, item: Item) -> ContextLine:
+    """The item's line as it stands below another's: without a quote of what stands there, without a head that is the same."""
+    line = item.line
+    if above.under != item.under:
+        return line
+    if item.quotes is not None and item.quotes[0] == above.seq and not above.line.body.endswith(LEFT_OUT):
+        line = replace(line, head=item.quotes[1])
+    if line.head and line.head == above.line.head:
+        return continued(line, follows=item.seq is not None and above.seq == item.seq - 1)
+    return line

@@ -10,6 +10,7 @@ import regex
 
 from memory_agent.context.passages import best_passage, outline
 from memory_agent.context.render import heading_of, recalled_line
+from memory_agent.lazily import lazily
 from memory_agent.text.corrections import Claims
 from memory_agent.text.features import asks, features_of
 from memory_agent.text.languages import any_of
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 _PASSAGE_SHARE: Final = 1 / 25
 """Of the budget, for one recollection: of a longer turn the passage is shown that has most of the question's words."""
 _LEAST_PASSAGE_TOKENS: Final = 60
+_LEAST_WIDER: Final = 20
+"""Tokens of a sentence: with less room nothing more is shown of any."""
+_ENDS_WITHIN: Final = lazily(regex.compile, r"[\p{L}\p{N},(] \[…\]\Z")
 _OUTLINE_SHARE: Final = 2 / 3
 """Of the same, for what has no passage that answers."""
 
@@ -59,6 +63,8 @@ _TELLING_WORDS: Final = 3
 """Content words of what can be understood alone."""
 _RANKS_BEHIND: Final = 24
 """So many ranks behind its own stands what is not understood alone: out of a small prompt, and in a large one."""
+_CUT_AWAY: Final = 2
+"""Words of the question."""
 _UNCLEAR_CHARS: Final = 300
 _POINTING_CHARS: Final = 160
 """A longer turn that begins with "it" says enough besides."""
@@ -88,15 +94,13 @@ def recalled_items(packing: Packing, material: Material) -> list[Item]:
     items = []
     for number, found in enumerate(recollections):
         turn, away = found.turn, elsewhere(found.turn)
+        now = turns.get(found.replaced_by or "")
+        answers = quoted(answered.get(turn.id), number)
+        after = quoted(material.spoken_of.get(turn.id), max(number, _BEST))
         item = packing.item(
             "long_term",
             turn.id,
-            recalled_line(
-                turn,
-                quoted(answered.get(turn.id), number),
-                turns.get(found.replaced_by or ""),
-                quoted(material.spoken_of.get(turn.id), max(number, _BEST)),
-            ),
+            recalled_line(turn, answers, now, after),
             place=place[turn.id],
             reason="recalled from another conversation" if away else "recalled",
             score=found.score,
@@ -104,8 +108,10 @@ def recalled_items(packing: Packing, material: Material) -> list[Item]:
             turn=turn,
             under=heading_of(turn, elsewhere=away),
         )
+        if quoting := answers or after:
+            item = item._replace(quotes=(quoting.seq, recalled_line(turn, replaced=now).head))
         # Other threads' turns have the numbers of this one's, and are not what those show.
-        items.append(item._replace(seq=None) if away else item)
+        items.append(item._replace(seq=None, quotes=None) if away else item)
     return items
 
 
@@ -214,12 +220,14 @@ def by_worth(
 
 def take_recollections(
     packing: Packing, items: Sequence[Item], material: Material, asked: Collection[str], most: int
-) -> bool:
-    """Take recollections by their worth; of one longer than `most` tokens the passage that answers best. True if all fit.
+) -> tuple[bool, list[tuple[Item, Item]]]:
+    """Take recollections by their worth; of one longer than `most` tokens the passage that answers best. True if all fit, and
+    those that are in only in part, each whole and as it is shown.
 
     What repeats one that is taken is left out, unless either is corrected; so is a reply that only asks, leads in or is polite.
     """
     all_fit = True
+    cut: list[tuple[Item, Item]] = []
     found = {recalled.turn.id: recalled for recalled in material.recollections}
     corrects = {recalled.replaced_by for recalled in material.recollections if recalled.replaced_by}
     told: list[tuple[ContextLine, frozenset[str]]] = []
@@ -244,8 +252,29 @@ def take_recollections(
         taken = packing.take(shown)
         if taken:
             told.append((shown.line, words))
+            if shown is not item and item.name not in corrects and not found[item.name].replaced_by:
+                cut.append((item, shown))
         all_fit = all_fit and (taken or packing.where_shown(item) is not None)
-    return all_fit
+    return all_fit, cut
+
+
+def show_more(
+    packing: Packing, cut: Sequence[tuple[Item, Item]], material: Material, asked: Collection[str]
+) -> None:
+    """Show more of recollections that are in only in part, as (whole, shown), where there is room: first of what ends within a
+    sentence, then of the best.
+    """
+
+    def due(both: tuple[Item, Item]) -> tuple[bool, float]:
+        item, shown = both
+        return _ENDS_WITHIN.search(shown.line.body) is None, -(item.score or 0.0)
+
+    for item, shown in sorted(cut, key=due):
+        if packing.room < _LEAST_WIDER:
+            break
+        wider = _passage(packing, item, asked, material.language, shown.tokens + packing.room)
+        if wider is not None and wider.tokens > shown.tokens:
+            packing.swap(shown, item if item.tokens <= wider.tokens else wider)
 
 
 def _repeats(
@@ -274,6 +303,21 @@ def _replaced_passage(
     if shown is not None and wanted.isdisjoint(count_terms(shown.line.body, language)):
         return shown._replace(line=replace(shown.line, head=recalled_line(old).head))
     return shown
+
+
+def cut_about(packing: Packing, item: Item, asked: Collection[str], language: str, most: int) -> Item | None:
+    """A turn cut to at most `most` tokens as `Packing.cut` does, or its passage that answers if much of what is asked would be cut away."""
+    cut, body = packing.cut(item, most), item.line.body
+    if cut is None:
+        return None
+    held = count_terms(cut.line.body, language).keys() & asked
+    if len((count_terms(body, language).keys() & asked) - held) < _CUT_AWAY:
+        return cut
+    passage = best_passage(body, asked, language, lambda part: packing.showing(item, part).tokens <= most)
+    found = count_terms(passage or "", language).keys() & asked
+    if not passage or len(found - held) < _CUT_AWAY:
+        return cut
+    return packing.showing(item, passage, "the passage nearest to the question")
 
 
 def _passage(packing: Packing, item: Item, asked: Collection[str], language: str, most: int) -> Item | None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from memory_agent.domain import SummaryItem, Turn
 
 _OURS: Final = delimiters("memory_", heads=True)
-_QUOTED_CHARS: Final = 80
+_QUOTED_BYTES: Final = 80
+"""Of UTF-8: about as many tokens whatever the script, of Chinese 26 characters."""
 _SAYS_ONE_THING_CHARS: Final = 80
 """A longer turn says more than what a later one replaces."""
 # What ends a name in the head of a turn or before a recollection.
@@ -148,7 +149,10 @@ def continued(line: ContextLine, *, follows: bool) -> ContextLine:
 
 def _end_of(text: str) -> str:
     line = one_line(text).translate(_SINGLE_QUOTES)
-    return line if len(line) <= _QUOTED_CHARS else f"…{line[-_QUOTED_CHARS:].split(' ', 1)[-1]}"
+    encoded = line.encode(errors="replace")
+    if len(encoded) <= _QUOTED_BYTES:
+        return line
+    return f"…{encoded[-_QUOTED_BYTES:].decode(errors='ignore').split(' ', 1)[-1]}"
 
 
 def summary_line(item: SummaryItem) -> ContextLine:

@@ -34,6 +34,9 @@ TOKEN: Final = lazily(
 )
 _QUOTED_TERM: Final = lazily(regex.compile, r"""["“]([\p{L}\p{N}][^"“”\n.!?,;:]{0,38}[\p{L}\p{N}])["”]""")
 """A title or a word that is spoken of; what is longer, or has a mark within, is speech."""
+_ADDRESSED: Final = any_of(
+    "words", "calling", within=r"\W*(?i:%s)(?P<name>\p{Lu}[\p{L}\p{M}]+(?:[ ]\p{L}+){1,2})(?=\s*(?:[,.!?]|$))"
+)
 _WITHIN_PHRASE: Final = lazily(regex.compile, r"[ -]?")
 _ENUMERATES: Final = lazily(regex.compile, r", ?")
 _POSSESSIVE: Final = lazily(regex.compile, r"['’]s?$")
@@ -161,8 +164,11 @@ def runs(low: str, sentence: Sentence) -> Iterator[Run]:
 
 
 def with_terms(sentence: Sentence) -> str:
-    """The sentence's lower case with the terms in quotes that its blanks stand for."""
+    """The sentence's lower case with the terms in quotes that its blanks stand for, without whom it greets ("Hi, AI friend.")."""
     low = sentence.low
+    if address := _ADDRESSED.match(sentence.text):
+        start, end = address.span("name")
+        low = f"{low[:start]}{' ' * (end - start)}{low[end:]}"
     for match in _QUOTED_TERM.finditer(sentence.text):
         start, end = match.span(1)
         if not low[start:end].strip() and len(term := match[1].lower()) == end - start:

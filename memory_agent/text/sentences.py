@@ -35,6 +35,7 @@ _QUOTED: Final = lazily(
     | (?:(?<=[\w,:]\ )|(?<=[:,]))["“][^"“”\n]{1,300}["”]   # speech within a sentence; a quote of its own is role play""",
     re.VERBOSE,
 )
+_NOISE: Final = plain_any_of("words", "noises")
 _END: Final = lazily(
     re.compile,
     r"[.!?…]++[\"'”’»)\]*]{0,3}+(?=\s|\Z|[^\x00-\x7f])|[。！？｡]++[\"'”’»)\]*」』）]{0,3}+|\n+",
@@ -49,7 +50,7 @@ _ANY_LETTER: Final = lazily(re.compile, r"[^\W_]")
 class Sentence(NamedTuple):
     """One whole sentence of a turn, with the marks that end it.
 
-    `text`: as written; `low`: as long as `text`, lower case, with code, links and quoted speech blanked; `words`: its
+    `text`: as written; `low`: as long as `text`, lower case, with code, links, quoted speech and noises blanked; `words`: its
     Latin words; `asks`: whether it is a question.
     """
 
@@ -140,8 +141,12 @@ def _lower(text: str) -> str:
     return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
 
 
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found.group())
+
+
 def _sentence(text: str) -> Sentence:
-    low = _lower(_QUOTED.sub(lambda match: " " * len(match.group()), text))
+    low = _NOISE.sub(_blank, _lower(_QUOTED.sub(_blank, text)))
     return Sentence(
         text=text,
         low=low,

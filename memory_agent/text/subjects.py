@@ -30,6 +30,7 @@ _FIRST_WORDS: Final = 4
 _NUMBER: Final = lazily(regex.compile, r"\p{N}+")
 _CLAUSE: Final = lazily(regex.compile, r"[^.!?,;…。！？，\n]+")
 _REACTION: Final = any_of("words", "reactions", regex.IGNORECASE, within=r"\W*(?:%s)\W*")
+_NOISE: Final = any_of("words", "noises")
 _PRONOUN: Final = any_of("words", "pronouns", regex.IGNORECASE)
 _CALLED: Final = any_of("words", "calling", within=r"(?i:\b(?:%s))(?P<name>\p{Lu}\p{L}+)\b")
 _LONE_NAME: Final = lazily(regex.compile, r"\s*\p{Lu}\p{L}+\s*")
@@ -168,7 +169,7 @@ def first_words(text: str) -> tuple[str, ...]:
 
 def _content_words(text: str) -> Iterator[str]:
     yield from _NUMBER.findall(text)
-    for match in TOKEN.finditer(text.lower().replace("’", "'")):
+    for match in TOKEN.finditer(_NOISE.sub(" ", text.lower()).replace("’", "'")):
         if match["han"] or match["unspaced"]:
             yield from count_terms(match.group())
         elif not match["kana"] and not _is_small_talk(match.group(), hangul=bool(match["hangul"])):

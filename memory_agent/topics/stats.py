@@ -105,7 +105,7 @@ class TopicReader:
             active_messages=counts.turns - counts.compressed,
             compressed_messages=counts.compressed,
             total_messages=counts.turns,
-            has_summary=summary is not None,
+            has_summary=summary is not None and bool(summary.text),
             summary_made_by=None if summary is None else summary.made_by,
             importance_score=importance_of(topic),
             access_count=topic.access_count,
@@ -126,7 +126,9 @@ class TopicReader:
         Of these the last `most`; where there are fewer than `least`, the topic's last `least` turns.
         """
         topic = await find_topic(self.store, scope, topic_id)
-        covered = 0 if topic.summary is None else topic.summary.through
+        summary = topic.summary
+        # Of some turns no sentence is worth quoting: an empty summary covers none.
+        covered = 0 if summary is None or not summary.text else summary.through
         last = functools.partial(self.store.list_turns, scope, topic_ids=topic.turns_of, newest=True)
         turns = await last(after_seq=covered, limit=self.most)
         if len(turns) < self.least:
@@ -145,7 +147,7 @@ class TopicReader:
 
 
 def _introduction(topic: TopicHead) -> str:
-    if topic.summary is None:
+    if topic.summary is None or not topic.summary.text:
         return f"The conversation so far is about: {topic.title or UNTITLED}"
     extract = topic.summary.made_by.startswith("extractive")
     kind = "in sentences taken from it" if extract else "summarised"

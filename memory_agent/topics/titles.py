@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import Topic
 
 TITLE_CHARS: Final = 80
-_CLAUSE_END: Final = lazily(re.compile, r"[.!?…。！？,;:]+(?:\s+|$)")
+_CLAUSE_END: Final = lazily(re.compile, r"[.!?…,;:]+(?:\s+|$)|[。！？，；：]+")
 _TITLE_WORDS: Final = 5
 _OPENING: Final = 1.25
 """What opens a topic is what it is mostly about; replies to it bring their own words."""
@@ -96,17 +96,26 @@ def title_of(topic: Topic, beside: WordCounts) -> str:
             chosen.append(phrase)
         if len(chosen) == 2:
             break
-    return (", ".join(chosen) or likely_phrase(topic.opener))[:TITLE_CHARS] or first_clause(topic.opener)
+    return (", ".join(chosen) or likely_phrase(topic.opener))[:TITLE_CHARS] or _telling_clause(
+        topic.opener, told
+    )
 
 
 def _weight(told: list[float]) -> float:
     return sum(told) / math.sqrt(max(len(told), 1))
 
 
-def first_clause(opener: str) -> str:
-    """The first clause of an opener that has words with a content of their own; the whole opener if none has."""
+def _telling_clause(opener: str, told: Mapping[str, float]) -> str:
+    """The most telling clause of an opener that has words with a content of their own, of equal ones the first; the whole
+    opener if none has.
+    """
     clauses = [clause.strip(" \"'“”‘’()*#-–—") for clause in _CLAUSE_END.split(opener)]
-    return next((clause for clause in clauses if subject_of(clause).size), opener)
+    subjects = {clause: subject_of(clause) for clause in clauses}
+    return max(
+        (clause for clause in subjects if subjects[clause].size),
+        key=lambda clause: _weight([told.get(word, 0.0) for word in subjects[clause].words]),
+        default=opener,
+    )
 
 
 def opener_of(content: str) -> str:

@@ -199,7 +199,7 @@ TALK = (
 async def test_recollections_stand_under_their_days_short_answers_with_what_they_answer(
     embedded_settings: dict[str, Any],
 ) -> None:
-    """In the order in which they were said, whatever their rank; what another said is quoted if it isn't recalled before."""
+    """In the order in which they were said, whatever their rank; what another said is quoted if it doesn't stand above."""
     async with opened(embedded_settings) as service:
         memory = service.agent("ines", "friends")
         for number, (speaker, text) in enumerate(TALK):
@@ -220,7 +220,7 @@ async def test_recollections_stand_under_their_days_short_answers_with_what_they
     async with opened(embedded_settings, search_weights={"person": 100.0}) as service:
         memory = service.agent("ines", "friends")
         told = str(await memory.fetch_memory("What did Bo say?", preset="recall"))
-        assert "Bo (to “Do you have a dog at home, Bo?”): Yes, two.\n- Small ones." in told
+        assert "Ines: Do you have a dog at home, Bo?\nBo: Yes, two.\n- Small ones." in told
 
 
 async def test_a_short_turn_is_told_with_what_it_answers_not_with_what_was_said_right_before(
@@ -233,6 +233,12 @@ async def test_a_short_turn_is_told_with_what_it_answers_not_with_what_was_said_
         ("Bo", "Yes, on Monday, all is well"),
         ("Ines", "Olive oil is dear again, by the way."),
         ("Bo", "I'm in the museum of trams now"),
+        ("Ines", "你最近做菜了吗？"),
+        ("Ines", "Grey again."),
+        ("Bo", "做了一次"),
+        ("Ines", "你最近做什么菜了吗？"),
+        ("Ines", "And grey it stays."),
+        ("Bo", "最近我在学做菜，昨天晚上我做了一道宫保鸡丁，味道还不错。"),
     ]
     async with opened(embedded_settings, search_weights={"person": 100.0}) as service:
         memory = service.agent("ines", "friends")
@@ -246,6 +252,9 @@ async def test_a_short_turn_is_told_with_what_it_answers_not_with_what_was_said_
         told = str(await memory.fetch_memory("What did Bo say?", preset="recall"))
         assert "Bo (to “Have you been to the eye doctor?”): Yes, on Monday, all is well" in told
         assert "Bo: I'm in the museum of trams now" in told
+        # 28 characters of Chinese are no short answer.
+        assert "Bo (to “你最近做菜了吗？”): 做了一次" in told
+        assert "Bo: 最近我在学做菜" in told or "… 最近我在学做菜" in told
 
 
 async def test_a_long_reply_of_the_window_is_told_by_the_first_words_of_its_plain_list(

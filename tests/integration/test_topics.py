@@ -234,6 +234,15 @@ async def test_a_long_topic_is_compressed_and_read_as_before(open_service: OpenS
         assert context[0]["role"] == "system"
         assert "sentences taken from it" in context[0]["content"]
         assert [message["content"] for message in context[1:]] == spoken(LISBON)[-stats.active_messages :]
+        # Where no sentence is worth quoting there is no summary, and nothing is left out for it.
+        asking = service.agent("ann", "asking")
+        await say(asking, LISBON[1:])
+        await asking.settle(timeout=60)
+        stats = await asking.topic_stats()
+        assert (stats.compressed_messages > 0, stats.has_summary) == (True, False)
+        context = await asking.topic_context()
+        assert "What was said before" not in context[0]["content"]
+        assert [message["content"] for message in context[1:]] == spoken(LISBON[1:])[-6:]
 
 
 async def test_search_gives_the_same_answers_after_compression(open_service: OpenService) -> None:

@@ -99,3 +99,23 @@ def test_of_what_names_nothing_the_last_turn_that_names_something_is_told() -> N
     assert spoken_of(before[0], []) is None
     assert spoken_of(turn(9, "I just finished the book."), before[::-1]) is None
     assert spoken_of(turn(9, last.content, session_id="another"), before[::-1]) is None
+
+
+def test_where_people_say_whom_they_speak_to_others_talks_are_passed_over() -> None:
+    """In a channel talks run across each other: an answer is to whom it names, or to who named its speaker."""
+    lines = [
+        "A: my screen recorder hears no sound",
+        "B: ann: is the microphone on?",
+        "C: does a build for newer systems run on older ones?",
+        "A: found out why",
+        "D: c: it does not",
+    ]
+    talk = [
+        turn(at, line[3:], speaker={"A": "ann", "B": "bo", "C": "c", "D": "d"}[line[0]])
+        for at, line in enumerate(lines, start=1)
+    ]
+    assert spoken_of(talk[3], talk[2::-1]) == talk[1]
+    assert answered(talk[4], talk[3::-1]) == talk[2]
+    # Where nobody is named, what was said last is gone on from.
+    talk[1] = turn(2, "is the microphone on?", speaker="bo")
+    assert spoken_of(talk[3], talk[2::-1]) == talk[2]

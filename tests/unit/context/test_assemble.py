@@ -246,6 +246,7 @@ def test_reactions_and_courtesy_are_small_talk_whatever_they_are_about() -> None
         "Good night, my cat is back.",
         "Noch 3 Tage!",
         "대단해요, 저는 서울에 살아요.",
+        "好的，我住在上海。",
     ]
     empty = [
         "Hey Kate!",
@@ -255,6 +256,8 @@ def test_reactions_and_courtesy_are_small_talk_whatever_they_are_about() -> None
         "I’m so happy for you. Let me know how the boat goes!",
         "Hello Kate! How are you feeling today? Anything new that you would like to share with me?",
         "우와, 정말 대단하네요! 푹 쉬세요.",
+        "好的，我会去试试。谢谢你的建议。",
+        "不客气，再見！",
     ]
     context = pack(Material(recollections=recalled(*said(*told, *empty))))
     assert [found.turn.content for found in context.long_term] == told
@@ -296,6 +299,28 @@ def test_what_names_nothing_is_shown_with_the_turn_that_tells_what_it_is_about()
     for order in ((film, liked), (liked, film)):
         both = pack(Material(recollections=recalled(*order), spoken_of={liked.id: film}))
         assert "after" not in both.part("long_term")
+
+
+def test_a_quote_is_left_out_below_the_turn_that_it_quotes() -> None:
+    """It would say twice what was asked; below anything else it stays."""
+    asks, yes = turn(1, "Do you have a dog?"), turn(2, "Yes, two of them.", speaker="Ann")
+    alone = pack(Material(recollections=recalled(yes), answered={yes.id: asks}))
+    assert "Ann (to “Do you have a dog?”): Yes" in alone.part("long_term")
+    both = pack(Material(recollections=recalled(yes, asks), answered={yes.id: asks}))
+    assert both.part("long_term").endswith("\nuser: Do you have a dog?\nAnn: Yes, two of them.")
+    apart = [turn(9, yes.content, speaker="Ann", id="9"), turn(5, "I see a cat.", speaker="Bo"), asks]
+    between = pack(Material(recollections=recalled(*apart), answered={"9": asks}))
+    assert "(to “Do you have a dog?”)" in between.part("long_term")
+
+
+def test_of_a_quote_as_many_tokens_are_shown_in_any_script() -> None:
+    """Its end: 80 letters, or 26 characters of Chinese."""
+    yes = turn(2, "Yes, two of them.", speaker="Ann")
+    for asks, most in (("do you have a dog " * 20 + "?", 80), ("你有什么计划安排下一次的旅行吗？" * 9, 26)):
+        line = pack(Material(recollections=recalled(yes), answered={yes.id: turn(1, asks)})).part("long_term")
+        quoted = line.partition("“…")[2].partition("”")[0]
+        assert asks.endswith(quoted)
+        assert most - 5 < len(quoted) <= most
 
 
 def test_far_down_only_what_is_understood_alone_or_beside_the_best_is_recalled() -> None:
@@ -406,6 +431,24 @@ def test_long_recollections_give_way_to_short_ones_and_show_what_was_asked() -> 
     assert line.endswith(" […]")
 
 
+def test_room_that_is_left_shows_more_of_what_is_cut() -> None:
+    """First of a sentence that is cut, then of the best; whole where there is room for all."""
+    replies = [
+        dataclasses.replace(turn(n, f"Van {n} costs {n} euros. " + "It snows again. " * 40), role="assistant")
+        for n in (1, 9)
+    ]
+    material = Material(recollections=recalled(*replies), question="What does the van cost?")
+    context = pack(material, 400)
+    assert context.tokens > 350
+    best, other = context.part("long_term").splitlines()[1:]
+    assert not best.endswith("[…]")
+    assert other.endswith("[…]")
+    assert "[…]" not in pack(material, 800).part("long_term")
+    cut = dataclasses.replace(turn(5, f"The van {'and the car ' * 22}cost much."), role="assistant")
+    material = dataclasses.replace(material, recollections=recalled(*replies, cut))
+    assert "cost much." in pack(material, 400).part("long_term")
+
+
 def test_of_a_long_turn_that_is_replaced_the_part_is_shown_that_no_longer_holds() -> None:
     """Not the part nearest to the question, which may still hold: "(replaced on …, in part)" would stand before that one."""
     old = turn(
@@ -466,7 +509,7 @@ def test_a_reply_that_only_asks_or_leads_in_is_left_out() -> None:
     context = pack(Material(recollections=recalled(only_asks), question="Which beans?"), 600)
     assert context.long_term == ()
     assert [entry.reason for entry in context.ledger if not entry.kept] == ["small talk"]
-    context = pack(Material(recollections=recalled(asking), question="Which beans?"), 600)
+    context = pack(Material(recollections=recalled(asking), question="Which beans?"), 300)
     assert "Here are tips" not in context.part("long_term")
 
 
@@ -560,6 +603,15 @@ def test_of_a_long_last_answer_the_beginning_and_the_end_are_shown() -> None:
     assert (cut.kept, cut.reason) == (True, "in the window, cut to what there is room for")
     assert context.tokens <= 4_000
     assert "characters left out" in context.to_messages()[-1]["content"]
+
+
+def test_of_a_long_last_answer_the_passage_is_shown_that_holds_what_is_asked() -> None:
+    """Where two words of the question stand in the middle, which would be left out."""
+    answer = "It begins. " + "More words. " * 400 + "We add the line `x = 1` there. " + "Last words. " * 400
+    window = said("Change the file.", answer)
+    context = pack(Material(window=window, question="Which line do we add?"), 400)
+    assert "We add the line `x = 1` there." in context.part("short_term")
+    assert "It begins." in pack(Material(window=window, question="Which line?"), 400).part("short_term")
 
 
 @pytest.mark.parametrize("size", [1_900, 1_995, 2_005, 20_000])

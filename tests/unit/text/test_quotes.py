@@ -29,7 +29,7 @@ TELLING = {
 }  # fmt: skip
 TELLS_NOTHING = (
     LETTER, POST, PASTED, "Let's do it!", "In high school I used to play this mobile game…", "I'm scared of nothing", "Nice job!",
-    "Thanks, Caroline!", "Hey Mel!", "I'm so proud of you", "Wow, Caroline, you're doing great.", "What did Ines say on 3 May?",
+    "Thanks, Caroline!", "Thank you, AI companion, for your help.", "Hey Mel!", "I'm so proud of you", "Wow, Caroline, you're doing great.", "What did Ines say on 3 May?",
     "I put the book down and went out to the garden.", "", "?!", f"I have 3 {'very ' * 80}long sentences in Porto",
 )  # fmt: skip
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.text.subjects import everyday_sentences, languages_of, shared_phrase, subject_of
+from memory_agent.text.subjects import (
+    everyday_sentences,
+    languages_of,
+    only_reacts,
+    shared_phrase,
+    subject_of,
+)
 from memory_agent.topics.matching import MatchSettings
 
 SHORT_REPLIES = """👍|...|no|ok thanks!|haha|sounds good|yes, the second one|no no no no no|그래 좋아|감사합니다|ㅋㅋㅋㅋ|
@@ -68,6 +74,25 @@ def test_words_without_a_phrase_count_as_well() -> None:
     asked = subject_of('What does the word "petrichor" mean?')
     assert asked.words["petrichor"] == "petrichor"
     assert asked.size >= MatchSettings().short_turn_terms
+
+
+def test_noises_fillers_and_who_is_greeted_tell_nothing() -> None:
+    """What a transcript notes between brackets, and a name of several words behind a greeting."""
+    nothing = [
+        "{vocalsound} Mm-hmm .",
+        "Uh-huh, alright.",
+        "[Music]",
+        "*laughs* Erm",
+        "Hi, AI companion.",
+        "Thank you, AI friend!",
+    ]
+    assert {text: words for text in nothing if (words := subject_of(text).words)} == {}
+    assert all(map(only_reacts, nothing[:4]))
+    assert subject_of("Hi AI friend, I heard the music in Porto.").words == {
+        "heard": "",
+        "music": "music",
+        "porto": "Porto",
+    }
 
 
 def test_forms_of_a_word_meet() -> None:

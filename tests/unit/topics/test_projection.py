@@ -168,6 +168,8 @@ def test_a_title_is_made_of_phrases_that_the_topic_has_and_others_have_not() -> 
         title_of(with_turns("Wow, it keeps you going! How are you?"), WordCounts.of([]))
         == "it keeps you going"
     )
+    chinese = with_turns("没关系，昨天我在准备攀岩用的装备，不知道选哪种。", "攀岩的装备很贵。")
+    assert title_of(chinese, WordCounts.of([])) == "昨天我在准备攀岩用的装备"
 
 
 @given(st.lists(st.dictionaries(st.text(min_size=1, max_size=3), st.text(max_size=9)), max_size=30))
