@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -123,9 +124,9 @@ async def make_searchable(service: MemoryService, turns: Sequence[Turn], clock: 
         clock.spent["embedding"].append(1_000 * (time.process_time() - began))
         tokens = await embedder.embed_tokens([text], purpose="document")
         if tokens is not None:
-            clock.of("tokens' codes", lambda its=tokens[0]: packed(its.vectors))
-        clock.of("words", lambda text=text: count_terms(text, language))
-        clock.of("what it tells: times, numbers, names", lambda turn=turn: features_of(turn.content))
+            clock.of("tokens' codes", partial(packed, tokens[0].vectors))
+        clock.of("words", partial(count_terms, text, language))
+        clock.of("what it tells: times, numbers, names", partial(features_of, turn.content))
         began = time.process_time()
         await core.spotter.of_turns([turn])
         clock.spent["entities"].append(1_000 * (time.process_time() - began))
