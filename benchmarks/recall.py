@@ -330,6 +330,11 @@ def main(given: Sequence[str] | None = None) -> None:
             command.error(f"--misses takes how many questions first, not {arguments.misses[0]!r}")
         if arguments.requests and (arguments.ablation or arguments.threads):
             command.error("--requests asks before all is remembered; run --ablation and --threads without it")
+        if arguments.limit is not None and arguments.limit < 1:
+            command.error(f"--limit takes 1 or more, not {arguments.limit}")
+        for out in (arguments.json, Path(arguments.misses[1]) if arguments.misses else None):
+            if out is not None and not out.parent.is_dir():  # else it would show after the run
+                command.error(f"there is no folder {str(out.parent)!r} for {out.name}; make it first")
         sets = read_sets(files_in(arguments.files), arguments.limit)
         if arguments.requests:
             sets = requests.in_place_of_questions(sets, arguments.requests)

@@ -17,6 +17,7 @@ import lzma
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -25,11 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_DATE_FORMATS: Final = (
+_DATE_FORMATS: Final = (  # besides ISO 8601
     "%I:%M %p on %d %B, %Y",
     "%Y/%m/%d %H:%M",
-    "%Y-%m-%d %H:%M",
-    "%Y-%m-%d",
     "%d.%m.%Y, %H:%M:%S",
     "%B-%d-%Y",
 )
@@ -147,13 +146,23 @@ def read_with_gold(file: Path) -> Iterator[tuple[Corpus, Gold]]:
 
     Where only turns are given as evidence, their sessions are the evidence sessions.
     """
+    names = set[str]()
     with lzma.open(file, "rb") if file.suffix == ".xz" else file.open("rb") as lines:
         try:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
-                    yield _parsed(line, f"{file}, line {number}")
+                    where = f"{file}, line {number}"
+                    corpus, gold = _parsed(line, where)
+                    if corpus.name in names:  # both would be one user's history
+                        raise BadRecallSet(
+                            f"{where}: corpus {corpus.name!r} stands in an earlier line; rename one"
+                        )
+                    names.add(corpus.name)
+                    yield corpus, gold
         except (lzma.LZMAError, EOFError) as exc:
             raise BadRecallSet(f"{file}: not a whole file packed by xz ({exc})") from exc
+    if not names:
+        raise BadRecallSet(f"{file}: no corpus; a recall set has one a line")
 
 
 def _parsed(line: bytes, where: str) -> tuple[Corpus, Gold]:
@@ -164,38 +173,41 @@ def _parsed(line: bytes, where: str) -> tuple[Corpus, Gold]:
 
 
 def read_date(text: str | None) -> datetime | None:
-    """A recall set's date in UTC; None where it has none that we know how to read."""
+    """A recall set's date in UTC; None where it has none. Raises ValueError for one in no form that we know."""
     if not text:
         return None
     plain = re.sub(r"\s*\([A-Za-z]+\)", "", text)
+    with suppress(ValueError):
+        moment = datetime.fromisoformat(plain)
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     for form in _DATE_FORMATS:
-        try:
+        with suppress(ValueError):
             return datetime.strptime(plain, form).replace(tzinfo=UTC)
-        except ValueError:
-            continue
-    return None
+    raise ValueError(f"the date {text!r:.80} is in no known form; write it as 2024-05-31 13:30")
 
 
-def _corpus(record: dict[str, Any]) -> tuple[Corpus, Gold]:
+def _corpus(record: Any) -> tuple[Corpus, Gold]:
     turns = tuple(
         SetTurn(
             id=_name(turn, "id"),
             session=_name(turn, "session"),
-            date=turn.get("date"),
+            date=_date(turn),
             role=_text(turn, "role"),
             text=_text(turn, "text"),
         )
-        for turn in record["turns"]
+        for turn in _list(_object(record), "turns")
     )
     questions = tuple(
         Question(
             id=_name(question, "id"),
             text=_text(question, "text"),
             type=str(question["type"]),
-            date=question.get("date"),
+            date=_date(question),
         )
-        for question in record["questions"]
+        for question in _list(record, "questions")
     )
+    if empty := [question.id for question in questions if not question.text.strip()]:
+        raise ValueError(f"question {empty[0]!r} has no text")
     sessions = {turn.id: turn.session for turn in turns}
     if len(sessions) < len(turns):
         raise ValueError("two turns have the same id")
@@ -206,17 +218,45 @@ def _corpus(record: dict[str, Any]) -> tuple[Corpus, Gold]:
 
 
 def _evidence(question: Mapping[str, Any], sessions: Mapping[str, str]) -> Evidence:
-    turns = frozenset(map(str, question["gold_turns"]))
-    unknown = sorted(turns - set(sessions))
-    if unknown:
-        raise ValueError(f"question {question['id']!r} names turns that the corpus does not have: {unknown}")
-    given = frozenset(map(str, question["gold_sessions"]))
+    turns = frozenset(map(str, _list(question, "gold_turns")))
+    given = frozenset(map(str, _list(question, "gold_sessions")))
+    for kind, unknown in (
+        ("turns", turns - set(sessions)),
+        ("sessions", given - set(sessions.values())),
+    ):
+        if unknown:
+            raise ValueError(
+                f"question {question['id']!r} names {kind} that the corpus does not have: {sorted(unknown)}"
+            )
+    if not turns | given:
+        raise ValueError(f"question {question['id']!r} has no evidence; leave out one that nothing answers")
     return Evidence(turns=turns, sessions=given or frozenset(sessions[turn] for turn in turns))
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{value!r:.80} is not an object")
+    return value
+
+
+def _list(record: Mapping[str, Any], name: str) -> list[Any]:
+    value = record[name]
+    if not isinstance(value, list):
+        raise TypeError(f"{name!r} is {value!r:.80}, not a list")
+    return value
+
+
+def _date(record: Mapping[str, Any]) -> str | None:
+    if record.get("date") is None:
+        return None
+    date = _text(record, "date")
+    read_date(date)
+    return date
 
 
 def _name(record: Mapping[str, Any], name: str) -> str:
     """An id; some sets number their turns and sessions."""
-    value = record[name]
+    value = _object(record)[name]
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else _text(record, name)
 
 
@@ -231,5 +271,5 @@ def _what_is_wrong(exc: Exception) -> str:
     if isinstance(exc, KeyError):
         return f"{exc.args[0]!r} is missing"
     if isinstance(exc, json.JSONDecodeError):
-        return f"not JSON ({exc})"
+        return f"not JSON ({exc}); a corpus is one line"
     return str(exc)

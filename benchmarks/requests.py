@@ -35,7 +35,7 @@ class Request(NamedTuple):
 def in_place_of_questions(sets: Sets, file: Path) -> Sets:
     """The sets, named "SET requests", with the file's requests as their questions. Raises BadRecallSet naming the line.
 
-    Lines of sets and corpora that are not given are passed over, as are corpora without a line.
+    Lines of sets and corpora that are not given are passed over, as are sets and corpora without a line; not all of them.
     """
     requests = read_requests(file)
     found = {}
@@ -45,10 +45,13 @@ def in_place_of_questions(sets: Sets, file: Path) -> Sets:
             for corpus, _ in corpora
             if (name, corpus.name) in requests
         ]
-        if not asked:
-            given = ", ".join(sorted({of for of, _ in requests}))
-            raise BadRecallSet(f"{file} has no request of {name!r}; it has those of {given or 'no set'}")
-        found[f"{name} requests"] = asked
+        if asked:
+            found[f"{name} requests"] = asked
+    if not found:
+        given = ", ".join(sorted({of for of, _ in requests}))
+        raise BadRecallSet(
+            f"{file} has no request of {', '.join(map(repr, sets))}; it has those of {given or 'no set'}"
+        )
     return found
 
 

@@ -1,8 +1,8 @@
-"""What each part of a search costs: `python -m benchmarks.search_cost FILE [--turns N] [--set NAME=VALUE]`.
+"""What each part of a search costs, and of making turns searchable: `python -m benchmarks.search_cost FILE [--turns N] [--set NAME=VALUE]`.
 
 Remembers the first conversation of a recall set, and asks its questions over its rows, which come again under other ids until
-there are `--turns`. Prints the processor time of each part (median over the questions, after one round unmeasured) and the bytes a
-turn that it keeps in memory and in the store, as Markdown. `--set local_embedding_model=multilingual-e5-small` measures that profile.
+there are `--turns`. Prints the processor time of each part (of a turn: the mean; of a question: the median, after one round unmeasured)
+and the bytes a turn that it keeps in memory and in the store, as Markdown. `--set local_embedding_model=multilingual-e5-small` measures that profile.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,19 +22,23 @@ import numpy as np
 from benchmarks.measure import SEARCH_ONLY, open_service
 from benchmarks.recall import remember, setting
 from benchmarks.recall_sets import read_with_gold
+from memory_agent.domain import Scope
 from memory_agent.search.fusion import DEFAULT_WEIGHTS, best_first, fuse, normalised
 from memory_agent.search.late_interaction import SHORTLIST, detail, token_matches, token_weights
 from memory_agent.search.query_analysis import Questioner
 from memory_agent.search.request import RowFilter
+from memory_agent.search.token_codes import packed
 from memory_agent.search.user_index import ResidentIndex, behind_repeats
+from memory_agent.text.features import features_of
 from memory_agent.text.question import gist_of
+from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from benchmarks.recall_sets import Question
     from memory_agent import MemoryService
-    from memory_agent.domain import SearchRow
+    from memory_agent.domain import SearchRow, Turn
     from memory_agent.search.postings import CollectionStatistics
 
 USER: Final = "ann"
@@ -107,6 +112,26 @@ async def ask(
     )
 
 
+async def make_searchable(service: MemoryService, turns: Sequence[Turn], clock: Clock) -> None:
+    """Make turns searchable one by one, part by part as `Indexer` does."""
+    core = service.core
+    embedder, language = core.embedder.current, service.cfg.search_language
+    for turn in turns:
+        text = turn.searchable_text
+        embedder.clear_cache()
+        began = time.process_time()
+        await embedder.embed(await embedder.split(text), purpose="document")
+        clock.spent["embedding"].append(1_000 * (time.process_time() - began))
+        tokens = await embedder.embed_tokens([text], purpose="document")
+        if tokens is not None:
+            clock.of("tokens' codes", partial(packed, tokens[0].vectors))
+        clock.of("words", partial(count_terms, text, language))
+        clock.of("what it tells: times, numbers, names", partial(features_of, turn.content))
+        began = time.process_time()
+        await core.spotter.of_turns([turn])
+        clock.spent["entities"].append(1_000 * (time.process_time() - began))
+
+
 async def look_again(
     service: MemoryService,
     index: ResidentIndex,
@@ -143,6 +168,11 @@ async def run(arguments: argparse.Namespace) -> None:
         print(
             f"remembering a turn: {1_000 * (time.process_time() - began) / len(corpus.turns):.1f} ms of processor time"
         )
+        made = Clock()
+        await make_searchable(service, await core.store.list_turns(Scope(user_id=USER)), made)
+        print("\n| part | ms a turn |\n|---|---|")
+        for part, spent in made.spent.items():
+            print(f"| {part} | {np.mean(spent):.2f} |")
         stored = await core.store.search_rows(USER)
         rows = at_length(stored, arguments.turns)
         index = ResidentIndex(rows, embedder=core.embedder.current.fingerprint)

@@ -95,9 +95,7 @@ def recording(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Recording]]:
 def test_a_peer_is_given_no_evidence_and_a_folder_of_its_own(
     tmp_path: Path, recording: type[Recording]
 ) -> None:
-    marked = record()
-    marked["questions"][0]["gold_sessions"] = ["only gold names this session"]
-    file = written(tmp_path / "set.jsonl", marked, {**marked, "corpus": "c2"})
+    file = written(tmp_path / "set.jsonl", record(), record(corpus="c2"))
     run = peers.measure("chroma", read_sets([file]), Words())
     things = [thing for given in recording.given for thing in reachable(given)]
     assert len([thing for thing in things if isinstance(thing, SetTurn)]) == 4

@@ -179,6 +179,8 @@ def test_a_kept_run_is_compared_and_its_misses_shown_without_running_again(
         ([], "name at least one FILE"),
         (["--compare", "a.json", "b.json"], "a.json: there is no such file; write one with --json a.json"),
         (["FILE", "--misses", "many", "out.md"], "--misses takes how many questions first, not 'many'"),
+        (["FILE", "--limit", "0"], "--limit takes 1 or more, not 0"),
+        (["FILE", "--json", "nowhere/out.json"], "there is no folder 'nowhere' for out.json; make it first"),
         (["FILE", "--set", "top_k"], "'top_k' is not NAME=VALUE"),
         (["FILE", "--set", "search_weights={words: 0}"], "the value of search_weights is not JSON"),
         (["BROKEN"], "line 1: not JSON"),

@@ -34,9 +34,7 @@ def reachable(thing: Any) -> Iterator[Any]:
 
 def test_a_corpus_holds_no_evidence_anywhere(tmp_path: Path) -> None:
     """Neither an object that holds some, nor a field named after it, can be reached from what a system gets."""
-    marked = record()
-    marked["questions"][0] |= {"gold_turns": ["t1"], "gold_sessions": ["only gold names this session"]}
-    ((corpus, gold),) = read_with_gold(written(tmp_path / "set.jsonl", marked))
+    ((corpus, gold),) = read_with_gold(written(tmp_path / "set.jsonl", record()))
     things = list(reachable(corpus))
     assert not any(isinstance(thing, Gold | Evidence) for thing in things)
     texts = {thing for thing in things if isinstance(thing, str)}
@@ -45,7 +43,7 @@ def test_a_corpus_holds_no_evidence_anywhere(tmp_path: Path) -> None:
 
 
 def test_sessions_of_evidence_are_given_or_those_of_its_turns(tmp_path: Path) -> None:
-    given = record()
+    given = record(corpus="c2")
     given["questions"][0] |= {"gold_turns": ["t1"], "gold_sessions": ["s2"]}
     file = written(tmp_path / "set.jsonl", record(), given)
     derived, as_given = (gold.by_question["q1"] for _, gold in read_with_gold(file))
@@ -57,17 +55,28 @@ def without(name: str) -> dict[str, Any]:
     return {key: value for key, value in record().items() if key != name}
 
 
+def asking(**changes: Any) -> dict[str, Any]:
+    """The record with another question."""
+    return record(questions=[{**record()["questions"][0], **changes}])
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
         ("{not json", "not JSON"),
-        ("[1, 2]", "list indices"),
+        ("[1, 2]", "[1, 2] is not an object"),
         (without("turns"), "'turns' is missing"),
         (without("corpus"), "'corpus' is missing"),
         (record(turns=[{"id": "t1", "session": "s1", "role": "user", "text": 7}]), "'text' is 7"),
         (record(turns=[*record()["turns"], record()["turns"][0]]), "two turns have the same id"),
         (record(questions=[*record()["questions"] * 2]), "two questions have the same id"),
         (record(turns=[]), "names turns that the corpus does not have: ['t1']"),
+        (asking(gold_turns="t1"), "'gold_turns' is 't1', not a list"),
+        (asking(gold_sessions=["s9"]), "names sessions that the corpus does not have: ['s9']"),
+        (asking(gold_turns=[]), "question 'q1' has no evidence; leave out"),
+        (asking(text=" "), "question 'q1' has no text"),
+        (asking(date="some day"), "the date 'some day' is in no known form; write it as 2024-05-31 13:30"),
+        (record(), "corpus 'c1' stands in an earlier line; rename one"),
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "",
 )
@@ -76,6 +85,11 @@ def test_a_malformed_line_is_named(tmp_path: Path, line: Any, said: str) -> None
     with pytest.raises(BadRecallSet, match=r"set\.jsonl, line 3: ") as caught:
         list(read_corpora(file))
     assert said in str(caught.value)
+
+
+def test_a_file_without_a_corpus_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadRecallSet, match=r"set\.jsonl: no corpus"):
+        list(read_corpora(written(tmp_path / "set.jsonl", "")))
 
 
 def test_a_file_that_xz_did_not_pack_is_named(tmp_path: Path) -> None:
@@ -91,7 +105,7 @@ def test_a_file_that_xz_did_not_pack_is_named(tmp_path: Path) -> None:
         ("2023-07-12", datetime(2023, 7, 12, tzinfo=UTC)),
         ("18.01.2024, 08:30:33", datetime(2024, 1, 18, 8, 30, 33, tzinfo=UTC)),
         ("March-15-2024", datetime(2024, 3, 15, tzinfo=UTC)),
-        ("some day", None),
+        ("2024-05-31T13:30:00+02:00", datetime(2024, 5, 31, 11, 30, tzinfo=UTC)),
         (None, None),
     ],
 )

@@ -40,7 +40,8 @@ async def test_a_request_is_asked_before_it_and_what_follows_is_remembered(tmp_p
         tmp_path / "requests.jsonl", a_request(), "", a_request(turn=6, gold_turns=[2, 3], type="refers")
     )
     data = Data()
-    sets = in_place_of_questions(a_set(tmp_path / "chat.jsonl"), file)
+    both = {**a_set(tmp_path / "without.jsonl"), **a_set(tmp_path / "chat.jsonl")}
+    sets = in_place_of_questions(both, file)
     _, results, times = await measure(cast("MemoryService", FakeService(data, {})), sets)
     assert {result.question: result.found for result in results} == {
         "6": ("2", "3", "1", "0"),
