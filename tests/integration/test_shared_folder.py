@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -255,15 +254,16 @@ def test_a_worker_and_a_chat_share_the_folder_that_they_hold(cli: CommandLine) -
 def test_a_folder_whose_holder_serves_nothing_stays_locked(cli: CommandLine) -> None:
     """A program's own MemoryService: who holds it is said, after no more than the wait for one that has just started."""
     script = (
-        "import asyncio, sys\nfrom memory_agent import MemoryConfig, MemoryService\nasync def main():\n"
+        "import asyncio, os, sys\nfrom memory_agent import MemoryConfig, MemoryService\nasync def main():\n"
         f"    async with MemoryService(MemoryConfig(data_dir={str(cli.data)!r})):\n"
-        "        print('open', flush=True)\n        await asyncio.to_thread(sys.stdin.read)\n"
+        "        print('open', os.getpid(), flush=True)\n        await asyncio.to_thread(sys.stdin.read)\n"
         "asyncio.run(main())\n"
     )
-    with running(cli, sys.executable, "-c", script) as holder:
+    with running(cli, forks().command, "-c", script) as holder:
         assert holder.stdout is not None
-        assert holder.stdout.readline() == "open\n"
-        one_line(cli("status", code=1).stderr, str(holder.pid))
+        opened, process = holder.stdout.readline().split()
+        assert opened == "open"
+        one_line(cli("status", code=1).stderr, process)
         holder.communicate(timeout=SECONDS)
 
 
