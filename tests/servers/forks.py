@@ -222,6 +222,9 @@ def serve(address: str) -> None:
             importlib.import_module(module.name)
     one_model.load_default()
     one_model.warm_up()
+    for thread in threading.enumerate():  # on a busy machine one may still be ending
+        if thread is not threading.main_thread():
+            thread.join(60)
     assert threading.active_count() == 1, "a thread would not be there in what is forked"
     gc.freeze()  # nor would its pages be shared for long with what a collection touches
 
