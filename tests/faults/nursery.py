@@ -17,6 +17,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from memory_agent import adapters
+from memory_agent.models.tokens import EstimatedTokens
 from tests.faults import compress_jobs, fact_jobs, migration_jobs, topic_jobs
 from tests.servers.forks import forks
 
@@ -127,6 +129,7 @@ KINDS = {
 
 def main() -> None:
     """Fork a writer for each job that comes in."""
+    adapters.make_counter = EstimatedTokens  # type: ignore[assignment]  # as the test's own services do
     for line in sys.stdin:
         job = json.loads(line)
         pids = [_fork({**job, "number": number}) for number in range(job.get("processes", 1))]

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.servers.forks import forks
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -28,7 +26,7 @@ async def job(*command: str) -> dict[str, Any]:
 
 async def test_files_that_cannot_grow_refuse_what_is_new_and_lose_nothing(tmp_path: Path) -> None:
     """The kernel refuses (RLIMIT_FSIZE), twice, under three writers and the worker."""
-    found = await job(forks().command, "-m", "tests.faults.full_disk", str(tmp_path), "limit")
+    found = await job(sys.executable, "-m", "tests.faults.full_disk", str(tmp_path), "limit")
     assert found["acknowledged"] == 60
     assert found["refused"] >= 24
     assert "SQLITE_IOERR_WRITE" in found["said"][0]

@@ -17,6 +17,7 @@ from memory_agent import DataDirInUse, MemoryConfig, MemoryService
 from memory_agent.cli.app import app
 from memory_agent.data_dir import LocalService
 from memory_agent.keys import read_token
+from memory_agent.models.tokens import best_token_counter
 from tests.integration.commands import SECONDS, CommandLine, Quick, one_line
 from tests.servers.forks import forks
 from tests.servers.service import ServiceProcess
@@ -153,7 +154,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Runner, 
         runner.know(folder / "turns.jsonl")
     service = ServiceProcess(folder, settings={"data_dir": held.data, "retention_days": 3_000})
     service.start()
-    yield free, held
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("memory_agent.adapters.make_counter", best_token_counter)  # as the service does
+        yield free, held
     service.stop()
 
 
