@@ -129,7 +129,7 @@ KINDS = {
 
 def main() -> None:
     """Fork a writer for each job that comes in."""
-    adapters.make_counter = EstimatedTokens  # type: ignore[assignment]  # as the test's own services do
+    adapters.make_counter = EstimatedTokens  # as the test's own services do
     for line in sys.stdin:
         job = json.loads(line)
         pids = [_fork({**job, "number": number}) for number in range(job.get("processes", 1))]
