@@ -17,6 +17,7 @@ import pytest
 from tests import profiles
 from tests.conformance.stores import ADAPTERS, EVERY_SERVER, SILENT, USUAL, Stores
 from tests.fence import Fence
+from tests.servers.forks import end_forks
 from tests.servers.mongod import Mongod
 
 if TYPE_CHECKING:
@@ -90,6 +91,13 @@ def loopback_only(fence: Fence) -> Iterator[None]:
             patch.setenv(name, value)
         yield
     assert not fence.notes(), f"processes that tests started tried to reach {fence.notes()}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forks_end(fence: Fence) -> Iterator[None]:
+    """After whatever was forked, and before the fence is looked at."""
+    yield
+    end_forks()
 
 
 @pytest.fixture(scope="session")

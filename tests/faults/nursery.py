@@ -1,6 +1,6 @@
 """A process that has the package's libraries loaded and forks writers on demand, so that each writer starts at once.
 
-`python -m tests.faults.nursery` reads jobs as JSON lines, forks a writer for each, prints its pid, waits for its
+It is forked itself from the server of commands (`tests.servers.forks`). `-m tests.faults.nursery` reads jobs as JSON lines, forks a writer for each, prints its pid, waits for its
 end and prints how it ended. A job's `kind` says what is done: "write" appends a line to the job's log for each
 exchange that was acknowledged, "forget" a line for each of its steps; "settle" and "sweep" are in `topic_jobs`,
 "facts" is in `fact_jobs`, "migrate" in `migration_jobs`, and "say", "drop" and "crowd" are in `compress_jobs`. A job of several `processes` is done
@@ -10,29 +10,27 @@ by so many at once, each of which is told its `number`.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from memory_agent import adapters
+from memory_agent.models.tokens import EstimatedTokens
 from tests.faults import compress_jobs, fact_jobs, migration_jobs, topic_jobs
-from tests.servers.one_model import load_default, warm_up
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-MODEL = ("chromadb", "memory_agent.models.local.embedder", "onnxruntime", "tokenizers")
-"""What takes long to import and only jobs with the real model and index need."""
+from tests.servers.forks import forks
 
 
 class Nursery:
     """The test's side of it."""
 
-    def __init__(self, libraries: Sequence[str] = MODEL) -> None:
-        command = [sys.executable, "-m", "tests.faults.nursery", *libraries]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self) -> None:
+        command = [forks().command, "-m", "tests.faults.nursery"]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+        )
 
     def spawn(self, job: dict[str, Any]) -> int:
         """Start a writer (or several); the pid (of the first)."""
@@ -131,12 +129,7 @@ KINDS = {
 
 def main() -> None:
     """Fork a writer for each job that comes in."""
-    for name in sys.argv[1:]:
-        # once for all writers; none of them starts a thread, which no fork survives
-        importlib.import_module(name)
-    if "onnxruntime" in sys.argv:
-        load_default()
-    warm_up()
+    adapters.make_counter = EstimatedTokens  # as the test's own services do
     for line in sys.stdin:
         job = json.loads(line)
         pids = [_fork({**job, "number": number}) for number in range(job.get("processes", 1))]

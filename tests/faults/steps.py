@@ -1,6 +1,6 @@
 """A process that is killed right before one of its steps to disk: each statement of SQLite, each command to MongoDB, and each call that changes files.
 
-`python -m tests.faults.steps MODULE:FUNCTION` imports the coroutine function once, and forks a process for each line that it reads,
+`-m tests.faults.steps MODULE:FUNCTION`, forked from the server of commands, imports the coroutine function once, and forks a process for each line that it reads,
 a JSON list of the step's number and the function's arguments. The process counts from the function's start.
 """
 
@@ -17,22 +17,19 @@ import sys
 import tempfile
 import threading
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.models.tokens import best_token_counter
 from tests import profiles
+from tests.servers.forks import forks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from types import FrameType
 
-_EVERY: Final = 24
+ROOT: Final = Path(__file__).parents[2]
+_EVERY: Final = 48
 """Of so many steps the default profile kills at one."""
-_LOADED_LATE: Final = (
-    *("filelock", "snowballstemmer", "yaml", "memory_agent.adapters", "memory_agent.wiring"),
-    *("memory_agent.conversations.compress", "memory_agent.text.extractive_summary"),
-)
-"""What a service imports once it needs it."""
 _OF_SQLITE: Final = {"execute", "executemany", "backup", "close"}
 _OF_FILES: Final = {"replace", "rename", "unlink", "rmdir", "fsync", "open", "write"}
 
@@ -76,13 +73,13 @@ async def kill_at_each(
 ) -> int:
     """Kill the function (MODULE:FUNCTION) before each of its steps, and check after each; how many kills.
 
-    `prepare` makes a fresh place and gives the function's arguments. By day before every 24th step, each day others.
+    `prepare` makes a fresh place and gives the function's arguments. By day before every 48th step, each day others.
     """
     killed = 0
-    command = [sys.executable, "-m", "tests.faults.steps", function]
+    command = [forks().command, "-m", "tests.faults.steps", function]
     with tempfile.TemporaryFile() as said:
         parent = await asyncio.create_subprocess_exec(
-            *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said
+            *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, cwd=ROOT
         )
         assert parent.stdin is not None
         assert parent.stdout is not None
@@ -109,9 +106,6 @@ async def kill_at_each(
 
 def main() -> None:
     """Fork a process for each line that comes in, and print how it ended."""
-    for late in _LOADED_LATE:
-        importlib.import_module(late)
-    best_token_counter().count("Its table is read once.")
     module, _, name = sys.argv[1].partition(":")
     function = getattr(importlib.import_module(module), name)
     assert threading.active_count() == 1, "a thread would not be there in what is forked"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent.errors import IdempotencyKeyReused, TurnsParked
+from tests import profiles
 from tests.faults.compress_jobs import (
     CALLS,
     SECRET,
@@ -332,8 +333,8 @@ def check_forgotten(database: Database) -> None:
 
 @pytest.mark.parametrize("database", ["server"], indirect=True)
 async def test_many_processes_on_one_thread(nursery: Nursery, database: Database) -> None:
-    """Eight processes talk and two compress: one session has all turns, and the compressions are those of one talk."""
-    writers, each = 8, 9
+    """Several processes talk and two compress: one session has all turns, and the compressions are those of one talk."""
+    writers, each = (8 if profiles.chosen() == "nightly" else 4), 9
     folder = Path(database.settings["data_dir"]).parent
     job = {"settings": database.settings, "folder": str(folder), "writers": writers, "each": each}
     nursery.spawn({**job, "kind": "crowd", "processes": writers + 2})

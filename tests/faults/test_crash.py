@@ -68,7 +68,7 @@ async def test_the_process_is_killed(
     way: str,
     request: pytest.FixtureRequest,
     tmp_path: Path,
-    model_nursery: Nursery,
+    nursery: Nursery,
     shared_embedder: LocalEmbedder,
 ) -> None:
     """Killed at random moments during many updates and restarted each time, nothing is lost or doubled."""
@@ -81,13 +81,13 @@ async def test_the_process_is_killed(
     while True:
         acknowledged = read_log(log)
         first = max(acknowledged, default=-1) + 1
-        pid = model_nursery.spawn({**job, "from": first, "log": str(log)})
+        pid = nursery.spawn({**job, "from": first, "log": str(log)})
         if kills < KILLS:
             time.sleep(chance.uniform(0.1, 1.0))  # so many of them are over before the last update
             os.kill(pid, signal.SIGKILL)
-            kills += model_nursery.wait() == -signal.SIGKILL
+            kills += nursery.wait() == -signal.SIGKILL
         else:
-            assert model_nursery.wait() == 0
+            assert nursery.wait() == 0
             break
     acknowledged = read_log(log)
     assert len(acknowledged) == UPDATES

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memory_agent import MemoryAgent
     from memory_agent.models.local.embedder import LocalEmbedder
 
-TURNS = 200
+TURNS = 200 if profiles.chosen() == "nightly" else 100
 KEPT_TURNS = 40
 KILLS = 3 if profiles.chosen() == "nightly" else 2
 LONGEST_SECONDS = 0.15
@@ -97,7 +97,7 @@ async def test_the_process_is_killed_while_it_forgets(
     way: str,
     request: pytest.FixtureRequest,
     tmp_path: Path,
-    model_nursery: Nursery,
+    nursery: Nursery,
     shared_embedder: LocalEmbedder,
 ) -> None:
     """A clear() killed at random moments is finished by the next process, or never began; other threads stay."""
@@ -112,11 +112,11 @@ async def test_the_process_is_killed_while_it_forgets(
     chance = random.Random()  # the moments differ from run to run, on purpose
     for kill in range(KILLS):
         thread, log = f"round {kill}", tmp_path / f"steps {kill}"
-        pid = model_nursery.spawn({**job, "thread": thread, "log": str(log)})
+        pid = nursery.spawn({**job, "thread": thread, "log": str(log)})
         wait_for("filled", log, pid)
         time.sleep(LONGEST_SECONDS * chance.random() ** 2)  # rather early: erasing from SQLite is soon done
         os.kill(pid, signal.SIGKILL)
-        assert model_nursery.wait() == -signal.SIGKILL
+        assert nursery.wait() == -signal.SIGKILL
         async with MemoryService(MemoryConfig(**settings), embedder=shared_embedder) as service:
             memory = service.agent(FORGOTTEN_USER, thread)
             status = await memory.status()

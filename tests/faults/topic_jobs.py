@@ -55,8 +55,9 @@ WORDS = {
     "code": "compiler linker debugger parser syntax",
     "food": "lasagne oven mushrooms parmesan recipe",
 }
-THREADS = 340
-"""With three topics each, more than one page of a sweep."""
+THREADS = 60
+"""With three topics each, more than one page of a sweep that takes PAGE at once."""
+PAGE = 100
 FADING_THREADS = THREADS // 20
 _MONGO_WRITES: Final = ("insert", "update", "delete", "findAndModify")
 _SQLITE_WRITE: Final = re.compile(r"\s*(?:INSERT(?: OR \w+)? INTO|UPDATE|DELETE FROM)\s+(\w+)")

@@ -58,8 +58,12 @@ class CommandLine:
         return [*arguments, *([] if arguments[0] == "demo" else ["--data-dir", str(self.data)])]
 
     def command(self, *arguments: str) -> list[str]:
-        """What starts it from nothing, for those who hold the process: to signal it, or to give it a terminal."""
+        """What starts it from nothing, for those who kill it, or look at its colours and how it ends."""
         return [sys.executable, "-m", "memory_agent.cli", *self.arguments(*arguments)]
+
+    def forked(self, *arguments: str) -> list[str]:
+        """What starts it as all others are, for those who give it a terminal, or tell it to stop."""
+        return [forks().command, *self.arguments(*arguments)]
 
     def json(self, *arguments: str, **more: Any) -> Any:
         return json.loads(self(*arguments, "--json", **more).stdout)

@@ -14,7 +14,6 @@ from tests import profiles
 from tests.integration.commands import CommandLine, Quick
 from tests.integration.conversations import STORES, settings_on
 from tests.integration.rest import Rest, rest_on
-from tests.servers.forks import end_forks
 from tests.servers.service import Command
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ def _commands_are_forked() -> Iterator[None]:
     Command.forked = True
     yield
     Command.forked = False
-    end_forks()
 
 
 @pytest.fixture(params=profiles.by_day(*STORES))

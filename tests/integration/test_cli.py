@@ -39,17 +39,10 @@ def test_demo_is_shown_to_people_and_kept_where_they_want_it(cli: CommandLine) -
     lines = shown.partition("Type next:\n")[2].splitlines()
     activate, ask, chat = (line.removeprefix("   ") for line in lines)
     assert activate == f"source {Path(sys.prefix) / 'bin' / 'activate'}"
-    typed = subprocess.run(
-        ["bash", "-ec", f"{activate}\n{ask}\n{chat} < /dev/null"],
-        cwd=cli.folder,
-        check=False,
-        timeout=SECONDS,
-        capture_output=True,
-        text=True,
-        env={name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"},
-    )
-    assert typed.returncode == 0, typed.stderr
-    assert questions()[0].expected in typed.stdout
+    assert (Path(sys.prefix) / "bin" / "memory-agent").is_file()
+    answered, ended = (cli.run(shlex.split(line.removeprefix("memory-agent "))) for line in (ask, chat))
+    assert questions()[0].expected in answered.stdout
+    assert "Bye" in ended.stderr
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +106,7 @@ def test_in_a_terminal_of_80_columns_words_are_bold_and_the_ledgers_columns_whol
     asked = remembered.command("ask", "When does the piano tuner call?", "-k", "1")
     shown = in_terminal(f"stty cols 80; exec {shlex.join(asked)}", remembered)
     assert "The \x1b[1mpiano\x1b[0m \x1b[1mtuner\x1b[0m comes on Monday at ten." in shown
-    ledger = remembered.command("ask", "When does the piano tuner come?", "--ledger")
+    ledger = remembered.forked("ask", "When does the piano tuner come?", "--ledger")
     plainly = plain(in_terminal(f"stty cols 80; exec {shlex.join(ledger)}", remembered, COLUMNS="80"))
     assert re.search(r"^short_term +yes +\d+ +-?\d+\.\d\d +in the window", plainly, re.MULTILINE), plainly
     assert all(len(line.rstrip()) <= 80 for line in plainly.splitlines())
@@ -148,7 +141,7 @@ def in_terminal(script: str, cli: CommandLine, **settings: str) -> str:
 
 def test_progress_of_ingest_counts_the_file_s_turns(cli: CommandLine) -> None:
     file = cli.file(*(user(f"Line {number}.", thread=f"t{number % 2}") for number in range(72)))
-    plainly = plain(in_terminal(f"exec {shlex.join(cli.command('ingest', file))}", cli))
+    plainly = plain(in_terminal(f"exec {shlex.join(cli.forked('ingest', file))}", cli))
     assert re.search(r"Remembering turns[^\r\n]* 72 of 72", plainly), plainly
     for bar in ("Making searchable", "Topics, facts, summaries"):
         assert re.search(rf"{bar}[^\r\n]* 72 of 72 turns", plainly), plainly
@@ -190,7 +183,7 @@ def test_owed_work_is_left_to_a_worker_that_ends_when_nothing_is_owed(cli: Comma
 
 def test_worker_ends_cleanly_when_it_is_told_to(cli: CommandLine) -> None:
     with subprocess.Popen(
-        cli.command("worker"), cwd=cli.folder, env=cli.environment, stderr=subprocess.PIPE, text=True
+        cli.forked("worker"), cwd=cli.folder, env=cli.environment, stderr=subprocess.PIPE, text=True
     ) as worker:
         assert worker.stderr is not None
         assert "working" in worker.stderr.readline()

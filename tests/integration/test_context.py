@@ -51,14 +51,15 @@ async def service(settings: dict[str, Any]) -> AsyncIterator[MemoryService]:
 
 
 @embedded_only("it is about prompts, and long")
-async def test_a_role_lasts_a_thousand_turns(embedded_settings: dict[str, Any]) -> None:
+async def test_a_role_lasts_for_hundreds_of_turns(embedded_settings: dict[str, Any]) -> None:
     """The reminder is there at every turn, in its tokens, and what was decided is quoted, though no model sums it up."""
     quiet = {"enable_topics": False, "enable_fact_extraction": False, "session_idle_seconds": 1e6}
     async with opened({**embedded_settings, **quiet}, clock=FixedClock(START)) as service:
         memory = service.agent("ann", "chat")
         await memory.start_session(MIA)
         counter, most = service.core.counter, PERSONA_TOKENS
-        for block in range(20):
+        blocks = 20 if profiles.chosen() == "nightly" else 6
+        for block in range(blocks):
             texts = lines(50, first=block * 50 + 1)
             texts[30] = f"We have decided to meet at quay {block}."
             await memory.add_turns(said(texts, start=START + timedelta(minutes=50 * block)))
@@ -70,11 +71,11 @@ async def test_a_role_lasts_a_thousand_turns(embedded_settings: dict[str, Any]) 
             assert context.degraded == ()
             await memory.settle(timeout=60)
         compressions = await memory.compressions()
-        assert len(compressions) >= 9
+        assert len(compressions) >= blocks // 2 - 1
         compressed = await memory.session_context()
         assert compressed.reminder.startswith("You are Mia Holm.")
         assert "We have decided to meet at quay 1" in str(compressed)
-        assert len(await everything(memory)) == 1_000
+        assert len(await everything(memory)) == 50 * blocks
 
 
 @both_ways_by_day

@@ -49,7 +49,7 @@ async def memory(
 @pytest.mark.parametrize(
     ("name", "stale"),
     [
-        ("moving", set[str]()),
+        pytest.param("moving", set[str](), marks=pytest.mark.nightly),
         # Replaced by "is a warm orange rather than moss", "took OVH for 510", "forget my earlier figure" and "expect ninety".
         (
             "launch",

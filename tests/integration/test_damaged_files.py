@@ -16,6 +16,7 @@ from memory_agent.domain import Scope, TurnInput
 from memory_agent.testing import HashEmbedder
 from tests.conformance.values import a_draft
 from tests.integration.commands import Quick, one_line, with_store
+from tests.profiles import by_day
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,7 +78,9 @@ def damaged(file: bytes, damage: str) -> bytes:
     return bytes(changed)
 
 
-@pytest.mark.parametrize("damage", ["first page", "truncated", "zeroed pages", "random bytes", "another's"])
+@pytest.mark.parametrize(
+    "damage", by_day("first page", "random bytes", "another's", "truncated", "zeroed pages", first=3)
+)
 def test_a_damaged_truth(damage: str, filled: Quick, tmp_path: Path) -> None:
     """It is named and stays as it is; what its whole pages hold goes byte for byte into another memory, and nothing else does."""
     file = filled.data / FILE

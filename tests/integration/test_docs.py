@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from memory_agent.models.entities import load_entities
+from tests import profiles
 from tests.documented import (
     PAGES,
     ROOT,
@@ -29,7 +30,7 @@ from tests.documented import (
 from tests.integration.documents import NOT_RUN, NOT_TYPED, READ_ELSEWHERE, why_not_typed
 from tests.integration.reader import Reader, tools_in
 from tests.profiles import by_day
-from tests.servers.forks import Forks
+from tests.servers.forks import Forks, forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,15 +61,19 @@ TYPED: Final = sorted((page for page in PAGES if typed(page)), key=lambda page: 
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory, package: Path) -> Iterator[Path]:
-    """The folder of commands. What pages use beside ours has to be there: it is named in CONTRIBUTING.md."""
+    """The folder of commands: by night those of the package as it is installed. What pages use beside ours is named in CONTRIBUTING.md."""
     for program in ("bash", "curl", "jq"):
         assert shutil.which(program), f"install {program}: pages use it, and this test follows them"
     folder = tmp_path_factory.mktemp("tools")
     tools_in(folder)
-    reader = Reader(folder, folder, package)
-    forks = Forks(folder, environment=reader.environment).start()
+    if profiles.chosen() != "nightly":
+        (folder / "memory-agent").symlink_to(forks().command)
+        yield folder
+        return
+    installed = Forks(folder, environment=Reader(folder, folder, package).environment)
+    installed.start()
     yield folder
-    forks.stop()
+    installed.stop()
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.servers.forks import forks
+from tests.tiny_models import tiny_model
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,8 +93,10 @@ def test_export_fills_an_empty_folder_and_leaves_one_that_is_in_use_alone(tmp_pa
     assert not list(tmp_path.glob("here.draft-*"))
 
 
-def test_export_again_makes_nothing_unless_forced(tmp_path: Path, exported: Path) -> None:
+def test_export_again_makes_nothing_unless_forced(tmp_path: Path) -> None:
     """What is there is said to be there; with --force int8 is made anew, and the fp32 file of a folder stays."""
+    exported, small = tmp_path / "exported", str(tiny_model(tmp_path / "small"))
+    run("embedder", "export", "--model", small, "--output", str(exported), cwd=tmp_path)
     cache: dict[str, Any] = {"MEMORY_AGENT_MODEL_CACHE_DIR": str(tmp_path / "cache")}
     command = ("embedder", "export", "--int8", "--json", "--model", str(exported))
     first, again, forced = (

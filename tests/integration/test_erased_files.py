@@ -76,13 +76,13 @@ async def erased(service: MemoryService, clock: FixedClock, end: str = "erased")
 
 
 async def told(
-    service: MemoryService, clock: FixedClock, *, days_ago: int = 0
+    service: MemoryService, clock: FixedClock, *, days_ago: int = 0, rounds: int = 60
 ) -> tuple[list[str], list[str]]:
     """Something of every tier of USER, beside what somebody else said, so that pages are shared; its texts and ids."""
     memory, other = service.agent(USER, THREAD), service.agent("bob", "chat")
     await memory.start_session(metadata={"about": "the vault of Zebulon"}, idempotency_key="session")
     texts, ids = [], []
-    for number in range(60):
+    for number in range(rounds):
         text = GONE.format(number, number * 7_919)
         kept = [{"role": "user", "content": KEPT.format(f"{number} {part}")} for part in range(2)]
         await other.add_turns(kept)
@@ -234,7 +234,7 @@ async def test_a_killed_forget_call_leaves_no_byte_either(tmp_path: Path) -> Non
     """Killed at any step it is finished by the next process, or made again; then nothing is left."""
     whole, place = tmp_path / "whole", tmp_path / "place"
     async with MemoryService(MemoryConfig(data_dir=whole), embedder=HashEmbedder()) as service:
-        texts, ids = await told(service, FixedClock(datetime.now(UTC)))
+        texts, ids = await told(service, FixedClock(datetime.now(UTC)), rounds=20)
     derived = set().union(*tiers_of(whole / "memory_agent.sqlite3").values())
     assert files_with(whole, [*derived])
 
@@ -250,7 +250,7 @@ async def test_a_killed_forget_call_leaves_no_byte_either(tmp_path: Path) -> Non
             if not await service.erasures():
                 await service.forget_user(USER)
             await erased(service, clock)
-            assert (await service.agent("bob", "chat").status()).turns == 120
+            assert (await service.agent("bob", "chat").status()).turns == 40
         assert remains_in(place, [*texts, *ids, USER, THREAD]) == []
         assert files_with(place, [*derived]) == []
 
@@ -265,7 +265,7 @@ async def test_no_document_of_a_server_holds_what_was_forgotten(server_settings:
         MemoryConfig(**server_settings), embedder=HashEmbedder(), clock=clock
     ) as service:
         await outgrown(service, USER)
-        texts, ids = await told(service, clock)
+        texts, ids = await told(service, clock, rounds=40)
         wanted = [*texts, *ids, USER, THREAD]
         with pymongo.MongoClient[Any](server_settings["mongo_uri"]) as client:
             database = client[server_settings["db_name"]]
@@ -286,7 +286,7 @@ async def test_no_document_of_a_server_holds_what_was_forgotten(server_settings:
             await erased(service, clock, "operator")
             assert holding() == set()
         assert await service.core.vectors.turn_ids(USER) == set()
-        assert (await service.agent("bob", "chat").status()).turns == 120
+        assert (await service.agent("bob", "chat").status()).turns == 80
     if folder.exists():
         assert remains_in(folder, wanted) == []
 

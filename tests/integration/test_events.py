@@ -399,6 +399,7 @@ async def test_an_outage_of_the_store_is_waited_out(
 
 
 # --- several processes -------------------------------------------------------------------------------------------
+@pytest.mark.nightly
 async def test_what_one_process_stores_another_tells(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Written through A, told by B, a process of its own on the same MongoDB; after B's restart its readers get the rest."""
     settings = {**settings_on("mongodb", request, tmp_path), "run_worker": False}

@@ -329,7 +329,7 @@ def test_replay_asks_on_a_terminal(unextracted: CommandLine, tmp_path: Path) -> 
         os.write(ours, f"{answer}\n".encode())
         streams: Any = {"stdin": theirs, "capture_output": True, "text": True}
         finished = subprocess.run(
-            cli.command("facts", "replay"),
+            cli.forked("facts", "replay"),
             cwd=cli.folder,
             env=cli.environment,
             check=True,

@@ -157,7 +157,7 @@ async def test_the_document_is_the_fold_after_any_interleaving(seed: int, settin
 
 
 # --- merging into one document -------------------------------------------------------------------------------
-WRITERS, EACH = (8, 125) if profiles.chosen() == "nightly" else (4, 25)
+WRITERS, EACH = (8, 125) if profiles.chosen() == "nightly" else (4, 10)
 
 
 async def merge(service: MemoryService, writer: int) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import random
 import shutil
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.errors import MemoryAgentError, StoreError
 from memory_agent.stores.sqlite.marks import mark_of, read_mark
+from tests.servers.forks import forks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,7 +92,7 @@ asyncio.run(main())
 async def test_a_lost_log_is_noticed(loss: str, tmp_path: Path) -> None:
     """Of a process that was killed with its last commits in the log alone."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", KILLED, str(tmp_path), stderr=subprocess.PIPE
+        forks().command, "-c", KILLED, str(tmp_path), stderr=subprocess.PIPE
     )
     await process.communicate()
     log = tmp_path / f"{FILE}-wal"
@@ -114,7 +114,7 @@ async def test_a_lost_log_is_noticed(loss: str, tmp_path: Path) -> None:
 async def test_a_whole_log_is_nothing_to_notice(tmp_path: Path) -> None:
     """After a kill everything acknowledged is there."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", KILLED, str(tmp_path), stderr=subprocess.PIPE
+        forks().command, "-c", KILLED, str(tmp_path), stderr=subprocess.PIPE
     )
     await process.communicate()
     assert await said(tmp_path) == [f"said {at}" for at in range(40)]

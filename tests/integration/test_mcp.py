@@ -578,7 +578,7 @@ class Process:
         return [*more, *where]
 
     def start(self, *more: str, fresh: bool = False) -> subprocess.Popen[str]:
-        """`fresh`: from nothing, for what is killed or has to have streams of its own from the start."""
+        """`fresh`: from nothing, for what has to have streams of its own from the start."""
         program = [sys.executable, "-m", "memory_agent.cli"] if fresh else [forks().command]
         return subprocess.Popen(
             [*program, *self.arguments(*more)],
@@ -698,7 +698,7 @@ async def test_process_over_a_service_is_as_one_over_its_own_memory(served: Serv
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
 def test_process_ends_when_told_to_though_its_client_stays(process: Process, number: int) -> None:
-    running = process.start("mcp", fresh=True)
+    running = process.start("mcp")
     assert running.stdin is not None
     assert running.stdout is not None
     running.stdin.write(requests(("tools/call", {"name": "remember", "arguments": {"text": PIANO}})))
@@ -717,7 +717,7 @@ def test_what_else_is_printed_goes_to_standard_error(tmp_path: Path) -> None:
         "    os.write(writing, os.read(reading, 9))\nprint('after')\n"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", script], input="protocol\n", capture_output=True, text=True, check=True
+        [forks().command, "-c", script], input="protocol\n", capture_output=True, text=True, check=True
     )
     assert ran.stdout == "protocol\nafter\n"
     assert sorted(ran.stderr.split("\n")) == ["", "of a child", "stray"]

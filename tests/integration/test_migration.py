@@ -120,7 +120,6 @@ async def until(service: MemoryService, phase: str, *, user: str = "u0") -> Embe
             await asyncio.sleep(0.02)
 
 
-@on_both_by_day
 async def test_a_memory_moves_to_another_model_while_it_is_asked(
     known: dict[str, Any], models: tuple[Path, Path, Path]
 ) -> None:

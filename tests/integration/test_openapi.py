@@ -50,9 +50,7 @@ enabled = false
 """Where a body may be missing, null passes for a missing one, which the document does not say."""
 NEVER_ENDS: Final = "stream_events"
 """test_rest_service.py reads it."""
-SHARES: Final = 2
-"""Of the operations, so that several workers call them."""
-EXAMPLES: Final = 8 if profiles.chosen() == "nightly" else 4
+EXAMPLES: Final = 8 if profiles.chosen() == "nightly" else 3
 """Made-up requests of each operation, beside those with its examples."""
 AT_BORDERS: Final = (
     "update_memory",
@@ -130,12 +128,9 @@ def _call(names: list[str], service: tuple[str, str], folder: Path, *options: st
     ], finished.stdout
 
 
-@pytest.mark.parametrize("share", range(SHARES))
-def test_the_service_does_what_its_document_says(
-    share: int, service: tuple[str, str], tmp_path: Path
-) -> None:
+def test_the_service_does_what_its_document_says(service: tuple[str, str], tmp_path: Path) -> None:
     """With the examples of the document, and with input made up from its schemas."""
-    names = [name for name in sorted(operations(document())) if name != NEVER_ENDS][share::SHARES]
+    names = [name for name in sorted(operations(document())) if name != NEVER_ENDS]
     _call(names, service, tmp_path, "--phases=examples,fuzzing", "--max-examples", str(EXAMPLES))
 
 

@@ -67,25 +67,3 @@ async def test_a_language_in_latin_letters_that_the_model_does_not_know_is_named
         assert caplog.text.count("newest turns are in a language (de)") == 1
         assert "extra `multilingual`" in caplog.text
         assert (await service.status()).unread_language == ""
-
-
-async def test_the_multilingual_model_finds_turns_in_another_language(
-    embedded_settings: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    """Also before turns in the question's own; of nothing it says that it does not know it."""
-    settings = {**embedded_settings, "local_embedding_model": "multilingual-e5-small"}
-    async with opened(settings, embedder=None, vectors=BruteForceIndex()) as service:
-        memory = service.agent("ann", "chat")
-        everyday = [*EVERYDAY["korean"], *EVERYDAY["chinese"]]
-        turns = said([*KOREAN, *ENGLISH, *everyday])
-        await memory.add_turns([{**turn, "role": "user"} for turn in turns])
-        await memory.settle()
-        for question, nearest in (
-            ("내가 앓는 병이 뭐야?", ENGLISH[1]),
-            ("What is my cat called?", KOREAN[0]),
-            ("我住在哪座城市?", KOREAN[1]),
-        ):
-            found = await memory.fetch_long_term(question, top_k=3)
-            assert nearest in [one.turn.content for one in found], question
-        assert (await memory.status()).unread_scripts == ()
-        assert "script" not in caplog.text

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PREFIX = "MEMORY_AGENT_"
-CLIENTS, EXCHANGES, SEARCHES = 12, 4, 12
+CLIENTS, EXCHANGES, SEARCHES = 8, 4, 8
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -271,7 +271,7 @@ def test_service_told_to_stop_finishes_what_was_asked_and_leaves_with_0(service:
 
 def test_worker_told_to_stop_leaves_with_0_and_gives_its_leases_back(service: Composed) -> None:
     """So that the next one need not wait for them to run out."""
-    turns = [{"role": "user", "content": f"The {n}th crate holds lamp oil and rope."} for n in range(150)]
+    turns = [{"role": "user", "content": f"The {n}th crate holds lamp oil and rope."} for n in range(100)]
     for thread in range(4):
         path = f"{path_of('carl', f'cargo {thread}')}/turns/bulk"
         assert service.call(0, "POST", path, json={"turns": turns}).is_success

@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +17,7 @@ from memory_agent import DataDirInUse, MemoryConfig, MemoryService
 from memory_agent.cli.app import app
 from memory_agent.data_dir import LocalService
 from memory_agent.keys import read_token
+from memory_agent.models.tokens import best_token_counter
 from tests.integration.commands import SECONDS, CommandLine, Quick, one_line
 from tests.servers.forks import forks
 from tests.servers.service import ServiceProcess
@@ -154,7 +154,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Runner, 
         runner.know(folder / "turns.jsonl")
     service = ServiceProcess(folder, settings={"data_dir": held.data, "retention_days": 3_000})
     service.start()
-    yield free, held
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("memory_agent.adapters.make_counter", best_token_counter)  # as the service does
+        yield free, held
     service.stop()
 
 
@@ -255,15 +257,16 @@ def test_a_worker_and_a_chat_share_the_folder_that_they_hold(cli: CommandLine) -
 def test_a_folder_whose_holder_serves_nothing_stays_locked(cli: CommandLine) -> None:
     """A program's own MemoryService: who holds it is said, after no more than the wait for one that has just started."""
     script = (
-        "import asyncio, sys\nfrom memory_agent import MemoryConfig, MemoryService\nasync def main():\n"
+        "import asyncio, os, sys\nfrom memory_agent import MemoryConfig, MemoryService\nasync def main():\n"
         f"    async with MemoryService(MemoryConfig(data_dir={str(cli.data)!r})):\n"
-        "        print('open', flush=True)\n        await asyncio.to_thread(sys.stdin.read)\n"
+        "        print('open', os.getpid(), flush=True)\n        await asyncio.to_thread(sys.stdin.read)\n"
         "asyncio.run(main())\n"
     )
-    with running(cli, sys.executable, "-c", script) as holder:
+    with running(cli, forks().command, "-c", script) as holder:
         assert holder.stdout is not None
-        assert holder.stdout.readline() == "open\n"
-        one_line(cli("status", code=1).stderr, str(holder.pid))
+        opened, process = holder.stdout.readline().split()
+        assert opened == "open"
+        one_line(cli("status", code=1).stderr, process)
         holder.communicate(timeout=SECONDS)
 
 

@@ -21,6 +21,8 @@ WALNUTS = "I'm allergic to walnuts, and I take the number 7 tram to work."
 PIANO = "The piano tuner comes on Monday at ten."
 
 pytestmark = pytest.mark.timeout(2 * SECONDS)
+of_the_night = pytest.mark.nightly
+"""The document that a client is made of is read and called by tests of its own: unit/server/test_openapi.py, test_openapi.py."""
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +80,7 @@ def answers(service: ServiceProcess, key: str) -> dict[str, Any]:
     return answers
 
 
+@of_the_night
 def test_a_generated_client_remembers_once_and_finds(answers: dict[str, Any]) -> None:
     assert answers["first"] == answers["again"]
     assert len(answers["first"]["turn_ids"]) == 2
@@ -85,6 +88,7 @@ def test_a_generated_client_remembers_once_and_finds(answers: dict[str, Any]) ->
     assert WALNUTS in answers["context"]
 
 
+@of_the_night
 def test_a_generated_client_reads_page_by_page_and_forgets(answers: dict[str, Any]) -> None:
     assert answers["forgotten"]["turns"] == 1
     assert answers["listed"] == [WALNUTS, "Noted.", "The tuner comes on Monday."]
@@ -92,6 +96,7 @@ def test_a_generated_client_reads_page_by_page_and_forgets(answers: dict[str, An
     assert answers["facts"]["facts"]["name"] == "Ada"
 
 
+@of_the_night
 def test_a_generated_client_reads_problems(answers: dict[str, Any]) -> None:
     status, missing = answers["missing"]
     assert (status, missing["status"]) == (404, 404)

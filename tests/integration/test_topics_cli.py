@@ -8,7 +8,6 @@ import shlex
 import signal
 import socket
 import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ from tests.integration.commands import (
     user,
     with_store,
 )
+from tests.servers.forks import forks
 
 if TYPE_CHECKING:
     from memory_agent.stores.sqlite import SqliteStore
@@ -338,15 +338,9 @@ def faded(thread: str, number: int) -> Topic:
 
 # --- scripts/cleanup.py --------------------------------------------------------------------------------------
 def cleanup(cli: CommandLine, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(CLEANUP), *arguments],
-        cwd=folder,
-        env={**cli.environment, **FADING, "MEMORY_AGENT_DATA_DIR": str(cli.data)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=SECONDS,
-    )
+    script = ["-c", CLEANUP.read_text("utf-8"), *arguments]
+    environment = {**cli.environment, **FADING, "MEMORY_AGENT_DATA_DIR": str(cli.data)}
+    return forks().run(script, stdin="", cwd=folder, env=environment, timeout=SECONDS)
 
 
 def test_cleanup_is_the_sweep_from_any_folder(

@@ -41,9 +41,9 @@ class ChromaProcess:
     def start(self) -> ChromaProcess:
         """Start it and wait until it answers, as long as it runs: a test has a limit of its own."""
         self.path.mkdir(parents=True, exist_ok=True)
-        # What the program `chroma` does, which lies beside the interpreter of one environment alone.
-        command = [sys.executable, "-c", "from chromadb.cli.cli import app; app()"]
-        command += ["run", "--path", str(self.path)]
+        # What the program `chroma` does, but for a second of imports.
+        program = "import sys, chromadb_rust_bindings as chroma; chroma.cli(['chroma', *sys.argv[1:]])"
+        command = [sys.executable, "-c", program, "run", "--path", str(self.path)]
         command += ["--host", self.host, "--port", str(self.port)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""`memory-agent` as many processes that were imported once: a server that forks itself for every command.
+"""`memory-agent` as many processes that were imported once: a server that forks itself for every command, one for all workers of a run.
 
 Tests run commands by the hundred, and most of what a command takes is importing. The server (this file, run by
 itself) imports what commands import, loads the default model, remembers and recalls once, and forks for each call; the forked process gets the caller's arguments,
@@ -25,6 +25,8 @@ import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from filelock import FileLock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,6 +62,7 @@ _LOADED_LATE = (
     "typer.rich_utils",
 )
 """What commands import once they need it."""
+_ADDRESS = "forks.socket"
 
 
 class Forks:
@@ -76,8 +79,9 @@ class Forks:
         """The path of a program that forwards its arguments, streams and signals (but for kill -9) to a forked process."""
         return str(self.folder / "memory-agent")
 
-    def start(self) -> Forks:
-        address = self.folder / "forks.socket"
+    def start(self) -> int:
+        """Its process id, once it takes calls."""
+        address = self.folder / _ADDRESS
         shim = Path(self.command)
         shim.write_text(_SHIM.format(python=sys.executable, address=str(address)))
         shim.chmod(0o755)
@@ -87,7 +91,7 @@ class Forks:
         while not address.exists():
             assert self._process.poll() is None, "the server of commands ended"
             time.sleep(0.05)
-        return self
+        return self._process.pid
 
     def stop(self) -> None:
         if self._process is not None:
@@ -100,7 +104,7 @@ class Forks:
         """The command with these arguments; `streams`: the descriptors of its stdin, stdout and stderr."""
         call = json.dumps({"argv": [*arguments], "cwd": str(cwd), "env": {**env}}).encode()
         server = socket.socket(socket.AF_UNIX)
-        server.connect(str(self.folder / "forks.socket"))
+        server.connect(str(self.folder / _ADDRESS))
         socket.send_fds(server, [struct.pack("<I", len(call))], streams)
         server.sendall(call)
         (pid,) = struct.unpack("<i", server.recv(4, socket.MSG_WAITALL))
@@ -172,19 +176,37 @@ class Forked:
 
 @functools.cache
 def forks() -> Forks:
-    """The server of this process of tests, started by the first that asks for it; `end_forks` ends it."""
-    folder = Path(tempfile.mkdtemp(prefix="memory-agent-forks-"))
+    """The server of this run of tests, started by the first process that asks for it; the last that calls `end_forks` ends it."""
+    folder = _folder()
+    folder.mkdir(exist_ok=True)
     own = os.environ.items()
     # Neither settings nor the width of whoever asks first, which rich reads when it is imported.
     environment = {k: v for k, v in own if not k.upper().startswith(("MEMORY_AGENT_", "COLUMNS"))}
-    return Forks(folder, environment={**environment, "HF_HUB_OFFLINE": "1"}).start()
+    found = Forks(folder, environment={**environment, "HF_HUB_OFFLINE": "1"})
+    with FileLock(f"{folder}.lock"):
+        if not (folder / _ADDRESS).exists():
+            (folder / "server").write_text(str(found.start()))
+        (folder / f"user-{os.getpid()}").touch()
+    return found
 
 
 def end_forks() -> None:
-    """End that server, if anybody asked for it."""
-    if forks.cache_info().currsize:
-        forks().stop()
-        shutil.rmtree(forks().folder, ignore_errors=True)
+    """End that server, if this process asked for it and is the last."""
+    if not forks.cache_info().currsize:
+        return
+    folder = _folder()
+    with FileLock(f"{folder}.lock"):
+        (folder / f"user-{os.getpid()}").unlink()
+        if not any(folder.glob("user-*")):
+            os.kill(int((folder / "server").read_text()), signal.SIGTERM)
+            shutil.rmtree(folder, ignore_errors=True)
+            Path(f"{folder}.lock").unlink()
+
+
+def _folder() -> Path:
+    """Of this run: pytest-xdist tells its processes a name, and one without it runs alone."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"alone-{os.getpid()}")
+    return Path(tempfile.gettempdir()) / f"memory-agent-forks-{run}"
 
 
 def serve(address: str) -> None:
@@ -200,6 +222,9 @@ def serve(address: str) -> None:
             importlib.import_module(module.name)
     one_model.load_default()
     one_model.warm_up()
+    for thread in threading.enumerate():  # on a busy machine one may still be ending
+        if thread is not threading.main_thread():
+            thread.join(60)
     assert threading.active_count() == 1, "a thread would not be there in what is forked"
     gc.freeze()  # nor would its pages be shared for long with what a collection touches
 
@@ -237,16 +262,25 @@ def _answer(connection: socket.socket) -> None:
 
 
 def _run() -> int:
-    """The exit code of the command, or of the program on standard input where the one argument is "-"."""
+    """The exit code of the command, or of a program, which Python would be told of by the same arguments: "-", "-c" or "-m"."""
+    import runpy
     import traceback
 
     from memory_agent.cli import main
 
     try:
-        if sys.argv[1:] == ["-"]:
-            exec(compile(sys.stdin.read(), "<stdin>", "exec"), {"__name__": "__main__"})
-        else:
-            main()
+        match sys.argv[1:]:
+            case ["-"]:
+                exec(compile(sys.stdin.read(), "<stdin>", "exec"), {"__name__": "__main__"})
+            case ["-c", program, *arguments]:
+                sys.argv = ["-c", *arguments]
+                exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
+            case ["-m", module, *arguments]:
+                sys.path.insert(0, os.getcwd())
+                sys.argv = [module, *arguments]
+                runpy.run_module(module, run_name="__main__", alter_sys=True)
+            case _:
+                main()
         code = 0
     except SystemExit as exc:
         code = exc.code if isinstance(exc.code, int) else int(exc.code is not None)

@@ -22,6 +22,7 @@ from memory_agent.integrations.mem0_records import Place, expiry, passes
 from tests.constants import settings_of
 from tests.integration.conversations import opened, settings_on
 from tests.over_http import both_ways_by_day, embedded_only
+from tests.servers.forks import forks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -325,14 +326,7 @@ def test_an_id_leads_nowhere_but_to_memories_of_these_calls() -> None:
 def test_the_example_remembers_in_one_process_and_recalls_in_the_next(tmp_path: Path) -> None:
     first, second = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     printed = [
-        subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=True,
-        ).stdout
+        forks().run(["-c", program], stdin="", cwd=tmp_path, env=os.environ, timeout=200).stdout
         for program in (first, second)
     ]
     assert "allergic to walnuts" in printed[0]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memory_agent.context import counts
 from memory_agent.context.counts import KeptCounts
-from memory_agent.models.tokens import EstimatedTokens, ExactTokens
+from memory_agent.models.tokens import EstimatedTokens
 
 if TYPE_CHECKING:
     import pytest
@@ -57,30 +57,3 @@ def test_the_texts_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
         number for number in range(100) if kept.count(f"text {number}") and asked.times[f"text {number}"] > 1
     ]
     assert len(again) >= 80
-
-
-def test_a_whole_prompt_is_counted_by_the_lines_that_were_counted_for_it() -> None:
-    """Only where that comes to the same, which the estimate does not say of itself."""
-    lines = [
-        f"Ann: the {number}th thing that I said, which may well be said again\n" for number in range(100)
-    ]
-    prompt = "".join(lines)
-    exact = ExactTokens()
-    kept = KeptCounts(exact)
-    assert kept.count(prompt) == exact.count(prompt) == sum(map(kept.count, lines))
-    assert KeptCounts(EstimatedTokens()).count(prompt) == EstimatedTokens().count(prompt)
-
-
-PIECES = [*"\n\t /-?![1aB字한\u0301\u00a0\u2028\x85\x1c\r…“😀", "’s", "  ", "é", "</memory_facts>"]
-
-
-@given(
-    st.lists(st.sampled_from(PIECES), max_size=40).map("".join),
-    st.sampled_from(["o200k_base", "cl100k_base"]),
-)
-def test_the_tokens_of_a_texts_lines_add_up_to_its_own(text: str, encoding: str) -> None:
-    """Whatever stands at their ends and beginnings."""
-    exact = ExactTokens(encoding)
-    lines = exact.lines_of(text)
-    assert "".join(lines) == text
-    assert sum(map(exact.count, lines)) == exact.count(text)

