@@ -13,7 +13,7 @@ from memory_agent.context.render import heading_of, recalled_line
 from memory_agent.text.corrections import Claims
 from memory_agent.text.features import asks, features_of
 from memory_agent.text.languages import any_of
-from memory_agent.text.repeats import may_repeat, repeats
+from memory_agent.text.repeats import Told, repeats
 from memory_agent.text.sentences import only_asks
 from memory_agent.text.subjects import (
     called,
@@ -222,7 +222,7 @@ def take_recollections(
     all_fit = True
     found = {recalled.turn.id: recalled for recalled in material.recollections}
     corrects = {recalled.replaced_by for recalled in material.recollections if recalled.replaced_by}
-    told: list[tuple[ContextLine, frozenset[str]]] = []
+    told = Told["ContextLine"]()
     for item in by_worth(items, most, beside_best(material), unclear(material)):
         shown: Item | None = item
         if item.tokens > most and not packing.where_shown(item) and packing.room >= most:
@@ -243,20 +243,17 @@ def take_recollections(
             continue
         taken = packing.take(shown)
         if taken:
-            told.append((shown.line, words))
+            told.add(shown.line, words)
         all_fit = all_fit and (taken or packing.where_shown(item) is not None)
     return all_fit
 
 
-def _repeats(
-    line: ContextLine, words: frozenset[str], told: Sequence[tuple[ContextLine, frozenset[str]]]
-) -> bool:
+def _repeats(line: ContextLine, words: frozenset[str], told: Told[ContextLine]) -> bool:
     """True if one of `told`, the speaker's own or for an assistant anybody's, says what a line of these words says."""
     return any(
-        may_repeat(words, others)
-        and (line.role == "assistant" or (line.role, line.speaker) == (other.role, other.speaker))
+        (line.role == "assistant" or (line.role, line.speaker) == (other.role, other.speaker))
         and repeats(line.body, other.body)
-        for other, others in told
+        for other in told.like(words)
     )
 
 

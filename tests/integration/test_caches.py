@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memory_agent.context import render
 from memory_agent.stores import codec
-from memory_agent.text import quotes, sentences, subjects, terms
+from memory_agent.text import features, quotes, sentences, subjects, terms
 from tests.integration.conversations import opened, settings_on
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ CACHES = (
     quotes.quotes_of,
     subjects.content_words,
     subjects.first_words,
-    terms.terms_of_line,
+    features.features_of,
+    render._body_of,
     codec.unpack_derived,
 )
 
