@@ -26,7 +26,7 @@ from memory_agent.domain import ContextLine, MemoryContext
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from memory_agent.context.budget import Shares
     from memory_agent.context.ledger import Packed

@@ -41,8 +41,8 @@ _KEPT: Final = 200
 """So many documents stay in memory; folding the 3,000 changes of one takes 0.1 s."""
 _CHANGES_KEPT: Final = 100_000
 """Of so many changes altogether: a fact takes some 1 KB with its line and words."""
-_FOLDS_KEPT: Final = 4
-"""Histories stay too, of those who were looked at last; one of 10,000 facts takes some 20 MB."""
+_HISTORIES_KEPT: Final = 4
+"""Histories stay too, of those who were looked at last; one of 10,000 facts takes some 30 MB, and 20 as of another time."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -56,6 +56,14 @@ class CurrentFacts:
     items: dict[Any, Any] = field(default_factory=dict)
 
 
+@dataclass(kw_only=True, slots=True)
+class _History:
+    """The changes of a scope, and their folds: as of now (None), and of the other time that was asked for last."""
+
+    changes: Sequence[FactChange]
+    folds: dict[datetime | None, Folded] = field(default_factory=dict)
+
+
 class FactDocuments:
     """Keeps documents in step with their changes, and answers what is known."""
 
@@ -63,7 +71,7 @@ class FactDocuments:
         self._store = store
         self._saving: WeakValueDictionary[Scope, asyncio.Lock] = WeakValueDictionary()
         self._current: OrderedDict[Scope, tuple[Heads, CurrentFacts]] = OrderedDict()
-        self._folds: OrderedDict[Scope, tuple[Heads, Folded]] = OrderedDict()
+        self._histories: OrderedDict[Scope, tuple[Heads, _History]] = OrderedDict()
         self._asked: set[Scope] = set()
 
     def drop(self, user_id: str) -> None:
@@ -80,7 +88,7 @@ class FactDocuments:
         self._asked.clear()
 
     def _caches(self) -> tuple[OrderedDict[Scope, Any], ...]:
-        return self._current, self._folds
+        return self._current, self._histories
 
     async def folded(
         self,
@@ -93,17 +101,31 @@ class FactDocuments:
         fold = functools.partial(fold_facts, changes, as_of=as_of, recorded_by=recorded_by)
         return await asyncio.to_thread(fold) if len(changes) > _MANY_CHANGES else fold()
 
-    async def known(self, scope: Scope) -> Folded:
-        """The fold of the scope's changes. It is kept, so nobody may change it."""
+    async def known(self, scope: Scope, as_of: datetime | None = None) -> Folded:
+        """The fold of the scope's changes, see `fold_facts`. It is kept, so nobody may change it."""
+        history = await self._history(scope)
+        if as_of not in history.folds:
+            folded = await self.folded(history.changes, as_of=as_of)
+            history.folds = {
+                time: fold for time, fold in history.folds.items() if time is None or as_of is None
+            }
+            history.folds[as_of] = folded
+        return history.folds[as_of]
+
+    async def changes(self, scope: Scope) -> Sequence[FactChange]:
+        """The scope's changes, which are kept as well."""
+        return (await self._history(scope)).changes
+
+    async def _history(self, scope: Scope) -> _History:
         heads = await self._store.fact_heads(scope)
-        of, folded = self._folds.get(scope, (None, None))
-        if folded is None or of != heads:
+        of, history = self._histories.get(scope, (None, None))
+        if history is None or of != heads:
             changes = await self._store.fact_changes(scope)
-            folded = await self.folded(changes)
-            self._folds[scope] = heads_of(changes), folded
+            history = _History(changes=changes)
+            self._histories[scope] = heads_of(changes), history
         self._asked.add(scope)
-        _bound(self._folds, scope, most=_FOLDS_KEPT)
-        return folded
+        _bound(self._histories, scope, most=_HISTORIES_KEPT)
+        return history
 
     async def current(self, scope: Scope) -> CurrentFacts:
         """The facts of the thread, or of all the user's threads, as they were folded last if there are no other changes since."""
@@ -207,8 +229,8 @@ class FactDocuments:
 
         `about`: only of the facts of the person called that. `as_of` and `recorded_by`: as it was then, see `fold_facts`.
         """
-        if as_of is None and recorded_by is None:
-            found = (await self.known(scope)).records
+        if recorded_by is None:
+            found = (await self.known(scope, as_of)).records
         else:
             changes = await self._store.fact_changes(scope)
             found = (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).records

@@ -80,5 +80,5 @@ async def test_a_history_of_facts_is_kept_while_nothing_changes_and_goes_when_fo
         third = await facts.known(memory.scope)
         assert third is not second
         await service.forget_user("ann")
-        assert not facts._folds
+        assert not facts._histories
         assert (await facts.known(memory.scope)).records == ()
