@@ -118,7 +118,7 @@ def pack_whole(conversation: Conversation, *, budget: int, counter: TokenCounter
     packed = packing.packed()
     if not all(packed.keeps("short_term", turn.id) for turn in conversation.recent):
         return None
-    return _context(packed, conversation, budget=budget, tokens_before=packed.tokens)
+    return _context(packed, conversation, {}, budget=budget, tokens_before=packed.tokens)
 
 
 def least_for(recent: Sequence[Turn], reminder: Reminder, *, most_tokens: int, counter: TokenCounter) -> int:

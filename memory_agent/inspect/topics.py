@@ -6,6 +6,7 @@ import asyncio
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
+from memory_agent.checks import checked_tag
 from memory_agent.errors import InvalidInput
 from memory_agent.inspect.page import address
 from memory_agent.inspect.plots import decay_plot, map_of
@@ -39,14 +40,18 @@ async def topics(page: Page) -> Response:
         return await page.show("topics.html", **await _map(page), **shown)
     if view == "sweep":
         return await _sweep(page, shown)
-    found_stats = await page.agent.topics(include_archived=True, tag=page.asked("tag") or None)
-    start = page.number("from") or 0
-    rows = found_stats[start : start + _ROWS]
+    start, tag = page.number("from") or 0, page.asked("tag")
+    rows, found = await page.api.service.core.topic_reader.page(
+        page.agent.scope,
+        slice(start, start + _ROWS),
+        include_archived=True,
+        tag=checked_tag(tag) if tag else None,
+    )
     return await page.show(
         "topics.html",
         rows=rows,
-        count=len(found_stats),
-        archived=sum(topic.archived for topic in found_stats),
+        count=len(found),
+        archived=sum(topic.archived for topic in found),
         start=start,
         page_rows=_ROWS,
         plot=decay_plot(rows),
