@@ -155,7 +155,8 @@ class FactDocuments:
             # Whoever appended them died before the document was saved, or something was forgotten.
             with contextlib.suppress(BackendError):
                 await self._store.save_facts(thread, updated, expected=document.revision)
-        return heads if updated.through == last else None, CurrentFacts(people=updated.facts)
+        people = {name: dict(facts) for name, facts in updated.facts.items()}
+        return heads if updated.through == last else None, CurrentFacts(people=people)
 
     async def save(self, scope: Scope) -> None:
         """Store the fold of the thread's changes as its document, unless it is that already."""

@@ -6,7 +6,6 @@ import asyncio
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.checks import checked_tag
 from memory_agent.errors import InvalidInput
 from memory_agent.inspect.page import address
 from memory_agent.inspect.plots import decay_plot, map_of
@@ -40,12 +39,12 @@ async def topics(page: Page) -> Response:
         return await page.show("topics.html", **await _map(page), **shown)
     if view == "sweep":
         return await _sweep(page, shown)
-    start, tag = page.number("from") or 0, page.asked("tag")
+    start = page.number("from") or 0
     rows, found = await page.api.service.core.topic_reader.page(
         page.agent.scope,
         slice(start, start + _ROWS),
         include_archived=True,
-        tag=checked_tag(tag) if tag else None,
+        tag=page.asked("tag") or None,
     )
     return await page.show(
         "topics.html",
