@@ -65,10 +65,10 @@ async def test_a_history_of_facts_is_kept_while_nothing_changes_and_goes_when_fo
     async with opened(settings_on("sqlite", request, tmp_path)) as service:
         memory, facts = service.agent("ann", "chat"), service.core.facts
         await memory.set_fact("plan", {"steps": ["one"]})
-        first, told = await facts.known(memory.scope), await facts.current(memory.scope)
+        first, told = await facts.known(memory.scope), await facts.current(memory.scope.user)
         (await memory.fetch_facts())["plan"]["steps"].append("two")  # the reader's own, and a prompt's
         (await memory.fetch_memory("What is the plan?")).facts["plan"]["steps"].append("two")
-        assert await facts.current(memory.scope) is told
+        assert await facts.current(memory.scope.user) is told
         assert told.people["user"] == {"plan": {"steps": ["one"]}}
         assert told.items
         (record,) = await memory.fact_history(scope="thread")
@@ -77,7 +77,7 @@ async def test_a_history_of_facts_is_kept_while_nothing_changes_and_goes_when_fo
         assert first.records[0].value == {"steps": ["one"]}
         await memory.set_fact("plan", "none")
         second = await facts.known(memory.scope)
-        assert (await facts.current(memory.scope)).people["user"] == {"plan": "none"}
+        assert (await facts.current(memory.scope.user)).people["user"] == {"plan": "none"}
         assert [one.value for one in second.records] == [{"steps": ["one"]}, "none"]
         service.core.housekeep()
         assert await facts.known(memory.scope) is second  # it was asked for since the last time
