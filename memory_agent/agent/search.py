@@ -106,5 +106,5 @@ async def search_turns(
     )
     if not wanted or (topic_ids is not None and not topic_ids):
         return []
-    request = replace(request, called=called(await service.core.facts.people(scope)))
+    request = replace(request, called=called((await service.core.facts.current(scope)).people))
     return list((await service.core.searcher.search(request)).recollections)

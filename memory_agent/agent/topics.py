@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_agent.agent.arguments import check_tags, checked_importance, checked_vote
 from memory_agent.agent.thread import ThreadCalls
-from memory_agent.checks import checked_id, checked_tag
+from memory_agent.checks import checked_id
 from memory_agent.domain import ParkedTurn
 from memory_agent.errors import NotFound, SettleTimeout, TurnsParked
 from memory_agent.work.waiting import Looks
@@ -57,9 +57,7 @@ class TopicCalls(ThreadCalls):
 
         `tag`: only those that carry it, compared as it is.
         """
-        return await self._core.topic_reader.topics(
-            self.scope, include_archived=include_archived, tag=None if tag is None else checked_tag(tag)
-        )
+        return await self._core.topic_reader.topics(self.scope, include_archived=include_archived, tag=tag)
 
     async def topic_stats(self, topic_id: str | None = None) -> TopicStats:
         """Statistics of a topic (default: the current one). Raises NotFound if there is no such topic."""

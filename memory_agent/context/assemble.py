@@ -7,11 +7,12 @@ worth for their tokens, as many as fit. What room is left goes to what did not f
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.context.budget import PRESERVED_TOKENS
+from memory_agent.context.facts import FactItems
 from memory_agent.context.items import (
-    fact_items,
     leave_unfit,
     plain_items,
     preserved_items,
@@ -29,7 +30,7 @@ from memory_agent.context.recollections import (
 )
 from memory_agent.context.render import as_data, one_line
 from memory_agent.domain import ContextLine, MemoryContext
-from memory_agent.text.terms import count_terms, terms_of_line
+from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -70,7 +71,6 @@ _LEAST_REPLY_TOKENS: Final = 60
 """Of the newest reply, whatever room the question leaves."""
 _UNASKED_SHARE: Final = 1 / 3
 """Of the facts' share, for those that the question says nothing of."""
-_ALWAYS_MATTERS: Final = frozenset({"allergies", "name"})
 
 
 def pack_context(
@@ -80,6 +80,7 @@ def pack_context(
     packing = Packing(ORDER, budget=budget, counter=counter)
     asked = frozenset(count_terms(material.question, material.language))
     items = _items(packing, material)
+    facts = FactItems.of(packing, material.facts, material.people, material.window, material.fact_items)
 
     def limit(share: float | None) -> int:
         return int(budget * (share or 0.0))
@@ -97,7 +98,7 @@ def pack_context(
         waiting = _take_window(packing, items["short_term"], material, asked, budget, room)
     for item in (*items["summary"], *items["preserved"]) if whole else ():
         packing.leave(item, "the whole conversation is shown")
-    wanted, left = by_question(items["facts"], asked, material.language)
+    wanted, left = facts.by_question(asked, material.language)
     left = packing.take_all(left, limit=limit(shares.facts * _UNASKED_SHARE))
     left = packing.take_all(wanted, limit=limit(shares.facts)) + left
     for tier, share, most in (
@@ -114,10 +115,10 @@ def pack_context(
     all_fit, cut = take_recollections(packing, recalled, material, asked, passage_tokens(budget))
     if all_fit:
         packing.take_unbroken(waiting)
-        for item in left:
-            packing.take(item, limit=PRESERVED_TOKENS if item.tier == "preserved" else None)
+        for preserved, some in groupby(left, key=lambda item: item.tier == "preserved"):
+            packing.take_all(some, limit=PRESERVED_TOKENS if preserved else None)
     show_more(packing, cut, material, asked)
-    return _context(packing.packed(), material, preset=preset, budget=budget)
+    return _context(packing.packed(), material, facts, preset=preset, budget=budget)
 
 
 def _take_window(
@@ -187,25 +188,11 @@ def _items(packing: Packing, material: Material) -> dict[str, list[Item]]:
             recent={turn.id for turn in material.window},
             replaced={found.turn.id for found in material.recollections if found.replaced_by},
         ),
-        "facts": fact_items(packing, material.facts, material.people, material.window),
         "entities": _entity_items(packing, material),
         "topic": _topic_items(packing, material.topic),
         "short_term": turn_items(packing, material.window, "in the window"),
         "long_term": recalled_items(packing, material),
     }
-
-
-def by_question(
-    items: Sequence[Item], asked: Collection[str], language: str
-) -> tuple[list[Item], list[Item]]:
-    """Facts that share words with the question, those with most of them first; and the others, of these first what matters
-    in any conversation."""
-    shared = {item.name: len(terms_of_line(item.line.body, language).intersection(asked)) for item in items}
-    wanted = sorted((item for item in items if shared[item.name]), key=lambda item: -shared[item.name])
-    others = [item for item in items if not shared[item.name]]
-    return wanted, sorted(
-        others, key=lambda item: not _ALWAYS_MATTERS.isdisjoint(item.name.split(".")), reverse=True
-    )
 
 
 def _entity_items(packing: Packing, material: Material) -> list[Item]:
@@ -242,7 +229,9 @@ def _topic_items(packing: Packing, topic: TopicLine | None) -> list[Item]:
     return items
 
 
-def _context(packed: Packed, material: Material, *, preset: str, budget: int) -> MemoryContext:
+def _context(
+    packed: Packed, material: Material, facts: FactItems, *, preset: str, budget: int
+) -> MemoryContext:
     names: dict[str, list[str]] = {}
     for count in material.entities:
         if packed.keeps("entities", count.entity.term):
@@ -260,7 +249,7 @@ def _context(packed: Packed, material: Material, *, preset: str, budget: int) ->
             if packed.keeps("summary", f"summary[{place}]")
         ),
         preserved=tuple(sorted(kept_turns.values(), key=lambda turn: turn.seq)),
-        facts=packed.facts(material.facts),
+        facts=facts.document(item for item in packed.taken if item.tier == "facts"),
         entities=names,
         topic=topic.title if topic is not None and packed.keeps("topic", topic.id) else None,
         short_term=tuple(turn for turn in material.window if packed.keeps("short_term", turn.id)),

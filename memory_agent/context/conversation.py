@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.context.budget import PRESERVED_TOKENS, SUMMARY_TOKENS, largest, usable
+from memory_agent.context.facts import FactItems
 from memory_agent.context.items import (
-    fact_items,
     leave_unfit,
     plain_items,
     preserved_items,
@@ -117,7 +118,7 @@ def pack_whole(conversation: Conversation, *, budget: int, counter: TokenCounter
     packed = packing.packed()
     if not all(packed.keeps("short_term", turn.id) for turn in conversation.recent):
         return None
-    return _context(packed, conversation, budget=budget, tokens_before=packed.tokens)
+    return _context(packed, conversation, {}, budget=budget, tokens_before=packed.tokens)
 
 
 def least_for(recent: Sequence[Turn], reminder: Reminder, *, most_tokens: int, counter: TokenCounter) -> int:
@@ -154,24 +155,22 @@ def _packed(
     cut = _take_recent(packing, conversation.recent, recent_room, most=usable(budget, counter))
     extract = (conversation.made_by or "").startswith("extractive")
     shown = {turn.id for turn in conversation.recent}
+    facts = FactItems.of(packing, conversation.facts, conversation.people, conversation.recent, {})
     left: list[Item] = []
-    for items, share, most in (
+    for wanted, share, most in (
         (summary_items(packing, conversation.summary, excerpts=extract), _SUMMARY, SUMMARY_TOKENS),
         (preserved_items(packing, conversation.preserved, recent=shown), _PRESERVED, PRESERVED_TOKENS),
-        (
-            fact_items(packing, conversation.facts, conversation.people, conversation.recent),
-            _FACTS,
-            budget,
-        ),
+        (facts.items, _FACTS, budget),
         (_topic_items(packing, conversation), _TOPICS_SHARE, budget),
     ):
-        left += packing.take_all(items, limit=min(int(budget * share), most))
+        left += packing.take_all(wanted, limit=min(int(budget * share), most))
     packing.take_all(_moment_items(packing, conversation.digest.moments))
     limits: dict[Tier, int] = {"summary": SUMMARY_TOKENS, "preserved": PRESERVED_TOKENS}
-    for item in left:
-        packing.take(item, limit=limits.get(item.tier))
+    for tier, items in groupby(left, key=lambda item: item.tier):
+        packing.take_all(items, limit=limits.get(tier))
     packed = packing.packed()
-    return _context(packed, conversation, budget=budget, tokens_before=conversation.digest.tokens), cut
+    kept = facts.document(item for item in packed.taken if item.tier == "facts")
+    return _context(packed, conversation, kept, budget=budget, tokens_before=conversation.digest.tokens), cut
 
 
 def _take_reminder(packing: Packing, conversation: Conversation) -> None:
@@ -249,7 +248,7 @@ def _moment_items(packing: Packing, moments: Sequence[KeyMoment]) -> list[Item]:
 
 
 def _context(
-    packed: Packed, conversation: Conversation, *, budget: int, tokens_before: int
+    packed: Packed, conversation: Conversation, facts: dict[str, Any], *, budget: int, tokens_before: int
 ) -> CompressedContext:
     digest, last, made_by = conversation.digest, conversation.last, conversation.made_by
     preserved = {turn.id: turn for turn, _ in conversation.preserved if packed.keeps("preserved", turn.id)}
@@ -267,7 +266,7 @@ def _context(
             if packed.keeps("topics", topic.topic_id)
         ),
         moments=tuple(m for m in digest.moments if packed.keeps("moments", m.turn_id)),
-        facts=packed.facts(conversation.facts),
+        facts=facts,
         preserved=ordered,
         recent=tuple(turn for turn in conversation.recent if packed.keeps("short_term", turn.id)),
         metadata=CompressionMetadata(

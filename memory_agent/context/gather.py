@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from memory_agent.context.answered import LOOKED_BACK, answered, spoken_of
 from memory_agent.context.assemble import pack_context
@@ -14,6 +14,7 @@ from memory_agent.context.persona import remind
 from memory_agent.context.recollections import passage_tokens
 from memory_agent.digest.fold import Digest
 from memory_agent.errors import BackendError
+from memory_agent.facts.documents import CurrentFacts
 from memory_agent.facts.people import called, shown
 from memory_agent.search.request import RowFilter, SearchAnswer, SearchRequest
 from memory_agent.topics.merged import families_of, newest
@@ -144,11 +145,11 @@ class ContextReader:
         shown_turns = self._settings.short_term_window
         newest_turns = self.last_turns(scope, max(shown_turns, _LAST_EXCHANGE), until)
         facts, last_turns = await asyncio.gather(
-            _or_degraded(self._facts.people(reach, as_of=until), dict[str, Any](), "facts", down),
+            _or_degraded(self._known(reach, until), CurrentFacts(people={}), "facts", down),
             _or_degraded(newest_turns, [], "short_term", down),
         )
         window = last_turns[max(len(last_turns) - shown_turns, 0) :]
-        request = _request(scope, reach, question, called(facts), last_turns, budget, now, until)
+        request = _request(scope, reach, question, called(facts.people), last_turns, budget, now, until)
         request = replace(request, second_stage=second_stage)
         answer, stand = await asyncio.gather(
             _or_degraded(self._searcher.search(request), _NOTHING_FOUND, "long_term", down),
@@ -172,8 +173,9 @@ class ContextReader:
             summary=() if stand.last is None else stand.last.summary,
             summarized=stand.last is not None and stand.last.made_by.startswith("llm"),
             preserved=preserved,
-            facts=shown(facts),
-            people=tuple(facts),
+            facts=shown(facts.people),
+            people=tuple(facts.people),
+            fact_items=facts.items,
             entities=counts,
             asked=asked,
             topic=topic,
@@ -198,6 +200,11 @@ class ContextReader:
         return topic, reminder
 
     # --- sources ---------------------------------------------------------------------------------------------
+    async def _known(self, reach: Scope, until: datetime | None) -> CurrentFacts:
+        if until is None:
+            return await self._facts.current(reach)
+        return CurrentFacts(people=await self._facts.people(reach, as_of=until))
+
     async def _widened(
         self, scope: Scope, window: list[Turn], stand: ConversationState, budget: int
     ) -> list[Turn]:

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from memory_agent.context.ledger import LEFT_TO_RECENT, Packing
 from memory_agent.context.placing import Item
 from memory_agent.context.render import (
     Heading,
     as_data,
-    fact_leaves,
-    fact_line,
     heading_of,
     recalled_line,
     summary_line,
 )
-from memory_agent.domain import UNNAMED, ContextLine
-from memory_agent.facts.people import person_key, subject_of
+from memory_agent.domain import ContextLine
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from memory_agent.domain import KeyMoment, SummaryItem, Tier, Turn
-
-_LINE_CHARS: Final = 100
-"""Of a list of facts that is taken as a whole; a longer one is taken value by value, for it may not fit."""
 
 
 def plain_items(packing: Packing, tier: Tier, lines: Sequence[str], reason: str) -> list[Item]:
@@ -105,42 +99,6 @@ def summary_items(packing: Packing, summary: Sequence[SummaryItem], *, excerpts:
         for place, item in enumerate(summary)
     ]
     return sorted(items, key=lambda item: (-(item.score or 0.0), item.place))
-
-
-def fact_items(
-    packing: Packing, facts: Mapping[str, Any], people: Sequence[str] = (), window: Sequence[Turn] = ()
-) -> list[Item]:
-    """One item a fact, in the order of the document; of a long list one item for each of its values, which share a line.
-
-    `people`: of whom facts are known. Whose a fact is, is said unless it can only be the person's who speaks in the window;
-    a name that is said so anyway is left out.
-    """
-    keyed = len(people) > 1
-    speaking = {person_key(subject_of(turn.speaker)) for turn in window if turn.role == "user"}
-    only = {person_key(name) for name in people} == (speaking or {UNNAMED})
-    items: list[Item] = []
-    for path, value in fact_leaves(facts):
-        whose = path[0] if keyed else "" if only else "".join(people)
-        below, name = path[1:] if keyed else path, ".".join(path)
-        long = isinstance(value, list) and len(fact_line(below, value, whose).body) > _LINE_CHARS
-        named = [(f"{name}[{at}]", [one]) for at, one in enumerate(value)] if long else [(name, value)]
-        begins = fact_line(below, [], whose).body.removesuffix("]") if long else None
-        made = [
-            packing.item(
-                "facts",
-                name,
-                fact_line(below, one, whose),
-                place=len(items) + at,
-                reason="known",
-                begins=begins,
-            )
-            for at, (name, one) in enumerate(named)
-        ]
-        if whose and below == ("name",) and isinstance(value, str) and person_key(value) == person_key(whose):
-            packing.leave(made[0], "said with every fact of this person")
-        else:
-            items += made
-    return items
 
 
 def turn_items(packing: Packing, turns: Sequence[Turn], reason: str) -> list[Item]:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from memory_agent.context.budget import largest, usable
 from memory_agent.context.passages import outline, without_middle
 from memory_agent.context.placing import Item, Placed, line_below, lines_of, shared_line
-from memory_agent.context.render import fact_leaves
 from memory_agent.domain import (
     TAG_OF,
     ContextBlock,
@@ -27,7 +26,7 @@ from memory_agent.lazily import LateFields
 from memory_agent.text.sentences import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from memory_agent.context.render import Heading
     from memory_agent.domain import Tier, Turn
@@ -37,6 +36,7 @@ _LEAST_SHOWN_CHARS: Final = 40
 _TEXT_CHARS: Final = 120
 """Of an item in the ledger: enough to know it by."""
 NO_ROOM: Final = "no room in the budget"
+NO_ROOM_IN_SHARE: Final = "no room in its share of the budget"
 _FIXED: Final = ("_order", "_counter", "_budget", "_envelope", "_continuing", "_overheads")
 """What no item changes, or what is only counted."""
 LEFT_TO_RECENT: Final = "it is among the last turns"
@@ -51,6 +51,7 @@ class Packed(LateFields):
     blocks: tuple[ContextBlock, ...]
     ledger: tuple[LedgerEntry, ...]
     tokens: int
+    taken: tuple[Item, ...]
     kept: frozenset[tuple[Tier, str]]
 
     def keeps(self, tier: Tier, name: str) -> bool:
@@ -60,23 +61,6 @@ class Packed(LateFields):
     def text_of(self, tier: Tier) -> str:
         """The text of the tier, line by line."""
         return "\n".join(line.shown() for block in self.blocks if block.tier == tier for line in block.lines)
-
-    def facts(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """The part of a facts document that is in."""
-        kept: dict[str, Any] = {}
-        for path, value in fact_leaves(document):
-            name = ".".join(path)
-            some = (
-                [one for at, one in enumerate(value) if self.keeps("facts", f"{name}[{at}]")]
-                if isinstance(value, list)
-                else []
-            )
-            if some or self.keeps("facts", name):
-                inner = kept
-                for key in path[:-1]:
-                    inner = inner.setdefault(key, {})
-                inner[path[-1]] = some or value
-        return kept
 
 
 class Packing:
@@ -96,7 +80,7 @@ class Packing:
         self._placed: dict[Tier, Placed] = {}
         self._continuing: dict[tuple[str, str], int] = {}
         self._overheads: dict[Tier, int] = {}
-        self._left: dict[tuple[Tier, str], tuple[Item, str]] = {}
+        self._said: list[tuple[Item, str]] = []
         whole = prompt_text([ContextBlock(tier="facts", lines=(ContextLine(body=""),))])
         self._envelope = counter.count(whole) - counter.count(
             f"<{TAG_OF['facts']}>\n\n</{TAG_OF['facts']}>\n"
@@ -174,7 +158,7 @@ class Packing:
         beside = placed.beside(at)
         own = item.tokens if item.begins is None else self._between(item, *beside)
         if limit is not None and self.used_by(item.tier) + own > limit:
-            self.leave(item, "no room in its share of the budget")
+            self.leave(item, NO_ROOM_IN_SHARE)
             return False
         added = self._added_by(item, *beside)
         lines, messages = self._lines + added[0], self._messages + added[1]
@@ -188,7 +172,7 @@ class Packing:
         if item.under:
             self._headings.add((item.tier, item.under))
         self._of_tier[item.tier] = self.used_by(item.tier) + own
-        self._left.pop((item.tier, item.name), None)
+        self._said.append((item, ""))
         if item.seq is not None:
             (self._excerpts if item.part else self._shown)[item.seq] = item.tier
             if not item.part and item.seq in self._excerpts:
@@ -267,7 +251,23 @@ class Packing:
 
     def take_all(self, items: Iterable[Item], *, limit: int | None = None) -> list[Item]:
         """Take each that fits; those that did not."""
-        return [item for item in items if not self.take(item, limit=limit)]
+        left: list[Item] = []
+        changed = True
+        for item in items:
+            if changed:
+                room = self.room
+                share = room if limit is None else limit - self.used_by(item.tier)
+                fits, changed = min(room, share), False
+            # Most of many facts: what shares no line and is no turn adds its tokens, whatever stands beside it.
+            if item.tokens > fits and item.begins is None and item.seq is None and not item.line.head:
+                why = NO_ROOM_IN_SHARE if limit is not None and item.tokens > share else NO_ROOM
+                self._said.append((item, why))
+                left.append(item)
+            elif self.take(item, limit=limit):
+                changed = True
+            else:
+                left.append(item)
+        return left
 
     def take_unbroken(self, items: Sequence[Item], *, limit: int | None = None) -> list[Item]:
         """Take items in order up to the first that does not fit; it and those behind it are left."""
@@ -289,7 +289,7 @@ class Packing:
 
     def leave(self, item: Item, reason: str) -> None:
         """Note why the item is not taken; a later `take` may change that."""
-        self._left[item.tier, item.name] = (item, reason)
+        self._said.append((item, reason))
 
     def packed(self) -> Packed:
         """The chosen items. Should their sum have been too low, as a counter may have it, those taken last leave again."""
@@ -302,9 +302,9 @@ class Packing:
 
     def _packed(self, blocks: tuple[ContextBlock, ...], tokens: int) -> Packed:
         kept = frozenset((item.tier, item.name) for item in self._taken)
-        taken, left = list(self._taken), list(self._left.values())
-        return Packed(blocks=blocks, ledger=(), tokens=tokens, kept=kept).made_later(
-            lambda _: _ledger(self._order, taken, left, tokens), "ledger"
+        taken, said = tuple(self._taken), self._said
+        return Packed(blocks=blocks, ledger=(), tokens=tokens, taken=taken, kept=kept).made_later(
+            lambda _: _ledger(self._order, taken, _left(said), tokens), "ledger"
         )
 
     def _blocks(self) -> tuple[ContextBlock, ...]:
@@ -335,6 +335,17 @@ def _shown_among(tier: Tier) -> str:
 def message_tokens(blocks: Sequence[ContextBlock], counter: TokenCounter) -> int:
     """The tokens of a context as chat messages, with `MESSAGE_OVERHEAD` for each."""
     return sum(counter.count(message["content"]) + MESSAGE_OVERHEAD for message in prompt_messages(blocks))
+
+
+def _left(said: Iterable[tuple[Item, str]]) -> list[tuple[Item, str]]:
+    """The items that were not taken in the end, with what was said of each last (of what was taken, "")."""
+    left: dict[tuple[Tier, str], tuple[Item, str]] = {}
+    for item, reason in said:
+        if reason:
+            left[item.tier, item.name] = (item, reason)
+        else:
+            left.pop((item.tier, item.name), None)
+    return list(left.values())
 
 
 def _ledger(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from memory_agent.context.facts import FactItems
     from memory_agent.domain import Entity, EntityCount, KeyMoment, Recollection, SummaryItem, Tier, Turn
 
 
@@ -57,3 +58,5 @@ class Material:
     degraded: Sequence[str] = ()
     thread_id: str | None = None
     """The thread that it is for: recollections of others say so. None: all are of one."""
+    fact_items: dict[str | None, FactItems] = field(default_factory=dict)
+    """What packing has made of these facts, kept as long as they are."""

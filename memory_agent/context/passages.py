@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.context.budget import largest
 from memory_agent.lazily import lazily
 from memory_agent.text.sentences import MAX_SENTENCE_CHARS, bounds
-from memory_agent.text.subjects import content_words
+from memory_agent.text.subjects import first_words
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _worth(
             return _SMALL_TALK
         # The same in whatever order a set of texts comes, which is another in each process.
         shared = math.fsum(1 / common[term] for term in terms)
-        return shared or (0.0 if content_words(sentence) else _SMALL_TALK)
+        return shared or (0.0 if first_words(sentence) else _SMALL_TALK)
 
     worth = [worth_of(text[start:end], terms) for terms, (start, end) in zip(held, spans, strict=True)]
     if idle is not None:

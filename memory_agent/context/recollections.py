@@ -14,7 +14,7 @@ from memory_agent.lazily import lazily
 from memory_agent.text.corrections import Claims
 from memory_agent.text.features import asks, features_of
 from memory_agent.text.languages import any_of
-from memory_agent.text.repeats import may_repeat, repeats
+from memory_agent.text.repeats import Told, repeats
 from memory_agent.text.sentences import only_asks
 from memory_agent.text.subjects import (
     called,
@@ -230,7 +230,7 @@ def take_recollections(
     cut: list[tuple[Item, Item]] = []
     found = {recalled.turn.id: recalled for recalled in material.recollections}
     corrects = {recalled.replaced_by for recalled in material.recollections if recalled.replaced_by}
-    told: list[tuple[ContextLine, frozenset[str]]] = []
+    told = Told["ContextLine"]()
     for item in by_worth(items, most, beside_best(material), unclear(material)):
         shown: Item | None = item
         if item.tokens > most and not packing.where_shown(item) and packing.room >= most:
@@ -251,7 +251,7 @@ def take_recollections(
             continue
         taken = packing.take(shown)
         if taken:
-            told.append((shown.line, words))
+            told.add(shown.line, words)
             if shown is not item and item.name not in corrects and not found[item.name].replaced_by:
                 cut.append((item, shown))
         all_fit = all_fit and (taken or packing.where_shown(item) is not None)
@@ -277,15 +277,12 @@ def show_more(
             packing.swap(shown, item if item.tokens <= wider.tokens else wider)
 
 
-def _repeats(
-    line: ContextLine, words: frozenset[str], told: Sequence[tuple[ContextLine, frozenset[str]]]
-) -> bool:
+def _repeats(line: ContextLine, words: frozenset[str], told: Told[ContextLine]) -> bool:
     """True if one of `told`, the speaker's own or for an assistant anybody's, says what a line of these words says."""
     return any(
-        may_repeat(words, others)
-        and (line.role == "assistant" or (line.role, line.speaker) == (other.role, other.speaker))
+        (line.role == "assistant" or (line.role, line.speaker) == (other.role, other.speaker))
         and repeats(line.body, other.body)
-        for other, others in told
+        for other in told.like(words)
     )
 
 

@@ -103,10 +103,20 @@ def _passes_for_a_name(name: str) -> bool:
 
 
 def forget_names() -> None:
-    """Forget the names that were shown last: something was forgotten."""
+    """Forget the names and texts that were shown last: something was forgotten."""
     name_of.cache_clear()
     _fact_line.cache_clear()
     _passes_for_a_name.cache_clear()
+    _body_of.cache_clear()
+
+
+@lru_cache(maxsize=8_192)
+def _body_of(said: str) -> str:
+    """What was said as data, without empty lines."""
+    body = as_data(said)
+    if "\n" in body:
+        body = "\n".join(line for line in body.split("\n") if line.strip(" \t>")) or body.strip()
+    return body if body.strip(" \t>") else body.strip()
 
 
 def recalled_line(
@@ -126,12 +136,9 @@ def recalled_line(
     quoted = quoted if answers is None else f" (to “{_end_of(answers.content)}”)"
     part = ", in part" if len(turn.content) > _SAYS_ONE_THING_CHARS else ""
     holds = "" if replaced is None else f" (replaced on {day_of(replaced.timestamp.date())}{part})"
-    said = as_data(turn.content)
-    if "\n" in said:  # no empty lines
-        said = "\n".join(line for line in said.split("\n") if line.strip(" \t>")) or said.strip()
     return ContextLine(
         head=f"{who}{quoted}{holds}: ",
-        body=said if said.strip(" \t>") else said.strip(),
+        body=_body_of(turn.content),
         role=turn.role,
         speaker=name or None,
     )

@@ -13,9 +13,11 @@ from memory_agent.digest.excerpts import excerpt_of
 from memory_agent.digest.importance import MIN_IMPORTANCE, importance
 from memory_agent.domain import KeyMoment, TopicRanges
 from memory_agent.text.code.detect import has_code
+from memory_agent.text.corrections import claims_of
+from memory_agent.text.features import features_of
 from memory_agent.text.quotes import LEAST_TELLING, quotes_of
 from memory_agent.text.sentences import sentences_of
-from memory_agent.text.subjects import called, content_words, first_words, only_reacts
+from memory_agent.text.subjects import clear_subjects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -63,8 +65,9 @@ class Digest:
 
 def clear_text_caches() -> None:
     """Forget the texts that the rules keep to read them once: something was forgotten."""
-    for cached in (sentences_of, quotes_of, content_words, first_words, only_reacts, called):
+    for cached in (sentences_of, quotes_of, features_of, claims_of):
         cached.cache_clear()
+    clear_subjects()
 
 
 def analyse(turn: Turn) -> Analysis:

@@ -71,7 +71,7 @@ def indented(text: str) -> str:
     >>> indented("a\\nb\\n\\n  c")
     'a\\n b\\n\\n   c'
     """
-    return _NEXT_LINE.sub("\n ", text)
+    return _NEXT_LINE.sub("\n ", text) if "\n" in text else text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

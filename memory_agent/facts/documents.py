@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import logging
 from collections import OrderedDict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
@@ -23,7 +24,7 @@ from memory_agent.facts.people import person_key
 from memory_agent.optimistic import Tries
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from memory_agent.domain import FactChange, FactRecord
@@ -36,10 +37,31 @@ Heads = dict[str, tuple[int, int]]
 """See `FactStore.fact_heads`."""
 
 _MANY_CHANGES: Final = 200
-_USERS_KEPT: Final = 200
-"""Documents over all threads of so many users stay in memory; folding the 3,000 changes of one takes 0.1 s."""
-_FOLDS_KEPT: Final = 4
-"""Histories stay too, of those who were looked at last; one of 10,000 facts takes some 20 MB."""
+_KEPT: Final = 200
+"""So many documents stay in memory; folding the 3,000 changes of one takes 0.1 s."""
+_CHANGES_KEPT: Final = 100_000
+"""Of so many changes altogether: a fact takes some 1 KB with its line and words."""
+_HISTORIES_KEPT: Final = 4
+"""Histories stay too, of those who were looked at last; one of 10,000 facts takes some 30 MB, and 20 as of another time."""
+
+
+@dataclass(kw_only=True, slots=True)
+class CurrentFacts:
+    """The facts of each person as they were folded last. They are kept, so nobody may change them.
+
+    `items`: what prompts have made of them, kept as long.
+    """
+
+    people: Mapping[str, dict[str, Any]]
+    items: dict[Any, Any] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True, slots=True)
+class _History:
+    """The changes of a scope, and their folds: as of now (None), and of the other time that was asked for last."""
+
+    changes: Sequence[FactChange]
+    folds: dict[datetime | None, Folded] = field(default_factory=dict)
 
 
 class FactDocuments:
@@ -48,23 +70,25 @@ class FactDocuments:
     def __init__(self, store: DocumentStore) -> None:
         self._store = store
         self._saving: WeakValueDictionary[Scope, asyncio.Lock] = WeakValueDictionary()
-        self._of_users: OrderedDict[str, tuple[Heads, dict[str, Any]]] = OrderedDict()
-        self._folds: OrderedDict[Scope, tuple[Heads, Folded]] = OrderedDict()
-        self._asked: set[str | Scope] = set()
+        self._current: OrderedDict[Scope, tuple[Heads, CurrentFacts]] = OrderedDict()
+        self._histories: OrderedDict[Scope, tuple[Heads, _History]] = OrderedDict()
+        self._asked: set[Scope] = set()
 
     def drop(self, user_id: str) -> None:
         """Forget what is kept of a user."""
-        self._of_users.pop(user_id, None)
-        for scope in [scope for scope in self._folds if scope.user_id == user_id]:
-            del self._folds[scope]
+        for kept in self._caches():
+            for scope in [scope for scope in kept if scope.user_id == user_id]:
+                del kept[scope]
 
     def drop_idle(self) -> None:
         """Forget what nobody has asked for since this was called last."""
-        caches: list[OrderedDict[Any, Any]] = [self._of_users, self._folds]
-        for kept in caches:
-            for key in kept.keys() - self._asked:
-                del kept[key]
+        for kept in self._caches():
+            for scope in kept.keys() - self._asked:
+                del kept[scope]
         self._asked.clear()
+
+    def _caches(self) -> tuple[OrderedDict[Scope, Any], ...]:
+        return self._current, self._histories
 
     async def folded(
         self,
@@ -77,17 +101,62 @@ class FactDocuments:
         fold = functools.partial(fold_facts, changes, as_of=as_of, recorded_by=recorded_by)
         return await asyncio.to_thread(fold) if len(changes) > _MANY_CHANGES else fold()
 
-    async def known(self, scope: Scope) -> Folded:
-        """The fold of the scope's changes. It is kept, so nobody may change it."""
+    async def known(self, scope: Scope, as_of: datetime | None = None) -> Folded:
+        """The fold of the scope's changes, see `fold_facts`. It is kept, so nobody may change it."""
+        history = await self._history(scope)
+        if as_of not in history.folds:
+            folded = await self.folded(history.changes, as_of=as_of)
+            history.folds = {
+                time: fold for time, fold in history.folds.items() if time is None or as_of is None
+            }
+            history.folds[as_of] = folded
+        return history.folds[as_of]
+
+    async def changes(self, scope: Scope) -> Sequence[FactChange]:
+        """The scope's changes, which are kept as well."""
+        return (await self._history(scope)).changes
+
+    async def _history(self, scope: Scope) -> _History:
         heads = await self._store.fact_heads(scope)
-        of, folded = self._folds.get(scope, (None, None))
-        if folded is None or of != heads:
+        of, history = self._histories.get(scope, (None, None))
+        if history is None or of != heads:
             changes = await self._store.fact_changes(scope)
-            folded = await self.folded(changes)
-            self._folds[scope] = heads_of(changes), folded
+            history = _History(changes=changes)
+            self._histories[scope] = heads_of(changes), history
         self._asked.add(scope)
-        _bound(self._folds, scope, most=_FOLDS_KEPT)
-        return folded
+        _bound(self._histories, scope, most=_HISTORIES_KEPT)
+        return history
+
+    async def current(self, scope: Scope) -> CurrentFacts:
+        """The facts of the thread, or of all the user's threads, as they were folded last if there are no other changes since."""
+        heads = await self._store.fact_heads(scope)
+        of, facts = self._current.get(scope, (None, CurrentFacts(people={})))
+        if of != heads:
+            of, facts = await self._as_of_now(scope, heads)
+            if of is None:
+                return facts
+            self._current[scope] = of, facts
+        self._asked.add(scope)
+        _bound(self._current, scope, most=_KEPT)
+        while sum(count for of, _ in self._current.values() for count, _ in of.values()) > _CHANGES_KEPT:
+            self._current.popitem(last=False)
+        return facts
+
+    async def _as_of_now(self, scope: Scope, heads: Heads) -> tuple[Heads | None, CurrentFacts]:
+        """The facts, and the heads of the changes that they are of; None where other changes came in between."""
+        if len(heads) != 1:
+            changes = await self._store.fact_changes(scope) if heads else []
+            people = (await self.folded(changes)).people if changes else {}
+            return heads_of(changes), CurrentFacts(people=people)
+        ((thread_id, (_, last)),) = heads.items()
+        thread = Scope(user_id=scope.user_id, thread_id=thread_id)
+        document, updated = await self._brought_up(thread)
+        if updated is not document:
+            # Whoever appended them died before the document was saved, or something was forgotten.
+            with contextlib.suppress(BackendError):
+                await self._store.save_facts(thread, updated, expected=document.revision)
+        people = {name: dict(facts) for name, facts in updated.facts.items()}
+        return heads if updated.through == last else None, CurrentFacts(people=people)
 
     async def save(self, scope: Scope) -> None:
         """Store the fold of the thread's changes as its document, unless it is that already."""
@@ -140,36 +209,13 @@ class FactDocuments:
 
         `through`: of a thread, only from its turns up to that `seq`, and what people said themselves up to then.
         """
-        if scope.thread_id is not None and as_of is None and recorded_by is None and through is None:
-            document, updated = await self._brought_up(scope)
-            if updated is not document:
-                # Whoever appended them died before the document was saved, or something was forgotten.
-                with contextlib.suppress(BackendError):
-                    await self._store.save_facts(scope, updated, expected=document.revision)
-            return {name: dict(facts) for name, facts in updated.facts.items()}
-        if scope.thread_id is None and as_of is None and recorded_by is None:
-            return copy.deepcopy(await self._of_user(scope))
+        if as_of is None and recorded_by is None and through is None:
+            return copy.deepcopy(dict((await self.current(scope)).people))
         changes = await self._store.fact_changes(scope)
         if through is not None:
             after = place_of(through + 1)
             changes = [change for change in changes if change.kind in ("replay", "undo") or change.at < after]
         return (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).people
-
-    async def _of_user(self, user: Scope) -> dict[str, dict[str, Any]]:
-        """What is known over all threads of a user: as it was folded last, if no thread has other changes since."""
-        heads = await self._store.fact_heads(user)
-        if len(heads) == 1:  # whose document is stored
-            return await self.people(Scope(user_id=user.user_id, thread_id=next(iter(heads))))
-        of, document = self._of_users.get(user.user_id, ({}, {}))
-        if not heads:
-            return {}
-        if heads != of:
-            changes = await self._store.fact_changes(user)
-            document = (await self.folded(changes)).people
-            self._of_users[user.user_id] = heads_of(changes), document
-        self._asked.add(user.user_id)
-        _bound(self._of_users, user.user_id, most=_USERS_KEPT)
-        return document
 
     async def history(
         self,
@@ -184,8 +230,8 @@ class FactDocuments:
 
         `about`: only of the facts of the person called that. `as_of` and `recorded_by`: as it was then, see `fold_facts`.
         """
-        if as_of is None and recorded_by is None:
-            found = (await self.known(scope)).records
+        if recorded_by is None:
+            found = (await self.known(scope, as_of)).records
         else:
             changes = await self._store.fact_changes(scope)
             found = (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).records

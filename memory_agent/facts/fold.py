@@ -16,9 +16,11 @@ import dataclasses
 import itertools
 import sys
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import UNNAMED, FactRecord, FactsDocument, FactSource
+from memory_agent.facts.compare import known_values
 from memory_agent.facts.order import counting
 from memory_agent.facts.people import person_key, shown
 from memory_agent.facts.steps import Mark, Step, names_of, of_nobody, steps_of, when
@@ -29,12 +31,13 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_agent.domain import FactChange, Place
+    from memory_agent.facts.compare import KnownValue
 
 MOST_CONFIDENT: Final = 0.99
 """What repeated extraction comes to at most; only people are sure."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Folded:
     """`people` are what is known of each; `records` are all counting events in the fold's order, refused items among them."""
 
@@ -49,6 +52,11 @@ class Folded:
     def standing(self) -> list[FactRecord]:
         """The records of what is known now."""
         return [record for record in self.records if record.stands]
+
+    @cached_property
+    def values(self) -> tuple[KnownValue, ...]:
+        """Everything known; see `known_values`."""
+        return tuple(known_values(self))
 
 
 @dataclass(kw_only=True, slots=True)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import PERSON
 from memory_agent.errors import InvalidInput
-from memory_agent.facts.compare import known_values
 from memory_agent.facts.edits import checked_path, no_such_event, typed_value
 from memory_agent.facts.order import overlap
 from memory_agent.facts.people import person_key
@@ -83,19 +82,17 @@ async def facts(page: Page) -> Response:
 async def _known(page: Page) -> tuple[Folded, list[datetime]]:
     """The facts as of the time that was asked for, and when facts were stated at any time."""
     keeper, scope, as_of = page.api.service.core.facts, _reach(page), page.time("as_of")
+    folded = await keeper.known(scope, as_of)
     if as_of is None:
-        folded = await keeper.known(scope)
         return folded, [record.said_at for record in folded.records]
-    changes = await page.store.fact_changes(scope)
-    times = [change.said_at for change in changes for _ in change.events]
-    return await keeper.folded(changes, as_of=as_of), times
+    return folded, [change.said_at for change in await keeper.changes(scope) for _ in change.events]
 
 
 def _found(folded: Folded, view: str, sought: str) -> list[Any]:
     """What the view lists, the latest event first; only what has the words that are sought."""
     rows: list[Any]
     if view == "known":
-        rows = sorted(known_values(folded), key=lambda known: (known.subject, known.path))
+        rows = sorted(folded.values, key=lambda known: (known.subject, known.path))
     else:
         rows = [record for record in reversed(folded.records) if bool(record.refused) == (view == "refused")]
     if not sought:
@@ -109,7 +106,7 @@ async def _one_fact(page: Page, folded: Folded, times: Sequence[datetime]) -> Re
     records = [record for record in folded.records if _is_at(record, path, about) and not record.refused]
     people = list({person_key(record.subject): record.subject for record in records}.values())
     about = about or (people[0] if len(people) == 1 else "")
-    known = [one for one in known_values(folded) if _is_at(one, path, about) and len(one.path) >= len(path)]
+    known = [one for one in folded.values if _is_at(one, path, about) and len(one.path) >= len(path)]
     own = [record for record in records if record.thread_id == page.path("thread")]
     done = _named(own, page.asked("done"), page)
     return await page.show(

@@ -39,14 +39,18 @@ async def topics(page: Page) -> Response:
         return await page.show("topics.html", **await _map(page), **shown)
     if view == "sweep":
         return await _sweep(page, shown)
-    found_stats = await page.agent.topics(include_archived=True, tag=page.asked("tag") or None)
     start = page.number("from") or 0
-    rows = found_stats[start : start + _ROWS]
+    rows, found = await page.api.service.core.topic_reader.page(
+        page.agent.scope,
+        slice(start, start + _ROWS),
+        include_archived=True,
+        tag=page.asked("tag") or None,
+    )
     return await page.show(
         "topics.html",
         rows=rows,
-        count=len(found_stats),
-        archived=sum(topic.archived for topic in found_stats),
+        count=len(found),
+        archived=sum(topic.archived for topic in found),
         start=start,
         page_rows=_ROWS,
         plot=decay_plot(rows),

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.search.fusion import inverse_document_frequency
-from memory_agent.text.corrections import Claims, replaces
+from memory_agent.text.corrections import claims_of, replaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -66,7 +66,7 @@ def replacements(
         for old, cosine in earlier.items()
         if cosine >= LEAST_ALIKE and old in turns and new in turns
     ]
-    claims = {turn.id: Claims(turn.content, language) for pair in pairs for turn in pair[:2]}
+    claims = {turn.id: claims_of(turn.content, language) for pair in pairs for turn in pair[:2]}
     rows = statistics(()).rows
     # As telling as one word that four rows hold, or one row in fifty.
     least = inverse_document_frequency(rows, min(rows, max(_RARE_ROWS, math.ceil(_RARE_SHARE * rows))))

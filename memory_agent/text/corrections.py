@@ -7,7 +7,7 @@ new only right beside a cue, and only against one of its kind with the same tell
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -114,6 +114,12 @@ class Claims:
         """The terms of what stands beside one of the values, without its unit and signs that are others'."""
         signs = {other.unit for other in self.values if len(other.unit) == 1}
         return _telling(value.beside, self._language) - {value.unit} - signs
+
+
+@lru_cache(maxsize=2_048)
+def claims_of(text: str, language: str) -> Claims:
+    """The claims of a turn that searches come upon again and again."""
+    return Claims(text, language)
 
 
 def corrects(text: str) -> bool:

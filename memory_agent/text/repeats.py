@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import regex
 
@@ -14,11 +14,37 @@ from memory_agent.text.subjects import content_words, subject_of
 _LEAST_WORDS: Final = 6
 """Content words; of fewer one more or less says something else."""
 _MOST_NEW: Final = 0.25
+T = TypeVar("T")
+
 _REFUSES: Final = any_of("words", "refuses", regex.IGNORECASE)
 
 
-def may_repeat(words: frozenset[str], others: frozenset[str]) -> bool:
-    """True if few of the first content words are not among the others: `repeats` reads the texts then."""
+class Told(Generic[T]):
+    """Texts that were told, found by their content words."""
+
+    def __init__(self) -> None:
+        self._told: list[tuple[T, frozenset[str]]] = []
+        self._holding: dict[str, list[int]] = {}
+
+    def add(self, told: T, words: frozenset[str]) -> None:
+        """Note a text of these content words."""
+        for word in words:
+            self._holding.setdefault(word, []).append(len(self._told))
+        self._told.append((told, words))
+
+    def like(self, words: frozenset[str]) -> list[T]:
+        """Texts with nearly all of these content words: `repeats` reads them then."""
+        if len(words) < _LEAST_WORDS:
+            return []
+        # One that has nearly all has one of any few.
+        few = sorted((self._holding.get(word, ()) for word in words), key=len)[
+            : int(_MOST_NEW * len(words)) + 1
+        ]
+        near = (self._told[at] for at in set().union(*few))
+        return [told for told, others in near if _may_repeat(words, others)]
+
+
+def _may_repeat(words: frozenset[str], others: frozenset[str]) -> bool:
     return len(words) >= _LEAST_WORDS and len(words - others) <= _MOST_NEW * len(words)
 
 
@@ -31,7 +57,7 @@ def repeats(text: str, other: str) -> bool:
     [True, False]
     """
     words, others = content_words(text), content_words(other)
-    if not may_repeat(words, others):
+    if not _may_repeat(words, others):
         return False
     new = words - others
     # Of a script that hides which words are nouns any may be one.

@@ -78,7 +78,7 @@ def subject_of(text: str) -> Subject:
     return found
 
 
-@lru_cache(maxsize=2_048)
+@lru_cache(maxsize=8_192)
 def content_words(text: str) -> frozenset[str]:
     """Keys of all words of a text that say something by themselves: no function words, fillers and small talk, but numbers.
 
@@ -118,21 +118,27 @@ def only_reacts(text: str) -> bool:
     )
 
 
-@lru_cache(maxsize=16_384)
 def names_nothing(text: str, besides: frozenset[str] = frozenset()) -> bool:
     """True if no noun, name or number of a text is known, but for those words; False where a script hides which are nouns.
 
     >>> [names_nothing(text) for text in ("I just finished it", "I just finished the book", "And then he told her")]
     [True, False, True]
     """
+    nouns = _nouns(text)
+    return nouns is not None and nouns <= besides
+
+
+@lru_cache(maxsize=16_384)
+def _nouns(text: str) -> frozenset[str] | None:
+    """The keys of a text's nouns; None where a number or name says more, or a script hides which are nouns."""
     features = features_of(text)
     if (
         features.counts
         or features.names
         or any(not match["hangul"] and match.lastgroup for match in TOKEN.finditer(text))
     ):
-        return False
-    return all(not phrase or key in besides for key, phrase in subject_of(text).words.items())
+        return None
+    return frozenset(key for key, phrase in subject_of(text).words.items() if phrase)
 
 
 @lru_cache(maxsize=16_384)
@@ -167,13 +173,22 @@ def first_words(text: str) -> tuple[str, ...]:
     return tuple(islice(_content_words(text), _FIRST_WORDS))
 
 
+def clear_subjects() -> None:
+    """Forget the texts that were read: something was forgotten."""
+    for cached in (content_words, first_words, only_reacts, called, points_outside, _nouns, keys_of):
+        cached.cache_clear()
+
+
 def _content_words(text: str) -> Iterator[str]:
     yield from _NUMBER.findall(text)
     for match in TOKEN.finditer(_NOISE.sub(" ", text.lower()).replace("’", "'")):
-        if match["han"] or match["unspaced"]:
+        script = match.lastgroup
+        if script is None or script == "hangul":
+            key = _telling_key(match.group(), hangul=script is not None)
+            if key is not None:
+                yield key
+        elif script != "kana":
             yield from count_terms(match.group())
-        elif not match["kana"] and not _is_small_talk(match.group(), hangul=bool(match["hangul"])):
-            yield key_of(match.group(), hangul=bool(match["hangul"]))
 
 
 @lru_cache(maxsize=8_192)
@@ -235,5 +250,8 @@ def languages_of(text: str) -> tuple[str, ...]:
     )
 
 
-def _is_small_talk(word: str, *, hangul: bool) -> bool:
-    return word in small_talk() or says_nothing(word, hangul=hangul)
+@lru_cache(maxsize=8_192)
+def _telling_key(word: str, *, hangul: bool) -> str | None:
+    """The key of a word; None if it says nothing by itself."""
+    nothing = word in small_talk() or says_nothing(word, hangul=hangul)
+    return None if nothing else key_of(word, hangul=hangul)

@@ -226,9 +226,8 @@ def normalized(text: str) -> str:
 
 
 def clear_stems() -> None:
-    """Forget the words that were stemmed and the lines that were read: something was forgotten."""
+    """Forget the words that were stemmed: something was forgotten."""
     _stem.cache_clear()
-    terms_of_line.cache_clear()
     scripts.clear_words()
 
 
@@ -280,9 +279,3 @@ def count_terms(text: str, language: str = "english") -> dict[str, int]:
     {'hike': 2, 'alp': 1}
     """
     return dict(Counter(_tokens(text, language)))
-
-
-@lru_cache(maxsize=4_096)
-def terms_of_line(line: str, language: str) -> frozenset[str]:
-    """The terms of a line that is asked about again and again, such as a fact's."""
-    return frozenset(_tokens(line, language))

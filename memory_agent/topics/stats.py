@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from memory_agent.checks import checked_tag
 from memory_agent.domain import TopicTurns
 from memory_agent.topics.decay import MemoryType, decayed, half_life, importance_of, memory_type, priority_of
 from memory_agent.topics.merged import count_turns, find_topic, newest, tagged, unmerged
@@ -76,16 +77,27 @@ class TopicReader:
         self, scope: Scope, *, include_archived: bool, tag: str | None = None
     ) -> list[TopicStats]:
         """The thread's topics, highest priority first. `tag`: only those that carry it."""
+        return (await self.page(scope, slice(None), include_archived=include_archived, tag=tag))[0]
+
+    async def page(
+        self, scope: Scope, rows: slice, *, include_archived: bool, tag: str | None = None
+    ) -> tuple[list[TopicStats], list[TopicHead]]:
+        """Statistics of these rows of `topics`, and all of them. Raises InvalidInput for what can be no tag."""
         topics = unmerged(await self.store.topic_heads(scope))
         current = newest(topic for topic in topics if not topic.archived)
         shown = [topic for topic in topics if include_archived or not topic.archived]
         if tag is not None:
-            shown = tagged(shown, tag)
-        counts = await self.store.count_topic_turns(scope, [i for topic in shown for i in topic.turns_of])
+            shown = tagged(shown, checked_tag(tag))
         now = self.clock.now()
-        count = {topic.id: sum((counts[i] for i in topic.turns_of), TopicTurns()) for topic in shown}
-        stats = [self._stats(topic, count[topic.id], now, current=topic is current) for topic in shown]
-        return sorted(stats, key=lambda topic: (topic.archived, -topic.priority, topic.topic_id))
+        shown.sort(
+            key=lambda topic: (topic.archived, -priority_of(topic, now, self.base_half_life), topic.id)
+        )
+        on_page = shown[rows]
+        counts = await self.store.count_topic_turns(scope, [i for topic in on_page for i in topic.turns_of])
+        count = {topic.id: sum((counts[i] for i in topic.turns_of), TopicTurns()) for topic in on_page}
+        return [
+            self._stats(topic, count[topic.id], now, current=topic is current) for topic in on_page
+        ], shown
 
     async def stats(self, scope: Scope, topic_id: str | None) -> TopicStats:
         """Statistics of the topic (None: the current one)."""

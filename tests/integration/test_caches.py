@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memory_agent.context import render
 from memory_agent.stores import codec
-from memory_agent.text import quotes, sentences, subjects, terms
+from memory_agent.text import features, quotes, sentences, subjects, terms
 from tests.integration.conversations import opened, settings_on
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ CACHES = (
     quotes.quotes_of,
     subjects.content_words,
     subjects.first_words,
-    terms.terms_of_line,
+    features.features_of,
+    render._body_of,
     codec.unpack_derived,
 )
 
@@ -63,13 +65,19 @@ async def test_a_history_of_facts_is_kept_while_nothing_changes_and_goes_when_fo
     async with opened(settings_on("sqlite", request, tmp_path)) as service:
         memory, facts = service.agent("ann", "chat"), service.core.facts
         await memory.set_fact("plan", {"steps": ["one"]})
-        first = await facts.known(memory.scope)
+        first, told = await facts.known(memory.scope), await facts.current(memory.scope.user)
+        (await memory.fetch_facts())["plan"]["steps"].append("two")  # the reader's own, and a prompt's
+        (await memory.fetch_memory("What is the plan?")).facts["plan"]["steps"].append("two")
+        assert await facts.current(memory.scope.user) is told
+        assert told.people["user"] == {"plan": {"steps": ["one"]}}
+        assert told.items
         (record,) = await memory.fact_history(scope="thread")
         record.value["steps"].append("two")  # the reader's own
         assert await facts.known(memory.scope) is first
         assert first.records[0].value == {"steps": ["one"]}
         await memory.set_fact("plan", "none")
         second = await facts.known(memory.scope)
+        assert (await facts.current(memory.scope.user)).people["user"] == {"plan": "none"}
         assert [one.value for one in second.records] == [{"steps": ["one"]}, "none"]
         service.core.housekeep()
         assert await facts.known(memory.scope) is second  # it was asked for since the last time
@@ -78,5 +86,6 @@ async def test_a_history_of_facts_is_kept_while_nothing_changes_and_goes_when_fo
         third = await facts.known(memory.scope)
         assert third is not second
         await service.forget_user("ann")
-        assert not facts._folds
+        assert not facts._histories
+        assert not facts._current
         assert (await facts.known(memory.scope)).records == ()

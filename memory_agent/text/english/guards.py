@@ -31,9 +31,10 @@ def statements(
     `past_is_meant`: the pattern itself says that something is over.
     """
     plain = sentence.plain
-    first = {name: _Ahead(guard, plain) for name, guard in _GUARDS.items()}
+    first: dict[str, _Ahead] = {}
     before = 0
     for match in pattern.finditer(plain):
+        first = first or {name: _Ahead(guard, plain) for name, guard in _GUARDS.items()}
         start = match.start()
         while (joint := first["last_statement"](before, match.end())) and joint.start() <= start + 1:
             before = joint.end()
