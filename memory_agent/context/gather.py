@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import (
         Character,
         Compression,
+        Entity,
         EntityCount,
         KeyMoment,
         MemoryContext,
@@ -128,6 +129,11 @@ class ContextReader:
         name = preset or self._settings.context_preset
         return pack_context(material, shares=PRESETS[name], preset=name, budget=budget, counter=self._counter)
 
+    def _named(self, question: str, down: list[str]) -> Awaitable[tuple[Entity, ...]]:
+        """Entities of the question; where the model fails, those of the dictionary alone."""
+        spelled = self._spotter.by_dictionary(question)
+        return _or_degraded(self._spotter.of_question(question), spelled, "entities", down)
+
     async def _material(
         self,
         scope: Scope,
@@ -150,18 +156,17 @@ class ContextReader:
         )
         window = last_turns[max(len(last_turns) - shown_turns, 0) :]
         request = _request(scope, reach, question, called(facts.people), last_turns, budget, now, until)
-        request = replace(request, second_stage=second_stage)
+        found = self._searcher.search(replace(request, second_stage=second_stage))
         answer, stand = await asyncio.gather(
-            _or_degraded(self._searcher.search(request), _NOTHING_FOUND, "long_term", down),
+            _or_degraded(found, _NOTHING_FOUND, "long_term", down),
             self._standing(scope, last_turns, until, down),
         )
         window = await _or_degraded(self._widened(scope, window, stand, budget), window, "short_term", down)
         kept = self._states.preserved(scope, stand.last, stand.digest, window)
-        named, spelled = self._spotter.of_question(question), self._spotter.by_dictionary(question)
         (preserved, passed_over), counts, asked, (answers, things) = await asyncio.gather(
             _or_degraded(kept, _NOTHING_KEPT, "compression", down),
             _or_degraded(self._entities_beside(scope, answer, budget, until), [], "entities", down),
-            _or_degraded(named, spelled, "entities", down),
+            self._named(question, down),
             _or_degraded(self._explained(reach, answer.recollections, until), ({}, {}), "long_term", down),
         )
         topic, reminder = self._topic_and_reminder(stand, whole=until is None)
