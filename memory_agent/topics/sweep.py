@@ -312,9 +312,10 @@ class _Run:
         return True
 
     async def _planned(self, scope: Scope) -> list[Topic]:
-        """The thread's topics that have to go now."""
-        topics = await self._store.list_topics(scope)
-        return [topic for topic, _ in plan_thread(topics, now=self._now, settings=self._settings)]
+        """The thread's topics that have to go now, of which none is stale: what was forgotten meanwhile is made up for."""
+        topics = await self._made_anew(await self._store.list_topics(scope))
+        planned = plan_thread(topics, now=self._now, settings=self._settings)
+        return [topic for topic, _ in planned if isinstance(topic, Topic)]
 
     async def _still_faded(self, faded: TopicDecayState | Topic) -> Topic | None:
         """The topic as it is now, if it would still have to go."""

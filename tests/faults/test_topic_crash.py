@@ -256,8 +256,6 @@ async def test_killed_while_a_sweep_deletes(nursery: Nursery, database: Database
     await fill(database)
 
     async def deleted(service: MemoryService) -> None:
-        # A thread with a stale topic, as while the dead sweep's forget call is ended, is the next sweep's.
-        await service.sweep()
         await end_erasures(service, cast("AheadClock", service.clock))
         await service.settle(30)
         await _check_deleted(service, database)
