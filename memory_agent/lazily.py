@@ -1,16 +1,19 @@
-"""Regular expressions, and fields of values that few readers ask for, made when they are first used.
+"""Regular expressions, and fields of values that few readers ask for, made when they are first used; what was read in a text, kept.
 
 There are some three hundred expressions: importing this package compiles none, and a process that only reads needs a fraction of them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+import functools
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 P = TypeVar("P")
+
+_LONGEST_KEPT: Final = 8_192
 
 
 class _Pattern:
@@ -56,3 +59,20 @@ class LateFields:
             made = object.__getattribute__(self, "_make")(name)
             object.__setattr__(self, name, made)
             return made
+
+
+class KeptByText(Generic[P]):
+    """A function of one text that keeps its last results by their texts, but for texts so long that a few would fill the memory."""
+
+    def __init__(self, function: Callable[[str], P], maxsize: int) -> None:
+        functools.update_wrapper(self, function)
+        self._function, self._kept = function, functools.lru_cache(maxsize)(function)
+        self.cache_clear, self.cache_info = self._kept.cache_clear, self._kept.cache_info
+
+    def __call__(self, text: str) -> P:
+        return self._kept(text) if len(text) <= _LONGEST_KEPT else self._function(text)
+
+
+def kept_by_text(maxsize: int) -> Callable[[Callable[[str], P]], KeptByText[P]]:
+    """Decorate a function of one text to keep so many results."""
+    return functools.partial(KeptByText, maxsize=maxsize)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import regex
 
 from memory_agent.domain import ROLES, ContextLine
-from memory_agent.lazily import lazily
+from memory_agent.lazily import kept_by_text, lazily
 from memory_agent.text.inert import MONTHS, delimiters, inert, inert_line, look_of
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def forget_names() -> None:
     _body_of.cache_clear()
 
 
-@lru_cache(maxsize=8_192)
+@kept_by_text(8_192)
 def _body_of(said: str) -> str:
     """What was said as data, without empty lines."""
     body = as_data(said)

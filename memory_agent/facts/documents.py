@@ -6,7 +6,6 @@ It is only a copy of the fold of its changes, which can be made again at any tim
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import copy
 import dataclasses
 import functools
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from memory_agent.domain import FactsDocument, Scope
-from memory_agent.errors import BackendError
 from memory_agent.facts.fold import fold_facts, followed
 from memory_agent.facts.order import overlap, place_of
 from memory_agent.facts.people import person_key
@@ -73,9 +71,11 @@ class FactDocuments:
         self._current: OrderedDict[Scope, tuple[Heads, CurrentFacts]] = OrderedDict()
         self._histories: OrderedDict[Scope, tuple[Heads, _History]] = OrderedDict()
         self._asked: set[Scope] = set()
+        self._dropped = 0
 
     def drop(self, user_id: str) -> None:
-        """Forget what is kept of a user."""
+        """Forget what is kept of a user, and what is being read."""
+        self._dropped += 1
         for kept in self._caches():
             for scope in [scope for scope in kept if scope.user_id == user_id]:
                 del kept[scope]
@@ -117,46 +117,32 @@ class FactDocuments:
         return (await self._history(scope)).changes
 
     async def _history(self, scope: Scope) -> _History:
-        heads = await self._store.fact_heads(scope)
+        dropped, heads = self._dropped, await self._store.fact_heads(scope)
         of, history = self._histories.get(scope, (None, None))
         if history is None or of != heads:
             changes = await self._store.fact_changes(scope)
             history = _History(changes=changes)
-            self._histories[scope] = heads_of(changes), history
+            if dropped == self._dropped:
+                self._histories[scope] = heads_of(changes), history
         self._asked.add(scope)
         _bound(self._histories, scope, most=_HISTORIES_KEPT)
         return history
 
     async def current(self, scope: Scope) -> CurrentFacts:
         """The facts of the thread, or of all the user's threads, as they were folded last if there are no other changes since."""
-        heads = await self._store.fact_heads(scope)
+        dropped, heads = self._dropped, await self._store.fact_heads(scope)
         of, facts = self._current.get(scope, (None, CurrentFacts(people={})))
         if of != heads:
-            of, facts = await self._as_of_now(scope, heads)
-            if of is None:
-                return facts
-            self._current[scope] = of, facts
+            # Not from the stored document, which an erasure resets only after its changes are gone.
+            changes = await self._store.fact_changes(scope) if heads else []
+            facts = CurrentFacts(people=(await self.folded(changes)).people if changes else {})
+            if dropped == self._dropped and len(changes) <= _CHANGES_KEPT:
+                self._current[scope] = heads_of(changes), facts
+                while sum(_count(of) for of, _ in self._current.values()) > _CHANGES_KEPT:
+                    self._current.popitem(last=False)
         self._asked.add(scope)
         _bound(self._current, scope, most=_KEPT)
-        while sum(count for of, _ in self._current.values() for count, _ in of.values()) > _CHANGES_KEPT:
-            self._current.popitem(last=False)
         return facts
-
-    async def _as_of_now(self, scope: Scope, heads: Heads) -> tuple[Heads | None, CurrentFacts]:
-        """The facts, and the heads of the changes that they are of; None where other changes came in between."""
-        if len(heads) != 1:
-            changes = await self._store.fact_changes(scope) if heads else []
-            people = (await self.folded(changes)).people if changes else {}
-            return heads_of(changes), CurrentFacts(people=people)
-        ((thread_id, (_, last)),) = heads.items()
-        thread = Scope(user_id=scope.user_id, thread_id=thread_id)
-        document, updated = await self._brought_up(thread)
-        if updated is not document:
-            # Whoever appended them died before the document was saved, or something was forgotten.
-            with contextlib.suppress(BackendError):
-                await self._store.save_facts(thread, updated, expected=document.revision)
-        people = {name: dict(facts) for name, facts in updated.facts.items()}
-        return heads if updated.through == last else None, CurrentFacts(people=people)
 
     async def save(self, scope: Scope) -> None:
         """Store the fold of the thread's changes as its document, unless it is that already."""
@@ -260,6 +246,11 @@ def _apart(record: FactRecord) -> FactRecord:
         name: copy.deepcopy(part) for name, part in parts.items() if isinstance(part, dict | list)
     }
     return dataclasses.replace(record, **own) if own else record
+
+
+def _count(heads: Heads) -> int:
+    """How many changes they are the heads of."""
+    return sum(count for count, _ in heads.values())
 
 
 def heads_of(changes: Sequence[FactChange]) -> Heads:

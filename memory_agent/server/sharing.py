@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.util
+import logging
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -15,7 +16,7 @@ from memory_agent.keys import MAX_LIMIT, new_key
 from memory_agent.server.edge.run import bind, make_server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from starlette.applications import Starlette
     from starlette.types import Receive, Scope, Send
@@ -24,12 +25,18 @@ if TYPE_CHECKING:
     from memory_agent.server.edge.run import Edge
     from memory_agent.service import MemoryService
 
-if importlib.util.find_spec("fastapi") is None:  # which the first request will need
-    raise ModuleNotFoundError("fastapi is not installed", name="fastapi")
+# What the application will need, which is made later.
+for needed in ("fastapi", "fastapi_offline", "httptools", "jinja2", "opentelemetry", "prometheus_client"):
+    if importlib.util.find_spec(needed) is None:
+        raise ModuleNotFoundError(f"{needed} is not installed", name=needed)
+
+log = logging.getLogger(__name__)
 
 _LARGEST_BODY: Final = 1_000_000_000
 _SHUTDOWN_SECONDS: Final = 3.0
 """That requests of other processes may take once the holder is told to end; they then turn to whoever comes next."""
+_SOON: Final = 5.0
+"""Seconds after the start in which the application is made, asked or not: a hook that asks has no time for that."""
 _EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - what is listened on, not listening
 
 
@@ -69,10 +76,13 @@ def here(address: str) -> str:
 
 
 class _OnDemand:
-    """The application, made for the first request: to load it takes two seconds of processor time, and mostly nobody asks."""
+    """The application, made for the first request or soon: to load it takes two seconds of processor time, and many processes end before.
 
-    def __init__(self, make: Callable[[], Starlette]) -> None:
-        self._make = make
+    `give_up`: asked where it can't be made.
+    """
+
+    def __init__(self, make: Callable[[], Starlette], give_up: Callable[[], Awaitable[None]]) -> None:
+        self._make, self._give_up = make, give_up
         self._asked, self._made = asyncio.Event(), asyncio.Event()
         self._app: Starlette | None = None
 
@@ -92,14 +102,20 @@ class _OnDemand:
         await send({"type": "lifespan.startup.complete"})
         stopped = asyncio.ensure_future(receive())
         asked = asyncio.ensure_future(self._asked.wait())
-        await asyncio.wait({stopped, asked}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({stopped, asked}, return_when=asyncio.FIRST_COMPLETED, timeout=_SOON)
         try:
-            if asked.done():
+            if not stopped.done():
                 app = await asyncio.to_thread(self._make)
                 async with app.router.lifespan_context(app):
                     self._app = app
                     self._made.set()
                     await stopped
+        except Exception:
+            log.exception(
+                "other processes can't use this folder while this one runs: the service for them could not be made"
+            )
+            await self._give_up()
+            await stopped
         finally:
             asked.cancel()
             self._made.set()
@@ -123,7 +139,7 @@ async def sharing(service: MemoryService) -> AsyncIterator[None]:
         return create_app(cfg, edge=edge, service=service, own_key=own.key, only_own_key=True)
 
     server = make_server(
-        lambda edge: _OnDemand(lambda: application(edge)),
+        lambda edge: _OnDemand(lambda: application(edge), own.take_away),
         cfg,
         on_ready=own.leave,
         catch_signals=False,

@@ -6,13 +6,12 @@ only add to a score (`search.fusion`), and what each is worth is in `docs/benchm
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
 import regex
 
 from memory_agent.domain import TurnFeatures
-from memory_agent.lazily import lazily
+from memory_agent.lazily import kept_by_text, lazily
 from memory_agent.text.corrections import corrects
 from memory_agent.text.languages import any_of
 
@@ -38,7 +37,7 @@ def names_in(text: str) -> list[str]:
     return _NAME.findall(text)
 
 
-@lru_cache(maxsize=8_192)
+@kept_by_text(8_192)
 def features_of(text: str) -> TurnFeatures:
     """The signs of one turn's text, of which the first `READ_CHARS` characters are read and the end for a question.
 

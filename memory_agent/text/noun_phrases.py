@@ -266,6 +266,12 @@ def key_of(word: str, *, hangul: bool) -> str:
     return word[:_HANGUL_KEY] if hangul else next(iter(count_terms(word)), "")
 
 
+def clear_nouns() -> None:
+    """Forget the words that were looked up: something was forgotten."""
+    for words in (_is_verb, _is_participle, says_nothing, key_of):
+        words.cache_clear()
+
+
 def _listed(key: str) -> frozenset[str]:
     return all_words("nouns", key)
 

@@ -12,10 +12,18 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
-from memory_agent.lazily import lazily
+from memory_agent.lazily import kept_by_text, lazily
 from memory_agent.text.features import features_of
 from memory_agent.text.languages import any_of, languages, languages_with
-from memory_agent.text.noun_phrases import TOKEN, key_of, runs, says_nothing, small_talk, with_terms
+from memory_agent.text.noun_phrases import (
+    TOKEN,
+    clear_nouns,
+    key_of,
+    runs,
+    says_nothing,
+    small_talk,
+    with_terms,
+)
 from memory_agent.text.sentences import sentences_of
 from memory_agent.text.tables import table
 from memory_agent.text.terms import count_terms
@@ -78,7 +86,7 @@ def subject_of(text: str) -> Subject:
     return found
 
 
-@lru_cache(maxsize=8_192)
+@kept_by_text(8_192)
 def content_words(text: str) -> frozenset[str]:
     """Keys of all words of a text that say something by themselves: no function words, fillers and small talk, but numbers.
 
@@ -100,7 +108,7 @@ def says_more_than(text: str, words: frozenset[str]) -> bool:
     return len(first) == _FIRST_WORDS and any(word not in words for word in _content_words(text))
 
 
-@lru_cache(maxsize=16_384)
+@kept_by_text(16_384)
 def only_reacts(text: str) -> bool:
     """True if each clause of a short text is a reaction or courtesy, a name that it ends with, or has no content words.
 
@@ -128,7 +136,7 @@ def names_nothing(text: str, besides: frozenset[str] = frozenset()) -> bool:
     return nouns is not None and nouns <= besides
 
 
-@lru_cache(maxsize=16_384)
+@kept_by_text(16_384)
 def _nouns(text: str) -> frozenset[str] | None:
     """The keys of a text's nouns; None where a number or name says more, or a script hides which are nouns."""
     features = features_of(text)
@@ -141,7 +149,7 @@ def _nouns(text: str) -> frozenset[str] | None:
     return frozenset(key for key, phrase in subject_of(text).words.items() if phrase)
 
 
-@lru_cache(maxsize=16_384)
+@kept_by_text(16_384)
 def points_outside(text: str) -> bool:
     """True if a pronoun of a text stands before any noun or name of it: what it means was said by others or before.
 
@@ -156,7 +164,7 @@ def points_outside(text: str) -> bool:
     return not any(phrases.get(key) or not key.isascii() for key in subject_of(before).words)
 
 
-@lru_cache(maxsize=16_384)
+@kept_by_text(16_384)
 def called(text: str) -> str | None:
     """The name of whom a text greets or thanks at its beginning.
 
@@ -167,16 +175,19 @@ def called(text: str) -> str | None:
     return None if found is None else found["name"]
 
 
-@lru_cache(maxsize=16_384)
+@kept_by_text(16_384)
 def first_words(text: str) -> tuple[str, ...]:
     """The keys of a text's first content words: they tell more than the names that are left out, or there are no others."""
     return tuple(islice(_content_words(text), _FIRST_WORDS))
 
 
 def clear_subjects() -> None:
-    """Forget the texts that were read: something was forgotten."""
-    for cached in (content_words, first_words, only_reacts, called, points_outside, _nouns, keys_of):
-        cached.cache_clear()
+    """Forget the texts and words that were read: something was forgotten."""
+    for texts in (content_words, first_words, only_reacts, called, points_outside, _nouns):
+        texts.cache_clear()
+    for words in (keys_of, _telling_key):
+        words.cache_clear()
+    clear_nouns()
 
 
 def _content_words(text: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from memory_agent.context import render
 from memory_agent.stores import codec
-from memory_agent.text import features, quotes, sentences, subjects, terms
+from memory_agent.text import features, noun_phrases, quotes, sentences, subjects, terms
 from tests.integration.conversations import opened, settings_on
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ CACHES = (
     quotes.quotes_of,
     subjects.content_words,
     subjects.first_words,
+    subjects._telling_key,
+    noun_phrases.key_of,
     features.features_of,
     render._body_of,
     codec.unpack_derived,

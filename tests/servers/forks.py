@@ -7,6 +7,7 @@ folder, environment and standard streams, and calls the entry point. Beside that
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import gc
@@ -85,6 +86,7 @@ class Forks:
         shim = Path(self.command)
         shim.write_text(_SHIM.format(python=sys.executable, address=str(address)))
         shim.chmod(0o755)
+        address.unlink(missing_ok=True)
         self._process = subprocess.Popen(
             [sys.executable, __file__, str(address)], cwd=self.folder, env=self._environment
         )
@@ -184,10 +186,16 @@ def forks() -> Forks:
     environment = {k: v for k, v in own if not k.upper().startswith(("MEMORY_AGENT_", "COLUMNS"))}
     found = Forks(folder, environment={**environment, "HF_HUB_OFFLINE": "1"})
     with FileLock(f"{folder}.lock"):
-        if not (folder / _ADDRESS).exists():
+        if not _answers(folder / _ADDRESS):
             (folder / "server").write_text(str(found.start()))
         (folder / f"user-{os.getpid()}").touch()
     return found
+
+
+def _answers(address: Path) -> bool:
+    """True if a server listens there: one that has died leaves its address."""
+    with socket.socket(socket.AF_UNIX) as asking:
+        return asking.connect_ex(str(address)) == 0
 
 
 def end_forks() -> None:
@@ -245,6 +253,8 @@ def _answer(connection: socket.socket) -> None:
     """Be the process of one call. Does not return."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     head, streams, _, _ = socket.recv_fds(connection, 4, 3)
+    if not head:  # only whether there is anybody
+        os._exit(0)
     (size,) = struct.unpack("<I", head)
     call = json.loads(connection.recv(size, socket.MSG_WAITALL))
     connection.sendall(struct.pack("<i", os.getpid()))
@@ -256,6 +266,12 @@ def _answer(connection: socket.socket) -> None:
     os.environ.update(call["env"])
     sys.argv = ["memory-agent", *call["argv"]]
     code = _run()
+    # As an interpreter ends: what a thread or a function of `atexit` holds up there holds this up.
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for output in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            output.flush()
     with contextlib.suppress(OSError):
         connection.sendall(struct.pack("<i", code))
     os._exit(code)
@@ -289,9 +305,9 @@ def _run() -> int:
     except BaseException:
         traceback.print_exc()
         code = 1
-    for stream in (sys.stdout, sys.stderr):
+    for output in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
-            stream.flush()
+            output.flush()
     return code
 
 
