@@ -214,7 +214,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         before `now` (default: everything). `preset` (default: the setting `context_preset`): how the budget is divided.
         `scope` (default: the setting `memory_scope`): "user" reaches the facts and turns of all the user's threads, where
         a turn of another one is marked as such; "thread" this one alone. `second_stage` (default: the setting of that name): what looks
-        again at the best turns, "late_interaction" or "off". A source that is down is left out and named in `context.degraded`;
+        again at the best turns, "late_interaction" or "off"; the former only at turns stored while the setting was on, by a local embedding model. A source that is down is left out and named in `context.degraded`;
         `context.ledger` says of everything that was considered whether it is in, and why.
         """
         cfg, core = self._service.cfg, self._core

@@ -45,7 +45,8 @@ class SearchCalls(ThreadCalls):
         of that topic of this thread (NotFound is raised if it has none such), `tag` those of topics that carry it (of any
         thread in the scope; compared as it is), `metadata` those whose metadata holds these values. Compressed and archived turns are found as all others are. With the embedder down, words alone
         decide. `now` (default: the clock's): what "last week" in the query is told from; it excludes nothing.
-        `second_stage` (default: the setting of that name): what looks again at the best turns, "late_interaction" or "off".
+        `second_stage` (default: the setting of that name): what looks again at the best turns, "late_interaction" (only at turns
+        stored while the setting was on, by a local embedding model) or "off".
         """
         topic_ids: frozenset[str] | None = None
         if topic_id is not None:

@@ -34,6 +34,7 @@ from memory_agent.cli.output import (
 from memory_agent.cli.report import new_report
 from memory_agent.domain import Character
 from memory_agent.errors import InvalidInput
+from memory_agent.exports.files import check_new
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -198,6 +199,8 @@ async def history(
     """
     if html is not None and where.as_json:
         raise typer.BadParameter("--html writes a page and --json prints for programs: choose one")
+    if html is not None:
+        check_new(html)
     most = page_size(limit, everything or (html is not None and limit is None), "every turn")
     following: int | None = None
     turns: list[Turn] = []

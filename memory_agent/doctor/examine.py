@@ -24,7 +24,7 @@ from memory_agent.work.receipts import hasher_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from memory_agent.domain import CopiedTurn, ErasureReceipt, Scope
+    from memory_agent.domain import CopiedTurn, Erasure, ErasureReceipt, Scope
     from memory_agent.domain.hashing import Hasher
     from memory_agent.ports import DocumentStore, KeyStore, VectorIndex
 
@@ -80,6 +80,7 @@ class Examiner:
         self._topics = topics
         self._receipts: dict[str, list[ErasureReceipt]] = {}
         self._hasher: Hasher | None = None
+        self._under_way: list[Erasure] | None = None
         self._doubtful: list[tuple[list[Finding], Callable[[], Awaitable[list[Finding]]]]] = []
 
     async def findings(self) -> AsyncIterator[Finding]:
@@ -112,6 +113,7 @@ class Examiner:
         doubtful, self._doubtful = self._doubtful, []
         if doubtful:
             await asyncio.sleep(self._moment_seconds)
+            self._under_way = None
         return [finding for found, look in doubtful for finding in still_there(found, await look())]
 
     def _note(self, found: list[Finding], look: Callable[[], Awaitable[list[Finding]]]) -> None:
@@ -190,8 +192,7 @@ class Examiner:
             if not rows.readable:
                 return []  # the thread of the one that is damaged says so
             checks = (self._nobodys_rows, self._moved, self._terms, self._indexed)
-            found = [finding for check in checks for finding in await check(user, threads, rows)]
-            return await self._but_under_erasure(found)
+            return [finding for check in checks for finding in await check(user, threads, rows)]
 
         async def again() -> list[Finding]:
             return await look(await self._rows(user.user_id))
@@ -199,26 +200,24 @@ class Examiner:
         self._note(await look(rows), again)
 
     async def _nobodys_rows(self, user: Scope, threads: set[str], rows: _UsersRows) -> list[Finding]:
-        of_others = [views for thread_id, views in rows.by_thread.items() if thread_id not in threads]
-        ids = tuple(view.turn_id for views in of_others for view in views if not view.erased)
-        return [Finding(kind="row_orphan", scope=user, ids=ids)] if ids else []
+        left: list[str] = []
+        for thread_id, views in rows.by_thread.items():
+            if thread_id not in threads:
+                ids = [view.turn_id for view in views if not view.erased]
+                left += await self._but_under_erasure(user.user_id, thread_id, ids)
+        return [Finding(kind="row_orphan", scope=user, ids=tuple(left))] if left else []
 
-    async def _but_under_erasure(self, found: list[Finding]) -> list[Finding]:
-        """The findings without search rows of turns being forgotten: one that was written meanwhile goes with the last pass."""
-        if all(finding.kind != "row_orphan" for finding in found):
-            return found
-        erasures = await self._store.due_erasures(NO_END, limit=1_000_000)
-        left = []
-        for finding in found:
-            if finding.kind == "row_orphan":
-                of_user = [
-                    one for one in erasures if one.scope.user_id == getattr(finding.scope, "user_id", "")
-                ]
-                gone = {turn_id for one in of_user for turn_id in one.turn_ids or ()}
-                before = max((one.before_id for one in of_user if one.turn_ids is None), default="")
-                finding = replace(finding, ids=tuple(i for i in finding.ids if i >= before and i not in gone))
-            left += [finding] if finding.ids else []
-        return left
+    async def _but_under_erasure(self, user_id: str, thread_id: str, ids: Sequence[str]) -> list[str]:
+        """The turns that no forget call under way is of: a search row that was written meanwhile goes with its last pass."""
+        if not ids:
+            return []
+        if self._under_way is None:
+            self._under_way = await self._store.due_erasures(NO_END, limit=1_000_000)
+        whose = {(user_id, None), (user_id, thread_id)}
+        own = [one for one in self._under_way if (one.scope.user_id, one.scope.thread_id) in whose]
+        gone = {turn_id for one in own for turn_id in one.turn_ids or ()}
+        before = max((one.before_id for one in own if one.turn_ids is None), default="")
+        return [turn_id for turn_id in ids if turn_id >= before and turn_id not in gone]
 
     async def _moved(self, user: Scope, _: set[str], rows: _UsersRows) -> list[Finding]:
         """The pointer and the next vectors against the move to another embedding model; what it is about to take away is right."""
@@ -276,7 +275,11 @@ class Examiner:
                 return await self._damaged(scope, exc)
             counts.append(len(view.turns))
             found = [*findings_of(view), *self._came_back(view), *await self._leases(view)]
-            found = await self._but_under_erasure(found)
+            for number, finding in enumerate(found):
+                if finding.kind == "row_orphan":
+                    ids = await self._but_under_erasure(scope.user_id, str(scope.thread_id), finding.ids)
+                    found[number] = replace(finding, ids=tuple(ids))
+            found = [finding for finding in found if finding.ids or finding.kind != "row_orphan"]
             return [finding for finding in found if self._topics or finding.kind != "topicless"]
 
         counts: list[int] = []

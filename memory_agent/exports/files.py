@@ -92,8 +92,7 @@ def new_file(path: Path) -> Iterator[IO[bytes]]:
 
     For its owner's eyes alone. Raises ConfigError where it cannot be written, or is there already.
     """
-    if path.exists():
-        raise ConfigError(f"{path} is there already; name another file")
+    check_new(path)
     half = path.with_name(f"{path.name}.part")
     try:
         half.unlink(missing_ok=True)
@@ -116,6 +115,14 @@ def new_file(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         half.unlink(missing_ok=True)
         raise
+
+
+def check_new(path: Path) -> None:
+    """Raises ConfigError for a file that is there already, or whose folder takes none."""
+    if path.exists():
+        raise ConfigError(f"{path} is there already; name another file")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise ConfigError(f"{path} cannot be written: {path.parent} is no folder that may be written to")
 
 
 class ExportFile:

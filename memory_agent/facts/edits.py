@@ -158,6 +158,38 @@ class FactEditor:
         event = FactEvent(op="revert", path=where, to=cut, subject=subject)
         return await self._edit(scope, event, key, about)
 
+    async def undo(
+        self, scope: Scope, path: str | Sequence[str], event_id: str, *, about: str | None
+    ) -> FactRecord:
+        """`path` becomes what it was right before that edit, if it is the last event about it.
+
+        Whatever is stated meanwhile counts after this. Raises InvalidInput if something was stated since, NotFound for no edit of `path`.
+        """
+        where, subject = checked_path(path), await self._subject(scope, about)
+        changes = counting(await self._store.fact_changes(scope))
+        branch = (person_key(subject), *where)
+        records = {record.id: record for record in fold_facts(changes).records}
+        told = [
+            (place, records[name])
+            for place, _, event in places(changes)
+            if overlap(event.path, branch) and (name := f"{place[1]}.{place[2]}") in records
+        ]
+        wanted = event_id.removeprefix(f"{scope.thread_id}/")
+        found = [n for n, (_, record) in enumerate(told) if record.id == wanted and record.by == PERSON]
+        if not found:
+            raise no_such_event(event_id)
+        if len(told) > found[0] + 1:
+            last = told[-1][1]
+            what = "" if last.value is None else f" {last.value!r:.80}"
+            raise InvalidInput(
+                f"the change was not undone: {'.'.join(last.path)!r:.80} was changed again since ({last.op}{what}, "
+                f"{last.recorded_at:%Y-%m-%d %H:%M} UTC); go back to what you want in its history instead"
+            )
+        at, seq, number = told[found[0]][0]
+        event = FactEvent(op="revert", path=where, to=(at, seq, number - 1), subject=subject)
+        # Right behind what it undoes, and so before what comes between the read and this.
+        return await self._edit(scope, event, None, about, at=f"{at}~")
+
     async def mark_replay(self, scope: Scope, generation: str, kind: ChangeKind) -> None:
         """From now on the replay counts (`replay`), or counts no more (`undo`)."""
         await self._store.append_fact_change(scope, await self._change(scope, kind, generation=generation))
@@ -193,8 +225,11 @@ class FactEditor:
             raise _forgotten(key)
         return None
 
-    async def _edit(self, scope: Scope, event: FactEvent, key: str | None, about: str | None) -> FactRecord:
+    async def _edit(
+        self, scope: Scope, event: FactEvent, key: str | None, about: str | None, at: str = ""
+    ) -> FactRecord:
         change = await self._change(scope, "edit", events=(event,), idempotency_key=key)
+        change = dataclasses.replace(change, at=at or change.at)
         if not await self._store.append_fact_change(scope, change) and key is not None:
             # Another call with the same key was quicker.
             if first := await self._first(scope, key, event, about):

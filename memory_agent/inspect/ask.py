@@ -58,8 +58,8 @@ async def ask(page: Page) -> Response:
     if not question:
         return await page.show("ask.html", **known, context=None, other=None)
     settings = [_settings(page, "")]
-    if any(page.asked(f"{name}2") for name in _OPTIONS):
-        settings.append(settings[0] | _settings(page, "2"))
+    if any(page.asked(f"{name}2") for name in (*_OPTIONS, "open")):
+        settings.append(({} if page.asked("open2") == "set" else settings[0]) | _settings(page, "2"))
     contexts = await asyncio.gather(*(page.agent.fetch_memory(question, **given) for given in settings))
     context, others = contexts[0], contexts[1:]
     return await page.show(
@@ -74,6 +74,7 @@ async def ask(page: Page) -> Response:
         explained={found.turn.id: found.explanation for found in context.long_term},
         compared=compared(context, others[0]) if others else None,
         other=others[0] if others else None,
+        unlooked=[number for number, one in enumerate(contexts) if _is_unlooked(one, settings[number])],
         trace_signals=signals_of,
         traces=await whereabouts(page.agent, wanted, context, question, settings[0]) if wanted else None,
     )
@@ -97,6 +98,13 @@ def _settings(page: Page, which: str) -> dict[str, Any]:
         "second_stage": page.asked(f"second_stage{which}") or None,
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _is_unlooked(context: MemoryContext, given: Mapping[str, Any]) -> bool:
+    """True if the second stage was asked for and had nothing to look at."""
+    found = [] if context.degraded else context.long_term
+    asked_for = given.get("second_stage") == "late_interaction"
+    return asked_for and bool(found) and not any("detail" in one.why for one in found)
 
 
 def tiers_of(context: MemoryContext) -> list[TierShare]:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import UTC, date
 from typing import TYPE_CHECKING, Any, Final
 
+from memory_agent.agent.arguments import checked_about
 from memory_agent.domain import PERSON
 from memory_agent.errors import InvalidInput
-from memory_agent.facts.edits import checked_path, no_such_event, typed_value
+from memory_agent.facts.edits import checked_path, typed_value
 from memory_agent.facts.order import overlap
 from memory_agent.facts.people import person_key
 
@@ -121,9 +122,10 @@ async def _one_fact(page: Page, folded: Folded, times: Sequence[datetime]) -> Re
         records=records[: -_ROWS - 1 : -1],
         count=len(records),
         done=done,
-        was_known=bool(page.asked("was_known")),
+        # A value that another thread said already is no event of this one.
+        was_known=bool(page.asked("was_known") or page.asked("done")),
         may_undo=done is not None and done is own[-1] and done.by == PERSON,
-        may_change=bool(about) and not page.principal.read_only and page.time("as_of") is None,
+        may_change=bool(about or not people) and not page.principal.read_only and page.time("as_of") is None,
         turns=await turns_of(page, records[: -_ROWS - 1 : -1]),
         timeline=timeline_of(times, page.time("as_of")),
         said=said,
@@ -153,29 +155,14 @@ async def change(page: Page) -> Response:
         case "revert":
             record = await page.agent.revert_fact(path, form.get("to") or None, **given)
         case "undo":
-            await _check_undo(page, path, about)
-            record = await page.agent.revert_fact(path, **given)
+            editor, whose = page.api.service.core.fact_editor, checked_about(about or None)
+            record = await editor.undo(page.agent.scope, path, form.get("event", ""), about=whose)
         case other:
             raise InvalidInput(f"do is {other!r:.80}; use 'set', 'add', 'retract', 'revert' or 'undo'")
     kept = {name: form[name] for name in ("reach",) if form.get(name)}
     # What it said may have been known before, and then the record is that of then.
     told = {"done": record.id} if record.recorded_at >= began else {"was_known": "1"}
     return page.go(*_address(page), **kept, path=".".join(record.path), about=record.subject, **told)
-
-
-async def _check_undo(page: Page, path: str, about: str) -> None:
-    """Raises InvalidInput if something came after the change that is to be undone, NotFound if it is gone."""
-    records = await page.agent.fact_history(path, scope="thread", about=about or None)
-    told = [record for record in records if not record.refused]
-    change = _named(told, page.form.get("event", ""), page)
-    if change is None:
-        raise no_such_event(page.form.get("event", ""))
-    if later := told[told.index(change) + 1 :]:
-        last, what = later[-1], "" if later[-1].value is None else f" {said(later[-1].value)!r:.80}"
-        raise InvalidInput(
-            f"the change was not undone: {'.'.join(last.path)!r:.80} was changed again since ({last.op}{what}, "
-            f"{last.recorded_at:%Y-%m-%d %H:%M} UTC); go back to what you want in its history instead"
-        )
 
 
 def _named(records: Sequence[FactRecord], name: str, page: Page) -> FactRecord | None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from memory_agent.config import MemoryConfig
     from memory_agent.doctor.examine import Totals
     from memory_agent.doctor.findings import Finding
+    from memory_agent.domain import Scope
     from memory_agent.inspect.page import Page
 
 log = logging.getLogger(__name__)
@@ -43,11 +44,13 @@ _PARTS: Final = ("fastapi", "uvicorn", "pymongo", "chromadb", "onnxruntime", "nu
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kind:
-    """Findings of one kind: all as one, how many places they are at, and the first of those."""
+    """Findings of one kind, without what they are about: in words, how many places they are at, and the first of those."""
 
-    whole: Finding
+    what: str
+    wrong: bool
+    repair: bool
     count: int
-    places: tuple[Finding, ...]
+    places: tuple[tuple[Scope | None, str], ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +89,8 @@ class Doctor:
 
     async def close(self) -> None:
         """End what is under way, at its next read. Idempotent."""
-        self._ending, stop = True, self._stop
+        self._ending = True
+        stop = self._stop  # read after that: whoever sets it looks then whether it is to end
         if stop is not None:
             with contextlib.suppress(RuntimeError):  # it has just ended by itself
                 stop()
@@ -173,15 +177,19 @@ def by_kind(findings: Iterable[Finding]) -> tuple[Kind, ...]:
         kinds.setdefault(finding.kind, []).append(finding)
     together = [
         Kind(
-            whole=of[0]
-            if len(of) == 1
-            else replace(of[0], ids=tuple(i for one in of for i in one.ids), detail=""),
+            what=_together(of).what,
+            wrong=of[0].wrong,
+            repair=of[0].repair is not None,
             count=len(of),
-            places=tuple(of[:_PLACES]),
+            places=tuple((one.scope, one.what) for one in of[:_PLACES]),
         )
         for of in kinds.values()
     ]
-    return tuple(sorted(together, key=lambda kind: not kind.whole.wrong))
+    return tuple(sorted(together, key=lambda kind: not kind.wrong))
+
+
+def _together(of: list[Finding]) -> Finding:
+    return of[0] if len(of) == 1 else replace(of[0], ids=tuple(i for one in of for i in one.ids), detail="")
 
 
 def _versions() -> list[tuple[str, str]]:

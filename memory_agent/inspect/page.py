@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, quote, unquote, urlencode
 
 from starlette.responses import RedirectResponse, Response
 
-from memory_agent.errors import AccessDenied, InvalidInput, MemoryAgentError
+from memory_agent.errors import AccessDenied, InvalidInput, MemoryAgentError, Unavailable
 from memory_agent.inspect.texts import (
     LANGUAGES,
     language_for,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from memory_agent.agent.agent import MemoryAgent
     from memory_agent.domain import Scope
-    from memory_agent.inspect.logins import Login
+    from memory_agent.inspect.logins import Login, Logins
     from memory_agent.ports import DocumentStore
     from memory_agent.server.auth import Principal
     from memory_agent.server.dependencies import Api
@@ -116,6 +116,19 @@ class Page:
     def go(self, *segments: str, **query: str) -> Response:
         """On to another page, after a change."""
         return redirect(self.request, address(*segments, **query))
+
+    async def is_let_in(self) -> bool:
+        """True while the login lasts, which an answer that goes on does not lengthen, and its key counts."""
+        logins: Logins = self.request.app.state.logins
+        if not logins.lasts(self.login):
+            return False
+        try:
+            await self.api.authenticator.again(self.login.key_id)
+        except Unavailable:  # of the store; what follows tells it
+            return True
+        except MemoryAgentError:
+            return False
+        return True
 
     def here(self, **changed: Any) -> str:
         """This page's address with some parameters changed; None takes one out."""
@@ -277,7 +290,9 @@ async def _answer(request: Request, handler: Handler, *, writes: bool) -> Respon
 
 async def _strangers(request: Request) -> Response:
     """The way in: nobody is signed in, or the key of who was does not count any more."""
-    if "text/event-stream" in request.headers.get("accept", ""):
+    refusal = request.scope["state"].get("refusal")
+    is_out = refusal is None or isinstance(refusal, AccessDenied)  # else it may be let in again later
+    if is_out and "text/event-stream" in request.headers.get("accept", ""):
         # A live page that asks again: it goes to the form by itself.
         return Response("event: end\ndata: \n\n", headers=HEADERS, media_type="text/event-stream")
     if request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site":
@@ -285,7 +300,6 @@ async def _strangers(request: Request) -> Response:
         return await rendered(request, "onward.html")
     if not request.app.state.api.authenticator.asks:
         return redirect(request, address("enter", next=_wanted(request)))
-    refusal = request.scope["state"].get("refusal")
     if refusal is not None:
         return await refused(request, refusal)
     return redirect(request, address("sign-in", next=_wanted(request)))

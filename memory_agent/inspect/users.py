@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from starlette.responses import Response
 
-from memory_agent.errors import InvalidInput, RateLimited
+from memory_agent.errors import AccessDenied, InvalidInput, MemoryAgentError, RateLimited
 from memory_agent.exports.run import export_in_pieces
 from memory_agent.inspect.page import HEADERS
-from memory_agent.server.dependencies import streamed
+from memory_agent.server.dependencies import CutOff, streamed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from memory_agent.inspect.page import Page
+
+log = logging.getLogger(__name__)
 
 _USERS: Final = 50
 _THREADS: Final = 50
@@ -86,12 +89,21 @@ async def export(page: Page) -> Response:
 
 
 async def _noted(page: Page, pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """The pieces, during which the login has one export more under way."""
+    """The pieces, during which the login has one export more under way. What ends them early cuts the answer off."""
     page.login.exports += 1
+    began = False
     try:
         async with contextlib.aclosing(pieces):
             async for piece in pieces:
+                if began and not await page.is_let_in():
+                    raise AccessDenied("the login or its key has ended")
                 yield piece
+                began = True
+    except MemoryAgentError as exc:
+        if not began:  # the page says it
+            raise
+        log.warning("an export ended early: %s", type(exc).__name__)
+        raise CutOff from None
     finally:
         page.login.exports -= 1
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from starlette.responses import Response
 
 from memory_agent.domain import Scope, Tenant
-from memory_agent.errors import InvalidInput, MemoryAgentError, RateLimited, Unavailable
+from memory_agent.errors import InvalidInput, MemoryAgentError, RateLimited
 from memory_agent.inspect.page import HEADERS, environment, language_of, redirect
 from memory_agent.inspect.plots import LINE, days_of, line_of
 from memory_agent.server.dependencies import event_source
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_agent.domain import Lease
-    from memory_agent.inspect.logins import Logins
     from memory_agent.inspect.page import Page
     from memory_agent.inspect.readings import Reach, Readings, Work
 
@@ -127,25 +126,11 @@ async def _frames(page: Page, reach: Reach) -> AsyncGenerator[str, None]:
                 yield ": still here\n\n"
             if not await readings.pause():
                 return
-            if not await _is_let_in(page):
+            if not await page.is_let_in():
                 yield "event: end\ndata: \n\n"
                 return
     finally:
         page.login.streams -= 1
-
-
-async def _is_let_in(page: Page) -> bool:
-    """True while the login lasts, which a page that is open does not lengthen, and its key counts."""
-    logins: Logins = page.request.app.state.logins
-    if not logins.lasts(page.login):
-        return False
-    try:
-        await page.api.authenticator.again(page.login.key_id)
-    except Unavailable:  # of the store; what follows is told by its readings
-        return True
-    except MemoryAgentError:
-        return False
-    return True
 
 
 def _readings(page: Page) -> Readings:

@@ -198,6 +198,10 @@ async def streamed(
     return _Stream(await anext(pieces), pieces, media_type, send_seconds)
 
 
+class CutOff(Exception):
+    """Raised by pieces of an answer that began and cannot be ended as it should: the client sees that some is missing."""
+
+
 class _Stream(StreamingResponse):
     def __init__(
         self, first: Any, pieces: AsyncGenerator[Any, None], media_type: str, send_seconds: float | None
@@ -218,5 +222,5 @@ class _Stream(StreamingResponse):
                 await send(message)
 
         async with contextlib.aclosing(self._pieces):
-            with contextlib.suppress(TimeoutError):  # the server cuts off what is left half sent
+            with contextlib.suppress(TimeoutError, CutOff):  # the server cuts off what is left half sent
                 await super().__call__(scope, receive, send_in_time)

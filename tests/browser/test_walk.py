@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,16 +47,15 @@ async def tell_of_years(walk: Walk) -> None:
     await memory.settle(60)
 
 
-CHAT = "shared/data/realtalk-dev.jsonl.xz"
+CHAT = "realtalk-dev.jsonl.xz"
 
 
 async def tell_of_a_chat(walk: Walk) -> None:
-    """Two real people's chat where the recall sets lie beside the checkout, else one that is made up."""
-    files = [folder / CHAT for folder in Path(__file__).parents[3:5]]
-    found = next((file for file in files if file.exists()), None)
+    """Two real people's chat where RECALL_SETS names the folder of the recall sets, else one that is made up."""
+    folder = os.environ.get("RECALL_SETS")
     said = [(who, f"Number {n} of {who}: we met in Utrecht.") for n in range(60) for who in ("Ann", "Bo")]
-    if found is not None:
-        with lzma.open(found, "rt", encoding="utf-8") as lines:
+    if folder:
+        with lzma.open(Path(folder) / CHAT, "rt", encoding="utf-8") as lines:
             said = [(turn["role"], turn["text"]) for turn in json.loads(next(lines))["turns"][:120]]
     turns: list[Any] = [{"role": "user", "content": text or "…", "speaker": who} for who, text in said]
     memory = walk.looker.service.agent("ann", "chat")

@@ -596,6 +596,13 @@ async def test_a_search_row_written_of_a_turn_that_is_being_forgotten_is_nothing
         )
         await service.core.store.put_search_rows("ada", [home, attic], now=now)
         assert [found.what for found in await examined(service) if found.kind == "row_orphan"] == []
+        # But in a thread that nobody clears it is.
+        cellar = replace(
+            a_row(scope=Scope(user_id="ada", thread_id="cellar"), seq=1), turn_id=NOBODY[:-1] + "7"
+        )
+        await service.core.store.put_search_rows("ada", [cellar], now=now)
+        orphans = [found.ids for found in await examined(service) if found.kind == "row_orphan"]
+        assert orphans == [(cellar.turn_id,)]
 
 
 async def test_nothing_is_found_while_a_service_is_at_work(settings: dict[str, Any]) -> None:

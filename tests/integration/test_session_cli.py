@@ -306,6 +306,11 @@ def test_a_report_of_a_thread_is_one_file_that_shows_everything_and_runs_nothing
     assert "default-src 'none'" in page
     one_line(look("history", "--html", str(file), code=1).stderr, "is there already; name another file")
     assert file.read_text("utf-8") == page
+    nowhere = tmp_path / "none" / "report.html"
+    one_line(
+        remembered("history", "--user", "nobody", "--html", str(nowhere), code=1).stderr,
+        "none is no folder that may be written to",
+    )
     few = tmp_path / "few.html"
     left = look("history", "--html", str(few), "--limit", "3").stderr
     assert re.search(r"go on after 3: .* --html \S*few-3.html --after 3 --limit 3", " ".join(left.split()))

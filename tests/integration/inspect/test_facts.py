@@ -146,6 +146,40 @@ async def test_undo_takes_back_its_own_change_alone_and_says_what_came_since(loo
     assert gone.status_code == 404
 
 
+async def test_what_is_stated_while_a_change_is_undone_stays(
+    looker: Looker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, store = looker.service.agent("ann", "talk"), looker.service.core.store
+    one = {"path": "occupation", "about": "Ann"}
+    page = await changed(looker, do="set", value="diver", **one)
+    (event,) = re.findall('name="event" value="([^"]+)"', page)
+    read, word, meanwhile = store.fact_changes, await looker.csrf(FACTS), ["carpenter"]
+
+    async def then_somebody_speaks(*given: Any, **more: Any) -> Any:
+        found = await read(*given, **more)
+        if meanwhile:
+            await memory.set_fact("occupation", meanwhile.pop(), about="Ann")
+        return found
+
+    monkeypatch.setattr(store, "fact_changes", then_somebody_speaks)
+    assert (await looker.send(FACTS, csrf=word, do="undo", event=event, **one)).status_code == 303
+    assert meanwhile == []
+    assert (await memory.fetch_facts(about="Ann"))["occupation"] == "carpenter"
+    await memory.retract_fact("occupation", about="Ann")
+    assert [record.op for record in await memory.fact_history("occupation", about="Ann")][-4:] == [
+        "set", "revert", "set", "retract",
+    ]  # fmt: skip
+
+
+async def test_what_another_thread_says_already_was_known(looker: Looker) -> None:
+    await looker.service.agent("ann", "other").set_fact("shoe_size", 44, about="Ann")
+    page = text_of(await changed(looker, do="set", path="shoe_size", value="44", about="Ann"))
+    assert "That was known already." in page
+    assert "Undo" not in page
+    # Of what nobody has yet somebody may be the first.
+    assert 'name="do" value="set"' in await looker.look(FACTS, path="hat_size")
+
+
 async def test_a_fact_that_several_people_have_is_changed_on_the_page_of_one_of_them(looker: Looker) -> None:
     memory = looker.service.agent("ann", "talk")
     await memory.set_fact("occupation", "sailor", about="Bo")
@@ -228,6 +262,7 @@ async def test_facts_extracted_anew_are_shown_as_differences_applied_and_taken_b
 
 async def test_of_ten_thousand_facts_a_page_shows_a_hundred_and_counts_them(looker: Looker) -> None:
     memory, store = looker.service.agent("ann", "talk"), looker.service.core.store
+    await looker.service.pause_worker()  # its time would count
     asks = (await memory.history()).turns[4]
     events = tuple(
         FactEvent(op="set", path=(f"g{n % 90}", f"f{n}"), value=f"Value {n}", quote="think", subject="Ann")

@@ -96,6 +96,34 @@ async def test_two_prompts_are_compared_item_by_item(looker: Looker) -> None:
     assert "Only in the first (" in text
 
 
+async def test_a_second_prompt_is_shown_beside_an_empty_one_and_may_be_as_set(
+    looker: Looker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_for: dict[str, Any] = {
+        "q": "What shall we cook?",
+        "now": "2020-01-01T00:00",
+        "second_stage": "late_interaction",
+    }
+    page = text_of(await looker.look(f"{HOME}/ask", **asked_for, open2="set"))
+    assert "The prompt is empty" in page
+    assert "as of 2020-01-01 00:00 Second: balanced, at most 4,000 tokens facts" in page
+    assert "The second stage changed nothing" not in page
+    assert "The second stage changed nothing" not in await looker.look(
+        f"{ANN}/new/ask", q="Walnuts?", second_stage="late_interaction"
+    )
+
+    async def none_kept(*_: Any, **__: Any) -> dict[str, bytes]:
+        return {}
+
+    monkeypatch.setattr(looker.service.core.store, "token_codes", none_kept)
+    page = text_of(await looker.look(f"{ANN}/new/ask", q="Walnuts?", second_stage2="late_interaction"))
+    assert "Second: The second stage changed nothing" in page
+    looker.embedder.fail = EmbedderUnavailable("it is away")
+    page = text_of(await looker.look(f"{HOME}/ask", **asked_for))
+    assert "embedder was down" in page
+    assert "The prompt is empty" not in page
+
+
 async def test_a_part_that_is_down_is_named(looker: Looker) -> None:
     looker.embedder.fail = EmbedderUnavailable("it is away")
     text = text_of(await looker.look(f"{HOME}/ask", q="What shall we cook?"))

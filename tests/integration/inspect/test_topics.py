@@ -6,13 +6,19 @@ import asyncio
 import contextlib
 import json
 import re
+import time
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import numpy as np
 import pytest
 
+from memory_agent.adapters import open_keys
+from memory_agent.clock import SystemClock
 from memory_agent.domain import Topic
+from memory_agent.errors import StoreUnavailable
 from memory_agent.inspect.plots import decay_plot, map_of
+from memory_agent.server.auth import KEY_CACHE_SECONDS
 from memory_agent.topics.decay import decayed
 from tests.integration.inspect.looking import ANN, HOME, HOSTILE, Looker, looking, tell_of_walnuts, text_of
 
@@ -168,9 +174,38 @@ async def test_an_export_is_sent_as_it_is_read_and_a_login_has_two_of_them(looke
         assert "2 exports of this login" in await looker.look(f"{ANN}/export", status=429)
         assert json.loads((await answers[0].aread()).splitlines()[-1])["end"]["records"]["turn"] == 20
         # The other one is hung up on.
+    (login,) = looker.server.app.state.logins._logins.values()
     async with asyncio.timeout(30):
-        while (await looker.http.get(f"{ANN}/export")).status_code != 200:
+        while login.exports:
             await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("why", ["key", "outage"])
+async def test_an_export_is_cut_off_when_its_key_or_the_store_goes(
+    looker: Looker, why: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await looker.service.pause_worker()  # it is about the pages
+    await looker.service.agent("ann", "large").add_turns([{"role": "user", "content": "x" * 900_000}] * 12)
+    async with looker.http.stream("GET", f"{ANN}/export") as answer:
+        if why == "key":
+            (login,) = looker.server.app.state.logins._logins.values()
+            authenticator = looker.server.app.state.api.authenticator
+            async with contextlib.AsyncExitStack() as stack:
+                keys = await open_keys(looker.server.cfg, None, stack)
+                await keys.revoke(login.key_id, SystemClock().now())
+            monkeypatch.setattr(authenticator, "_monotonic", lambda: time.monotonic() + KEY_CACHE_SECONDS)
+        else:
+
+            async def fail(*_: Any, **__: Any) -> None:
+                raise StoreUnavailable("away")
+
+            monkeypatch.setattr(looker.service.core.store, "copied_turns", fail)
+        with pytest.raises(httpx.RemoteProtocolError):
+            await answer.aread()
+    assert [record.getMessage() for record in caplog.records if record.name.endswith("inspect.users")] == [
+        f"an export ended early: {'AccessDenied' if why == 'key' else 'StoreUnavailable'}"
+    ]
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 async def test_what_forgetting_would_erase_is_counted_before_it_is_confirmed(looker: Looker) -> None:

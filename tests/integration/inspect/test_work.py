@@ -168,6 +168,17 @@ async def test_a_live_page_ends_with_its_key_and_lives_through_an_outage_of_the_
     await looker.look(OURS, status=401)
 
 
+async def test_a_live_page_is_sent_to_the_form_by_a_login_that_ended_and_not_by_a_key_that_asks_too_much(
+    looker: Looker,
+) -> None:
+    asks = {"Accept": "text/event-stream"}
+    assert "event: end" in (await looker.http.get(f"{OURS}/events", headers=asks)).text
+    await looker.sign_in(requests_per_minute=12)  # two at once
+    await looker.look(OURS)
+    answer = await looker.http.get(f"{OURS}/events", headers=asks)
+    assert (answer.status_code, "event: end" in answer.text) == (429, False)
+
+
 async def test_many_live_pages_cost_one_reading_and_a_login_has_four_of_them(
     looker: Looker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,8 +282,9 @@ def test_findings_are_counted_by_kind_however_many_they_are() -> None:
     scope = Scope.of("ann", "home")
     found = [Finding(kind="clock", scope=scope), *[Finding(kind="parked", scope=scope, ids=("x",))] * 1_500]
     parked, clock = health.by_kind(found)
-    assert (parked.whole.what, parked.count, len(parked.places)) == ("1,500 turns parked", 1_500, 20)
-    assert clock.whole.kind == "clock"
+    assert (parked.what, parked.count, len(parked.places)) == ("1,500 turns parked", 1_500, 20)
+    assert parked.places[0] == (scope, "1 turn parked")
+    assert (clock.wrong, parked.repair) == (False, True)
 
 
 async def test_the_doctor_ends_with_the_service_in_the_middle_of_a_read(
