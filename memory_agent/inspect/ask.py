@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from memory_agent.domain import TAG_OF, Preset
 from memory_agent.errors import InvalidInput
+from memory_agent.inspect.signals import signals_of
 from memory_agent.inspect.whereabouts import whereabouts
 
 if TYPE_CHECKING:
@@ -22,16 +23,6 @@ _OPTIONS: Final = ("preset", "max_tokens", "now", "reach", "second_stage")
 _MOST_TOKENS: Final = 200_000
 _SHOWN_CHARS: Final = 100_000
 """Of the prompt; how many more there are is said."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Signal:
-    """A part of a recollection's score: where its bar begins and how long it is, both in hundredths of the widest."""
-
-    name: str
-    share: float
-    start: float
-    width: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,17 +123,6 @@ def tiers_of(context: MemoryContext) -> list[TierShare]:
         )
         start += width
     return found
-
-
-def signals_of(why: Mapping[str, float]) -> list[Signal]:
-    """The parts of a score as bars of one line, the most first; those that took from it come last, with a negative share."""
-    whole = sum(abs(part) for part in why.values()) or 1.0
-    start, bars = 0.0, list[Signal]()
-    for name, part in sorted(why.items(), key=lambda item: -item[1]):
-        width = 100 * abs(part) / whole
-        bars.append(Signal(name=name, share=part, start=start, width=width))
-        start += width
-    return bars
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, quote, unquote, urlencode
 from starlette.responses import RedirectResponse, Response
 
 from memory_agent.errors import AccessDenied, InvalidInput, MemoryAgentError, Unavailable
+from memory_agent.inspect.signals import drawn, named
 from memory_agent.inspect.texts import (
     LANGUAGES,
     language_for,
@@ -231,6 +232,8 @@ def environment(language: str) -> Environment:
         return Markup("").join(shown)
 
     made.filters |= {
+        "drawn": functools.partial(drawn, language),
+        "named": functools.partial(named, language),
         "seen": seen,
         # The same for attributes and titles, which hold no elements.
         "plain": lambda text: "".join(part for part, _ in parts_of(str(text))),
