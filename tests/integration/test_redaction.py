@@ -134,10 +134,16 @@ async def test_what_grows_past_the_room_of_metadata_by_being_redacted_is_refused
         redact=lambda text: text.replace("x", "[redacted]"),
     ) as service:
         files = MemoryFiles(service, "ann")
-        with pytest.raises(InvalidInput, match=r"metadata.* 100,000"):
+        with pytest.raises(
+            InvalidInput, match=r"grew from 20,\d+ to 200,\d+ .* by redaction, and at most 100,000"
+        ):
             await files.create("/memories/a.md", "x" * 20_000)
         await files.create("/memories/a.md", "x" * 9_940)
         await files.rename("/memories/a.md", "/memories/b.md")
+        assert await files.read("/memories/b.md") == "[redacted]" * 9_940
+        await files.insert("/memories/b.md", 0, "y")
+        (first, _) = await files.versions("/memories/b.md")
+        await files.restore("/memories/b.md", first.id)
         assert await files.read("/memories/b.md") == "[redacted]" * 9_940
 
 
