@@ -387,6 +387,16 @@ async def test_of_a_transcript_that_has_become_shorter_another_sessions_answer_t
     assert [turn.content for turn in await turns_in(service)][len(TALK) + 2 :] == ["Oats?", "Oats."]
 
 
+async def test_an_answer_in_a_transcript_that_has_become_shorter_is_one_with_all_before_it(
+    tmp_path: Path,
+) -> None:
+    transcript = tmp_path / "t.jsonl"
+    add_to(transcript, claude("user", "Oats?", "u7"), claude("assistant", [block("Oats.")], "a7"))
+    session = Session(session="s1", transcript=str(transcript), project="/work/p", done=90, until=9_000)
+    session = await answered(session, tmp_path, last="Oats.", host="claude-code")
+    assert behind(session) == transcript.stat().st_size
+
+
 @pytest.mark.parametrize("host", HOSTS)
 async def test_a_transcript_that_has_become_shorter_is_read_again_from_its_start(
     host: str, service: MemoryService, tmp_path: Path
