@@ -170,7 +170,7 @@ def behind(session: Session) -> int:
 
 
 def is_late(session: Session) -> bool:
-    """Whether `remember` has anything to do: tell what is new, or note that the transcript has become shorter."""
+    """True if `remember` has anything to do: tell what is new, or note that the transcript has become shorter."""
     return bool(behind(session)) or _new_in(session)[1] < session.done
 
 

@@ -92,7 +92,7 @@ def _with_verbatim(metadata: Mapping[str, Any], value: Any) -> Mapping[str, Any]
 
 
 async def _redacted_verbatim(redact: Redactor, given: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """What is VERBATIM in turns' metadata, redacted. A text of which they hold pieces is one meanwhile: a secret may lie across a cut."""
+    """The redacted VERBATIM values of turns. A text of which they hold pieces is one meanwhile: a secret may lie across a cut."""
     pieces: dict[tuple[str, int], list[str]] = {}
     for metadata in given:
         for n, piece in _pieces(metadata):
