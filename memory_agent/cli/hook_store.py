@@ -13,7 +13,7 @@ from memory_agent.cli.opening import open_or_ask, read_key
 from memory_agent.cli.options import settings
 from memory_agent.errors import MemoryAgentError, Unavailable
 from memory_agent.hooks import run
-from memory_agent.hooks.remember import Session, answered, behind, known, remember, sessions_in
+from memory_agent.hooks.remember import Session, answered, is_late, known, remember, sessions_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,7 @@ async def store(settings_file: Path, said: Mapping[str, Any]) -> None:
         whose = {"host": given["host"], "user": given["user"], "tenant": given["tenant"]}
         async with AsyncExitStack() as stack:
             service = await _opened(given, stack)
-            others = [one for one in sessions_in(folder) if one.session != session.session and behind(one)]
+            others = [one for one in sessions_in(folder) if one.session != session.session and is_late(one)]
             for one in (session, *others[:_OTHERS]):
                 try:
                     await remember(service, one, folder, **whose)

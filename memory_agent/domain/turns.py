@@ -18,7 +18,10 @@ MAX_SEQ: Final = 2**53
 """Above any thread's `seq`, and within what every store and JSON reader keeps exactly."""
 
 VERBATIM: Final = "verbatim"
-"""The field of metadata whose value is content in a form of its own, such as a file: redacted where the content is."""
+"""The field of metadata whose value is content in a form of its own, such as a file: redacted where the content is.
+
+Pieces `[n, text]` of the numbered texts of one `value`, which several turns of a call hold, are redacted together.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

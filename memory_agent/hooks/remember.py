@@ -91,7 +91,8 @@ async def answered(session: Session, folder: Path, *, last: str | None, host: st
     Behind them the next prompt may stand already, and words on the way to its answer.
     """
     for pause in _PAUSES:
-        turns, until = read_turns(host, *_new_in(session))
+        data, start = _new_in(session)
+        turns, until = read_turns(host, data, start)
         if last is None:
             break
         ends = [
@@ -101,7 +102,7 @@ async def answered(session: Session, folder: Path, *, last: str | None, host: st
             until = ends[-1]
             break
         await asyncio.sleep(pause)
-    session = replace(session, until=until)
+    session = replace(session, until=until, done=min(session.done, start))
     _write(session, folder)
     return session
 
@@ -140,18 +141,22 @@ async def remember(
         except InvalidInput as exc:  # it never can be stored, and is not to hold up what follows it
             run.log(str(folder.parent / "settings.json"), f"remember: left out turn {turn.id}: {exc}")
     if done != session.done:
-        _write(replace(session, done=done), folder)
+        until = 0 if start < session.done else session.until  # of a transcript that is gone
+        _write(replace(session, done=done, until=until), folder)
     return len(turns)
 
 
 def _copied(turns: list[TranscriptTurn], source: str, folder: Path, host: str) -> int:
-    """How many of the turns are a copy of the beginning of another session."""
+    """How many of the turns are a copy of what another session has told, or will tell.
+
+    A prompt that got another answer there is none.
+    """
     for one in sessions_in(folder):
         if one.session == source:
-            told, _ = read_turns(host, *_new_in(replace(one, done=0, until=0)))
+            told, _ = read_turns(host, *_answered_in(replace(one, done=0)))
             pairs = zip(turns, told, strict=False)
-            same = itertools.takewhile(lambda pair: _says(pair[0]) == _says(pair[1]), pairs)
-            return sum(1 for _ in same)
+            same = list(itertools.takewhile(lambda pair: _says(pair[0]) == _says(pair[1]), pairs))
+            return len(same) - (bool(same) and same[-1][0].role == "user")
     return 0
 
 
@@ -162,6 +167,11 @@ def _says(turn: TranscriptTurn) -> tuple[str, str]:
 def behind(session: Session) -> int:
     """Bytes of the transcript up to its last answer that are not remembered yet."""
     return _answered_in(session)[0].rfind(b"\n") + 1
+
+
+def is_late(session: Session) -> bool:
+    """True if `remember` has anything to do: tell what is new, or note that the transcript has become shorter."""
+    return bool(behind(session)) or _new_in(session)[1] < session.done
 
 
 def _answered_in(session: Session) -> tuple[bytes, int]:

@@ -251,14 +251,8 @@ class MemoryFiles:
     ) -> Turn | None:
         """The last of the versions that now follow `after`; None, with nothing written, if something else does.
 
-        A text that is None: deleted. `times`: of versions that are moved, which may have grown by being redacted.
+        A text that is None: deleted. `times`: of versions that are moved.
         """
-        for text in texts:
-            if text is not None and not times and len(repr(text)) > MAX_FILE_CHARS:
-                raise InvalidInput(
-                    f"File {path} would have {len(text):,} characters, and at most {MAX_FILE_CHARS:,} fit "
-                    "(line breaks count twice); split it into several files"
-                )
         call = uuid.uuid4().hex  # two calls never say the same
         turns = [
             TurnInput(
@@ -281,6 +275,14 @@ class MemoryFiles:
                 newest = await self.newest(path)
                 if (newest and newest.id) != (after and after.id):
                     return None
+            except InvalidInput as exc:  # not before: what is kept already may have grown by redaction
+                for text in texts:
+                    if text is not None and len(repr(text)) > MAX_FILE_CHARS:
+                        raise InvalidInput(
+                            f"File {path} would have {len(text):,} characters, and at most {MAX_FILE_CHARS:,} "
+                            "fit (line breaks count twice); split it into several files"
+                        ) from exc
+                raise
         raise AssertionError
 
     async def _edit(self, path: str, change: Callable[[str], tuple[str, str]]) -> str:

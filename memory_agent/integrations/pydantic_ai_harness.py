@@ -95,7 +95,7 @@ class HarnessMemoryStore:
             _checked(prefix.removesuffix("/"))
         above, _, _ = f"{ROOT}/{prefix}".rpartition("/")
         names = [name.removeprefix(f"{ROOT}/") async for name, _ in self.files.files(above)]
-        return sorted(name for name in names if name.startswith(prefix))[:limit]
+        return sorted(name for name in names if name.startswith(prefix) and _is_path(name))[:limit]
 
     async def _change(
         self, path: str, text: str | None, expected_version: str | None, operation: MemoryOperation | None
@@ -158,8 +158,12 @@ def _is_of(operation: MemoryOperation, turn: Turn) -> bool:
     return True
 
 
+def _is_path(path: str) -> bool:
+    return all(map(_PART.fullmatch, path.split("/")))
+
+
 def _checked(path: str) -> str:
-    if not all(map(_PART.fullmatch, path.split("/"))):
+    if not _is_path(path):
         raise InvalidInput(
             f"path is {path!r:.80}; its parts are up to 200 letters, digits, _, - and ., without . and .."
         )

@@ -30,11 +30,16 @@ _PART_CHARS: Final = 40_000
 _FRAME: Final = frozenset(
     {
         *("id", "type", "role", "kind", "status", "name", "timestamp", "revision", "branches", "forked_from"),
-        *("threads", "scope", "encrypted_content", "signature", "data", "image_url", "file_data", "url"),
+        *("threads", "scope", "encrypted_content", "signature", "thought_signature"),
+        *("data", "image_url", "file_data", "url"),
     }
 )
-"""What a framework has to know again, and bytes of files: fields that hold no text."""
+"""What a framework has to know again, and bytes and addresses of files: fields that hold no text."""
 _FRAME_ENDS: Final = ("_id", "_kind", "_type", "_name", "_at")
+_FREE: Final = frozenset({"args", "metadata", "attributes"})
+"""What tools and applications put in, whose fields may be called anything."""
+_BYTES: Final = frozenset({"kind", "media_type", "data", "identifier"})
+"""Of a file in a message of Pydantic AI, which may stand in what a tool returned."""
 _UNSTORABLE: Final = re.compile("[\\ud800-\\udfff\\ue000]")
 _ESCAPED: Final = re.compile("\\ue000([0-9a-f]{4})")
 _PAGE: Final = 1_000
@@ -64,7 +69,7 @@ def turns_of(role: GivenRole, text: str, value: Any, **metadata: Any) -> list[Tu
     room = 0
     for n, whole in enumerate([frame, *texts]):
         for piece in _pieces(whole):
-            size = len(repr(piece))
+            size = len(repr([n, piece])) + 2
             if size > room:
                 parts.append({"kept": "", VERBATIM: []})
                 room = _PART_CHARS
@@ -90,15 +95,12 @@ def _escaped(text: str) -> str:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The text in pieces that fit into a turn; lines and words, a part of which would not be known for what is redacted, stay whole."""
+    """The text in pieces that fit into a turn. What redacts puts them together before."""
     at = 0
     while True:
-        piece = text[at : at + _PART_CHARS]
-        while len(repr(piece)) > _PART_CHARS:
-            piece = piece[: len(piece) // 2]
-        if at + len(piece) < len(text):
-            ends = (piece.rfind(end, len(piece) // 2) + 1 for end in "\n ")
-            piece = piece[: next(filter(None, ends), len(piece))]
+        piece = text[at : at + _PART_CHARS - 2]
+        while (size := len(repr(piece))) > _PART_CHARS:
+            piece = piece[: len(piece) * _PART_CHARS // size]
         at += len(piece)
         yield piece
         if at >= len(text):
@@ -106,13 +108,18 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _with_texts(value: Any, change: Callable[[str], str], key: str = "", *, framed: bool = True) -> Any:
-    """The value with each of its texts changed, always in the same order. Not `framed`: of a tool, whose fields may be called anything."""
+    """The value with each of its texts changed, always in the same order. Not `framed`: below one of _FREE."""
     if isinstance(value, dict):
-        if value.get("kind") == "binary":
-            return value
-        free = {"args", *(["content"] if "tool_name" in value else [])}
+        free = _FREE | {"content"} if "tool_name" in value else _FREE
+        kept: Iterable[str] = ()
+        if value.get("kind") == "binary" and value.keys() >= {"media_type", "data"}:
+            kept = _BYTES
+        elif framed and value.get("type") == "image_generation_call":
+            kept = ("result",)
         return {
-            name: _with_texts(inner, change, name, framed=framed and name not in free)
+            name: inner
+            if name in kept
+            else _with_texts(inner, change, name, framed=framed and name not in free)
             for name, inner in value.items()
         }
     if isinstance(value, list | tuple):

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.checks import MAX_CONTENT_CHARS, checked_metadata, checked_text
+from memory_agent.checks import (
+    MAX_CONTENT_CHARS,
+    MAX_METADATA_CHARS,
+    checked_metadata,
+    checked_text,
+    has_visible,
+)
 from memory_agent.domain import VERBATIM
-from memory_agent.errors import RedactionFailed
+from memory_agent.errors import InvalidInput, RedactionFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from memory_agent.domain import Turn, TurnDraft
     from memory_agent.ports import Redactor, TokenCounter
@@ -19,17 +26,36 @@ if TYPE_CHECKING:
 
 async def redacted(redact: Redactor, texts: Sequence[str]) -> list[str]:
     """`texts` without what `redact` takes out. Raises RedactionFailed, without any of the text, if it fails."""
-    found = []
-    for text in texts:
-        try:
-            clean = await asyncio.to_thread(redact, text)
-        except Exception as exc:
-            failed = type(exc).__name__  # its message may quote the text that was to be kept back
-            raise RedactionFailed(f"the redactor failed with {failed}; nothing was passed on") from None
-        if not isinstance(clean, str):
-            raise RedactionFailed(f"the redactor returned a {type(clean).__name__}; it must return text")
-        found.append(clean)
-    return found
+    clean: list[str] = await redacted_value(redact, texts)
+    return clean
+
+
+async def redacted_value(redact: Redactor, value: Any) -> Any:
+    """`value`, JSON of any depth, with every text in it redacted. Raises RedactionFailed."""
+    return await asyncio.to_thread(_redacted, redact, value)
+
+
+def _redacted(redact: Redactor, value: Any) -> Any:
+    if isinstance(value, str):
+        return _clean(redact, value)
+    if isinstance(value, dict):
+        return {key: _redacted(redact, inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_redacted(redact, inner) for inner in value]
+    return value
+
+
+def _clean(redact: Redactor, text: str) -> str:
+    if not has_visible(text):
+        return text
+    try:
+        clean: object = redact(text)
+    except Exception as exc:
+        failed = type(exc).__name__  # its message may quote the text that was to be kept back
+        raise RedactionFailed(f"the redactor failed with {failed}; nothing was passed on") from None
+    if not isinstance(clean, str):
+        raise RedactionFailed(f"the redactor returned a {type(clean).__name__}; it must return text")
+    return clean
 
 
 async def redacted_drafts(
@@ -40,21 +66,63 @@ async def redacted_drafts(
     Raises RedactionFailed, and InvalidInput if nothing of a text is left, or of VERBATIM more than metadata may hold.
     """
     contents = await redacted(redact, [draft.content for draft in drafts])
-    verbatim = [
-        {VERBATIM: await redacted_value(redact, draft.metadata[VERBATIM])}
-        if VERBATIM in draft.metadata
-        else {}
-        for draft in drafts
-    ]
+    verbatim = await _redacted_verbatim(redact, [draft.metadata for draft in drafts])
     return [
         dataclasses.replace(
             draft,
             content=checked_text("content, redacted,", content, max_chars=MAX_CONTENT_CHARS),
             tokens=counter.count(content),
-            metadata=checked_metadata({**draft.metadata, **value}),
+            metadata=_with_verbatim(draft.metadata, value),
         )
         for draft, content, value in zip(drafts, contents, verbatim, strict=True)
     ]
+
+
+def _with_verbatim(metadata: Mapping[str, Any], value: Any) -> Mapping[str, Any]:
+    """The metadata with its redacted value. Raises InvalidInput if there is no room for it."""
+    if VERBATIM not in metadata:
+        return metadata
+    changed = {**metadata, VERBATIM: value}
+    if (size := len(repr(changed))) > MAX_METADATA_CHARS:
+        raise InvalidInput(
+            f"metadata grew from {len(repr(metadata)):,} to {size:,} characters by redaction, and at most "
+            f"{MAX_METADATA_CHARS:,} are stored; pass a shorter text, or let the redactor put in less than it takes out"
+        )
+    return checked_metadata(changed)
+
+
+async def _redacted_verbatim(redact: Redactor, given: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """The redacted VERBATIM values of turns. A text of which they hold pieces is one meanwhile: a secret may lie across a cut."""
+    pieces: dict[tuple[str, int], list[str]] = {}
+    for metadata in given:
+        for n, piece in _pieces(metadata):
+            pieces.setdefault((metadata["value"], n), []).append(piece)
+    others = [None if _pieces(metadata) else metadata.get(VERBATIM) for metadata in given]
+    wholes, others = await redacted_value(redact, [["".join(each) for each in pieces.values()], others])
+    cut = {key: _cut(whole, pieces[key]) for key, whole in zip(pieces, wholes, strict=True)}
+    return [
+        [[n, next(cut[metadata["value"], n])] for n, _ in _pieces(metadata)] or other
+        for metadata, other in zip(given, others, strict=True)
+    ]
+
+
+def _pieces(metadata: Mapping[str, Any]) -> list[Any]:
+    """The pieces of a value's texts, each with its text's number; none where something else is VERBATIM."""
+    kept = metadata.get(VERBATIM)
+    if not isinstance(kept, list) or not isinstance(metadata.get("value"), str):
+        return []
+    return kept if all(_is_piece(each) for each in kept) else []
+
+
+def _is_piece(each: object) -> bool:
+    return isinstance(each, list) and len(each) == 2 and isinstance(each[0], int) and isinstance(each[1], str)
+
+
+def _cut(text: str, like: Sequence[str]) -> Iterator[str]:
+    """The text in as many pieces, each as long in proportion."""
+    ends = list(itertools.accumulate(map(len, like)))
+    for start, end in itertools.pairwise([0, *ends]):
+        yield text[len(text) * start // max(ends[-1], 1) : len(text) * end // max(ends[-1], 1)]
 
 
 async def redacted_turns(redact: Redactor | None, turns: Sequence[Turn]) -> list[Turn]:
@@ -63,14 +131,3 @@ async def redacted_turns(redact: Redactor | None, turns: Sequence[Turn]) -> list
         return list(turns)
     contents = await redacted(redact, [turn.content for turn in turns])
     return [dataclasses.replace(turn, content=content) for turn, content in zip(turns, contents, strict=True)]
-
-
-async def redacted_value(redact: Redactor, value: Any) -> Any:
-    """`value`, JSON of any depth, with every text in it redacted. Raises RedactionFailed."""
-    if isinstance(value, str):
-        return (await redacted(redact, [value]))[0]
-    if isinstance(value, dict):
-        return {key: await redacted_value(redact, inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [await redacted_value(redact, inner) for inner in value]
-    return value

@@ -101,9 +101,10 @@ ITEMS = [USER, THOUGHT, CALL, RESULT, ANSWER, IMAGE]
 @both_ways_by_day
 async def test_items_of_every_kind_and_size_come_back_unchanged_and_in_order(session: MemorySession) -> None:
     before = copy.deepcopy(ITEMS)
+    many_texts: Any = {"type": "custom", "output": ["ab"] * 10_000}
     await session.add_items(ITEMS[:2])
-    await session.add_items(ITEMS[2:])
-    assert await session.get_items() == before
+    await session.add_items([*ITEMS[2:], many_texts])
+    assert await session.get_items() == [*before, many_texts]
     assert list((await session.get_items())[2]) == list(CALL)  # the order of keys too
     assert isinstance(session, Session)
 
@@ -223,6 +224,9 @@ async def test_texts_of_items_are_redacted_and_what_the_api_has_to_know_again_st
         call,
         {**RESULT, "call_id": call_id, "output": f"{secret}\ud83d"},
         ANSWER,
+        {**RESULT, "output": f"{'x' * 19_990} {CARD} {'x' * 19_980} {CARD} {'x' * 40_000}"},
+        {"type": "file_search_call", "results": [{"attributes": {"customer_name": CARD}, "text": CARD}]},
+        {"type": "image_generation_call", "result": f"call {CARD}"},
     ]
     cfg = MemoryConfig(**embedded_settings, redact_before_storing=True, enable_fact_extraction=False)
     async with MemoryService(cfg, redact=hide_cards, embedder=HashEmbedder()) as service:
@@ -232,11 +236,19 @@ async def test_texts_of_items_are_redacted_and_what_the_api_has_to_know_again_st
         turns = (await service.agent("ada", "t").history()).turns
     assert [
         (turn.content.count(CARD), str(turn.metadata).count(CARD)) for turn in turns if CARD in str(turn)
-    ] == [(0, 1)] * 2
+    ] == [(0, 1)] * 3
     assert found[0]["content"] == hide_cards(secret) * 5_000  # type: ignore[typeddict-item]
     assert found[1]["content"][0]["text"] == hide_cards(secret)  # type: ignore[index, typeddict-item]
     assert found[2] == {**call, "arguments": '{"card": "[card]"}'}
-    assert found[3:] == [{**items[3], "output": f"{hide_cards(secret)}\ud83d"}, ANSWER]
+    assert found[3:5] == [{**items[3], "output": f"{hide_cards(secret)}\ud83d"}, ANSWER]
+    assert found[5] == {**items[5], "output": hide_cards(items[5]["output"])}
+    assert found[6]["results"] == [{"attributes": {"customer_name": "[card]"}, "text": "[card]"}]  # type: ignore[typeddict-item]
+    assert found[7] == items[7]
+
+
+@embedded_only("no service")
+def test_a_large_value_fills_its_turns() -> None:
+    assert len(turns_of("tool", "image", {"image_url": "A" * 100_000})) == 3
 
 
 # --- with the runner ----------------------------------------------------------------------------------------------

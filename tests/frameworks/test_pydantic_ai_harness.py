@@ -112,6 +112,14 @@ async def test_paths_are_listed_by_their_beginning_in_order_and_checked(store: M
             await asked
 
 
+async def test_files_that_the_harness_cannot_read_are_not_listed(service: MemoryService) -> None:
+    store = HarnessMemoryStore(service, "ada")
+    await store.files.create("/memories/main/travel notes.md", "Ida lives in Lisbon.")
+    await store.write("main/x.md", "x", expected_version=None)
+    assert await store.list_paths("main/", limit=1) == ["main/x.md"]
+    assert await store.list_paths(limit=MANY) == ["main/x.md"]
+
+
 async def test_a_write_that_was_cut_short_before_its_receipt_is_known_again(service: MemoryService) -> None:
     store = HarnessMemoryStore(service, "ada")
     made = await store.write("a/b.md", "first", expected_version=None, operation=FIRST)

@@ -348,6 +348,23 @@ async def test_a_forked_session_of_codex_which_numbers_its_copies_anew_adds_what
     add_to(fork, codex("event_msg", type="user_message", message="One more thing"))
     await hook_store.store(settings, stop(fork, "s2"))
     assert [turn.content for turn in await turns_in(service)][len(TALK) :] == ["One more thing"]
+    unanswered = [
+        codex("event_msg", type="user_message", message="My cat is called Mo"),
+        codex("response_item", role="assistant", content=[block("Let me think.")]),
+    ]
+    add_to(first, *unanswered)
+    for number, (said, answer, new) in enumerate(
+        (
+            ([line for line in copy if "You're welcome." not in str(line)], "Always.", ["Thanks!"]),
+            ([*copy, *unanswered], "Purr.", ["My cat is called Mo"]),
+        ),
+        3,
+    ):
+        before, another = len(await turns_in(service)), tmp_path / f"{number}.jsonl"
+        add_to(another, codex("session_meta", id=f"s{number}", forked_from_id="s1"), *said)
+        add_to(another, codex("response_item", role="assistant", content=[block(answer)]))
+        await hook_store.store(settings, stop(another, f"s{number}"))
+        assert [turn.content for turn in await turns_in(service)][before:] == [*new, answer]
 
 
 async def test_of_a_transcript_that_has_become_shorter_another_sessions_answer_tells_nothing(
@@ -357,14 +374,27 @@ async def test_of_a_transcript_that_has_become_shorter_another_sessions_answer_t
     settings, first, other = home.ours / "settings.json", tmp_path / "1.jsonl", tmp_path / "2.jsonl"
     first.write_bytes(written("claude-code"))
     await hook_store.store(settings, stop(first))
+    first_size = first.stat().st_size
     first.write_bytes(b"")
     add_to(first, claude("user", "Oats?", "u7"), claude("assistant", [block("Let me look.")], "a7"))
     add_to(other, claude("user", "Rye?", "u8"), claude("assistant", [block("Yes.")], "a8"))
+    await hook_store.store(settings, stop(other, "s2"))
+    add_to(first, *(claude("tool", "y" * first_size, f"t{n}") for n in range(2)))  # past where it ended once
     await hook_store.store(settings, stop(other, "s2"))
     assert [turn.content for turn in await turns_in(service)][len(TALK) :] == ["Rye?", "Yes."]
     add_to(first, claude("assistant", [block("Oats.")], "a9"))
     await hook_store.store(settings, stop(first, last="Oats."))
     assert [turn.content for turn in await turns_in(service)][len(TALK) + 2 :] == ["Oats?", "Oats."]
+
+
+async def test_an_answer_in_a_transcript_that_has_become_shorter_is_one_with_all_before_it(
+    tmp_path: Path,
+) -> None:
+    transcript = tmp_path / "t.jsonl"
+    add_to(transcript, claude("user", "Oats?", "u7"), claude("assistant", [block("Oats.")], "a7"))
+    session = Session(session="s1", transcript=str(transcript), project="/work/p", done=90, until=9_000)
+    session = await answered(session, tmp_path, last="Oats.", host="claude-code")
+    assert behind(session) == transcript.stat().st_size
 
 
 @pytest.mark.parametrize("host", HOSTS)

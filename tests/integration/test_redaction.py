@@ -11,6 +11,7 @@ import pytest
 
 from memory_agent import ConfigError, InvalidInput, MemoryConfig, MemoryService, RedactionFailed, TurnsParked
 from memory_agent.integrations.memory_files import MemoryFiles
+from memory_agent.llm.redact import redacted_value
 from tests.fixtures import on_both_by_day
 from tests.integration.fact_script import add, asking, by_message, by_words, opened, prompt, refused
 from tests.integration.test_privacy import files_with, logged
@@ -134,11 +135,22 @@ async def test_what_grows_past_the_room_of_metadata_by_being_redacted_is_refused
         redact=lambda text: text.replace("x", "[redacted]"),
     ) as service:
         files = MemoryFiles(service, "ann")
-        with pytest.raises(InvalidInput, match=r"metadata.* 100,000"):
+        with pytest.raises(
+            InvalidInput, match=r"grew from 20,\d+ to 200,\d+ .* by redaction, and at most 100,000"
+        ):
             await files.create("/memories/a.md", "x" * 20_000)
         await files.create("/memories/a.md", "x" * 9_940)
         await files.rename("/memories/a.md", "/memories/b.md")
         assert await files.read("/memories/b.md") == "[redacted]" * 9_940
+        await files.insert("/memories/b.md", 0, "y")
+        (first, _) = await files.versions("/memories/b.md")
+        await files.restore("/memories/b.md", first.id)
+        assert await files.read("/memories/b.md") == "[redacted]" * 9_940
+
+
+async def test_texts_with_nothing_to_see_are_not_redacted() -> None:
+    assert await redacted_value(str.upper, {"a": ["", " \n", "b", 1]}) == {"a": ["", " \n", "B", 1]}
+    assert await redacted_value(fail, ["", " \n"]) == ["", " \n"]
 
 
 @pytest.mark.parametrize("redact", [fail, say_nothing], ids=["raises", "returns-nothing"])

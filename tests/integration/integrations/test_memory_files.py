@@ -364,7 +364,9 @@ async def test_a_file_as_long_as_fits_is_kept_and_a_longer_one_refused(files: Me
     long = "é" * 98_900
     await files.create("/memories/long", long)
     assert await files.read("/memories/long") == long
-    assert "at most 99,000 fit" in await told(files, "insert", "/long", insert_line=0, insert_text="a" * 200)
+    assert "at most 99,000 fit" in await told(
+        files, "insert", "/long", insert_line=0, insert_text="a" * 2_000
+    )
     assert await files.read("/memories/long") == long
 
 
