@@ -300,17 +300,14 @@ class Packing:
     def _as_it_stands(self) -> dict[str, Any]:
         """All that taking an item changes."""
         stand = {name: copy(value) for name, value in vars(self).items() if name not in _FIXED}
-        stand["_placed"] = {tier: placed.copy() for tier, placed in self._placed.items()}
-        return stand
+        return {**stand, "_placed": {tier: placed.copy() for tier, placed in self._placed.items()}}
 
     def leave(self, item: Item, reason: str) -> None:
         """Note why the item is not taken; a later `take` may change that."""
         self._said.append((item, reason))
 
     def packed(self) -> Packed:
-        """The chosen items. Should their sum have been too low, as a counter may have it, what was swapped is swapped
-        back, and those taken last leave again.
-        """
+        """The chosen items. Should their sum have been too low, as a counter may have it, swaps are undone, then those taken last leave."""
         while True:
             blocks = self._blocks()
             tokens = self._counter.count(prompt_text(blocks))

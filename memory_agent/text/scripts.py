@@ -65,7 +65,7 @@ _CLUSTER: Final = lazily(regex.compile, r"\X")
 
 
 def as_letters(text: str) -> int:
-    """How many letters of an alphabet say about as much: a character of Chinese, Japanese or Korean says as much as two."""
+    """Letters of an alphabet that say about as much: of Chinese, Japanese and Korean two for each character."""
     return len(text) + len(_CJK_CHARACTER.findall(text))
 
 

@@ -679,7 +679,9 @@ def test_of_a_long_last_answer_the_passage_is_shown_that_holds_what_is_asked() -
     window = said("Change the file.", answer)
     context = pack(Material(window=window, question="Which line do we add?"), 400)
     assert "We add the line `x = 1` there." in context.part("short_term")
-    assert "It begins." in pack(Material(window=window, question="Which line?"), 400).part("short_term")
+    assert "It begins." in pack(Material(window=window, question="Which line has the editor?"), 400).part(
+        "short_term"
+    )
 
 
 @pytest.mark.parametrize("size", [1_900, 1_995, 2_005, 20_000])
