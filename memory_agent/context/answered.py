@@ -12,7 +12,7 @@ from memory_agent.text.languages import any_of
 from memory_agent.text.subjects import content_words, first_words, names_nothing, only_reacts, points_outside
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from memory_agent.domain import Turn
 
@@ -65,23 +65,26 @@ def spoken_of(turn: Turn, before: Sequence[Turn]) -> Turn | None:
 def _heard(turn: Turn, before: Sequence[Turn]) -> Sequence[Turn]:
     """Of what was said before, what may be part of the talk that `turn` is in.
 
-    Where several say whom they speak to, others' turns come between: its speaker's own, those to them and of whom they speak to.
+    Among several people, not what others say to somebody else; where the turn says whom it speaks to, or its speaker is
+    spoken to, of others only what they say to its speaker.
     """
-    people = {name.casefold() for name in _speakers([turn, *before])}
-    spoken_to = {each.id: _spoken_to(each) for each in (turn, *before)}
-    if len(people) < _CROWD or people.isdisjoint(spoken_to.values()):
+    people = {name.casefold() for name in _speakers(each for each in (turn, *before) if each.role == "user")}
+    if len(people) < _CROWD:
         return before
-    who, to = (turn.speaker or turn.role).casefold(), spoken_to[turn.id]
+    who, to = (turn.speaker or turn.role).casefold(), _spoken_to(turn, people)
+    named = to or any(_spoken_to(other, people) == who for other in before)
+    heard = {who} if named else {who, ""}
     return [
         other
         for other in before
-        if (other.speaker or other.role).casefold() in {who, to} or spoken_to[other.id] == who
+        if (other.speaker or other.role).casefold() in {who, to} or _spoken_to(other, people) in heard
     ]
 
 
-def _spoken_to(turn: Turn) -> str:
+def _spoken_to(turn: Turn, people: Collection[str]) -> str:
+    """Who of these people is spoken to, "" if nobody by name."""
     found = _SPOKEN_TO.match(turn.content)
-    return "" if found is None else found[1].casefold()
+    return found[1].casefold() if found is not None and found[1].casefold() in people else ""
 
 
 def _names_a_thing(text: str) -> bool:
@@ -102,5 +105,5 @@ def _said_last(turn: Turn, before: Sequence[Turn]) -> list[Turn]:
     return said
 
 
-def _speakers(turns: Sequence[Turn]) -> set[str]:
+def _speakers(turns: Iterable[Turn]) -> set[str]:
     return {turn.speaker or turn.role for turn in turns}

@@ -61,14 +61,14 @@ _NEWEST_SHARE: Final = 0.5
 """Of the budget, for the user's latest words."""
 _MOST_DUE: Final = 6
 """An exchange with calls of tools between question and answer has more turns than two."""
-_HEADING_TOKENS: Final = 20
-"""At most, of a day's heading or a message's overhead."""
 _REPLY_SHARE: Final = 1 / 3
 """Of the window's room, for one turn of it: a longer one is cut at its middle."""
 _NEWEST_REPLY_SHARE: Final = 1 / 2
 """The same for the newest reply."""
 _LEAST_REPLY_TOKENS: Final = 60
 """Of the newest reply, whatever room the question leaves."""
+_WIDER: Final = 4
+"""Times the tokens of a recollection that one may take where room is left."""
 _UNASKED_SHARE: Final = 1 / 3
 """Of the facts' share, for those that the question says nothing of."""
 
@@ -112,12 +112,13 @@ def pack_context(
             left += _take_share(packing, items[tier], share, min(limit(share), most), preset)
     recalled = telling(packing, items["long_term"], material)
     # Crumbs between recollections go to nothing else: single lines of a tier, others for each question.
-    all_fit, cut = take_recollections(packing, recalled, material, asked, passage_tokens(budget))
+    most = passage_tokens(budget)
+    all_fit, cut, told = take_recollections(packing, recalled, material, asked, most)
     if all_fit:
         packing.take_unbroken(waiting)
         for preserved, some in groupby(left, key=lambda item: item.tier == "preserved"):
             packing.take_all(some, limit=PRESERVED_TOKENS if preserved else None)
-    show_more(packing, cut, material, asked)
+    show_more(packing, cut, material, asked, told, _WIDER * most)
     return _context(packing.packed(), material, facts, preset=preset, budget=budget)
 
 
@@ -152,7 +153,7 @@ def _take_window(
         cut = None if item.tokens <= most else shortened(item, most)
         if packing.take(cut or item, limit=None if position < due else room):
             continue
-        smaller = shortened(item, packing.room - _HEADING_TOKENS) if position < due else None
+        smaller = shortened(item, packing.room_for(item)) if position < due else None
         if smaller is None or not packing.take(smaller):
             for behind in items[position + 1 :]:
                 packing.leave(behind, "no room for what lies between it and the newest turn")

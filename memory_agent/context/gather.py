@@ -17,6 +17,7 @@ from memory_agent.errors import BackendError
 from memory_agent.facts.documents import CurrentFacts
 from memory_agent.facts.people import called, shown
 from memory_agent.search.request import RowFilter, SearchAnswer, SearchRequest
+from memory_agent.text.scripts import as_letters
 from memory_agent.topics.merged import families_of, newest
 
 if TYPE_CHECKING:
@@ -268,7 +269,7 @@ class ContextReader:
         things: dict[str, Turn] = {}
         for turn in short:
             before = [at[place] for seq in behind[turn.id] if (place := (turn.thread_id, seq)) in at]
-            short_answer = _letters(turn.content) < _SHORT_ANSWER_CHARS
+            short_answer = as_letters(turn.content) < _SHORT_ANSWER_CHARS
             if short_answer and (other := answered(turn, before)) is not None:
                 answers[turn.id] = other
             elif (other := spoken_of(turn, before)) is not None:
@@ -344,11 +345,6 @@ def _active(stand: ConversationState, *, whole: bool) -> TopicLine | None:
         return None
     summary = current.summary.text if whole and current.summary is not None else None
     return TopicLine(id=current.id, title=current.title, summary=summary)
-
-
-def _letters(text: str) -> int:
-    """How many Latin letters say as much, about: twice as many as characters of Chinese or Korean."""
-    return (len(text) + len(text.encode(errors="replace"))) // 2
 
 
 async def _or_degraded(work: Awaitable[T], otherwise: T, source: str, degraded: list[str]) -> T:

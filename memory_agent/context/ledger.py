@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.context.budget import largest, usable
 from memory_agent.context.passages import outline, without_middle
@@ -81,6 +81,7 @@ class Packing:
         self._continuing: dict[tuple[str, str], int] = {}
         self._overheads: dict[Tier, int] = {}
         self._said: list[tuple[Item, str]] = []
+        self._swapped: list[tuple[Item, Item]] = []
         whole = prompt_text([ContextBlock(tier="facts", lines=(ContextLine(body=""),))])
         self._envelope = counter.count(whole) - counter.count(
             f"<{TAG_OF['facts']}>\n\n</{TAG_OF['facts']}>\n"
@@ -124,6 +125,12 @@ class Packing:
     def room(self) -> int:
         """Tokens that are left."""
         return self._budget - max(self._lines, self._messages)
+
+    def room_for(self, item: Item) -> int:
+        """Tokens that are left for the item's line, beside its heading, its tier's delimiters and the envelope."""
+        placed = self._placed.get(item.tier) or Placed()
+        lines, messages = self._added_by(item, *placed.beside(placed.place_for(item)))
+        return self._budget - max(self._lines + lines, self._messages + messages) + item.tokens
 
     def showing(self, item: Item, body: str, why: str = "") -> Item:
         """The item with only `body` of its text."""
@@ -186,10 +193,10 @@ class Packing:
             lines += self._delimiters(item.tier)
         if item.tier == "short_term":  # messages of their own
             block = ContextBlock(tier=item.tier, lines=(item.line,))
-            return lines + self._envelope * (not self._taken), message_tokens([block], self._counter)
+            return lines + self._envelope * (not self._of_tier), message_tokens([block], self._counter)
         first = all(tier == "short_term" for tier in self._of_tier)
         messages = lines + (self._envelope + MESSAGE_OVERHEAD) * first
-        return lines + self._envelope * (not self._taken), messages
+        return lines + self._envelope * (not self._of_tier), messages
 
     def _between(self, item: Item, above: Item | None, behind: Item | None) -> int:
         """Tokens that the item adds between these: a line below it may need its own head for it, or do without."""
@@ -239,9 +246,13 @@ class Packing:
 
     def swap(self, item: Item, other: Item) -> None:
         """Show `other` of the same turn in the place of the item, which is in, if it fits."""
+        before, at = self._as_it_stands(), self._taken.index(item)
         self._remove(item)
-        if not self.take(other):
-            self.take(item)
+        if self.take(other):
+            self._taken.insert(at, self._taken.pop())
+            self._swapped.append((self._taken[at], item))
+        else:
+            vars(self).update(before)
 
     def where_shown(self, item: Item) -> Tier | None:
         """The tier that shows the item's turn whole, or for an excerpt also in part; None if there is none."""
@@ -280,25 +291,33 @@ class Packing:
 
     def take_together(self, items: Sequence[Item]) -> bool:
         """Take all of them, or none if they don't fit."""
-        before = {name: copy(value) for name, value in vars(self).items() if name not in _FIXED}
-        before["_placed"] = {tier: placed.copy() for tier, placed in self._placed.items()}
+        before = self._as_it_stands()
         if all(self.take(item) for item in items):
             return True
         vars(self).update(before)
         return False
+
+    def _as_it_stands(self) -> dict[str, Any]:
+        """All that taking an item changes."""
+        stand = {name: copy(value) for name, value in vars(self).items() if name not in _FIXED}
+        return {**stand, "_placed": {tier: placed.copy() for tier, placed in self._placed.items()}}
 
     def leave(self, item: Item, reason: str) -> None:
         """Note why the item is not taken; a later `take` may change that."""
         self._said.append((item, reason))
 
     def packed(self) -> Packed:
-        """The chosen items. Should their sum have been too low, as a counter may have it, those taken last leave again."""
+        """The chosen items. Should their sum have been too low, as a counter may have it, swaps are undone, then those taken last leave."""
         while True:
             blocks = self._blocks()
             tokens = self._counter.count(prompt_text(blocks))
             if max(tokens, message_tokens(blocks, self._counter)) <= self._budget or not self._taken:
                 return self._packed(blocks, tokens)
-            self.leave(self._taken.pop(), NO_ROOM)
+            if self._swapped:
+                now, before = self._swapped.pop()
+                self._taken[self._taken.index(now)] = before
+            else:
+                self.leave(self._taken.pop(), NO_ROOM)
 
     def _packed(self, blocks: tuple[ContextBlock, ...], tokens: int) -> Packed:
         kept = frozenset((item.tier, item.name) for item in self._taken)

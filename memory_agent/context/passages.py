@@ -34,6 +34,8 @@ LEFT_OUT: Final = "[…]"
 """In the place of sentences that a passage leaves out."""
 _MOST_OPENING: Final = 3
 _NEXT_ITEM: Final = lazily(re.compile, r"\s*\n\W{0,4}\d{1,2}[.)]\W{0,4}\Z")
+_TAIL_CHARS: Final = 64
+"""Of a passage, in which what leads in is looked for: a run of thousands of blanks would take seconds."""
 _LEAST_TITLES: Final = 3
 """Fewer tell less of a text than its beginning and end."""
 _MOST_TITLES: Final = 40
@@ -83,31 +85,59 @@ def best_passage(
     if idle is not None and worth[best] < 0:
         return None
 
-    def shown(first: int, last: int) -> str:
-        before, said = f"{LEFT_OUT} " if first else "", text[spans[first][0] : spans[last][1]]
-        if last + 1 == len(spans):
-            return before + said
-        # Of what is cut away nothing is announced.
-        while last > first and _ANNOUNCES.search(_NEXT_ITEM.sub("", said)):
-            last -= 1
-            said = text[spans[first][0] : spans[last][1]]
-        return f"{before}{_NEXT_ITEM.sub('', said)} {LEFT_OUT}"
+    # A reply's polite beginning and end are not grown into.
+    tells = [at for at, each in enumerate(worth) if each >= 0]
+    ends = (0, len(spans) - 1) if idle is None else (tells[0], tells[-1])
+    grown = list(_grown(text, spans, worth, best, *ends))
 
+    def shown(count: int) -> str:
+        return _shown(text, spans, *grown[count - 1])
+
+    most = 1
+    while most < len(grown) and fits(shown(most)):
+        most = min(2 * most, len(grown))
+    count = largest(most, lambda count: fits(shown(count)))
+    if count:
+        return shown(count)
+    return _beginning(text, *spans[best], fits) if broken else ""
+
+
+def _grown(
+    text: str,
+    spans: Sequence[tuple[int, int]],
+    worth: Sequence[float],
+    best: int,
+    least: int,
+    most: int,
+) -> Iterator[tuple[int, int]]:
+    """The first and the last sentence of a passage about the best one, of one sentence more each time, within `least` and `most`.
+
+    Towards the side with more of the question in it; else on, for what follows explains.
+    """
     first = last = best
-    found = ""
-    while fits(shown(first, last)):
-        found = shown(first, last)
-        # towards the side with more of the question in it; else on, for what follows explains
-        ahead = worth[last + 1] if last + 1 < len(spans) else -math.inf
-        back = worth[first - 1] if first else -math.inf
-        if ahead == back == -math.inf:
-            break
-        begun = (
-            ahead > -math.inf
-            and _LEADS_IN.search(text[max(0, spans[last][1] - 16) : spans[last][1]]) is not None
-        )
+    yield first, last
+    while (first, last) != (least, most):
+        ahead = worth[last + 1] if last < most else -math.inf
+        back = worth[first - 1] if first > least else -math.inf
+        begun = ahead > -math.inf and _LEADS_IN.search(text, max(0, spans[last][1] - 16), spans[last][1])
         first, last = (first, last + 1) if begun or ahead >= back else (first - 1, last)
-    return _beginning(text, *spans[best], fits) if broken and not found else found
+        yield first, last
+
+
+def _shown(text: str, spans: Sequence[tuple[int, int]], first: int, last: int) -> str:
+    """The sentences from the first to the last, "[…]" where others are left out, without what announces one that is."""
+    start, end = spans[first][0], spans[last][1]
+    before = f"{LEFT_OUT} " if first else ""
+    if last + 1 == len(spans):
+        return before + text[start:end]
+    while True:
+        tail = max(start, end - _TAIL_CHARS)
+        item = _NEXT_ITEM.search(text, tail, end)
+        said = end if item is None else item.start()
+        if last == first or not _ANNOUNCES.search(text, tail, said):
+            return f"{before}{text[start:said].rstrip()} {LEFT_OUT}"
+        last -= 1
+        end = spans[last][1]
 
 
 def _worth(

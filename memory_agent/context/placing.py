@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from memory_agent.context.passages import LEFT_OUT
 from memory_agent.context.render import continued
 from memory_agent.domain import ContextLine
 
@@ -110,7 +109,7 @@ def line_below(above: Item, item: Item) -> ContextLine:
     line = item.line
     if above.under != item.under:
         return line
-    if item.quotes is not None and item.quotes[0] == above.seq and not above.line.body.endswith(LEFT_OUT):
+    if item.quotes is not None and item.quotes[0] == above.seq and not above.line.body.endswith("…]"):
         line = replace(line, head=item.quotes[1])
     if line.head and line.head == above.line.head:
         return continued(line, follows=item.seq is not None and above.seq == item.seq - 1)

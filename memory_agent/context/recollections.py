@@ -15,7 +15,7 @@ from memory_agent.text.corrections import Claims
 from memory_agent.text.features import asks, features_of
 from memory_agent.text.languages import any_of
 from memory_agent.text.repeats import Told, repeats
-from memory_agent.text.sentences import only_asks
+from memory_agent.text.sentences import bounds, only_asks
 from memory_agent.text.subjects import (
     called,
     content_words,
@@ -220,9 +220,9 @@ def by_worth(
 
 def take_recollections(
     packing: Packing, items: Sequence[Item], material: Material, asked: Collection[str], most: int
-) -> tuple[bool, list[tuple[Item, Item]]]:
-    """Take recollections by their worth; of one longer than `most` tokens the passage that answers best. True if all fit, and
-    those that are in only in part, each whole and as it is shown.
+) -> tuple[bool, list[tuple[Item, Item]], Told[ContextLine]]:
+    """Take recollections by their worth; of one longer than `most` tokens the passage that answers best. True if all fit,
+    those that are in only in part, each whole and as it is shown, and what is told.
 
     What repeats one that is taken is left out, unless either is corrected; so is a reply that only asks, leads in or is polite.
     """
@@ -230,7 +230,7 @@ def take_recollections(
     cut: list[tuple[Item, Item]] = []
     found = {recalled.turn.id: recalled for recalled in material.recollections}
     corrects = {recalled.replaced_by for recalled in material.recollections if recalled.replaced_by}
-    told = Told["ContextLine"]()
+    told: Told[ContextLine] = Told()
     for item in by_worth(items, most, beside_best(material), unclear(material)):
         shown: Item | None = item
         if item.tokens > most and not packing.where_shown(item) and packing.room >= most:
@@ -255,14 +255,21 @@ def take_recollections(
             if shown is not item and item.name not in corrects and not found[item.name].replaced_by:
                 cut.append((item, shown))
         all_fit = all_fit and (taken or packing.where_shown(item) is not None)
-    return all_fit, cut
+    return all_fit, cut, told
 
 
 def show_more(
-    packing: Packing, cut: Sequence[tuple[Item, Item]], material: Material, asked: Collection[str]
+    packing: Packing,
+    cut: Sequence[tuple[Item, Item]],
+    material: Material,
+    asked: Collection[str],
+    told: Told[ContextLine],
+    most: int,
 ) -> None:
-    """Show more of recollections that are in only in part, as (whole, shown), where there is room: first of what ends within a
-    sentence, then of the best.
+    """Show more of recollections that are in only in part, as (whole, shown), up to `most` tokens where there is room: first of
+    what ends within a sentence, then of the best.
+
+    Not of one of which the next would repeat what is `told`; of a reply its passage, without what is polite.
     """
 
     def due(both: tuple[Item, Item]) -> tuple[bool, float]:
@@ -272,15 +279,25 @@ def show_more(
     for item, shown in sorted(cut, key=due):
         if packing.room < _LEAST_WIDER:
             break
-        wider = _passage(packing, item, asked, material.language, shown.tokens + packing.room)
-        if wider is not None and wider.tokens > shown.tokens:
-            packing.swap(shown, item if item.tokens <= wider.tokens else wider)
+        wider = _passage(packing, item, asked, material.language, min(shown.tokens + packing.room, most))
+        if wider is None or wider.tokens <= shown.tokens:
+            continue
+        if item.line.role == "user" and item.tokens <= wider.tokens:
+            wider = item
+        body = wider.line.body
+        sentences = (replace(item.line, body=body[start:end]) for start, end in bounds(body))
+        more = (line for line in sentences if line.body not in shown.line.body)
+        if not any(_repeats(line, content_words(line.body), told, shown.line) for line in more):
+            packing.swap(shown, wider)
 
 
-def _repeats(line: ContextLine, words: frozenset[str], told: Told[ContextLine]) -> bool:
-    """True if one of `told`, the speaker's own or for an assistant anybody's, says what a line of these words says."""
+def _repeats(
+    line: ContextLine, words: frozenset[str], told: Told[ContextLine], but: ContextLine | None = None
+) -> bool:
+    """True if one of `told` `but` that, the speaker's own or for an assistant anybody's, says what a line of these words says."""
     return any(
-        (line.role == "assistant" or (line.role, line.speaker) == (other.role, other.speaker))
+        other is not but
+        and (line.role == "assistant" or (line.role, line.speaker) == (other.role, other.speaker))
         and repeats(line.body, other.body)
         for other in told.like(words)
     )
@@ -298,21 +315,30 @@ def _replaced_passage(
     wanted = frozenset().union(*new) or claims.terms
     shown = _passage(packing, item, wanted, language, most)
     if shown is not None and wanted.isdisjoint(count_terms(shown.line.body, language)):
-        return shown._replace(line=replace(shown.line, head=recalled_line(old).head))
+        return shown._replace(line=replace(shown.line, head=recalled_line(old).head), quotes=None)
     return shown
 
 
 def cut_about(packing: Packing, item: Item, asked: Collection[str], language: str, most: int) -> Item | None:
-    """A turn cut to at most `most` tokens as `Packing.cut` does, or its passage that answers if much of what is asked would be cut away."""
+    """A turn cut to at most `most` tokens as `Packing.cut` does, or its passage that answers if that holds half of what is asked,
+    and two words of it, or the only one, that would be cut away.
+    """
     cut, body = packing.cut(item, most), item.line.body
-    if cut is None:
-        return None
-    held = count_terms(cut.line.body, language).keys() & asked
-    if len((count_terms(body, language).keys() & asked) - held) < _CUT_AWAY:
+    if cut is None or not asked:
         return cut
-    passage = best_passage(body, asked, language, lambda part: packing.showing(item, part).tokens <= most)
-    found = count_terms(passage or "", language).keys() & asked
-    if not passage or len(found - held) < _CUT_AWAY:
+
+    def tells(part: str) -> bool:
+        found = count_terms(part, language).keys() & asked
+        return 2 * len(found) >= len(asked) and len(found - held) >= min(_CUT_AWAY, len(asked))
+
+    held = count_terms(cut.line.body, language).keys() & asked
+    if not tells(body):
+        return cut
+    idle = None if item.line.role == "user" else _IDLE
+    passage = best_passage(
+        body, asked, language, lambda part: packing.showing(item, part).tokens <= most, idle
+    )
+    if not passage or not tells(passage):
         return cut
     return packing.showing(item, passage, "the passage nearest to the question")
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import regex
 
+from memory_agent.context.budget import largest
 from memory_agent.domain import ROLES, ContextLine
 from memory_agent.lazily import kept_by_text, lazily
 from memory_agent.text.inert import MONTHS, delimiters, inert, inert_line, look_of
+from memory_agent.text.scripts import as_letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
     from memory_agent.domain import SummaryItem, Turn
 
 _OURS: Final = delimiters("memory_", heads=True)
-_QUOTED_BYTES: Final = 80
-"""Of UTF-8: about as many tokens whatever the script, of Chinese 26 characters."""
+_QUOTED_LETTERS: Final = 80
+"""Of Chinese 40 characters; see `as_letters`."""
 _SAYS_ONE_THING_CHARS: Final = 80
 """A longer turn says more than what a later one replaces."""
 # What ends a name in the head of a turn or before a recollection.
@@ -156,10 +158,11 @@ def continued(line: ContextLine, *, follows: bool) -> ContextLine:
 
 def _end_of(text: str) -> str:
     line = one_line(text).translate(_SINGLE_QUOTES)
-    encoded = line.encode(errors="replace")
-    if len(encoded) <= _QUOTED_BYTES:
+    if as_letters(line) <= _QUOTED_LETTERS:
         return line
-    return f"…{encoded[-_QUOTED_BYTES:].decode(errors='ignore').split(' ', 1)[-1]}"
+    end = line[-_QUOTED_LETTERS:]
+    end = end[-largest(len(end), lambda chars: as_letters(end[-chars:]) <= _QUOTED_LETTERS) :]
+    return f"…{end.split(' ', 1)[-1]}"
 
 
 def summary_line(item: SummaryItem) -> ContextLine:

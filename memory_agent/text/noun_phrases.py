@@ -35,7 +35,9 @@ TOKEN: Final = lazily(
 _QUOTED_TERM: Final = lazily(regex.compile, r"""["“]([\p{L}\p{N}][^"“”\n.!?,;:]{0,38}[\p{L}\p{N}])["”]""")
 """A title or a word that is spoken of; what is longer, or has a mark within, is speech."""
 _ADDRESSED: Final = any_of(
-    "words", "calling", within=r"\W*(?i:%s)(?P<name>\p{Lu}[\p{L}\p{M}]+(?:[ ]\p{L}+){1,2})(?=\s*(?:[,.!?]|$))"
+    "words",
+    "calling",
+    within=r"\W*(?i:%s)(?P<name>\p{Lu}[\p{L}\p{M}]+(?:[ ]\p{Lu}\p{L}*){0,2}(?:(?<=[ ]\p{Lu}\p{L}*)|[ ](?:companion|friend|assistant|bot)))(?=\s*(?:[,.!?]|$))",
 )
 _WITHIN_PHRASE: Final = lazily(regex.compile, r"[ -]?")
 _ENUMERATES: Final = lazily(regex.compile, r", ?")

@@ -60,7 +60,13 @@ _CHINESE_FUNCTION_WORDS: Final = lazily(_any_stop_word, "chinese")
 _BETWEEN_LIGHT: Final = lazily(_between_light)
 _THAI_FUNCTION_WORDS: Final = lazily(_any_stop_word, "thai")
 _TO_HIRAGANA: Final = {code: code - 0x60 for code in range(ord("ァ"), ord("ヶ") + 1)}
+_CJK_CHARACTER: Final = lazily(regex.compile, rf"[{CJK}]")
 _CLUSTER: Final = lazily(regex.compile, r"\X")
+
+
+def as_letters(text: str) -> int:
+    """Letters of an alphabet that say about as much: of Chinese, Japanese and Korean two for each character."""
+    return len(text) + len(_CJK_CHARACTER.findall(text))
 
 
 def cjk_terms(run: str, *, attached: bool) -> Iterator[str]:

@@ -109,7 +109,8 @@ class TopicReader:
         return self._stats(topic, counts, self.clock.now(), current=is_current)
 
     def _stats(self, topic: TopicHead, counts: TopicTurns, now: datetime, *, current: bool) -> TopicStats:
-        summary = topic.summary
+        # Of some turns no sentence is worth quoting.
+        summary = topic.summary if topic.summary is not None and topic.summary.text else None
         return TopicStats(
             topic_id=topic.id,
             topic_title=topic.title or UNTITLED,
@@ -117,7 +118,7 @@ class TopicReader:
             active_messages=counts.turns - counts.compressed,
             compressed_messages=counts.compressed,
             total_messages=counts.turns,
-            has_summary=summary is not None and bool(summary.text),
+            has_summary=summary is not None,
             summary_made_by=None if summary is None else summary.made_by,
             importance_score=importance_of(topic),
             access_count=topic.access_count,

@@ -240,6 +240,7 @@ async def test_a_long_topic_is_compressed_and_read_as_before(open_service: OpenS
         await asking.settle(timeout=60)
         stats = await asking.topic_stats()
         assert (stats.compressed_messages > 0, stats.has_summary) == (True, False)
+        assert (stats.summary, stats.summary_made_by) == (None, None)
         context = await asking.topic_context()
         assert "What was said before" not in context[0]["content"]
         assert [message["content"] for message in context[1:]] == spoken(LISBON[1:])[-6:]

@@ -110,12 +110,23 @@ def test_where_people_say_whom_they_speak_to_others_talks_are_passed_over() -> N
         "A: found out why",
         "D: c: it does not",
     ]
-    talk = [
-        turn(at, line[3:], speaker={"A": "ann", "B": "bo", "C": "c", "D": "d"}[line[0]])
-        for at, line in enumerate(lines, start=1)
-    ]
+    names = {"A": "ann", "B": "bo", "C": "c", "D": "d"}
+    talk = [turn(at, line[3:], speaker=names[line[0]]) for at, line in enumerate(lines, start=1)]
     assert spoken_of(talk[3], talk[2::-1]) == talk[1]
     assert answered(talk[4], talk[3::-1]) == talk[2]
     # Where nobody is named, what was said last is gone on from.
     talk[1] = turn(2, "is the microphone on?", speaker="bo")
     assert spoken_of(talk[3], talk[2::-1]) == talk[2]
+    # One who was named takes nothing from the others.
+    lines = ["B: ann, are you coming?", "A: Yes.", "C: Where is the party on Friday?", "D: At the harbour."]
+    talk = [turn(at, line[3:], speaker=names[line[0]]) for at, line in enumerate(lines, start=1)]
+    assert answered(talk[3], talk[2::-1]) == talk[2]
+    # Assistant and tool are no crowd.
+    flight = [
+        turn(1, "Book me a flight to Porto", speaker="ann"),
+        turn(2, "seats: 12A", role="tool"),
+        turn(3, "Ann, I found a flight at nine.", role="assistant"),
+        turn(4, "Do you want a window seat?", role="assistant"),
+        turn(5, "Yes, please.", speaker="ann"),
+    ]
+    assert answered(flight[4], flight[3::-1]) == flight[3]

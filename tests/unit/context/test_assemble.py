@@ -27,6 +27,7 @@ from tests.unit.search.builders import (
     BUDGETS,
     COUNTERS,
     HOSTILE,
+    ExactTokens,
     assert_fits_and_adds_up,
     counted,
     item,
@@ -313,14 +314,18 @@ def test_a_quote_is_left_out_below_the_turn_that_it_quotes() -> None:
     assert "(to “Do you have a dog?”)" in between.part("long_term")
 
 
-def test_of_a_quote_as_many_tokens_are_shown_in_any_script() -> None:
-    """Its end: 80 letters, or 26 characters of Chinese."""
+def test_of_a_quote_as_much_is_shown_in_any_script() -> None:
+    """Its end: 80 letters of any alphabet, or 40 characters of Chinese and their mark."""
     yes = turn(2, "Yes, two of them.", speaker="Ann")
-    for asks, most in (("do you have a dog " * 20 + "?", 80), ("你有什么计划安排下一次的旅行吗？" * 9, 26)):
+    for asks, most in (
+        ("do you have a dog " * 20 + "?", 80),
+        ("есть ли у вас дома собака " * 20 + "?", 80),
+        ("你有什么计划安排下一次的旅行吗" * 9 + "？", 41),
+    ):
         line = pack(Material(recollections=recalled(yes), answered={yes.id: turn(1, asks)})).part("long_term")
         quoted = line.partition("“…")[2].partition("”")[0]
         assert asks.endswith(quoted)
-        assert most - 5 < len(quoted) <= most
+        assert most - 8 < len(quoted) <= most
 
 
 def test_far_down_only_what_is_understood_alone_or_beside_the_best_is_recalled() -> None:
@@ -449,6 +454,67 @@ def test_room_that_is_left_shows_more_of_what_is_cut() -> None:
     assert "cost much." in pack(material, 400).part("long_term")
 
 
+def test_no_recollection_is_lost_by_showing_more_of_it() -> None:
+    """In whatever budget, also by a counter whose sums are too low: then less is shown of it again."""
+
+    class Low:
+        margin = 0.0
+
+        def count(self, text: str) -> int:
+            return len(text) // 4
+
+    turns = [
+        turn(1 + 2 * at, f"Van {at} costs {at} euros. {'It snows again in Porto today. ' * 40}")
+        for at in range(3)
+    ]
+    for some, budgets, counter in (
+        (turns[:1], range(136, 150), ESTIMATE),
+        (turns, (304, 353, 548), Low()),
+        (turns, (304, 353, 548), ESTIMATE),
+    ):
+        material = Material(
+            recollections=recalled(*some), question="What does the van cost?", facts={"name": "Ann"}
+        )
+        before = 0
+        for budget in budgets:
+            context = pack(material, budget, preset="recall", counter=counter)
+            assert context.tokens <= budget
+            assert len(context.long_term) >= before
+            before = len(context.long_term)
+        assert before == len(some)
+
+
+def test_more_of_a_recollection_repeats_no_other() -> None:
+    """What is left out of it may be what another says."""
+    house = "We bought a red house in Porto for 900 euros last May."
+    van = turn(1, f"The van costs much. {'It snows in Rome and the train is late. ' * 9}{house}")
+    material = Material(recollections=recalled(van, turn(9, house)), question="What does the van cost?")
+    assert pack(material, 600, preset="recall").part("long_term").count(house) == 1
+
+
+def test_more_is_shown_of_long_turns_without_looking_at_every_length() -> None:
+    """Of each 4 times what one takes at most, found by halves."""
+
+    class Counted(ExactTokens):
+        calls = 0
+
+        def count(self, text: str) -> int:
+            self.calls += 1
+            return super().count(text)
+
+    long = " ".join(f"Ida sees the boat{at} of row{at} near pier{at} today." for at in range(1_000))
+    vans = recalled(turn(1, f"The van costs much. {long}"), turn(9, "A van has a wheel."))
+    counter = Counted()
+    context = pack(
+        Material(recollections=vans, question="What does the van cost?"),
+        16_000,
+        preset="recall",
+        counter=counter,
+    )
+    assert 2_000 < context.tokens < 3_000
+    assert counter.calls < 200
+
+
 def test_of_a_long_turn_that_is_replaced_the_part_is_shown_that_no_longer_holds() -> None:
     """Not the part nearest to the question, which may still hold: "(replaced on …, in part)" would stand before that one."""
     old = turn(
@@ -509,8 +575,10 @@ def test_a_reply_that_only_asks_or_leads_in_is_left_out() -> None:
     context = pack(Material(recollections=recalled(only_asks), question="Which beans?"), 600)
     assert context.long_term == ()
     assert [entry.reason for entry in context.ledger if not entry.kept] == ["small talk"]
-    context = pack(Material(recollections=recalled(asking), question="Which beans?"), 300)
-    assert "Here are tips" not in context.part("long_term")
+    for budget in (300, 600):
+        context = pack(Material(recollections=recalled(asking), question="Which beans?"), budget)
+        assert "Soak them" in context.part("long_term")
+        assert "Here are tips" not in context.part("long_term")
 
 
 def test_a_long_list_of_facts_is_taken_value_by_value() -> None:
@@ -611,7 +679,9 @@ def test_of_a_long_last_answer_the_passage_is_shown_that_holds_what_is_asked() -
     window = said("Change the file.", answer)
     context = pack(Material(window=window, question="Which line do we add?"), 400)
     assert "We add the line `x = 1` there." in context.part("short_term")
-    assert "It begins." in pack(Material(window=window, question="Which line?"), 400).part("short_term")
+    assert "It begins." in pack(Material(window=window, question="Which line has the editor?"), 400).part(
+        "short_term"
+    )
 
 
 @pytest.mark.parametrize("size", [1_900, 1_995, 2_005, 20_000])

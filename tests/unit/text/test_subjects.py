@@ -93,6 +93,16 @@ def test_noises_fillers_and_who_is_greeted_tell_nothing() -> None:
         "music": "music",
         "porto": "Porto",
     }
+    told = {
+        "Hi, Porto is great.": "porto",
+        "Thanks, Lisbon works great!": "lisbon",
+        "Hey, Rex died yesterday.": "rex",
+        "My hobby is *music*.": "music",
+        "Play (music) please": "music",
+        "We need to fix the [gap] in it": "gap",
+    }
+    assert {text for text, word in told.items() if word not in subject_of(text).words} == set()
+    assert subject_of("Oh. [pause]").words == {}
 
 
 def test_forms_of_a_word_meet() -> None:
