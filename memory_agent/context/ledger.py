@@ -261,7 +261,7 @@ class Packing:
         return self._shown.get(item.seq) or (self._excerpts.get(item.seq) if item.part else None)
 
     def take_all(self, items: Iterable[Item], *, limit: int | None = None) -> list[Item]:
-        """Take each that fits; those that did not."""
+        """Take each that fits; those that did not. With a `limit`, all are of one tier."""
         left: list[Item] = []
         changed = True
         for item in items:
