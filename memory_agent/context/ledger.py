@@ -321,7 +321,7 @@ class Packing:
 
     def _packed(self, blocks: tuple[ContextBlock, ...], tokens: int) -> Packed:
         kept = frozenset((item.tier, item.name) for item in self._taken)
-        taken, said = tuple(self._taken), self._said
+        taken, said = tuple(self._taken), tuple(self._said)
         return Packed(blocks=blocks, ledger=(), tokens=tokens, taken=taken, kept=kept).made_later(
             lambda _: _ledger(self._order, taken, _left(said), tokens), "ledger"
         )
