@@ -150,12 +150,14 @@ def test_one_topic_is_shown_with_its_summary_and_every_word(remembered: Quick) -
     bread = ids(remembered)[0]
     shown = remembered.json("topic", "show", bread)
     assert shown["topic"]["topic_id"] == bread
-    assert shown["topic"]["summary"]["made_by"].startswith("extractive:")
-    assert shown["topic"]["summary"]["turns"] == 2
+    assert (shown["topic"]["summary"], shown["topic"]["has_summary"]) == (
+        None,
+        False,
+    )  # no sentence is worth quoting
     expected = [turn for turn in conversation() if "bread" in turn["content"]]
     assert shown["history"] == expected
     text = remembered.say(f"topic show {bread}")
-    assert "in sentences taken from them" not in text  # no sentence of it is worth quoting
+    assert "in sentences taken from them" not in text
     for words in ("2 of them compressed", *(t["content"] for t in expected)):
         assert words in text
     assert remembered.json("topic", "show")["topic"]["opener"] == SUBJECTS["tomatoes"][0]
