@@ -150,7 +150,7 @@ def _print_stats(stats: TopicStats) -> None:
             ("merged in", "\n".join(stats.absorbed)),
         ]
     )
-    if stats.summary is not None and stats.summary.text:
+    if stats.summary is not None:
         kind, _, name = stats.summary.made_by.partition(":")
         taken = f"in sentences taken from them ({stats.summary.made_by})"
         by = f"written by {name}" if kind == "llm" else taken

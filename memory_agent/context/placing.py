@@ -105,11 +105,14 @@ def lines_of(items: Iterable[Item]) -> Iterator[ContextLine]:
 
 
 def line_below(above: Item, item: Item) -> ContextLine:
-    """The item's line as it stands below another's: without a quote of what stands there, without a head that is the same."""
+    """The item's line as it stands below another's: without a quote of what stands or is quoted there, without a head that is the same."""
     line = item.line
     if above.under != item.under:
         return line
-    if item.quotes is not None and item.quotes[0] == above.seq and not above.line.body.endswith("…]"):
+    if item.quotes is not None and (
+        (item.quotes[0] == above.seq and not above.line.body.endswith("…]"))
+        or (above.quotes is not None and item.quotes[0] == above.quotes[0])
+    ):
         line = replace(line, head=item.quotes[1])
     if line.head and line.head == above.line.head:
         return continued(line, follows=item.seq is not None and above.seq == item.seq - 1)

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, checked_text
-from memory_agent.domain import Reach, SecondStage
+from memory_agent.domain import Reach
 from memory_agent.errors import InvalidInput
 from memory_agent.mcp.shapes import (
     Answer,
@@ -91,10 +91,6 @@ Unpacked = BeforeValidator(_unpacked)
 Scope = Annotated[
     Reach | None,
     Field(description="All conversations of the user, or this thread alone; leave it out for the usual."),
-]
-Stage = Annotated[
-    SecondStage | None,
-    Field(description="What looks again at the best; leave it out for the usual."),
 ]
 About = Annotated[
     str | None,
@@ -215,15 +211,12 @@ async def recall(
         str | None, Field(min_length=1, description="Only in topics with this tag, as `topics` shows it.")
     ] = None,
     scope: Scope = None,
-    second_stage: Stage = None,
 ) -> Recollections:
     """Search earlier conversations by meaning and by words. Call it when the user refers to something said before, or
     when you need one detail from the past. Returns what was said, best first: date, who, the words, a score, and the
     id that `forget` takes.
     """
-    found = await memory.fetch_long_term(
-        question, top_k, scope=scope, since=since, until=until, tag=tag, second_stage=second_stage
-    )
+    found = await memory.fetch_long_term(question, top_k, scope=scope, since=since, until=until, tag=tag)
     return Recollections(
         recollections=[
             Recalled.of(
@@ -253,15 +246,12 @@ async def context(
         int | None, Field(ge=1, le=100_000, description="How long the text may be, in tokens.")
     ] = None,
     scope: Scope = None,
-    second_stage: Stage = None,
 ) -> Context:
     """Get all that is worth knowing before you answer a message: who the user is, known facts, recent turns,
     recollections that fit, within a budget of tokens. Call it once, before answering. Returns one text to read as
     background.
     """
-    fetched = await memory.fetch_memory(
-        message, max_tokens=max_tokens, scope=scope, second_stage=second_stage
-    )
+    fetched = await memory.fetch_memory(message, max_tokens=max_tokens, scope=scope)
     return Context(
         text=str(fetched), tokens=fetched.tokens, budget=fetched.budget, degraded=list(fetched.degraded)
     )

@@ -114,6 +114,7 @@ class _OnDemand:
             log.exception(
                 "other processes can't use this folder while this one runs: the service for them could not be made"
             )
+            self._made.set()  # whoever asked already is answered
             await self._give_up()
             await stopped
         finally:

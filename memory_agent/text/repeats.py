@@ -63,7 +63,8 @@ def repeats(text: str, other: str) -> bool:
     # Of a script that hides which words are nouns any may be one.
     if any(not word.isascii() or any(map(str.isdigit, word)) for word in new):
         return False
-    if new and any(subject_of(text).words.get(word) for word in new):
+    nouns = subject_of(text).words if new else {}
+    if any(nouns.get(word) for word in new):
         return False
     if any(name not in other for name in names_in(text)):
         return False

@@ -109,8 +109,7 @@ class TopicReader:
         return self._stats(topic, counts, self.clock.now(), current=is_current)
 
     def _stats(self, topic: TopicHead, counts: TopicTurns, now: datetime, *, current: bool) -> TopicStats:
-        # Of some turns no sentence is worth quoting.
-        summary = topic.summary if topic.summary is not None and topic.summary.text else None
+        summary = _summary_of(topic)
         return TopicStats(
             topic_id=topic.id,
             topic_title=topic.title or UNTITLED,
@@ -139,9 +138,8 @@ class TopicReader:
         Of these the last `most`; where there are fewer than `least`, the topic's last `least` turns.
         """
         topic = await find_topic(self.store, scope, topic_id)
-        summary = topic.summary
-        # Of some turns no sentence is worth quoting: an empty summary covers none.
-        covered = 0 if summary is None or not summary.text else summary.through
+        summary = _summary_of(topic)
+        covered = 0 if summary is None else summary.through
         last = functools.partial(self.store.list_turns, scope, topic_ids=topic.turns_of, newest=True)
         turns = await last(after_seq=covered, limit=self.most)
         if len(turns) < self.least:
@@ -159,12 +157,18 @@ class TopicReader:
         return [{"role": turn.role, "content": turn.content, "timestamp": turn.timestamp} for turn in turns]
 
 
+def _summary_of(topic: TopicHead) -> TopicSummary | None:
+    """None for an empty one as well: of some turns no sentence is worth quoting."""
+    return topic.summary if topic.summary is not None and topic.summary.text else None
+
+
 def _introduction(topic: TopicHead) -> str:
-    if topic.summary is None or not topic.summary.text:
+    summary = _summary_of(topic)
+    if summary is None:
         return f"The conversation so far is about: {topic.title or UNTITLED}"
-    extract = topic.summary.made_by.startswith("extractive")
+    extract = summary.made_by.startswith("extractive")
     kind = "in sentences taken from it" if extract else "summarised"
-    return f"The conversation is about: {topic.title or UNTITLED}\n\nWhat was said before, {kind}:\n{topic.summary.text}"
+    return f"The conversation is about: {topic.title or UNTITLED}\n\nWhat was said before, {kind}:\n{summary.text}"
 
 
 def _message(turn: Turn) -> dict[str, str]:

@@ -184,12 +184,17 @@ async def park_a_turn(walk: Walk, user: str = "ann", thread: str = "home") -> No
     await store.postpone(memory.scope, [turn.id], error="<b>refused</b>", due_at=None, counted=True)
 
 
+async def live_page(walk: Walk) -> Any:
+    """The page Work, once it is live."""
+    await walk.sign_in()
+    await walk.page.goto(f"{walk.base}of/default/work")
+    await walk.page.get_by_text("live", exact=True).wait_for()
+    return walk.page
+
+
 @pytest.mark.nightly
 async def test_the_page_of_work_shows_what_happens_and_is_left_when_the_login_ends(walk: Walk) -> None:
-    await walk.sign_in()
-    page = walk.page
-    await page.goto(f"{walk.base}of/default/work")
-    await page.get_by_text("live", exact=True).wait_for()
+    page = await live_page(walk)
     for thread in ("attic", "home"):
         await park_a_turn(walk, thread=thread)
     await page.get_by_text("2 turns are parked").wait_for()
@@ -208,10 +213,7 @@ async def test_the_page_of_work_shows_what_happens_and_is_left_when_the_login_en
 
 @pytest.mark.nightly
 async def test_a_hidden_live_page_whose_login_ended_goes_to_the_form_when_it_is_looked_at(walk: Walk) -> None:
-    await walk.sign_in()
-    page = walk.page
-    await page.goto(f"{walk.base}of/default/work")
-    await page.get_by_text("live", exact=True).wait_for()
+    page = await live_page(walk)
     hide = "state => { Object.defineProperty(document, 'hidden', {value: state, configurable: true}); document.dispatchEvent(new Event('visibilitychange')); }"
     await page.evaluate(hide, True)
     other = await page.context.new_page()

@@ -312,6 +312,12 @@ def test_a_quote_is_left_out_below_the_turn_that_it_quotes() -> None:
     apart = [turn(9, yes.content, speaker="Ann", id="9"), turn(5, "I see a cat.", speaker="Bo"), asks]
     between = pack(Material(recollections=recalled(*apart), answered={"9": asks}))
     assert "(to “Do you have a dog?”)" in between.part("long_term")
+    # Nor is it quoted twice.
+    more = turn(3, "No, three of them.", speaker="Ann")
+    twice = pack(Material(recollections=recalled(yes, more), answered={yes.id: asks, more.id: asks}))
+    assert twice.part("long_term").endswith(
+        "Ann (to “Do you have a dog?”): Yes, two of them.\nAnn: No, three of them."
+    )
 
 
 def test_of_a_quote_as_much_is_shown_in_any_script() -> None:
