@@ -109,11 +109,12 @@ def line_below(above: Item, item: Item) -> ContextLine:
     line = item.line
     if above.under != item.under:
         return line
-    if item.quotes is not None and (
-        (item.quotes[0] == above.seq and not above.line.body.endswith("…]"))
-        or (above.quotes is not None and item.quotes[0] == above.quotes[0])
-    ):
-        line = replace(line, head=item.quotes[1])
-    if line.head and line.head == above.line.head:
+    head = above.line.head
+    if item.quotes is not None:
+        if above.quotes is not None and item.quotes[0] == above.quotes[0]:
+            line, head = replace(line, head=item.quotes[1]), above.quotes[1]
+        elif item.quotes[0] == above.seq and not above.line.body.endswith("…]"):
+            line = replace(line, head=item.quotes[1])
+    if line.head and line.head == head:
         return continued(line, follows=item.seq is not None and above.seq == item.seq - 1)
     return line

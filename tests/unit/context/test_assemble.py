@@ -312,11 +312,13 @@ def test_a_quote_is_left_out_below_the_turn_that_it_quotes() -> None:
     apart = [turn(9, yes.content, speaker="Ann", id="9"), turn(5, "I see a cat.", speaker="Bo"), asks]
     between = pack(Material(recollections=recalled(*apart), answered={"9": asks}))
     assert "(to “Do you have a dog?”)" in between.part("long_term")
-    # Nor is it quoted twice.
-    more = turn(3, "No, three of them.", speaker="Ann")
-    twice = pack(Material(recollections=recalled(yes, more), answered={yes.id: asks, more.id: asks}))
+    # Nor is it quoted twice, as what is answered and as what is spoken of.
+    more = turn(3, "They are small.", speaker="Ann")
+    twice = pack(
+        Material(recollections=recalled(yes, more), answered={yes.id: asks}, spoken_of={more.id: asks})
+    )
     assert twice.part("long_term").endswith(
-        "Ann (to “Do you have a dog?”): Yes, two of them.\nAnn: No, three of them."
+        "\nAnn (to “Do you have a dog?”): Yes, two of them.\n- They are small."
     )
 
 
