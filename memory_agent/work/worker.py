@@ -317,9 +317,10 @@ class Worker:
         self._wake_behind(turns, stage)
 
     def _wake_behind(self, turns: Iterable[Turn], stage: Stage) -> None:
-        owed = {each for turn in turns for each in turn.pending}
-        for later in STAGES[STAGES.index(stage) + 1 :]:
-            if later in owed:
+        # The next stage of each turn alone: those after it would look in vain.
+        behind = STAGES[STAGES.index(stage) + 1 :]
+        for pending in {turn.pending for turn in turns}:
+            if later := next((each for each in behind if each in pending), None):
                 self._woken[later].set()
 
     async def _strike_off(self, turns: Sequence[Turn], *done: Stage, needless: Sequence[Stage] = ()) -> None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     Document = dict[str, Any]
     Collection = AsyncCollection[Document]
 
+_READ_AT_ONCE: Final = 10_000
 _GREETING_SECONDS: Final = (0.6, 1.3)
 """For a first word, in two tries: that a server is down is said at once, not after the patience that a failover needs."""
 
@@ -244,7 +245,9 @@ def _with_guarantees(client: Any, db_name: str) -> AsyncDatabase[Document]:
 async def read_all(cursor: Any) -> list[dict[str, Any]]:
     """All documents of a find, or of an aggregate, which PyMongo's client hands out as an awaitable and Motor's
     as the cursor itself."""
-    if not hasattr(cursor, "to_list"):
+    if hasattr(cursor, "to_list"):
+        cursor.batch_size(_READ_AT_ONCE)  # else the first 101 come alone
+    else:
         cursor = await cursor
     documents: list[dict[str, Any]] = await cursor.to_list(None)
     return documents
