@@ -24,16 +24,19 @@ class Looks:
         self.seconds = checked_timeout(timeout)
         self._deadline = None if self.seconds is None else time.monotonic() + self.seconds
         self._pause = _POLL_SECONDS
+        self.pauses = 0
 
     @property
     def is_over(self) -> bool:
         """True if the time has run out."""
         return self._deadline is not None and time.monotonic() >= self._deadline
 
-    async def pause(self, moved: asyncio.Event) -> None:
-        """Wait until `moved` is set, the next look is due, or the time has run out."""
+    async def pause(self, moved: asyncio.Event) -> bool:
+        """Wait until `moved` is set, the next look is due, or the time has run out; whether it was set."""
         left = self._pause if self._deadline is None else self._deadline - time.monotonic()
         waiting = asyncio.ensure_future(moved.wait())
         await asyncio.wait({waiting}, timeout=max(min(self._pause, left), 0))
         waiting.cancel()
         self._pause = min(self._pause * 1.5, _POLL_LONGEST_SECONDS)
+        self.pauses += 1
+        return moved.is_set()
