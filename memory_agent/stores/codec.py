@@ -123,7 +123,7 @@ class Fields(Generic[_V]):
         self.marks = ", ".join("?" * len(self.kinds))
         self._reads = [(name, kind.read) for name, kind in self.kinds.items() if kind.read is not _as_it_is]
         self._gets = [
-            (name, self._names.get(name, name), kind.get, kind.absent) for name, kind in self.kinds.items()
+            (name, self._names.get(name, name), each.get, each.absent) for name, each in kinds.items()
         ]
 
     def only(self, of: Callable[..., _W], *names: str) -> Fields[_W]:
@@ -165,10 +165,7 @@ class Fields(Generic[_V]):
         """The fields in a document."""
         found = {}
         for name, key, get, absent in self._gets:
-            if absent is not None and key not in document:
-                found[name] = absent()
-            else:
-                found[name] = document[key] if get is _as_it_is else get(document[key])
+            found[name] = absent() if absent and key not in document else get(document[key])
         return found
 
     def get(self, document: Mapping[str, Any]) -> _V:

@@ -317,10 +317,9 @@ class Worker:
         self._wake_behind(turns, stage)
 
     def _wake_behind(self, turns: Iterable[Turn], stage: Stage) -> None:
-        # The next stage of each turn alone: those after it would look in vain.
-        behind = STAGES[STAGES.index(stage) + 1 :]
         for pending in {turn.pending for turn in turns}:
-            if later := next((each for each in behind if each in pending), None):
+            # Those after the next one would look in vain.
+            for later in [each for each in pending if STAGES.index(each) > STAGES.index(stage)][:1]:
                 self._woken[later].set()
 
     async def _strike_off(self, turns: Sequence[Turn], *done: Stage, needless: Sequence[Stage] = ()) -> None:
