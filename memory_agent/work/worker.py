@@ -218,7 +218,10 @@ class Worker:
                     threads.append(owed[: kind.per_claim])
                 if len(threads) >= most:
                     break
-            return any(await together(*(self._run_in_order(kind, owed) for owed in threads)))
+            worked = any(await together(*(self._run_in_order(kind, owed) for owed in threads)))
+            if worked:  # once: whoever comes behind reads all that waits for it each time
+                self._wake_behind(itertools.chain.from_iterable(threads), kind.stage)
+            return worked
 
     async def _step_meanwhile(self, kind: OrderedStage) -> bool:
         """The same while the stage waits, once its part has been away for long: what can be done without it is."""
@@ -284,7 +287,8 @@ class Worker:
         if kind.narrow is not None and ready:
             needed = {turn.id for turn in await kind.narrow(ready)}
             # That nothing was needed of a part does not say that it is up again.
-            await self._pass_on([turn for turn in ready if turn.id not in needed], kind.stage, worked=False)
+            needless = [turn for turn in ready if turn.id not in needed]
+            await self._strike_off(needless, needless=[kind.stage])
             worked = len(needed) < len(ready)
             ready = [turn for turn in ready if turn.id in needed]
         for batch in _batches(ready, kind.at_once):
@@ -305,18 +309,14 @@ class Worker:
                     return await self._run_in_order(halved, batch) or worked
                 await self._failed(batch[0], exc)
                 return True
-            await self._pass_on(batch, kind.stage)
+            await self._strike_off(batch, kind.stage)
             if kind.after is not None:
                 await kind.after(batch)
             worked = True
         return worked
 
-    async def _pass_on(self, turns: Sequence[Turn], stage: Stage, *, worked: bool = True) -> None:
-        """Strike the stage off, and let those go on that come behind it. `worked`: so its parts are there."""
-        await self._strike_off(turns, *([stage] if worked else []), needless=() if worked else (stage,))
-        self._wake_behind(turns, stage)
-
     def _wake_behind(self, turns: Iterable[Turn], stage: Stage) -> None:
+        """Let those go on that come behind the stage."""
         for pending in {turn.pending for turn in turns}:
             # Those after the next one would look in vain.
             for later in [each for each in pending if STAGES.index(each) > STAGES.index(stage)][:1]:
