@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from memory_agent.search.user_index import ResidentIndex, Scored
 
     Floats = NDArray[np.float32]
+
+_MOST_TERMS: Final = 7
+"""A message of many words goes back to a turn by a few of them: no more than so many rare terms are looked for in the best one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -62,7 +65,7 @@ class CurrentSearch:
         """See `normalised`. 0 where the question names an entity that a row holds: that is no chance, whatever its other words."""
         terms, frequency = self.asked.terms, self.statistics.frequency
         named = any(term.startswith("@") and frequency.get(term) for term in terms)
-        return 0.0 if named else self.statistics.weight(terms)
+        return 0.0 if named else self.statistics.weight(terms, most=_MOST_TERMS)
 
     def shared(self, turn_ids: Sequence[str]) -> dict[str, list[str]]:
         """The question's terms that each of the turns holds."""

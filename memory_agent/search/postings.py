@@ -5,6 +5,7 @@ Grows row by row: a new row costs its own terms, whatever is there already. Stat
 
 from __future__ import annotations
 
+import math
 from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -29,9 +30,10 @@ class CollectionStatistics:
     mean_length: float
     frequency: Mapping[str, int]
 
-    def weight(self, terms: Iterable[str]) -> float:
-        """The sum of the idf of `terms`; those that no row holds weigh the most."""
-        return sum(inverse_document_frequency(self.rows, self.frequency.get(term, 0)) for term in terms)
+    def weight(self, terms: Iterable[str], *, most: float = math.inf) -> float:
+        """The sum of the idf of `terms`; those that no row holds weigh the most, and all together as `most` of these."""
+        idfs = (inverse_document_frequency(self.rows, self.frequency.get(term, 0)) for term in terms)
+        return min(sum(idfs), most * inverse_document_frequency(self.rows, 0))
 
     def joined(self, other: CollectionStatistics) -> CollectionStatistics:
         """The statistics of both collections together; they have no row in common."""

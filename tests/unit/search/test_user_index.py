@@ -89,6 +89,15 @@ def test_candidates_with_the_whole_collections_statistics_score_as_in_the_whole(
         assert words == pytest.approx(of_all[turn_id], abs=1e-4)
 
 
+def test_a_long_message_weighs_as_a_few_rare_words_and_a_short_question_as_its_own() -> None:
+    """What a long message goes back to holds a few of its words, never half of them."""
+    statistics = CollectionStatistics(rows=100, mean_length=5, frequency={"cat": 10})
+    rare = statistics.weight(["quail"])
+    assert statistics.weight(f"word{n}" for n in range(60)) == pytest.approx(60 * rare)
+    assert statistics.weight((f"word{n}" for n in range(60)), most=7) == pytest.approx(7 * rare)
+    assert statistics.weight(["cat", "quail"], most=7) == statistics.weight(["cat", "quail"]) < 2 * rare
+
+
 @given(some_rows, some_terms, st.integers(0, 20))
 def test_statistics_of_two_parts_joined_are_those_of_the_whole(
     rows: list[SearchRow], terms: list[str], cut: int
