@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
