@@ -130,10 +130,13 @@ class ContextReader:
         name = preset or self._settings.context_preset
         return pack_context(material, shares=PRESETS[name], preset=name, budget=budget, counter=self._counter)
 
-    def _named(self, question: str, down: list[str]) -> Awaitable[tuple[Entity, ...]]:
+    async def _named(self, question: str, down: list[str]) -> tuple[Entity, ...]:
         """Entities of the question; where the model fails, those of the dictionary alone."""
-        spelled = self._spotter.by_dictionary(question)
-        return _or_degraded(self._spotter.of_question(question), spelled, "entities", down)
+        try:
+            return await self._spotter.of_question(question)
+        except BackendError:
+            down.append("entities")
+            return self._spotter.by_dictionary(question)
 
     async def _material(
         self,
@@ -164,12 +167,12 @@ class ContextReader:
         )
         window = await _or_degraded(self._widened(scope, window, stand, budget), window, "short_term", down)
         kept = self._states.preserved(scope, stand.last, stand.digest, window)
-        (preserved, passed_over), counts, asked, (answers, things) = await asyncio.gather(
+        (preserved, passed_over), counts, (answers, things) = await asyncio.gather(
             _or_degraded(kept, _NOTHING_KEPT, "compression", down),
             _or_degraded(self._entities_beside(scope, answer, budget, until), [], "entities", down),
-            self._named(question, down),
             _or_degraded(self._explained(reach, answer.recollections, until), ({}, {}), "long_term", down),
         )
+        asked = await self._named(question, down) if counts else ()
         topic, reminder = self._topic_and_reminder(stand, whole=until is None)
         return Material(
             persona=reminder.identity,
@@ -263,8 +266,10 @@ class ContextReader:
             return {}, {}
         behind = {turn.id: range(turn.seq - 1, max(turn.seq - 1 - LOOKED_BACK, 0), -1) for turn in short}
         places = {(turn.thread_id, seq) for turn in short for seq in behind[turn.id]}
-        turns = await self._store.turns_at(scope, sorted(places))
-        at = {(turn.thread_id, turn.seq): turn for turn in turns if until is None or turn.timestamp < until}
+        at = {(found.turn.thread_id, found.turn.seq): found.turn for found in recollections}
+        unread = sorted(places - at.keys())
+        turns = await self._store.turns_at(scope, unread) if unread else []
+        at |= {(turn.thread_id, turn.seq): turn for turn in turns if until is None or turn.timestamp < until}
         answers: dict[str, Turn] = {}
         things: dict[str, Turn] = {}
         for turn in short:

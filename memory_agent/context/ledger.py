@@ -77,6 +77,7 @@ class Packing:
         self._shown: dict[int, Tier] = {}
         self._excerpts: dict[int, Tier] = {}
         self._headings: set[tuple[Tier, Heading]] = set()
+        self._begun: set[str] = set()
         self._placed: dict[Tier, Placed] = {}
         self._continuing: dict[tuple[str, str], int] = {}
         self._overheads: dict[Tier, int] = {}
@@ -178,6 +179,8 @@ class Packing:
         self._placed[item.tier] = placed
         if item.under:
             self._headings.add((item.tier, item.under))
+        if item.begins is not None:
+            self._begun.add(item.begins)
         self._of_tier[item.tier] = self.used_by(item.tier) + own
         self._said.append((item, ""))
         if item.seq is not None:
@@ -270,7 +273,12 @@ class Packing:
                 share = room if limit is None else limit - self.used_by(item.tier)
                 fits, changed = min(room, share), False
             # Most of many facts: what shares no line and is no turn adds its tokens, whatever stands beside it.
-            if item.tokens > fits and item.begins is None and item.seq is None and not item.line.head:
+            if (
+                item.tokens > fits
+                and item.begins not in self._begun
+                and item.seq is None
+                and not item.line.head
+            ):
                 why = NO_ROOM_IN_SHARE if limit is not None and item.tokens > share else NO_ROOM
                 self._said.append((item, why))
                 left.append(item)

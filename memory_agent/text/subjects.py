@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.lazily import kept_by_text, lazily
-from memory_agent.text.features import features_of
+from memory_agent.text.features import features_of, names_in
 from memory_agent.text.languages import any_of, languages, languages_with
 from memory_agent.text.noun_phrases import (
     TOKEN,
@@ -157,11 +157,14 @@ def points_outside(text: str) -> bool:
     [True, False, True]
     """
     found = _PRONOUN.search(text)
-    if found is None or features_of(before := text[: found.start()]).names:
+    if found is None or names_in(before := text[: found.start()]):
         return False
+    keys = subject_of(before).words
+    if not keys:
+        return True
     # Of a script that hides which words are nouns any may be one.
     phrases = subject_of(text).words
-    return not any(phrases.get(key) or not key.isascii() for key in subject_of(before).words)
+    return not any(phrases.get(key) or not key.isascii() for key in keys)
 
 
 @kept_by_text(16_384)
