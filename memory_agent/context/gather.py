@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from memory_agent.ports import DocumentStore, TokenCounter
     from memory_agent.search.entities import EntityCounter, EntitySpotter
     from memory_agent.search.search import Searcher
+    from memory_agent.search.user_index import ResidentIndex
 
 T = TypeVar("T")
 
@@ -151,18 +152,20 @@ class ContextReader:
     ) -> Material:
         """All that the context may be made of, read side by side."""
         down: list[str] = []
-        # First, for they tell who is meant by a name in the question, and what one of few words goes on with.
+        # First, for they tell who is meant by a name in the question, and what one of few words goes on with; what is searched
+        # needs neither.
         shown_turns = self._settings.short_term_window
         newest_turns = self.last_turns(scope, max(shown_turns, _LAST_EXCHANGE), until)
-        facts, last_turns = await asyncio.gather(
+        facts, last_turns, searched = await asyncio.gather(
             _or_degraded(self._known(reach, until), CurrentFacts(people={}), "facts", down),
             _or_degraded(newest_turns, [], "short_term", down),
+            _or_degraded(self._searcher.searched(reach), None, "long_term", down),
         )
         window = last_turns[max(len(last_turns) - shown_turns, 0) :]
         request = _request(scope, reach, question, called(facts.people), last_turns, budget, now, until)
-        found = self._searcher.search(replace(request, second_stage=second_stage))
+        request = replace(request, second_stage=second_stage)
         answer, stand = await asyncio.gather(
-            _or_degraded(found, _NOTHING_FOUND, "long_term", down),
+            self._found(request, searched, down),
             self._standing(scope, last_turns, until, down),
         )
         window = await _or_degraded(self._widened(scope, window, stand, budget), window, "short_term", down)
@@ -209,6 +212,17 @@ class ContextReader:
         return topic, reminder
 
     # --- sources ---------------------------------------------------------------------------------------------
+    async def _found(
+        self,
+        request: SearchRequest,
+        searched: tuple[list[Turn], ResidentIndex | None] | None,
+        down: list[str],
+    ) -> SearchAnswer:
+        """What the search finds in what is `searched`; nothing where that is not there."""
+        if searched is None:
+            return _NOTHING_FOUND
+        return await _or_degraded(self._searcher.search(request, searched), _NOTHING_FOUND, "long_term", down)
+
     async def _known(self, reach: Scope, until: datetime | None) -> CurrentFacts:
         if until is None:
             return await self._facts.current(reach)

@@ -70,8 +70,7 @@ class Packing:
         self._order = order
         self._counter = counter
         self._budget = usable(budget, counter)
-        self._lines = 0
-        self._messages = 0
+        self._lines = self._messages = 0
         self._taken: list[Item] = []
         self._of_tier: dict[Tier, int] = {}
         self._shown: dict[int, Tier] = {}
@@ -84,9 +83,8 @@ class Packing:
         self._said: list[tuple[Item, str]] = []
         self._swapped: list[tuple[Item, Item]] = []
         whole = prompt_text([ContextBlock(tier="facts", lines=(ContextLine(body=""),))])
-        self._envelope = counter.count(whole) - counter.count(
-            f"<{TAG_OF['facts']}>\n\n</{TAG_OF['facts']}>\n"
-        )
+        bare = f"<{TAG_OF['facts']}>\n\n</{TAG_OF['facts']}>\n"
+        self._envelope = counter.count(whole) - counter.count(bare)
 
     def item(
         self,
@@ -265,20 +263,14 @@ class Packing:
 
     def take_all(self, items: Iterable[Item], *, limit: int | None = None) -> list[Item]:
         """Take each that fits; those that did not. With a `limit`, all are of one tier."""
-        left: list[Item] = []
-        changed = True
+        left, changed = list[Item](), True
         for item in items:
             if changed:
                 room = self.room
                 share = room if limit is None else limit - self.used_by(item.tier)
                 fits, changed = min(room, share), False
             # Most of many facts: what shares no line and is no turn adds its tokens, whatever stands beside it.
-            if (
-                item.tokens > fits
-                and item.begins not in self._begun
-                and item.seq is None
-                and not item.line.head
-            ):
+            if item.tokens > fits and not (item.begins in self._begun or item.seq or item.line.head):
                 why = NO_ROOM_IN_SHARE if limit is not None and item.tokens > share else NO_ROOM
                 self._said.append((item, why))
                 left.append(item)

@@ -169,9 +169,7 @@ def _worth(
     return worth
 
 
-def _read_at_once(
-    text: str, language: str
-) -> tuple[tuple[tuple[int, int], ...], tuple[frozenset[str], ...]]:
+def _read_at_once(text: str, language: str) -> tuple[tuple[tuple[int, int], ...], tuple[frozenset[str], ...]]:
     """The bounds of each sentence, and its terms."""
     spans = tuple(_spans(text))
     return spans, tuple(frozenset(count_terms(text[start:end], language)) for start, end in spans)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import SecondStage, Turn
+    from memory_agent.domain import Scope, SecondStage, Turn
     from memory_agent.ports import DocumentStore, Embedder
     from memory_agent.search.embedders import Embedders
     from memory_agent.search.entities import EntitySpotter
@@ -101,12 +101,18 @@ class Searcher:
         self._candidates = CandidateSource(store, indexes=embedders.index_of, index_of=residents.index_of)
         self._row_of: OrderedDict[str, SearchRow] = OrderedDict()
 
-    async def search(self, request: SearchRequest) -> SearchAnswer:
-        """The best `top_k` turns of the scope that pass the filters."""
-        degraded: list[str] = []
+    async def searched(self, scope: Scope) -> tuple[list[Turn], ResidentIndex | None]:
+        """What is searched for any question: turns that are not indexed yet, and the user's index, None of one too large to keep."""
         # In this order: a turn that the worker indexes in between is then in both, and not in neither.
-        unindexed = await self._store.owed_turns(request.scope, "index", limit=UNINDEXED_LIMIT, newest=True)
-        resident = await self._residents.get(request.scope.user_id)
+        unindexed = await self._store.owed_turns(scope, "index", limit=UNINDEXED_LIMIT, newest=True)
+        return unindexed, await self._residents.get(scope.user_id)
+
+    async def search(
+        self, request: SearchRequest, searched: tuple[list[Turn], ResidentIndex | None] | None = None
+    ) -> SearchAnswer:
+        """The best `top_k` turns of the scope that pass the filters. `searched`: read already."""
+        degraded: list[str] = []
+        unindexed, resident = searched or await self.searched(request.scope)
         embedder = await self._embedder_of(request.scope.user_id, resident)
         speakers = {turn.speaker for turn in unindexed if turn.speaker is not None}
         asked = await self._questioner.asked(

@@ -197,9 +197,10 @@ def speaks_of_others(text: str) -> bool:
 
 def clear_subjects() -> None:
     """Forget the texts and words that were read: something was forgotten."""
-    for texts in (content_words, first_words, only_reacts, called, points_outside, _nouns, _kept_words):
+    for texts in (content_words, first_words, only_reacts, called, points_outside, _nouns):
         texts.cache_clear()
-    speaks_of_others.cache_clear()
+    for read in (_kept_words, speaks_of_others):
+        read.cache_clear()
     for words in (keys_of, _telling_key):
         words.cache_clear()
     clear_nouns()
