@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from memory_agent.context.answered import LOOKED_BACK, answered, spoken_of
@@ -152,8 +152,7 @@ class ContextReader:
     ) -> Material:
         """All that the context may be made of, read side by side."""
         down: list[str] = []
-        # First, for they tell who is meant by a name in the question, and what one of few words goes on with; what is searched
-        # needs neither.
+        # First, for they tell who is meant by a name, and what a question of few words goes on with; what is searched needs neither.
         shown_turns = self._settings.short_term_window
         newest_turns = self.last_turns(scope, max(shown_turns, _LAST_EXCHANGE), until)
         facts, last_turns, searched = await asyncio.gather(
@@ -162,8 +161,8 @@ class ContextReader:
             _or_degraded(self._searcher.searched(reach), None, "long_term", down),
         )
         window = last_turns[max(len(last_turns) - shown_turns, 0) :]
-        request = _request(scope, reach, question, called(facts.people), last_turns, budget, now, until)
-        request = replace(request, second_stage=second_stage)
+        names = called(facts.people)
+        request = _request(scope, reach, question, names, last_turns, budget, now, until, second_stage)
         answer, stand = await asyncio.gather(
             self._found(request, searched, down),
             self._standing(scope, last_turns, until, down),
@@ -175,7 +174,6 @@ class ContextReader:
             _or_degraded(self._entities_beside(scope, answer, budget, until), [], "entities", down),
             _or_degraded(self._explained(reach, answer.recollections, until), ({}, {}), "long_term", down),
         )
-        asked = await self._named(question, down) if counts else ()
         topic, reminder = self._topic_and_reminder(stand, whole=until is None)
         return Material(
             persona=reminder.identity,
@@ -189,7 +187,7 @@ class ContextReader:
             people=tuple(facts.people),
             fact_items=facts.items,
             entities=counts,
-            asked=asked,
+            asked=await self._named(question, down) if counts else (),
             topic=topic,
             window=window,
             whole=0 < len(window) == stand.digest.turns,
@@ -325,6 +323,7 @@ def _request(
     budget: int,
     now: datetime,
     until: datetime | None,
+    second_stage: SecondStage | None,
 ) -> SearchRequest:
     """The search of a prompt in `budget` tokens."""
     return SearchRequest(
@@ -338,6 +337,7 @@ def _request(
         said=_said_before(question, last_turns),
         enough_tokens=int(_ENOUGH * budget),
         tokens_each=passage_tokens(budget),
+        second_stage=second_stage,
     )
 
 

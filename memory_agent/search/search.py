@@ -102,7 +102,7 @@ class Searcher:
         self._row_of: OrderedDict[str, SearchRow] = OrderedDict()
 
     async def searched(self, scope: Scope) -> tuple[list[Turn], ResidentIndex | None]:
-        """What is searched for any question: turns that are not indexed yet, and the user's index, None of one too large to keep."""
+        """Turns that are not indexed yet, and the user's index (None: too large to keep): what any question searches."""
         # In this order: a turn that the worker indexes in between is then in both, and not in neither.
         unindexed = await self._store.owed_turns(scope, "index", limit=UNINDEXED_LIMIT, newest=True)
         return unindexed, await self._residents.get(scope.user_id)
