@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
     Alike = dict[str, dict[str, float]]
 
-_BYTES_PER_ROW: Final = 520  # ids, lists and dictionary entries, as measured with tracemalloc, and its neighbours
+_BYTES_PER_ROW: Final = 520
+"""Ids, lists and dictionary entries, as measured with tracemalloc, and its neighbours."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_SECONDS: Final = 86_400.0
 _MOST_NAMES: Final = 3.0
