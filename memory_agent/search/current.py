@@ -46,17 +46,18 @@ class CurrentSearch:
             return scored
         return scored.joined(self.fresh.score(self.asked, where=where, statistics=statistics))
 
-    def confidence(self, scores: Floats, scored: Scored) -> Floats:
-        """See `memory_agent.search.confidence`. `scores`: of the first stage, by which it was fitted."""
+    def confidence(self, scores: Floats, scored: Scored, at: Sequence[int]) -> Floats:
+        """Of the turns at these positions, see `memory_agent.search.confidence`. `scores`: of all in the first stage, by which it was fitted."""
         values, meaning = scored.values, scored.values["meaning"]
         return confidence(
             grounds(
                 scores,
-                meaning,
-                np.nan_to_num(values["words"]),
-                np.nan_to_num(values["words_around"]),
+                meaning[at],
+                np.nan_to_num(values["words"][at]),
+                np.nan_to_num(values["words_around"][at]),
                 weight_of_words=self.statistics.weight(self.asked.terms),
                 unrelated_cosine=unrelated(meaning, background=self.asked.background, whole=self.index.whole),
+                at=at,
             )
         )
 
@@ -75,10 +76,10 @@ class CurrentSearch:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Ranked:
-    """Scores of the turns, shape (n,) each: normalised signals, their sum by `weights`, and confidence."""
+    """Scores of the turns, shape (n,) each: normalised signals that any turn has, their sum by `weights`, and that of the first stage."""
 
     scored: Scored
     values: Mapping[Signal, Floats]
     weights: Mapping[str, float]
     scores: Floats
-    confidence: Floats
+    surest: Floats
