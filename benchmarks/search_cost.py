@@ -89,9 +89,7 @@ async def ask(
     clock.spent["reading the question by rules"].append(1_000 * (time.process_time() - began))
     layout = clock.of("the order of turns", index._places.layout)
     statistics = index.statistics(asked.terms)
-    clock.of(
-        "`meaning`, `meaning_around`", lambda: index._vectors.cosines(asked.query, asked.gist, layout.before)
-    )
+    clock.of("`meaning`, `meaning_around`", lambda: index._vectors.cosines(asked.gist, layout.before))
     clock.of(
         "`words`, `words_around`, `words_session`",
         lambda: index._postings.scores(asked.terms, layout, statistics),

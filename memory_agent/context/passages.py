@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     import regex
 
+_LONGEST_KEPT: Final = 8_192
 _SMALL_TALK: Final = -0.5
 """Worth of a sentence that tells nothing: less than that of one without a term of the question."""
 
@@ -77,8 +78,9 @@ def best_passage(
     `idle`: what small talk begins like besides; then what asks, or leads in to what is cut away, is small talk as well, with what
     stands before that, and there is no passage (None) if there is nothing else. `broken`: of a sentence that does not fit by itself, its beginning.
     """
-    spans = list(_spans(text))
-    worth = _worth(text, spans, asked, language, idle)
+    read = _read_at_once if len(text) > _LONGEST_KEPT else _read
+    spans, terms = read(text, language)
+    worth = _worth(text, spans, terms, asked, idle)
     best = max(range(len(spans)), key=lambda at: (worth[at], -at), default=None)
     if best is None:
         return ""
@@ -143,12 +145,12 @@ def _shown(text: str, spans: Sequence[tuple[int, int]], first: int, last: int) -
 def _worth(
     text: str,
     spans: Sequence[tuple[int, int]],
+    terms: Sequence[frozenset[str]],
     asked: Collection[str],
-    language: str,
     idle: regex.Pattern[str] | None,
 ) -> list[float]:
-    """What each sentence is worth to the question; see `best_passage`."""
-    held = [set(asked) & count_terms(text[start:end], language).keys() for start, end in spans]
+    """What each sentence, with its `terms`, is worth to the question; see `best_passage`."""
+    held = [its.intersection(asked) for its in terms]
     common = Counter(term for terms in held for term in terms)
 
     def worth_of(sentence: str, terms: Collection[str]) -> float:
@@ -165,6 +167,21 @@ def _worth(
         for at in range(_opening(text, spans)):
             worth[at] = _SMALL_TALK
     return worth
+
+
+def _read_at_once(text: str, language: str) -> tuple[tuple[tuple[int, int], ...], tuple[frozenset[str], ...]]:
+    """The bounds of each sentence, and its terms."""
+    spans = tuple(_spans(text))
+    return spans, tuple(frozenset(count_terms(text[start:end], language)) for start, end in spans)
+
+
+_read: Final = lru_cache(maxsize=1_024)(_read_at_once)
+"""The same of the texts that were asked for last: replies that are too long for a prompt are found again and again."""
+
+
+def forget_passages() -> None:
+    """Forget the texts that were read last: something was forgotten."""
+    _read.cache_clear()
 
 
 def _opening(text: str, spans: Sequence[tuple[int, int]]) -> int:

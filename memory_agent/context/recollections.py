@@ -12,7 +12,7 @@ from memory_agent.context.passages import best_passage, outline
 from memory_agent.context.render import heading_of, recalled_line
 from memory_agent.lazily import lazily
 from memory_agent.text.corrections import Claims
-from memory_agent.text.features import asks, features_of
+from memory_agent.text.features import asks, counts, names_in, of_self
 from memory_agent.text.languages import any_of
 from memory_agent.text.repeats import Told, repeats
 from memory_agent.text.sentences import bounds, only_asks
@@ -24,6 +24,7 @@ from memory_agent.text.subjects import (
     only_reacts,
     points_outside,
     says_more_than,
+    speaks_of_others,
 )
 from memory_agent.text.terms import count_terms
 
@@ -68,7 +69,6 @@ _CUT_AWAY: Final = 2
 _UNCLEAR_CHARS: Final = 300
 _POINTING_CHARS: Final = 160
 """A longer turn that begins with "it" says enough besides."""
-_TO_OTHERS: Final = any_of("words", "to_others", regex.IGNORECASE)
 _IDLE: Final = any_of("words", "idle_reply", regex.IGNORECASE)
 
 
@@ -131,7 +131,7 @@ def telling(packing: Packing, items: Sequence[Item], material: Material) -> list
 
     def answers(turn: Turn) -> bool:
         question = material.answered.get(turn.id)
-        return question is not None and features_of(question.content).asks and tells(question)
+        return question is not None and asks(question.content) and tells(question)
 
     def stands_alone(turn: Turn) -> bool:
         words = first_words(turn.content)
@@ -145,11 +145,6 @@ def telling(packing: Packing, items: Sequence[Item], material: Material) -> list
         if why := left.get(item.name) or alone.get(item.name):
             packing.leave(item, why)
     return [item for item in items if item.name not in left and item.name not in alone]
-
-
-def _is_of_others(text: str) -> bool:
-    """True if a text speaks of "you", and not of its speaker."""
-    return _TO_OTHERS.search(text) is not None and not features_of(text).of_self
 
 
 def _names(material: Material) -> frozenset[str]:
@@ -175,11 +170,11 @@ def unclear(material: Material) -> frozenset[str]:
         text = turn.content
         if turn.role != "user" or len(text) >= _UNCLEAR_CHARS or not asked.isdisjoint(content_words(text)):
             return False
-        if asks(text) and not ((told := features_of(text)).of_self or told.names or told.counts):
+        if asks(text) and not (of_self(text) or names_in(text) or counts(text)):
             return True
         if len(text) < _POINTING_CHARS and turn.id not in behind and points_outside(text):
             return True
-        return turn.id not in beside and (_is_of_others(text) or names_nothing(text, names))
+        return turn.id not in beside and (speaks_of_others(text) or names_nothing(text, names))
 
     return frozenset(found.turn.id for found in material.recollections if is_unclear(found.turn))
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from memory_agent.domain import SummaryItem, Turn
 
 _OURS: Final = delimiters("memory_", heads=True)
+LINES_KEPT: Final = 16_384
+"""Lines of facts, some 300 bytes each, with their words as much again."""
 _QUOTED_LETTERS: Final = 80
 """Of Chinese 40 characters; see `as_letters`."""
 _SAYS_ONE_THING_CHARS: Final = 80
@@ -63,7 +65,7 @@ def fact_line(path: Sequence[str], value: Any, whose: str = "") -> ContextLine:
     return _fact_line(".".join(path), shown, whose)
 
 
-@lru_cache(maxsize=1_024)
+@lru_cache(maxsize=LINES_KEPT)
 def _fact_line(name: str, value: str, whose: str) -> ContextLine:
     who = f"{name_of(whose)}, " if whose else ""
     return ContextLine(body=one_line(f"- {who}{name_of(name)}: {value}"))

@@ -47,10 +47,11 @@ _HISTORIES_KEPT: Final = 4
 class CurrentFacts:
     """The facts of each person as they were folded last. They are kept, so nobody may change them.
 
-    `items`: what prompts have made of them, kept as long.
+    `at`: the last place of their changes; `items`: what prompts have made of them, kept as long.
     """
 
-    people: Mapping[str, dict[str, Any]]
+    people: Mapping[str, Mapping[str, Any]]
+    at: str = ""
     items: dict[Any, Any] = field(default_factory=dict)
 
 
@@ -131,18 +132,43 @@ class FactDocuments:
     async def current(self, scope: Scope) -> CurrentFacts:
         """The facts of the thread, or of all the user's threads, as they were folded last if there are no other changes since."""
         dropped, heads = self._dropped, await self._store.fact_heads(scope)
-        of, facts = self._current.get(scope, (None, CurrentFacts(people={})))
+        of, facts = self._current.get(scope, ({}, CurrentFacts(people={})))
         if of != heads:
             # Not from the stored document, which an erasure resets only after its changes are gone.
-            changes = await self._store.fact_changes(scope) if heads else []
-            facts = CurrentFacts(people=(await self.folded(changes)).people if changes else {})
-            if dropped == self._dropped and len(changes) <= _CHANGES_KEPT:
-                self._current[scope] = heads_of(changes), facts
+            found = await self._grown(scope, of, heads, facts)
+            if found is None or dropped != self._dropped:
+                changes = await self._store.fact_changes(scope) if heads else []
+                found = heads_of(changes), await self._folded_now(changes)
+            of, facts = found
+            if dropped == self._dropped and _count(of) <= _CHANGES_KEPT:
+                self._current[scope] = of, facts
                 while sum(_count(of) for of, _ in self._current.values()) > _CHANGES_KEPT:
                     self._current.popitem(last=False)
         self._asked.add(scope)
         _bound(self._current, scope, most=_KEPT)
         return facts
+
+    async def _folded_now(self, changes: Sequence[FactChange]) -> CurrentFacts:
+        people = (await self.folded(changes)).people if changes else {}
+        return CurrentFacts(people=people, at=max((change.at for change in changes), default=""))
+
+    async def _grown(
+        self, scope: Scope, of: Heads, heads: Heads, facts: CurrentFacts
+    ) -> tuple[Heads, CurrentFacts] | None:
+        """The facts of one thread with the changes since `of`; None where others are gone, or where they need a fold of them all."""
+        if len(heads) != 1 or of.keys() != heads.keys():
+            return None
+        ((thread_id, (count, last)),) = of.items()
+        thread = Scope(user_id=scope.user_id, thread_id=thread_id)
+        new = await self._store.fact_changes(thread, after_seq=last)
+        # A number is never given again: with so many new ones, and no more than these, those before are the same.
+        before = [change for change in new if change.seq <= heads[thread_id][1]]
+        if not before or count + len(before) != heads[thread_id][0]:
+            return None
+        document = followed(FactsDocument(facts=facts.people, through=last, at=facts.at), before)
+        if document is None:
+            return None
+        return heads, CurrentFacts(people=document.facts, at=document.at)
 
     async def save(self, scope: Scope) -> None:
         """Store the fold of the thread's changes as its document, unless it is that already."""
@@ -196,7 +222,9 @@ class FactDocuments:
         `through`: of a thread, only from its turns up to that `seq`, and what people said themselves up to then.
         """
         if as_of is None and recorded_by is None and through is None:
-            return copy.deepcopy(dict((await self.current(scope)).people))
+            return copy.deepcopy(
+                {name: {**facts} for name, facts in (await self.current(scope)).people.items()}
+            )
         changes = await self._store.fact_changes(scope)
         if through is not None:
             after = place_of(through + 1)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from memory_agent.domain import TAG_OF, Preset
 from memory_agent.errors import InvalidInput
-from memory_agent.inspect.signals import signals_of
+from memory_agent.inspect.page import address, base_of, language_of
+from memory_agent.inspect.signals import chart, signals_of
+from memory_agent.inspect.texts import reason_in, seen, translated, when
 from memory_agent.inspect.whereabouts import whereabouts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from markupsafe import Markup
     from starlette.responses import Response
 
     from memory_agent.domain import ContextBlock, LedgerEntry, MemoryContext, Tier
@@ -23,6 +27,8 @@ _OPTIONS: Final = ("preset", "max_tokens", "now", "reach", "second_stage")
 _MOST_TOKENS: Final = 200_000
 _SHOWN_CHARS: Final = 100_000
 """Of the prompt; how many more there are is said."""
+_SAID: Final = ("turn %(seq)s", "Signals", "Tokens", "Score", "Confidence", "Why")
+"""Texts of each row, which other tables of the templates have as well."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,9 +66,7 @@ async def ask(page: Page) -> Response:
         settings=settings,
         shown=_SHOWN_CHARS,
         tiers=tiers_of(context),
-        signals={found.turn.id: signals_of(found.why) for found in context.long_term},
-        turns={turn.id: turn for turn in _turns_of(context)},
-        explained={found.turn.id: found.explanation for found in context.long_term},
+        rows=rows_of(page, context),
         compared=compared(context, others[0]) if others else None,
         other=others[0] if others else None,
         unlooked=[number for number, one in enumerate(contexts) if _is_unlooked(one, settings[number])],
@@ -162,5 +166,46 @@ def compared(first: MemoryContext, second: MemoryContext) -> Comparison:
     )
 
 
-def _turns_of(context: MemoryContext) -> list[Any]:
-    return [*context.short_term, *context.preserved, *(found.turn for found in context.long_term)]
+def rows_of(page: Page, context: MemoryContext) -> Callable[[Iterable[LedgerEntry]], Markup]:
+    """The function that makes rows of a table of items as HTML: of some three hundred, a template would take most of the page's time."""
+    from markupsafe import Markup, escape
+
+    language = language_of(page.request)
+    recalled = {found.turn.id: found for found in context.long_term}
+    turns = {turn.id: turn for turn in (*context.short_term, *context.preserved)}
+    turns |= {name: found.turn for name, found in recalled.items()}
+    say = {text: escape(translated(language, text)) for text in _SAID}
+
+    @cache
+    def thread(thread_id: str) -> str:
+        of = ("of", page.principal.tenant, "users", page.path("user"), thread_id, "turns")
+        return escape(base_of(page.request) + address(*of))
+
+    @cache
+    def why(reason: str) -> str:
+        return seen(reason_in(language, reason))
+
+    def row(entry: LedgerEntry) -> str:
+        what, signals = "", ""
+        if (turn := turns.get(entry.item)) is not None:
+            link = f"{thread(turn.thread_id)}/{turn.seq}"
+            what = (
+                f'<a href="{link}">{say["turn %(seq)s"] % {"seq": turn.seq}}</a> {when(turn.timestamp)}<br>'
+            )
+        elif entry.tier == "facts":
+            what = f"<code>{seen(entry.item)}</code><br>"
+        if entry.kept and entry.tier == "long_term" and (found := recalled.get(entry.item)) is not None:
+            shown = chart(language, signals_of(found.why), found.explanation)
+            signals = f"<details><summary>{say['Signals']}</summary>{shown}</details>"
+        scored = entry.score is not None
+        score = f"{entry.score:.2f}" if scored else ""
+        confidence = "" if entry.confidence is None else f"{100 * entry.confidence:.0f} %"
+        return (
+            f'<tr><td class="text">\n{what}<span dir="auto">{seen(entry.text)}</span>\n{signals}</td>\n'
+            f'<td class="n" data-label="{say["Tokens"]}">{entry.tokens:,}</td>\n'
+            f'<td class="n" data-label="{say["Score"]}">{score}</td>\n'
+            f'<td class="n" data-label="{say["Confidence"]}">{confidence}</td>\n'
+            f'<td data-label="{say["Why"]}">{why(entry.reason)}</td>\n</tr>'
+        )
+
+    return lambda entries: Markup("".join(map(row, entries)))  # noqa: S704 - whatever is not ours is escaped

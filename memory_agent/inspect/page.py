@@ -15,14 +15,16 @@ from urllib.parse import parse_qs, quote, unquote, urlencode
 from starlette.responses import RedirectResponse, Response
 
 from memory_agent.errors import AccessDenied, InvalidInput, MemoryAgentError, Unavailable
-from memory_agent.inspect.signals import drawn, named
+from memory_agent.inspect.signals import chart
 from memory_agent.inspect.texts import (
     LANGUAGES,
     language_for,
     parts_of,
     pluralised,
     reason_in,
+    seen,
     translated,
+    when,
 )
 from memory_agent.server.edge.paths import segment_text
 from memory_agent.wire.paths import quoted_segment
@@ -210,7 +212,6 @@ def _other_language(request: Request, wanted: str | None, *, shows: bool) -> str
 def environment(language: str) -> Environment:
     """The templates in a language. Everything that they are given is text, until a template says otherwise."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
 
     made = Environment(
         loader=PackageLoader("memory_agent.inspect"),
@@ -222,23 +223,13 @@ def environment(language: str) -> Environment:
     )
     install: Any = made.install_gettext_callables  # type: ignore[attr-defined]
     install(functools.partial(translated, language), functools.partial(pluralised, language), newstyle=True)
-    odd = Markup('<span class="odd" title="{}">{}</span>')
-
-    def seen(text: object) -> Markup:
-        """Remembered text with what can't be seen in it made visible."""
-        shown = [
-            odd.format(name, part) if name else Markup.escape(part) for part, name in parts_of(str(text))
-        ]
-        return Markup("").join(shown)
-
     made.filters |= {
-        "drawn": functools.partial(drawn, language),
-        "named": functools.partial(named, language),
+        "chart": functools.partial(chart, language),
         "seen": seen,
         # The same for attributes and titles, which hold no elements.
         "plain": lambda text: "".join(part for part, _ in parts_of(str(text))),
         "reason": functools.partial(reason_in, language),
-        "when": lambda time: "" if time is None else f"{time:%Y-%m-%d %H:%M}",
+        "when": when,
         # As fields for times have it, which know no zone.
         "field": lambda time: (
             "" if time is None else time.replace(tzinfo=None).isoformat(timespec="milliseconds")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.inspect.texts import translated
+from memory_agent.inspect.texts import seen, translated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from markupsafe import Markup
 
@@ -38,27 +38,24 @@ def signals_of(why: Mapping[str, float]) -> list[Signal]:
     return bars
 
 
-def drawn(language: str, bars: Sequence[Signal]) -> Markup:
-    """The bars, for SVG."""
-    return _marked(
+def chart(language: str, bars: Sequence[Signal], explanation: str = "") -> Markup:
+    """The bars, the larger ones by name, and below them the score in words."""
+    from markupsafe import Markup
+
+    drawn = "".join(
         f'<rect class="{_colour(bar, place)}" x="{bar.start:.2f}" y="0" width="{max(bar.width - 0.4, 0.1):.2f}" height="8">'
         f"<title>{_name(language, bar)}: {bar.share:.2f}</title></rect>"
         for place, bar in enumerate(bars)
     )
-
-
-def named(language: str, bars: Sequence[Signal]) -> Markup:
-    """The larger ones as items of a list."""
-    return _marked(
+    named = "".join(
         f'<li><i class="{_colour(bar, place)}"></i>{_name(language, bar)} {bar.share:+.2f}</li>'
         for place, bar in enumerate(bar for bar in bars if bar.width >= _SEEN)
     )
-
-
-def _marked(parts: Iterable[str]) -> Markup:
-    from markupsafe import Markup
-
-    return Markup("".join(parts))  # noqa: S704 - numbers, and names that are ours
+    said = f'<p class="hint" lang="en">{seen(explanation)}</p>' if explanation else ""
+    return Markup(  # noqa: S704 - numbers, names that are ours, and what is escaped
+        '<svg class="signals" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">\n'
+        f'{drawn}\n</svg>\n<ul class="signal-list">\n{named}\n</ul>\n{said}'
+    )
 
 
 def _name(language: str, bar: Signal) -> str:

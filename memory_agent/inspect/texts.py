@@ -15,6 +15,9 @@ from memory_agent.lazily import lazily
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
+
+    from markupsafe import Markup
 
 LANGUAGES: Final[Mapping[str, str]] = {"en": "English", "ko": "한국어"}
 """That the pages are in; English is what the templates hold, of every other there is a catalogue."""
@@ -89,3 +92,19 @@ def parts_of(text: str) -> list[tuple[str, str]]:
         parts.append((f"U+{ord(odd[0]):04X}", unicodedata.name(odd[0], "control character")))
         at = odd.end()
     return [*parts, (text[at:], "")] if at < len(text) else parts
+
+
+def seen(text: object) -> Markup:
+    """Remembered text as HTML, with what can't be seen in it made visible."""
+    from markupsafe import Markup, escape
+
+    told = str(text)
+    if told.isascii() and told.replace("\n", " ").replace("\t", " ").isprintable():  # as most are
+        return escape(told)
+    odd = Markup('<span class="odd" title="{}">{}</span>')
+    return Markup("").join(odd.format(name, part) if name else escape(part) for part, name in parts_of(told))
+
+
+def when(time: datetime | None) -> str:
+    """A time as pages show it; "" for none."""
+    return "" if time is None else f"{time:%Y-%m-%d %H:%M}"

@@ -115,9 +115,8 @@ async def _found(
     vectors = Vectors(0)
     for row in rows:
         vectors.add(row.vectors_by(fingerprint), before=-1)
-    nearest = [
-        np.nan_to_num(vectors.cosines(vector, None, np.full(len(rows), -1))[0], nan=-1.0) for vector in asked
-    ]
+    every = np.arange(len(rows))
+    nearest = [np.nan_to_num(vectors.nearest(vector, every), nan=-1.0) for vector in asked]
     return [
         bool((cosines > cosines[places[row.turn_id]]).sum() < _TOP)
         for row, cosines in zip(sample, nearest, strict=True)

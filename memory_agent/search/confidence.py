@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -79,10 +79,12 @@ def grounds(
     *,
     weight_of_words: float,
     unrelated_cosine: float,
+    at: Sequence[int] | slice = slice(None),
 ) -> Grounds:
     """The grounds of n turns from `scores` in [0, 1], raw cosines (NaN without a vector) and raw BM25 scores.
 
-    `weight_of_words`: the sum of the idf of all words of the question, those that no turn holds included.
+    `weight_of_words`: the sum of the idf of all words of the question, those that no turn holds included; `at`: positions of the n
+    turns among all, of which `scores` are.
     """
     room = max(1.0 - unrelated_cosine, 1e-3)
     shared = np.minimum(words / max(weight_of_words, 1e-6), MOST_SHARED)
@@ -92,7 +94,7 @@ def grounds(
     return Grounds(
         nearness=((meaning - unrelated_cosine) / room).clip(-1.0, 1.0).astype(np.float32),
         words=((shared + shared_around) / 2.0).astype(np.float32),
-        lead=(sharp - top - np.log(np.exp(sharp - top).sum() or 1.0)).astype(np.float32),
+        lead=(sharp[at] - top - np.log(np.exp(sharp - top).sum() or 1.0)).astype(np.float32),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from memory_agent.search.user_index import ResidentIndex, Scored
 
     Floats = NDArray[np.float32]
+
+_MOST_TERMS: Final = 7
+"""A message of many words goes back to a turn by a few of them: no more than so many rare terms are looked for in the best one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -43,17 +46,18 @@ class CurrentSearch:
             return scored
         return scored.joined(self.fresh.score(self.asked, where=where, statistics=statistics))
 
-    def confidence(self, scores: Floats, scored: Scored) -> Floats:
-        """See `memory_agent.search.confidence`. `scores`: of the first stage, by which it was fitted."""
+    def confidence(self, scores: Floats, scored: Scored, at: Sequence[int]) -> Floats:
+        """Of the turns at these positions, see `memory_agent.search.confidence`. `scores`: of all in the first stage, by which it was fitted."""
         values, meaning = scored.values, scored.values["meaning"]
         return confidence(
             grounds(
                 scores,
-                meaning,
-                np.nan_to_num(values["words"]),
-                np.nan_to_num(values["words_around"]),
+                meaning[at],
+                np.nan_to_num(values["words"][at]),
+                np.nan_to_num(values["words_around"][at]),
                 weight_of_words=self.statistics.weight(self.asked.terms),
                 unrelated_cosine=unrelated(meaning, background=self.asked.background, whole=self.index.whole),
+                at=at,
             )
         )
 
@@ -62,7 +66,7 @@ class CurrentSearch:
         """See `normalised`. 0 where the question names an entity that a row holds: that is no chance, whatever its other words."""
         terms, frequency = self.asked.terms, self.statistics.frequency
         named = any(term.startswith("@") and frequency.get(term) for term in terms)
-        return 0.0 if named else self.statistics.weight(terms)
+        return 0.0 if named else self.statistics.weight(terms, most=_MOST_TERMS)
 
     def shared(self, turn_ids: Sequence[str]) -> dict[str, list[str]]:
         """The question's terms that each of the turns holds."""
@@ -72,10 +76,10 @@ class CurrentSearch:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Ranked:
-    """Scores of the turns, shape (n,) each: normalised signals, their sum by `weights`, and confidence."""
+    """Scores of the turns, shape (n,) each: normalised signals that any turn has, their sum by `weights`, and that of the first stage."""
 
     scored: Scored
     values: Mapping[Signal, Floats]
     weights: Mapping[str, float]
     scores: Floats
-    confidence: Floats
+    surest: Floats

@@ -123,14 +123,29 @@ def min_max(values: Floats) -> Floats:
 
     Where all known values are the same there is nothing to scale by: 1 for what is above 0, else 0.
     """
-    known = values[~np.isnan(values)]
+    return _scaled(values, _unknown(values))
+
+
+def _scaled(values: Floats, unknown: NDArray[np.bool_] | None) -> Floats:
+    known = values if unknown is None else values[~unknown]
     if known.size == 0:
         return np.zeros_like(values)
     low, high = float(known.min()), float(known.max())
     if high <= low:
         return np.where(values > 0.0, 1.0, 0.0).astype(np.float32)
-    scaled: Floats = np.nan_to_num((values - low) / (high - low), nan=0.0).clip(0.0, 1.0)
-    return scaled.astype(np.float32)
+    scaled: Floats = ((values - low) / (high - low)).clip(0.0, 1.0)
+    return _filled(scaled, unknown)
+
+
+def _unknown(values: Floats) -> NDArray[np.bool_] | None:
+    """Mask of what is NaN; None without any, as is the rule."""
+    mask = np.isnan(values)
+    return mask if mask.any() else None
+
+
+def _filled(values: Floats, unknown: NDArray[np.bool_] | None) -> Floats:
+    """`values`, 0 where they are unknown."""
+    return values if unknown is None else np.where(unknown, np.float32(0.0), values)
 
 
 def normalised(values: Mapping[Signal, Floats], *, weight_of_words: float = 0.0) -> dict[Signal, Floats]:
@@ -140,23 +155,24 @@ def normalised(values: Mapping[Signal, Floats], *, weight_of_words: float = 0.0)
     said must not rank below its neighbours for that alone. So does meaning for words. `weight_of_words`: the idf of the
     question's terms; where the best turn holds little of it, words count as much less (0: not looked at).
     """
+    unknown = {signal: _unknown(given) for signal, given in values.items()}
     scaled = {
-        signal: min_max(given) if signal in SCALED else np.nan_to_num(given, nan=0.0)
+        signal: (_scaled if signal in SCALED else _filled)(given, unknown[signal])
         for signal, given in values.items()
     }
     whole = dict(scaled)
     for signal, instead in _STANDS_IN:
-        if signal in values and instead in values:
-            unknown = np.isnan(values[signal])
-            if unknown.any() and not unknown.all():
-                # What words say of one turn in twenty, meaning says a little of all of them.
-                stand_in = scaled[instead] if instead in _OF_WORDS else scaled[instead] ** _SHARPENED
-                whole[signal] = np.where(unknown, stand_in, scaled[signal]).astype(np.float32)
+        lacking = unknown.get(signal)
+        if lacking is not None and instead in values and not lacking.all():
+            # What words say of one turn in twenty, meaning says a little of all of them.
+            stand_in = scaled[instead] if instead in _OF_WORDS else scaled[instead] ** _SHARPENED
+            whole[signal] = np.where(lacking, stand_in, scaled[signal]).astype(np.float32)
     for by_words in _OF_WORDS if weight_of_words else ():
         if by_words in values:
-            given, best = values[by_words], float(np.nanmax(values[by_words], initial=0.0))
+            best, lacking = float(np.fmax.reduce(values[by_words], initial=0.0)), unknown[by_words]
             reach = np.float32(min(best / (_FULL_SHARE * weight_of_words), 1.0))
-            whole[by_words] = np.where(np.isnan(given), whole[by_words], reach * whole[by_words])
+            given = reach * whole[by_words]
+            whole[by_words] = given if lacking is None else np.where(lacking, whole[by_words], given)
     return whole
 
 
@@ -206,10 +222,10 @@ def contributions(
 
 def best_first(scores: Floats, *, most: int | None = None) -> NDArray[np.intp]:
     """Positions of the results (not NaN), highest score first; of equal scores the later position first. `most`: no more of them."""
-    results = np.flatnonzero(~np.isnan(scores))
-    if most is not None and len(results) > most:
-        # To find the least that may be among them takes a fraction of putting all in order.
-        least = np.partition(scores[results], -most)[-most]
-        results = results[scores[results] >= least]
+    least = np.nan
+    if most is not None and len(scores) > most > 0:
+        # To find the least that may be among them takes a fraction of putting all in order. NaN is behind all numbers.
+        least = -np.partition(-scores, most - 1)[most - 1]
+    results = np.flatnonzero(~np.isnan(scores) if np.isnan(least) else scores >= least)
     order = np.lexsort((-results, -scores[results]))
     return results[order][:most]

@@ -73,7 +73,7 @@ class LateInteraction:
     async def score(self, shortlist: Shortlist, embedder: Embedder | None = None) -> Floats | None:
         """Late-interaction score of each turn, shape (turns,), 0 to 1, NaN for one whose tokens weren't kept.
 
-        None where that is so of all, where the embedder has no vectors of tokens, does not read the question, or is down. `embedder`: by which
+        None where that is so of all, where the embedder has no vectors of the question's tokens, does not read it, or is down. `embedder`: by which
         the user is searched, if not everybody's.
         """
         embedder = embedder or self._embedder
@@ -83,7 +83,7 @@ class LateInteraction:
             asked = await tokens_by(embedder, [shortlist.query], purpose="query")
         except (EmbedderUnavailable, EmbedderError):
             return None  # the question has no vector either, and the search has said so
-        if asked is None:
+        if asked is None or not len(asked[0].spans):
             return None
         codes = await self._store.token_codes(
             shortlist.user_id, shortlist.turn_ids, embedder=embedder.fingerprint

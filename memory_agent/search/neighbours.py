@@ -36,13 +36,14 @@ class TurnOrder:
         self._after = array("i")
         self._last: dict[int, int] = {}
         self._in_order = True
+        self._layout: Layout | None = None
 
     def __len__(self) -> int:
         return len(self._seq)
 
     def add(self, thread_id: str, session_id: str | None, seq: int) -> int:
         """The next row; the position of the row before it in its session, -1 if it has none (so far)."""
-        position = len(self._seq)
+        position, self._layout = len(self._seq), None
         thread = self._threads.setdefault(thread_id, len(self._threads))
         session = self._sessions.setdefault((thread_id, session_id), len(self._sessions))
         last = self._last.get(thread, -1)
@@ -72,15 +73,17 @@ class TurnOrder:
         return self._in_order
 
     def layout(self) -> Layout:
-        """The current position of every row."""
+        """The current position of every row: the same object until there is another row."""
         if not self._in_order:
             self._link()
-        return Layout(
-            before=np.array(self._before, dtype=np.intp),
-            after=np.array(self._after, dtype=np.intp),
-            session=np.array(self._session, dtype=np.intp),
-            sessions=len(self._sessions),
-        )
+        if self._layout is None:
+            self._layout = Layout(
+                before=np.array(self._before, dtype=np.intp),
+                after=np.array(self._after, dtype=np.intp),
+                session=np.array(self._session, dtype=np.intp),
+                sessions=len(self._sessions),
+            )
+        return self._layout
 
     def in_thread(self, thread_id: str) -> NDArray[np.bool_] | None:
         """Boolean mask of the thread's rows, shape (n,); None if all are."""

@@ -5,6 +5,7 @@ Grows row by row: a new row costs its own terms, whatever is there already. Stat
 
 from __future__ import annotations
 
+import math
 from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -29,9 +30,10 @@ class CollectionStatistics:
     mean_length: float
     frequency: Mapping[str, int]
 
-    def weight(self, terms: Iterable[str]) -> float:
-        """The sum of the idf of `terms`; those that no row holds weigh the most."""
-        return sum(inverse_document_frequency(self.rows, self.frequency.get(term, 0)) for term in terms)
+    def weight(self, terms: Iterable[str], *, most: float = math.inf) -> float:
+        """The sum of the idf of `terms`; those that no row holds weigh the most, and all together as `most` of these."""
+        idfs = (inverse_document_frequency(self.rows, self.frequency.get(term, 0)) for term in terms)
+        return min(sum(idfs), most * inverse_document_frequency(self.rows, 0))
 
     def joined(self, other: CollectionStatistics) -> CollectionStatistics:
         """The statistics of both collections together; they have no row in common."""
@@ -54,6 +56,18 @@ class Layout:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Lengths:
+    """Terms in each turn, in it with those beside it, and in its whole session, and the means of the last two."""
+
+    of: Layout
+    turn: Floats
+    around: Floats
+    mean_around: float
+    session: Floats
+    mean_session: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class WordScores:
     """BM25 of each row, shape (n,): of the turn, of it with the turns before and after, of its whole session."""
 
@@ -68,6 +82,7 @@ class Postings:
     def __init__(self) -> None:
         self._of: dict[str, tuple[array[int], array[int]]] = {}
         self._length = array("f")
+        self._lengths: _Lengths | None = None
         self._words = 0.0
         self.posted = 0
 
@@ -107,42 +122,55 @@ class Postings:
     def held_by(self, positions: NDArray[np.intp], terms: Iterable[str]) -> list[list[str]]:
         """The terms among `terms` that each row at `positions` holds, in the order of `terms`."""
         held: list[list[str]] = [[] for _ in positions]
+        wanted = positions.astype(np.intc)
         for term in terms:
             if term in self._of:
-                rows = np.array(self._of[term][0], dtype=np.intp)
-                for i in np.flatnonzero(np.isin(positions, rows)):
+                rows = np.frombuffer(self._of[term][0], dtype=np.intc)  # rising
+                at = np.minimum(np.searchsorted(rows, wanted), len(rows) - 1)
+                for i in np.flatnonzero(rows[at] == wanted).tolist():
                     held[i].append(term)
         return held
 
     def scores(self, terms: Iterable[str], layout: Layout, of: CollectionStatistics) -> WordScores:
         """BM25 of every row for `terms`, by the statistics of the whole collection (sessions: by those here)."""
-        size = len(self)
-        # Copies, not views: a view would forbid the arrays to grow while it lives.
-        lengths = self.lengths
+        size, all_of = len(self), self._lengths_in(layout)
         turn, around = np.zeros(size, np.float32), np.zeros(size, np.float32)
         by_session = np.zeros(layout.sessions, np.float32)
-        widths = lengths + _at(lengths, layout.before) + _at(lengths, layout.after)
-        mean_width = float(widths.mean()) if size else 0.0
-        session_lengths = _by_session(lengths, layout.session, layout)
-        mean_session = float(session_lengths.mean()) if layout.sessions else 0.0
         for term in terms:
             if term not in self._of:
                 continue
+            # Copies, not views: a view would forbid the arrays to grow while it lives.
             rows = np.array(self._of[term][0], dtype=np.intp)
             counts = np.array(self._of[term][1], dtype=np.float32)
             idf = inverse_document_frequency(of.rows, of.frequency.get(term, len(rows)))
-            turn[rows] += bm25(counts, lengths[rows], mean_length=of.mean_length, idf=idf)
+            turn[rows] += bm25(counts, all_of.turn[rows], mean_length=of.mean_length, idf=idf)
             near, near_counts = _with_neighbours(rows, counts, layout, size)
-            around[near] += bm25(near_counts, widths[near], mean_length=mean_width, idf=idf)
+            around[near] += bm25(near_counts, all_of.around[near], mean_length=all_of.mean_around, idf=idf)
             held = _by_session(counts, layout.session[rows], layout)
             here = np.flatnonzero(held)
             session_idf = inverse_document_frequency(layout.sessions, len(here))
             by_session[here] += bm25(
-                held[here], session_lengths[here], mean_length=mean_session, idf=session_idf
+                held[here], all_of.session[here], mean_length=all_of.mean_session, idf=session_idf
             )
         if layout.sessions < 2:
             by_session[:] = 0.0  # the only session tells no turn from another
         return WordScores(turn=turn, around=around, session=by_session[layout.session])
+
+    def _lengths_in(self, layout: Layout) -> _Lengths:
+        """Made once for a layout."""
+        if self._lengths is None or self._lengths.of is not layout:
+            turn = self.lengths
+            around = turn + _at(turn, layout.before) + _at(turn, layout.after)
+            session = _by_session(turn, layout.session, layout)
+            self._lengths = _Lengths(
+                of=layout,
+                turn=turn,
+                around=around,
+                mean_around=float(around.mean()) if len(turn) else 0.0,
+                session=session,
+                mean_session=float(session.mean()) if layout.sessions else 0.0,
+            )
+        return self._lengths
 
 
 def _by_session(values: Floats, session: NDArray[np.intp], layout: Layout) -> Floats:
@@ -161,8 +189,9 @@ def _with_neighbours(
 ) -> tuple[NDArray[np.intp], Floats]:
     """The rows that hold a term or stand beside one that does, and how often it occurs in the three together."""
     before, after = layout.before[rows], layout.after[rows]
-    touched = np.concatenate([rows, before[before >= 0], after[after >= 0]])
-    given = np.concatenate([counts, counts[before >= 0], counts[after >= 0]])
+    has_before, has_after = before >= 0, after >= 0
+    touched = np.concatenate([rows, before[has_before], after[has_after]])
+    given = np.concatenate([counts, counts[has_before], counts[has_after]])
     if (
         len(touched) < size // 50
     ):  # a rare term, of which a long question has many, must not cost a look at all rows

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import SecondStage, Turn
+    from memory_agent.domain import Scope, SecondStage, Turn
     from memory_agent.ports import DocumentStore, Embedder
     from memory_agent.search.embedders import Embedders
     from memory_agent.search.entities import EntitySpotter
@@ -101,12 +101,18 @@ class Searcher:
         self._candidates = CandidateSource(store, indexes=embedders.index_of, index_of=residents.index_of)
         self._row_of: OrderedDict[str, SearchRow] = OrderedDict()
 
-    async def search(self, request: SearchRequest) -> SearchAnswer:
-        """The best `top_k` turns of the scope that pass the filters."""
-        degraded: list[str] = []
+    async def searched(self, scope: Scope) -> tuple[list[Turn], ResidentIndex | None]:
+        """Turns that are not indexed yet, and the user's index (None: too large to keep): what any question searches."""
         # In this order: a turn that the worker indexes in between is then in both, and not in neither.
-        unindexed = await self._store.owed_turns(request.scope, "index", limit=UNINDEXED_LIMIT, newest=True)
-        resident = await self._residents.get(request.scope.user_id)
+        unindexed = await self._store.owed_turns(scope, "index", limit=UNINDEXED_LIMIT, newest=True)
+        return unindexed, await self._residents.get(scope.user_id)
+
+    async def search(
+        self, request: SearchRequest, searched: tuple[list[Turn], ResidentIndex | None] | None = None
+    ) -> SearchAnswer:
+        """The best `top_k` turns of the scope that pass the filters. `searched`: read already."""
+        degraded: list[str] = []
+        unindexed, resident = searched or await self.searched(request.scope)
         embedder = await self._embedder_of(request.scope.user_id, resident)
         speakers = {turn.speaker for turn in unindexed if turn.speaker is not None}
         asked = await self._questioner.asked(
@@ -214,17 +220,18 @@ class Searcher:
         settings, scored = self._settings, current.scored()
         sessions = current.index.sessions
         values = normalised(scored.values, weight_of_words=current.weight_of_words)
+        # What says nothing of any turn is looked at once, and not for every sum.
+        values = {
+            signal: given for signal, given in values.items() if signal == "words" or given.max(initial=0.0)
+        }
         weights = for_sessions(settings.weights, sessions)
-        here = values.pop("here")
-        scores = fuse(values, weights)
+        here = values.pop("here", None)
         # By what a turn says; the thread that it is of makes it no surer.
-        confident = current.confidence(scores, scored)
-        if not here.all():
+        surest = scores = fuse(values, weights)
+        if here is not None and not here.all():
             values["here"] = here
             scores = fuse(values, weights)
-        # A turn without a vector has no cosine that could be high enough.
-        is_result = settings.min_similarity is None or scored.similarity >= settings.min_similarity
-        shortlist = best_first(np.where(is_result, scores, np.nan).astype(np.float32), most=SHORTLIST)
+        shortlist = best_first(self._results(scores, current, scored), most=SHORTLIST)
         late, stage = settings.late_interaction, current.request.second_stage or settings.second_stage
         # Of "the second one then" the words tell less than what it goes on with.
         if stage != "off" and len(shortlist) and not current.asked.leans:
@@ -232,14 +239,22 @@ class Searcher:
             if detail is not None:
                 values, weights = values | {"detail": detail}, for_sessions(late.weights, sessions)
                 scores = fuse(values, weights)
-        scores = np.where(is_result, scores, np.nan).astype(np.float32)
+        scores = self._results(scores, current, scored)
         most = current.request.top_k + _BEYOND
         # What rows don't tell, filters may refuse any number of.
         best = best_first(scores, most=None if current.request.is_filtered else most)
         ranking = behind_repeats(best, scored.turn_ids, current.index, most=most)
         turns = await self._read_back(current.request, scored, ranking)
-        ranked = Ranked(scored=scored, values=values, weights=weights, scores=scores, confidence=confident)
+        ranked = Ranked(scored=scored, values=values, weights=weights, scores=scores, surest=surest)
         return self._answer(current, *await self._corrected(current, turns, ranked), ranked)
+
+    def _results(self, scores: Floats, current: CurrentSearch, scored: Scored) -> Floats:
+        """`scores`, NaN for what is no result: a turn without a vector has no cosine that could be high enough."""
+        least = self._settings.min_similarity
+        if least is None:
+            return scores
+        similarity = current.index.similarity(current.asked.query, scored.turn_ids)
+        return np.where(similarity >= least, scores, np.nan).astype(np.float32)
 
     async def _corrected(
         self, current: CurrentSearch, turns: Sequence[tuple[int, Turn]], ranked: Ranked
@@ -338,7 +353,9 @@ class Searcher:
             query=current.request.query[:MAX_CHARS],
             language=self._settings.language,
         )
-        told = (ranked.scores[at], ranked.confidence[at], ranked.scored.similarity[at])
+        confident = current.confidence(ranked.surest, ranked.scored, at)
+        similarity = current.index.similarity(current.asked.query, [turn.id for _, turn in turns])
+        told = (ranked.scores[at], confident, similarity)
         numbers = zip(*(each.tolist() for each in told), strict=True)
         return tuple(
             explanations.of(

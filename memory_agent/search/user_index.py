@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
     Alike = dict[str, dict[str, float]]
 
-_BYTES_PER_ROW: Final = 460  # ids, list slots and dictionary entries, as measured with tracemalloc
+_BYTES_PER_ROW: Final = 520
+"""Ids, lists and dictionary entries, as measured with tracemalloc, and its neighbours."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_SECONDS: Final = 86_400.0
 _MOST_NAMES: Final = 3.0
@@ -53,20 +54,15 @@ _CORRECTS: Final = TurnFeatures(corrects=True).packed
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Scored:
-    """Raw signals of the rows that pass the filter, shape (n,) each; unknown is NaN.
-
-    `similarity`: cosine of the question with the nearest passage of each.
-    """
+    """Raw signals of the rows that pass the filter, shape (n,) each; unknown is NaN."""
 
     turn_ids: Sequence[str]
-    similarity: Floats
     values: dict[Signal, Floats]
 
     def joined(self, other: Scored) -> Scored:
         """Both as one, `other` behind."""
         return Scored(
             turn_ids=[*self.turn_ids, *other.turn_ids],
-            similarity=np.concatenate([self.similarity, other.similarity]),
             values={
                 signal: np.concatenate([given, other.values[signal]]) for signal, given in self.values.items()
             },
@@ -159,9 +155,7 @@ class ResidentIndex:
         """The signals of every row that passes `where`. `statistics`: of the whole collection, if rows are missing here."""
         layout = self._places.layout()
         words = self._postings.scores(asked.terms, layout, statistics or self.statistics(asked.terms))
-        similarity, meaning, around = self._scripts.silenced(
-            *self._vectors.cosines(asked.query, asked.gist, layout.before)
-        )
+        meaning, around = self._scripts.silenced(*self._vectors.cosines(asked.gist, layout.before))
         values: dict[Signal, Floats] = {
             "meaning": meaning,
             "meaning_around": around,
@@ -174,11 +168,10 @@ class ResidentIndex:
         mask = self._mask(where)
         if mask is None:
             # A copy: rows may come while what was scored is still in use.
-            return Scored(turn_ids=list(self._turn_ids), similarity=similarity, values=values)
+            return Scored(turn_ids=list(self._turn_ids), values=values)
         kept = np.flatnonzero(mask)
         return Scored(
             turn_ids=[self._turn_ids[i] for i in kept],
-            similarity=similarity[kept],
             values={signal: given[kept] for signal, given in values.items()},
         )
 
@@ -191,10 +184,18 @@ class ResidentIndex:
 
         `if_read`: zeros also for turns in a script that the embedder does not read.
         """
+        return self._vectors.of(self._positions(turn_ids, if_read=if_read))
+
+    def similarity(self, query: Floats | None, turn_ids: Sequence[str]) -> Floats:
+        """The cosine of a question with the nearest passage of each turn; NaN without a vector of what is read."""
+        return self._vectors.nearest(query, self._positions(turn_ids, if_read=True))
+
+    def _positions(self, turn_ids: Sequence[str], *, if_read: bool = False) -> list[int]:
+        """The turns' rows; -1 without one, and `if_read` for what the embedder does not read."""
         positions = [self._position.get(turn_id, -1) for turn_id in turn_ids]
         if if_read and self._scripts.unread:
             positions = [-1 if at >= 0 and self._scripts.is_unread(at) else at for at in positions]
-        return self._vectors.of(positions)
+        return positions
 
     def shared_terms(self, turn_ids: Sequence[str], terms: Iterable[str]) -> dict[str, list[str]]:
         """The terms among `terms` that each of the turns that are here holds."""
@@ -233,7 +234,7 @@ class ResidentIndex:
     def beside(self, turn_ids: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The places in `turn_ids` of the turns before and after each in its session, shape (n,); -1 where it is not among them."""
         layout = self._places.layout()
-        positions = [self._position.get(turn_id, -1) for turn_id in turn_ids]
+        positions = self._positions(turn_ids)
         # One more at each end, for turns and neighbours that are not here.
         place = np.full(len(self) + 1, -1, dtype=np.intp)
         place[positions] = range(len(positions))
@@ -271,9 +272,7 @@ class ResidentIndex:
         # They stay the same whatever is said later, and finding them takes a look at all rows.
         found = self._rivals.get((row, most))
         if found is None:
-            similarity, _, _ = self._vectors.cosines(
-                self._vectors.of([row])[0], None, self._places.layout().before
-            )
+            similarity = self._vectors.nearest(self._vectors.of([row])[0], np.arange(len(self)))
             earlier = self._places.before(np.array([row]), np.array(self._time))[0] & self._has_role("user")
             earlier &= np.array(self._speaker) == self._speaker[row]
             best = best_first(np.where(earlier, similarity, np.nan).astype(np.float32))[:most]

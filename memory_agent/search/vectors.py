@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,99 +24,133 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 _LEAST: Final = 1e-6
+_MOST: Final = 127
+"""Steps of a row's largest number."""
+_BLOCK: Final = 512
+_FEW: Final = 8
+"""Of fewer passages than every eighth the products are made one by one."""
+_NOTHING: Final[NDArray[np.float32]] = np.empty((0, 1), dtype=np.float32)
 
 
 class Vectors:
-    """Passages of rows; a row without any has no cosine. `room`: passages to have room for at first."""
+    """Passages of rows, a byte a number as in the store; a row without any has no cosine. `room`: passages to have room for at first."""
 
     def __init__(self, room: int = 0) -> None:
         self._room = room
-        self._matrix: Floats = np.empty((0, 0), dtype=np.float32)
+        self._numbers: NDArray[np.int8] = np.empty((0, 0), dtype=np.int8)
+        self._steps: Floats = np.empty(0, dtype=np.float32)
+        self._packed = 0  # passages
+        self._fresh: list[Floats] = []  # of the last rows, not packed yet
         self._passages = 0
         self._first = array("q")
         self._count = array("i")
         self._length = array("f")  # of the mean of a row's passages, which is shorter than they are
         self._with_before = array("f")  # cosine with the row before, in the order in which rows came
         self._before = array("i")
-        self._without = 0
+        self._around: _Around | None = None
 
     def __len__(self) -> int:
         return len(self._count)
 
     @property
     def nbytes(self) -> int:
-        """Memory of the matrix, in bytes."""
-        return self._matrix.nbytes
+        """Memory of the vectors, in bytes."""
+        return self._numbers.nbytes + self._steps.nbytes + sum(given.nbytes for given in self._fresh)
 
     def add(self, vectors: NDArray[np.floating[Any]] | None, *, before: int) -> None:
         """The next row. `vectors`: its passages, shape (passages, dimension), unit length; `before`: see `TurnOrder.add`."""
-        count = 0 if vectors is None else len(vectors)
+        given = _NOTHING if vectors is None or not len(vectors) else vectors.astype(np.float32, copy=False)
         self._first.append(self._passages)
-        self._count.append(count)
+        self._count.append(len(given))
         self._before.append(before)
-        if vectors is None or not count:
-            self._without += 1
-            self._length.append(0.0)
-            self._with_before.append(0.0)
-            return
-        self._reserve(self._passages + count, vectors.shape[1])
-        self._matrix[self._passages : self._passages + count] = vectors
-        self._passages += count
-        position = len(self._count) - 1
-        mean = self._mean(position)
+        self._fresh.append(given)
+        self._passages += len(given)
+        mean = self._mean(len(self) - 1)
         length = math.sqrt(float(mean @ mean))
         self._length.append(length)
         with_before = 0.0
-        if before >= 0 and self._count[before]:
+        if len(given) and before >= 0 and self._count[before]:
             with_before = float(mean @ self._mean(before)) / max(length * self._length[before], _LEAST)
         self._with_before.append(with_before)
+        if len(self._fresh) >= _BLOCK:
+            self._pack()
 
-    def cosines(
-        self, query: Floats | None, gist: Floats | None, before: NDArray[np.intp]
-    ) -> tuple[Floats, Floats, Floats]:
-        """Of each row, NaN without a vector: `query` with its best passage, `gist` with it, `gist` with it alone or with the row before."""
-        unknown = np.full(len(self), np.nan, dtype=np.float32)
-        if query is None or not self._passages:
-            return unknown, unknown, unknown
-        rows, count = self._rows()
-        first = None if self._passages == len(rows) else np.array(self._first, dtype=np.intp)[rows]
-        matrix = self._matrix[: self._passages]
-        # One product for each vector: with both at once the library is ten times slower.
-        of_query = matrix @ query
-        of_gist = of_query if gist is None else matrix @ gist
-        similarity, meaning, alone = unknown, unknown.copy(), unknown.copy()
-        similarity[rows], meaning[rows] = _best(of_query, first), _best(of_gist, first)
-        mean = of_gist if first is None else np.add.reduceat(of_gist, first) / count
-        alone[rows] = mean / np.maximum(np.array(self._length, dtype=np.float32)[rows], _LEAST)
+    def cosines(self, gist: Floats | None, before: NDArray[np.intp]) -> tuple[Floats, Floats]:
+        """Of each row, NaN without a vector, the cosine of `gist` with its best passage, and with that, it alone or with the row before.
+
+        `before`: the same array as long as there is no other row.
+        """
+        if gist is None or not self._passages:
+            unknown = np.full(len(self), np.nan, dtype=np.float32)
+            return unknown, unknown
+        self._pack()
+        products, all_of = self._products(gist), self._around_in(before)
+        meaning, alone = all_of.best(products), all_of.means(products)
         # A long turn may be about something in one passage alone, which its mean says little of.
-        return similarity, meaning, np.fmax(meaning, self._around(alone, before)).astype(np.float32)
+        return meaning, np.fmax(meaning, all_of.together(alone))
+
+    def nearest(self, query: Floats | None, positions: Sequence[int] | NDArray[np.intp]) -> Floats:
+        """The cosine of `query` with the best passage of each of these rows, NaN for -1 and without a vector."""
+        self._pack()
+        at = np.array(positions, dtype=np.intp)
+        count = np.append(np.array(self._count, dtype=np.intc), 0)[at]  # none for -1
+        found = np.full(len(at), np.nan, dtype=np.float32)
+        has = np.flatnonzero(count)
+        if query is None or not len(has):
+            return found
+        ends = np.cumsum(count[has])
+        begins = ends - count[has]
+        first = np.array(self._first, dtype=np.intp)[at[has]]
+        passages = np.arange(ends[-1]) + np.repeat(first - begins, count[has])
+        if _FEW * len(passages) < self._passages:
+            products = self._numbers[passages] * self._steps[passages, None] @ query
+        else:
+            products = self._products(query)[passages]
+        found[has] = np.maximum.reduceat(products, begins)
+        return found
 
     def of(self, positions: Sequence[int]) -> Floats:
         """The mean vectors of rows at unit length, shape (len(positions), dimension); zeros for -1 and without vectors."""
-        found = np.zeros((len(positions), self._matrix.shape[1]), dtype=np.float32)
+        self._pack()
+        found = np.zeros((len(positions), self._numbers.shape[1]), dtype=np.float32)
         at = np.array(positions, dtype=np.intp)
         count = np.append(np.array(self._count, dtype=np.intc), 0)[at]  # none for -1
         single = np.flatnonzero(count == 1)
-        found[single] = self._matrix[np.array(self._first, dtype=np.intp)[at[single]]]
+        first = np.array(self._first, dtype=np.intp)[at[single]]
+        found[single] = self._numbers[first] * self._steps[first, None]
         for i in np.flatnonzero(count > 1).tolist():
             found[i] = self._mean(positions[i]) / max(self._length[positions[i]], _LEAST)
         return found
 
-    def _rows(self) -> tuple[NDArray[np.intp], NDArray[np.intc]]:
-        """The rows that have vectors, and how many passages each of them has."""
-        count = np.array(self._count, dtype=np.intc)
-        rows = np.flatnonzero(count)
-        return rows, count[rows]
+    def _products(self, question: Floats) -> Floats:
+        """The product of each passage with the question, by blocks that stay in the processor's cache while they are read."""
+        products = np.empty(self._passages, dtype=np.float32)
+        block = np.empty((min(_BLOCK, self._passages), self._numbers.shape[1]), dtype=np.float32)
+        for start in range(0, self._passages, _BLOCK):
+            end = min(start + _BLOCK, self._passages)
+            some = block[: end - start]
+            some[...] = self._numbers[start:end]
+            np.matmul(some, question, out=products[start:end])
+        products *= self._steps[: self._passages]
+        return products
 
-    def _around(self, alone: Floats, before: NDArray[np.intp]) -> Floats:
-        """The better of `alone` and of the cosine of each row together with the one before it."""
-        has_before = (before >= 0) & ~np.isnan(np.where(before >= 0, alone[before], np.nan))
-        cosine = self._cosines_with(before)
-        together = (alone + np.where(has_before, alone[before], 0.0)) / np.sqrt(
-            np.maximum(np.where(has_before, 2.0 + 2.0 * cosine, 1.0), _LEAST)
-        )
-        around: Floats = np.maximum(alone, together).astype(np.float32)
-        return around
+    def _around_in(self, before: NDArray[np.intp]) -> _Around:
+        """What the order of rows alone decides, made once for it."""
+        if self._around is None or self._around.before is not before:
+            count = np.array(self._count, dtype=np.intc)
+            has = count > 0
+            has_before = (before >= 0) & has & has[before]
+            cosine = self._cosines_with(before)
+            self._around = _Around(
+                before=before,
+                rows=None if has.all() else np.flatnonzero(has),
+                first=np.array(self._first, dtype=np.intp)[has] if self._passages > has.sum() else None,
+                count=count[has],
+                length=np.maximum(np.array(self._length, dtype=np.float32)[has], _LEAST),
+                has_before=has_before,
+                divisor=np.sqrt(np.maximum(np.where(has_before, 2.0 + 2.0 * cosine, 1.0), _LEAST)),
+            )
+        return self._around
 
     def _cosines_with(self, before: NDArray[np.intp]) -> Floats:
         """The cosine of each row with the one before it; made again where another row came in between."""
@@ -130,28 +165,74 @@ class Vectors:
         return np.array(self._with_before, dtype=np.float32)
 
     def _mean(self, position: int) -> Floats:
-        first, count = self._first[position], self._count[position]
-        mean: Floats = self._matrix[first]
-        if count > 1:
-            mean = self._matrix[first : first + count].mean(axis=0)
+        fresh = position - (len(self) - len(self._fresh))
+        if fresh >= 0:
+            given = self._fresh[fresh]
+        else:
+            first, count = self._first[position], self._count[position]
+            given = self._numbers[first : first + count] * self._steps[first : first + count, None]
+        mean: Floats = given[0] if len(given) == 1 else given.mean(axis=0) if len(given) else _NOTHING[:, 0]
         return mean
 
-    def _reserve(self, passages: int, dimension: int) -> None:
-        """Room for `passages` vectors, doubling so that appends stay cheap."""
-        if passages <= len(self._matrix):
+    def _pack(self) -> None:
+        """Pack the last rows, in room that doubles so that appends stay cheap. What a store gave loses nothing: there it is in steps already."""
+        some = [given for given in self._fresh if len(given)]
+        self._fresh = []
+        if not some:
             return
-        room = max(passages, self._room, 2 * len(self._matrix))
-        grown = np.empty((room, dimension), dtype=np.float32)
-        grown[: self._passages] = self._matrix[: self._passages] if self._passages else 0.0
-        self._matrix = grown
+        given = np.concatenate(some)
+        if self._passages > len(self._numbers):
+            room = max(self._passages, self._room, 2 * len(self._numbers))
+            numbers, steps = self._numbers[: self._packed], self._steps[: self._packed]
+            self._numbers = np.empty((room, given.shape[1]), dtype=np.int8)
+            self._steps = np.empty(room, dtype=np.float32)
+            self._numbers[: self._packed] = numbers if self._packed else 0
+            self._steps[: self._packed] = steps
+        to = slice(self._packed, self._passages)
+        self._steps[to] = np.maximum(np.abs(given).max(axis=1), np.finfo(np.float32).tiny) / np.float32(_MOST)
+        self._numbers[to] = np.rint(given / self._steps[to, None])
+        self._packed = self._passages
 
 
-def _best(of_passages: Floats, first: NDArray[np.intp] | None) -> Floats:
-    """Of each row its best passage's; `first`: where each row's passages begin, None where each has one."""
-    if first is None:
-        return of_passages
-    best: Floats = np.maximum.reduceat(of_passages, first)
-    return best
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Around:
+    """What the order of rows alone decides of their cosines.
+
+    `rows`: those that have vectors (None: all), and of these `first`, where the passages of each begin (None: each has one), their
+    `count` and the `length` of their mean; of all rows `has_before`, if there is a vector before, and `divisor`.
+    """
+
+    before: NDArray[np.intp]
+    rows: NDArray[np.intp] | None
+    first: NDArray[np.intp] | None
+    count: NDArray[np.intc]
+    length: Floats
+    has_before: NDArray[np.bool_]
+    divisor: Floats
+
+    def best(self, of_passages: Floats) -> Floats:
+        """Of each row its best passage's."""
+        return self._of_all(
+            of_passages if self.first is None else np.maximum.reduceat(of_passages, self.first)
+        )
+
+    def means(self, of_passages: Floats) -> Floats:
+        """Of each row alone, by its mean."""
+        mean = of_passages if self.first is None else np.add.reduceat(of_passages, self.first) / self.count
+        return self._of_all((mean / self.length).astype(np.float32))
+
+    def together(self, alone: Floats) -> Floats:
+        """The better of `alone` and of the cosine of each row together with the one before it."""
+        both = (alone + np.where(self.has_before, alone[self.before], np.float32(0.0))) / self.divisor
+        around: Floats = np.maximum(alone, both)
+        return around
+
+    def _of_all(self, values: Floats) -> Floats:
+        if self.rows is None:
+            return values
+        found = np.full(len(self.before), np.nan, dtype=np.float32)
+        found[self.rows] = values
+        return found
 
 
 # --- near-duplicates -----------------------------------------------------------------------------------------
@@ -172,12 +253,19 @@ def repeats(vectors: NDArray[np.float32]) -> NDArray[np.bool_]:
     some = vectors[:, :_LOOKED_AT]
     squares = np.einsum("ij,ij->i", some, some)
     apart = squares[:, None] + squares[None, :] - 2.0 * (some @ some.T)
-    later, earlier = np.nonzero(np.tril(apart <= 2.0 - 2.0 * ALIKE + _LEAST, k=-1))
+    later, earlier = _pairs(apart <= 2.0 - 2.0 * ALIKE + _LEAST)
     if len(later) > _PAIRS_EACH * len(vectors):
-        later, earlier = np.nonzero(np.tril(vectors @ vectors.T >= ALIKE, k=-1))
+        later, earlier = _pairs(vectors @ vectors.T >= ALIKE)
     else:
         alike = np.einsum("ij,ij->i", vectors[later], vectors[earlier]) >= ALIKE
         later, earlier = later[alike], earlier[alike]
     for row, other in zip(later.tolist(), earlier.tolist(), strict=True):
         is_repeat[row] |= not is_repeat[other]  # by rising row, so that those before it are decided
     return is_repeat
+
+
+def _pairs(alike: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Later and earlier of the pairs in a mask of shape (n, n), by rising later."""
+    later, earlier = np.divmod(np.flatnonzero(alike), len(alike))  # `nonzero` takes several times as long
+    below = later > earlier
+    return later[below], earlier[below]

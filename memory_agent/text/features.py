@@ -32,6 +32,16 @@ def asks(text: str) -> bool:
     return _ASKS.search(text[-40:]) is not None
 
 
+def counts(text: str) -> bool:
+    """True if a text gives a number."""
+    return _NUMBER.search(text[:READ_CHARS]) is not None
+
+
+def of_self(text: str) -> bool:
+    """True if a text speaks of its speaker."""
+    return _SELF.search(text[:READ_CHARS]) is not None
+
+
 def names_in(text: str) -> list[str]:
     """Words that are written like a name: with a capital that no sentence's beginning explains."""
     return _NAME.findall(text)
@@ -53,8 +63,8 @@ def features_of(text: str) -> TurnFeatures:
     return TurnFeatures(
         asks=asks(text),
         tells_when=_TIME.search(head) is not None,
-        counts=_NUMBER.search(head) is not None,
-        of_self=_SELF.search(head) is not None,
+        counts=counts(text),
+        of_self=of_self(text),
         names=names,
         corrects=corrects(text),
     )

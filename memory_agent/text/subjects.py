@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.lazily import kept_by_text, lazily
-from memory_agent.text.features import features_of
+from memory_agent.text.features import READ_CHARS, counts, names_in, of_self
 from memory_agent.text.languages import any_of, languages, languages_with
 from memory_agent.text.noun_phrases import (
     TOKEN,
@@ -31,7 +31,7 @@ from memory_agent.text.tables import table
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from memory_agent.text.languages import Language
 
@@ -46,6 +46,9 @@ _NOISE: Final = any_of("words", "noises")
 _PRONOUN: Final = any_of("words", "pronouns", regex.IGNORECASE)
 _CALLED: Final = any_of("words", "calling", within=r"(?i:\b(?:%s))(?P<name>\p{Lu}\p{L}+)\b")
 _LONE_NAME: Final = lazily(regex.compile, r"\s*\p{Lu}\p{L}+\s*")
+_TO_OTHERS: Final = any_of("words", "to_others", regex.IGNORECASE)
+_SHORT_CHARS: Final = 1_000
+"""Up to so many all words of a text are read where the first are asked for: the others will be."""
 _REACTION_CHARS: Final = 160
 _CALLED_CHARS: Final = 60
 
@@ -96,7 +99,7 @@ def content_words(text: str) -> frozenset[str]:
     >>> sorted(content_words("Hi Jo! How are you doing today?")), sorted(content_words("Yes, 2 dogs"))
     (['jo'], ['2', 'dog'])
     """
-    return frozenset(_content_words(text))
+    return frozenset(_words_of(text))
 
 
 def says_more_than(text: str, words: frozenset[str]) -> bool:
@@ -108,7 +111,7 @@ def says_more_than(text: str, words: frozenset[str]) -> bool:
     first = first_words(text)
     if any(word not in words for word in first):
         return True
-    return len(first) == _FIRST_WORDS and any(word not in words for word in _content_words(text))
+    return len(first) == _FIRST_WORDS and any(word not in words for word in _words_of(text))
 
 
 @kept_by_text(16_384)
@@ -142,11 +145,13 @@ def names_nothing(text: str, besides: frozenset[str] = frozenset()) -> bool:
 @kept_by_text(16_384)
 def _nouns(text: str) -> frozenset[str] | None:
     """The keys of a text's nouns; None where a number or name says more, or a script hides which are nouns."""
-    features = features_of(text)
     if (
-        features.counts
-        or features.names
-        or any(not match["hangul"] and match.lastgroup for match in TOKEN.finditer(text))
+        counts(text)
+        or names_in(text[:READ_CHARS])
+        or (
+            not text.isascii()
+            and any(not match["hangul"] and match.lastgroup for match in TOKEN.finditer(text))
+        )
     ):
         return None
     return frozenset(key for key, phrase in subject_of(text).words.items() if phrase)
@@ -160,11 +165,14 @@ def points_outside(text: str) -> bool:
     [True, False, True]
     """
     found = _PRONOUN.search(text)
-    if found is None or features_of(before := text[: found.start()]).names:
+    if found is None or names_in(before := text[: found.start()]):
         return False
+    keys = subject_of(before).words
+    if not keys:
+        return True
     # Of a script that hides which words are nouns any may be one.
     phrases = subject_of(text).words
-    return not any(phrases.get(key) or not key.isascii() for key in subject_of(before).words)
+    return not any(phrases.get(key) or not key.isascii() for key in keys)
 
 
 @kept_by_text(16_384)
@@ -181,16 +189,34 @@ def called(text: str) -> str | None:
 @kept_by_text(16_384)
 def first_words(text: str) -> tuple[str, ...]:
     """The keys of a text's first content words: they tell more than the names that are left out, or there are no others."""
-    return tuple(islice(_content_words(text), _FIRST_WORDS))
+    return tuple(islice(_words_of(text), _FIRST_WORDS))
+
+
+@kept_by_text(16_384)
+def speaks_of_others(text: str) -> bool:
+    """True if a text speaks of "you", and not of its speaker."""
+    return _TO_OTHERS.search(text) is not None and not of_self(text)
 
 
 def clear_subjects() -> None:
     """Forget the texts and words that were read: something was forgotten."""
     for texts in (subject_of, content_words, first_words, only_reacts, called, points_outside, _nouns):
         texts.cache_clear()
+    for read in (_kept_words, speaks_of_others):
+        read.cache_clear()
     for words in (keys_of, _telling_key):
         words.cache_clear()
     clear_nouns()
+
+
+def _words_of(text: str) -> Iterable[str]:
+    """The keys of a text's content words in their order, of a short one kept."""
+    return _kept_words(text) if len(text) <= _SHORT_CHARS else _content_words(text)
+
+
+@kept_by_text(8_192)
+def _kept_words(text: str) -> tuple[str, ...]:
+    return tuple(_content_words(text))
 
 
 def _content_words(text: str) -> Iterator[str]:

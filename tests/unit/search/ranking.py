@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from memory_agent.domain import SearchRow
 from memory_agent.search.fusion import K1, B
 from memory_agent.search.request import AnalysedQuery
+from memory_agent.stores.codec import pack_vectors, unpack_vectors
 from memory_agent.text.question import Question
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def make_row(
         "seq": number,
         "role": "user",
         "timestamp": START + timedelta(hours=number),
-        "vectors": unit(vectors).astype(np.float16) if passages else np.empty((0, 0), dtype=np.float16),
+        "vectors": unpack_vectors(*pack_vectors(unit(vectors))) if passages else np.empty((0, 0), np.float32),
         "terms": terms,
         "length": sum(count for term, count in terms.items() if term[:1] != "@"),
         "embedder": "model",

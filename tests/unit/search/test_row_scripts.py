@@ -30,7 +30,8 @@ def test_rows_in_a_script_that_the_embedder_does_not_read_have_no_cosine() -> No
         assert np.isnan(silent.values[signal]).tolist() == [False, True, False], signal
         assert not np.isnan(heard.values[signal]).any()
         assert silent.values[signal][0] == heard.values[signal][0]
-    assert np.isnan(silent.similarity).tolist() == [False, True, False]
+    similarity = index.similarity(QUERY, [row.turn_id for row in ROWS])
+    assert np.isnan(similarity).tolist() == [False, True, False]
 
 
 def test_rows_that_it_does_not_read_repeat_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
@@ -50,7 +51,12 @@ def assert_scored_as(index: ResidentIndex, rows: Sequence[SearchRow], terms: lis
         }
         for name, value in values.items():
             assert got.values[name][at] == pytest.approx(value, abs=2e-3, nan_ok=True), (turn_id, name)
-        assert got.similarity[at] == pytest.approx(of_turn.similarity, abs=1e-3, nan_ok=True)
+        (similarity,) = index.similarity(QUERY, [turn_id])
+        assert similarity == pytest.approx(of_turn.similarity, abs=1e-3, nan_ok=True)
+    together = index.similarity(QUERY, [*got.turn_ids, "nowhere"])
+    assert together == pytest.approx(
+        [*(expected[one].similarity for one in got.turn_ids), math.nan], abs=1e-3, nan_ok=True
+    )
 
 
 @given(some_rows, some_terms, st.lists(st.integers(1, 5), max_size=20), st.integers(0, 20))
@@ -87,6 +93,15 @@ def test_candidates_with_the_whole_collections_statistics_score_as_in_the_whole(
     of_all = signal_of(whole, "words", terms=terms)
     for turn_id, words in zip(some.turn_ids, some.values["words"].tolist(), strict=True):
         assert words == pytest.approx(of_all[turn_id], abs=1e-4)
+
+
+def test_a_long_message_weighs_as_a_few_rare_words_and_a_short_question_as_its_own() -> None:
+    """What a long message goes back to holds a few of its words, never half of them."""
+    statistics = CollectionStatistics(rows=100, mean_length=5, frequency={"cat": 10})
+    rare = statistics.weight(["quail"])
+    assert statistics.weight(f"word{n}" for n in range(60)) == pytest.approx(60 * rare)
+    assert statistics.weight((f"word{n}" for n in range(60)), most=7) == pytest.approx(7 * rare)
+    assert statistics.weight(["cat", "quail"], most=7) == statistics.weight(["cat", "quail"]) < 2 * rare
 
 
 @given(some_rows, some_terms, st.integers(0, 20))
@@ -134,7 +149,7 @@ def test_filters_exclude(where: RowFilter, kept: set[int]) -> None:
     ]
     got = ResidentIndex(rows, embedder="model").score(asked(["egg"]), where=where)
     assert set(got.turn_ids) == {f"turn{i}" for i in kept}
-    assert {len(got.similarity), *(len(values) for values in got.values.values())} == {len(kept)}
+    assert {len(values) for values in got.values.values()} == {len(kept)}
 
 
 def test_stubs_and_replaced_rows_need_a_fresh_load() -> None:
@@ -164,12 +179,13 @@ def test_vectors_of_another_model_are_not_compared() -> None:
     ]
     wide = replace(rows[0], vectors=np.ones((1, 16), dtype=np.float16) / np.float16(4))
     question = asked(["egg"], query=QUERY, gist=QUERY)
-    got = ResidentIndex([wide, *rows[1:]], embedder="model").score(question, where=RowFilter())
-    assert np.isnan(got.similarity).tolist() == [True, False, True, False]
+    index = ResidentIndex([wide, *rows[1:]], embedder="model")
+    got = index.score(question, where=RowFilter())
+    assert np.isnan(index.similarity(QUERY, got.turn_ids)).tolist() == [True, False, True, False]
     assert (got.values["words"] > 0).all()
     strangers = ResidentIndex(rows, embedder="third")
     assert strangers.foreign == 4
-    assert np.isnan(strangers.score(question, where=RowFilter()).similarity).all()
+    assert np.isnan(strangers.similarity(QUERY, got.turn_ids)).all()
 
 
 def test_an_empty_index_answers_nothing() -> None:
@@ -181,7 +197,7 @@ def test_an_empty_index_answers_nothing() -> None:
     assert set(got.values) == set(other.values) == set(SIGNALS) - {"detail"}
     joined = got.joined(other)
     assert list(joined.turn_ids) == ["turn0"]
-    assert {len(joined.similarity), *(len(values) for values in joined.values.values())} == {1}
+    assert {len(values) for values in joined.values.values()} == {1}
 
 
 # --- signals that rows carry ---------------------------------------------------------------------------------
