@@ -328,9 +328,9 @@ class MemoryService(Upkeep):
             raise TurnsParked(status.parked)
 
     async def _look_later(self, looks: Looks, moved: asyncio.Event) -> None:
-        """Pause, and wake the worker if the second pause was in vain: turns that were stored here have woken it, others not."""
-        if not await looks.pause(moved) and looks.pauses == 2:
+        if looks.may_wake():
             self.core.worker.wake()
+        await looks.pause(moved)
 
     async def _owes(self, scope: Scope) -> bool:
         return bool(await self.core.store.owed_turns(scope, None, limit=1, parked=False))

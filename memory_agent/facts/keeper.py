@@ -135,8 +135,7 @@ class FactKeeper(FactDocuments):
                 if not await self._append(scope, changes):
                     continue
                 self._to_confirm |= {change.turn_id or "": change.key for change in changes}
-            if done or changes:  # else the document is as it was
-                await self.save(scope)
+            await (self.save if done or changes else self.heal)(scope)
             if not await self._missing(scope, turns):
                 return
         raise StoreUnavailable("turns kept being forgotten while facts were extracted from them; try again")

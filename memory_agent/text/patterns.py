@@ -92,7 +92,7 @@ _NOT_SAID: Final = lazily(
     r"|(?<!\w)\*[^*\n]{1,400}\*(?!\w)",
     regex.DOTALL | regex.MULTILINE | regex.IGNORECASE,
 )
-_MAY_NOT_BE_SAID: Final = lazily(re.compile, r"[`\[>:\"“«「『*]|(?<!\w)['‘]")
+_MAY_NOT_BE_SAID: Final = lazily(regex.compile, r"[`\[>:\"“«「『*]|(?<!\w)['‘]")
 """A sign that is in whatever `_NOT_SAID` matches, so that most texts need not be looked through."""
 # What parts statements besides the ends of sentences.
 _PARTS: Final = lazily(regex.compile, r"[;…\p{So}\uFE0F]|(?<=~)\s")

@@ -65,7 +65,7 @@ class Subject:
     size: int = 0
 
 
-@kept_by_text(2_048)
+@kept_by_text(256)
 def subject_of(text: str) -> Subject:
     """The subject of a turn.
 
@@ -221,7 +221,7 @@ def _kept_words(text: str) -> tuple[str, ...]:
 
 def _content_words(text: str) -> Iterator[str]:
     yield from _NUMBER.findall(text)
-    for match in TOKEN.finditer(_NOISE.sub(" ", text.lower()).replace("’", "'")):
+    for match in tokens_of(_NOISE.sub(" ", text.lower()).replace("’", "'")):
         script = match.lastgroup
         if script is None or script == "hangul":
             key = _telling_key(match.group(), hangul=script is not None)

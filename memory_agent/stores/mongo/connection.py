@@ -243,10 +243,10 @@ def _with_guarantees(client: Any, db_name: str) -> AsyncDatabase[Document]:
 
 
 async def read_all(cursor: Any) -> list[dict[str, Any]]:
-    """All documents of a find, or of an aggregate, which PyMongo's client hands out as an awaitable and Motor's
-    as the cursor itself."""
+    """All documents of a find, of which 10,000 come in one answer; or of an aggregate, which PyMongo's client hands out as
+    an awaitable, whose first answer has 101, and Motor's as the cursor itself."""
     if hasattr(cursor, "to_list"):
-        cursor.batch_size(_READ_AT_ONCE)  # else the first 101 come alone
+        cursor.batch_size(_READ_AT_ONCE)
     else:
         cursor = await cursor
     documents: list[dict[str, Any]] = await cursor.to_list(None)

@@ -60,7 +60,7 @@ CREATE UNIQUE INDEX turns_call ON turns (user_id, thread_id, idempotency_key, ca
 CREATE INDEX turns_user ON turns (user_id, id);
 CREATE INDEX turns_topic ON turns (user_id, topic_id, thread_id, seq) WHERE topic_id IS NOT NULL;
 CREATE INDEX turns_session ON turns (user_id, session_id, thread_id, seq) WHERE session_id IS NOT NULL;
-CREATE INDEX turns_time ON turns (timestamp); -- files of earlier versions have the id in it, too
+CREATE INDEX turns_time ON turns (timestamp, id);
 CREATE INDEX turns_owed ON turns (user_id, thread_id, seq, pending, parked) WHERE pending <> 0;
 CREATE INDEX turns_owed_user ON turns (user_id, id, pending, parked) WHERE pending <> 0;
 CREATE INDEX turns_parked ON turns (user_id, thread_id, id) WHERE parked = 1;
