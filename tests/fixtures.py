@@ -59,6 +59,14 @@ def _tokens_are_estimated() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _models_are_asked_once() -> Iterator[None]:
+    """Not again after a pause by the client, so that tests of failures needn't wait; that it does is tested by itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("memory_agent.adapters._QUICK_RETRIES", 0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _commands_are_built_once() -> Iterator[None]:
     """Of those that run within a worker: to read the signatures of all takes a tenth of a second."""
     with pytest.MonkeyPatch.context() as patch:

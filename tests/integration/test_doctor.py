@@ -21,7 +21,7 @@ from memory_agent.data_dir import DataDirLock
 from memory_agent.doctor.examine import Examiner
 from memory_agent.doctor.repair import Repairer
 from memory_agent.domain import ErasureReceipt, FactsDocument, NextVectors, PassageVector, Scope, new_id
-from memory_agent.stores.chroma import ChromaServer
+from memory_agent.stores.chroma import SHARDS, ChromaServer
 from memory_agent.work.claims import lease_name
 from memory_agent.work.receipts import hasher_of
 from tests import profiles
@@ -494,7 +494,6 @@ async def _index_elsewhere(service: MemoryService, ids: list[str], **where: Any)
     given = {
         "prefix": cfg.memory_collection_prefix,
         "fingerprint": own._fingerprint,
-        "shards": cfg.vector_shards,
     }
     other = ChromaServer(str(cfg.chroma_host), cfg.chroma_port, **{**given, **where})
     await other.open()
@@ -524,7 +523,7 @@ async def of_a_former_model(service: MemoryService, ids: list[str]) -> None:
 
 async def of_other_shards(service: MemoryService, ids: list[str]) -> None:
     await lose_vectors(service, ids)
-    await _index_elsewhere(service, ids, shards=service.cfg.vector_shards + 1)
+    await _index_elsewhere(service, ids, shards=SHARDS + 1)
 
 
 LACKING = "2 turns of a large user, without vectors where they are searched in the Chroma server"

@@ -67,7 +67,7 @@ async def open_topics(memory: MemoryAgent, questions: list[str]) -> list[str]:
 
 def asking(server: ScriptedOpenAI) -> dict[str, Any]:
     """Settings that ask the scripted server for summaries, and for nothing else."""
-    return {"openai_base_url": server.base_url, "enable_fact_extraction": False, "llm_max_retries": 0}
+    return {"openai_base_url": server.base_url, "enable_fact_extraction": False}
 
 
 async def everything(memory: MemoryAgent) -> list[str]:
