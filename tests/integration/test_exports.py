@@ -42,7 +42,7 @@ async def lengthened(settings: Settings) -> Any:
         memory = service.agent("ada", "long")
         for at in range(40):
             told = f"Stop {at} of the tram line is called {chr(65 + at % 26)}-{at}, and the fare there is {at * 7} cents. "
-            await memory.update_memory(told * 4, f"Stop {at}, {at * 7} cents. " * 4)
+            await memory.update_memory(told * 2, f"Stop {at}, {at * 7} cents. " * 2)
         await service.settle(timeout=120)
         assert await memory.compress()
         await service.settle(timeout=120)
