@@ -111,7 +111,7 @@ def town(number: int) -> str:
     return "Town" + "".join(chr(ord("a") + int(digit)) for digit in f"{number:02}")
 
 
-EXCHANGES = 60 if profiles.chosen() == "nightly" else 24
+EXCHANGES = 60 if profiles.chosen() == "nightly" else 12
 
 
 async def test_two_workers_on_three_threads(
