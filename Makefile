@@ -14,6 +14,8 @@ LINE = *************************************************************************
 # for processes to start, for clocks and for disks half of their time. A worker that has done its share takes over half
 # of what another still has to do, so that none is left alone with a long file at the end.
 JOBS   ?= 3
+# To import eight frameworks takes a worker longer than its share of their tests.
+FEWER  ?= 2
 PYTEST  = -m pytest -n $(JOBS) --dist worksteal --durations=15 --durations-min=5
 # Modules are compiled once and not by each worker and each process that it starts, whatever the environment says, and those
 # that pip has compiled not again; threads share two of malloc's arenas, and what is large is given back once it is freed: that keeps a worker of many
@@ -85,15 +87,15 @@ $(BROWSER)/.installed: $(STAMP) tests/browser/requirements.txt
 	touch $@
 
 # A browser that is not to be had is missed loudly, at the end, where it is seen; by night the tests fail without one.
-test: $(STAMP) $(STRANGERS)/.installed $(FRAMEWORKS)/.installed $(BROWSER)/.installed  ## the tests, on a real MongoDB, a real Chroma server and the real model
+test: $(STAMP) $(FRAMEWORKS)/.installed $(BROWSER)/.installed  ## the tests, on a real MongoDB, a real Chroma server and the real model
 	$(BIN)/python $(PYTEST) -m "not nightly"
-	$(FRAMEWORKS)/bin/python $(PYTEST) -m "not nightly" tests/frameworks
+	$(FRAMEWORKS)/bin/python $(PYTEST) -m "not nightly" -n $(FEWER) tests/frameworks
 	@if $(BROWSER)/bin/python -m tests.browser.chromium; then $(BROWSER)/bin/python -m pytest -m "not nightly" tests/browser; \
 	else printf '\n%s\n%s\n%s\n' "$(LINE)" "NOT RUN: tests/browser, the pages in a browser. No Chromium was found, and none was to be had (see above)." "$(LINE)" >&2; fi
 
 test-nightly: $(STAMP) $(STRANGERS)/.installed $(FRAMEWORKS)/.installed browser  ## all of them, with more examples, every kill and every server
 	TEST_PROFILE=nightly $(BIN)/python $(PYTEST)
-	TEST_PROFILE=nightly $(FRAMEWORKS)/bin/python $(PYTEST) tests/frameworks
+	TEST_PROFILE=nightly $(FRAMEWORKS)/bin/python $(PYTEST) -n $(FEWER) tests/frameworks
 	TEST_PROFILE=nightly $(BROWSER)/bin/python -m pytest tests/browser
 
 check: $(STAMP) $(FRAMEWORKS)/.installed  ## format, lint and types

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ENTITIES_FILE: Final = Path("config/entities.yaml")
+_QUICK_RETRIES: Final = 2
+"""Of one request inside a client, before the worker's own, slower ones."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -240,7 +242,6 @@ async def open_vectors(
         timeout_seconds=cfg.store_timeout_seconds,
         prefix=cfg.memory_collection_prefix,
         fingerprint=fingerprint,
-        shards=cfg.vector_shards,
         missed=lambda: store.put_meta(LOST_INDEX, {"at": new_id()}),
     )
     stack.push_async_callback(vectors.close)
@@ -283,7 +284,7 @@ def make_embedder(cfg: MemoryConfig, stack: AsyncExitStack) -> Embedder:
             api_key=cfg.openai_api_key,
             base_url=cfg.openai_base_url,
             timeout_seconds=cfg.llm_timeout_seconds,
-            max_retries=cfg.llm_max_retries,
+            max_retries=_QUICK_RETRIES,
         )
     stack.push_async_callback(embedder.close)
     return embedder
@@ -310,7 +311,7 @@ def make_llm(cfg: MemoryConfig, model: str, stack: AsyncExitStack) -> LLM | None
         api_key=cfg.openai_api_key,
         base_url=cfg.openai_base_url,
         timeout_seconds=cfg.llm_timeout_seconds,
-        max_retries=cfg.llm_max_retries,
+        max_retries=_QUICK_RETRIES,
     )
     stack.push_async_callback(llm.close)
     return llm

@@ -95,7 +95,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
     chroma_port: Annotated[int, Field(ge=1, le=65_535)] = 8000
     chroma_auth_token: SecretStr | None = None
     memory_collection_prefix: Name = "memory"
-    vector_shards: Annotated[int, Field(ge=1, le=4_096)] = 64
 
     # Embeddings
     use_local_embeddings: bool = True
@@ -113,7 +112,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
     openai_base_url: HttpAddress | None = None
     chat_model: Annotated[str, Field(min_length=1)] | None = None
     llm_timeout_seconds: Seconds = 60.0
-    llm_max_retries: Annotated[int, Field(ge=0, le=10)] = 2
     llm_concurrency: Annotated[int, Field(ge=1, le=256)] = 4
 
     # Facts
@@ -194,7 +192,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
     run_worker: bool = True
     lease_seconds: Annotated[float, Field(ge=1, le=3_600)] = 60.0
     worker_poll_seconds: Seconds = 1.0
-    max_owed_turns: Annotated[int, Field(ge=0)] = 1_000_000
     retry_max_seconds: Seconds = 300.0
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
 

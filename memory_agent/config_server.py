@@ -33,7 +33,6 @@ class ServerSettings(BaseSettings):
     server_body_seconds: Seconds = 30.0
     server_max_body_bytes: Annotated[int, Field(ge=1_000, le=1_000_000_000)] = 8_000_000
     server_requests_per_minute: Annotated[int, Field(ge=0, le=10_000_000)] = 6_000
-    server_concurrent_requests: Annotated[int, Field(ge=1, le=100_000)] = 256
     server_shutdown_seconds: Seconds = 30.0
     server_cors_origins: Annotated[
         tuple[str, ...], NoDecode, Field(description="origins, such as ['https://app.example.org']")

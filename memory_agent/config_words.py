@@ -40,8 +40,10 @@ GONE: Final[Mapping[str, str]] = {
     "facts_patience_seconds": "patterns stand in once the language model has been away for five minutes",
     "fade_below": "max_topics and base_half_life say how soon topics fade",
     "importance_by": "rules say what kind of moment a turn is",
+    "llm_max_retries": "a request is tried three times quickly, then by the worker; retry_max_seconds bounds its waiting",
     "max_half_life": "a half-life grows to 30 times base_half_life",
     "max_live_threads": "the analyses of 100 threads are kept in memory",
+    "max_owed_turns": "a million turns may owe work; workers that run and keep up bring it down",
     "merge_suggestion_similarity": "the sweep merges topics that are surely one; merge_topics merges any two",
     "min_importance_score": "a turn's own importance decides where it is passed: add_turn(…, importance=…)",
     "ner_model": "MemoryService(entity_finder=…) takes a finder of one's own; entities_file names the dictionary",
@@ -55,6 +57,7 @@ GONE: Final[Mapping[str, str]] = {
     "search_candidates": "500 are looked at; resident_max_turns says from which size on a user is searched by them",
     "second_stage_candidates": "50 turns are looked at again",
     "second_stage_seconds": "second_stage takes some milliseconds, and has no limit of its own",
+    "server_concurrent_requests": "256 requests of a key are answered at once; server_requests_per_minute bounds them over time",
     "server_event_queue": "a reader may be 1,000 events behind",
     "server_event_streams": "a process has 1,000 readers of events at most",
     "server_idle_seconds": "a connection may be idle for 60 seconds",
@@ -63,6 +66,7 @@ GONE: Final[Mapping[str, str]] = {
     "short_term_step": "the window moves on with each turn",
     "short_turn_terms": "a turn of fewer than 2 words of its own opens no topic",
     "summary_max_tokens": "a summary has 400 tokens at most",
+    "vector_shards": "users are spread over 64 collections of a Chroma server; after another number, `memory-agent rebuild --all` fills them",
     "worker_batch_turns": "256 turns go into a batch",
 }
 """Settings that there were once, each with what to do instead."""

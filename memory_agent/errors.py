@@ -150,7 +150,7 @@ class RateLimited(MemoryAgentError):
 
 
 class Busy(RateLimited):
-    """More turns owe work than `max_owed_turns` allows; nothing was stored. The same call may work later."""
+    """More turns owe work than may; nothing was stored. The same call may work later."""
 
 
 class BackendError(MemoryAgentError):

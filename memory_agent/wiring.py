@@ -183,7 +183,7 @@ def wire(on: Adapters) -> Core:
         compressor=compressor,
         contexts=contexts,
         forgetter=forgetter,
-        backlog=Backlog(store, most=cfg.max_owed_turns),
+        backlog=Backlog(store),
         migrator=migrator,
         worker=_make_worker(on, stages, forgetter, migrator),
         sweeper=Sweeper(store, folder, compactor, curator, forgetter, clock, _section(cfg, SweepSettings)),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import ipaddress
 import signal
 import socket
 import ssl
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 import certifi
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 pytest_plugins = ("tests.fixtures", "tests.hangs", "tests.leftovers", "tests.over_http", "tests.peaks")
 profiles.load()
+_PARTS: Final = ("conformance", "faults", "integration", "unit")
+"""Of the run of all tests; others have an environment and a run of their own."""
 
 
 def pytest_configure() -> None:
@@ -37,7 +42,7 @@ def pytest_configure() -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Collect with a garbage collector that looks at what is new alone: of thousands of tests hardly anything is garbage.
 
     Looking at all takes a third of the time, looking at nothing 50 MB. Afterwards the collector leaves the tests alone.
@@ -45,11 +50,23 @@ def pytest_collection() -> Generator[None, object, object]:
     usual = gc.get_threshold()
     gc.set_threshold(10_000, 1_000, 1_000)
     try:
+        _import_a_share(session.config)
         return (yield)
     finally:
         gc.collect()
         gc.freeze()
         gc.set_threshold(*usual)
+
+
+def _import_a_share(config: pytest.Config) -> None:
+    """Import this worker's share of the modules before all: in a fresh clone each one's asserts are rewritten by one worker, not by all."""
+    worker, folder = getattr(config, "workerinput", None), Path(__file__).parent
+    if worker is None or [Path(one).resolve() for one in config.args] != [folder]:
+        return
+    files = sorted(chain.from_iterable((folder / part).rglob("test_*.py") for part in _PARTS))
+    for file in files[int(worker["workerid"][2:]) :: worker["workercount"]]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # told when it is collected
+            importlib.import_module(".".join(file.with_suffix("").relative_to(folder.parent).parts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

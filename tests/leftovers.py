@@ -1,7 +1,8 @@
-"""No process outlives a run of tests, however the run ends: also where pytest is killed with -9.
+"""No process or temporary folder outlives a run of tests, however the run ends: also where pytest is killed with -9.
 
-Whatever a run starts has the run's own variable in its environment. Beside the run waits a process (this file, run by
-itself) for the end of a pipe that only pytest holds; it then kills whoever has that variable.
+Whatever a run starts has the run's own variable in its environment, and a folder of the run's own for temporary files. Beside the run
+waits a process (this file, run by itself) for the end of a pipe that only pytest holds; it then kills whoever has that variable, and
+removes the folder.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
@@ -25,18 +28,21 @@ _SECONDS: Final = 30
 
 def marks() -> dict[str, str]:
     """For processes that get an environment of their own: what belongs to this run."""
-    return {name: value for name, value in os.environ.items() if name.startswith(_PREFIX)}
+    return {name: value for name, value in os.environ.items() if name.startswith((_PREFIX, "TMPDIR"))}
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start the watcher; the processes of pytest-xdist are part of the run and have none of their own."""
     if hasattr(config, "workerinput"):
         return
-    variable = f"{_PREFIX}{uuid4().hex}"
+    variable, usual = f"{_PREFIX}{uuid4().hex}", tempfile.gettempdir()
+    folder = tempfile.mkdtemp(prefix="memory-agent-run-")
     config.stash[_WATCHER] = subprocess.Popen(
-        [sys.executable, "-P", __file__, variable], stdin=subprocess.PIPE, start_new_session=True
+        [sys.executable, "-P", __file__, variable, folder], stdin=subprocess.PIPE, start_new_session=True
     )
-    os.environ[variable] = "1"
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", usual)  # where pytest keeps `tmp_path` of the last runs
+    os.environ |= {variable: "1", "TMPDIR": folder}
+    tempfile.tempdir = None
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -70,11 +76,14 @@ def kill_what_is_left(variable: str) -> None:
                 continue
             command = " ".join(words)[:200]
             sys.stderr.write(f"tests left process {process.pid} behind, which is killed: {command}\n")
-            if "--dbpath" in words:  # a mongod's data may lie in memory
-                shutil.rmtree(words[words.index("--dbpath") + 1], ignore_errors=True)
         time.sleep(0.1)
 
 
 if __name__ == "__main__":
     sys.stdin.buffer.read()
     kill_what_is_left(sys.argv[1])
+    for left in (
+        Path(sys.argv[2]),
+        *Path("/dev/shm").glob(f"*{sys.argv[1]}*"),
+    ):  # a mongod's data may lie in memory
+        shutil.rmtree(left, ignore_errors=True)

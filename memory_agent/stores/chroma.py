@@ -50,6 +50,9 @@ _COLLECTION_NAME: Final = re.compile(
     r"(?P<prefix>.+)_(?P<fingerprint>[a-z0-9]+)_(?P<shard>\d+)of(?P<shards>\d+)"
 )
 
+SHARDS: Final = 64
+"""Collections that users are spread over. Measured at 5,000 users with 100,000 vectors: one for each user needs 10.5 GB, one for
+all takes 167 ms a query, 64 take 3 ms and 0.67 GB."""
 MAX_BATCH: Final = 1_000
 """Records per request at most: a query never waits long behind a bulk upsert (0.3 s embedded)."""
 
@@ -69,7 +72,7 @@ class ChromaServer:
         timeout_seconds: float = 10.0,
         prefix: str,
         fingerprint: Fingerprint,
-        shards: int,
+        shards: int = SHARDS,
         missed: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         """`fingerprint`: of the embedder, or a function that gives it as soon as it is known ("" until then).

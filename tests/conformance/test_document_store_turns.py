@@ -152,7 +152,7 @@ async def test_nothing_appears_below_what_was_seen(open_store: OpenStore) -> Non
     async def read() -> None:
         last = 0
         while True:
-            await asyncio.sleep(0)  # a store may answer without letting others have the loop
+            await asyncio.sleep(0.002)  # a store may answer without letting others have the loop
             finished = done.is_set()
             for turn in await writers[0].list_turns(SCOPE, after_seq=last):
                 seen.append(turn.content)

@@ -118,7 +118,6 @@ def asking(settings: Mapping[str, Any], server: ScriptedOpenAI, **others: Any) -
         **settings,
         "openai_base_url": server.base_url,
         "openai_api_key": "sk-scripted",
-        "llm_max_retries": 0,
         "enable_topics": False,
         "enable_compression": False,
         "max_attempts": 2,

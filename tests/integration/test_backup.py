@@ -128,6 +128,7 @@ def _fields(receipt: ErasureReceipt) -> dict[str, Any]:
     return {name: getattr(receipt, name) for name in type(receipt).__dataclass_fields__}
 
 
+@from_sqlite_by_day
 async def test_a_backup_is_taken_while_turns_are_stored_and_forgotten(
     places: tuple[Settings, Settings], tmp_path: Path
 ) -> None:

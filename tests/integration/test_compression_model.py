@@ -39,7 +39,6 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path, openai_server: Scri
         **settings_on(getattr(request, "param", "sqlite"), request, tmp_path),
         "openai_base_url": openai_server.base_url,
         "openai_api_key": "sk-scripted",
-        "llm_max_retries": 0,
     }
 
 

@@ -83,7 +83,7 @@ async def main(writer, each, settings):
 
 async def test_four_processes_on_one_thread(server_settings: dict[str, Any], tmp_path: Path) -> None:
     """Exchanges of 4 processes on MongoDB: each acknowledged once, each writer's seq rising."""
-    each = 50 if profiles.chosen() == "nightly" else 25
+    each = 50 if profiles.chosen() == "nightly" else 10
     given = {name: str(value) for name, value in server_settings.items()}
     async with MemoryService(MemoryConfig(**server_settings), embedder=HashEmbedder()) as service:
         calls = [f"{WRITER}\nasyncio.run(main({writer}, {each}, {given!r}))" for writer in range(4)]
@@ -111,7 +111,7 @@ def town(number: int) -> str:
     return "Town" + "".join(chr(ord("a") + int(digit)) for digit in f"{number:02}")
 
 
-EXCHANGES = 60 if profiles.chosen() == "nightly" else 24
+EXCHANGES = 60 if profiles.chosen() == "nightly" else 12
 
 
 async def test_two_workers_on_three_threads(

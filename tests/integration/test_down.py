@@ -54,7 +54,6 @@ async def asks_llm(
         **embedded_settings,
         openai_base_url=llm_server.base_url,
         openai_api_key="sk-secret",
-        llm_max_retries=0,
         max_attempts=3,
     )
     async with MemoryService(cfg, embedder=shared_embedder) as service:
@@ -173,7 +172,6 @@ async def test_embedder_fails(embedded_settings: dict[str, Any], llm_server: Scr
         use_local_embeddings=False,
         openai_base_url=llm_server.base_url,
         enable_fact_extraction=False,
-        llm_max_retries=0,
     )
     async with MemoryService(cfg) as service:
         memory = service.agent("ann", "chat")

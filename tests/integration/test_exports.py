@@ -40,9 +40,9 @@ async def lengthened(settings: Settings) -> Any:
     async with MemoryService(MemoryConfig(**settings)) as service:
         await _several_people(service)
         memory = service.agent("ada", "long")
-        for at in range(40):
+        for at in range(30):
             told = f"Stop {at} of the tram line is called {chr(65 + at % 26)}-{at}, and the fare there is {at * 7} cents. "
-            await memory.update_memory(told * 4, f"Stop {at}, {at * 7} cents. " * 4)
+            await memory.update_memory(told * 2, f"Stop {at}, {at * 7} cents. " * 2)
         await service.settle(timeout=120)
         assert await memory.compress()
         await service.settle(timeout=120)

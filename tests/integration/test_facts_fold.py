@@ -149,7 +149,10 @@ async def test_the_document_is_the_fold_after_any_interleaving(seed: int, settin
         if "mongo_uri" in settings:
             other = await start()
         await asyncio.gather(
-            *(act(service, f"{seed} {number}", 30) for number, service in enumerate((one, other, one)))
+            *(
+                act(service, f"{seed} {number}", 30 if profiles.chosen() == "nightly" else 12)
+                for number, service in enumerate((one, other, one))
+            )
         )
         await come_to_rest(one, clock)
         await one.agent("ann", "chat").set_fact(

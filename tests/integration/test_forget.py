@@ -241,7 +241,6 @@ async def test_what_a_failed_request_said_of_a_forgotten_turn_goes(
         **SUMMED_UP[stage],
         "openai_base_url": openai_server.base_url,
         "openai_api_key": "sk-scripted",
-        "llm_max_retries": 0,
     }
     async with opened(settings) as service:
         memory = service.agent("ann", "chat")

@@ -131,8 +131,8 @@ async def test_no_read_returns_another_scopes_data(way: str, request: pytest.Fix
             examples.append(pairs)
 
         collect()
-        # On servers each text costs some requests, so that by day every fifth has to do.
-        hostile = HOSTILE if way != "servers-large-users" or profiles.chosen() == "nightly" else HOSTILE[::5]
+        # On servers each text costs some requests, so that by day every tenth has to do.
+        hostile = HOSTILE if way != "servers-large-users" or profiles.chosen() == "nightly" else HOSTILE[::10]
         examples.append([(user, "thread") for user in hostile])
         examples.append([("user", thread) for thread in hostile])
         for pairs in examples:

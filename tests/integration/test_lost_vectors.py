@@ -63,7 +63,6 @@ async def lose(vectors: VectorIndex, cfg: MemoryConfig) -> None:
         cfg.chroma_port,
         prefix=cfg.memory_collection_prefix,
         fingerprint=vectors._fingerprint,
-        shards=cfg.vector_shards,
     )
     await other.open()
     await other.drop()

@@ -649,7 +649,7 @@ def test_standard_output_holds_nothing_but_the_protocol_and_a_pipe_that_is_close
     process: Process,
 ) -> None:
     """As in `printf … | memory-agent mcp`; the end of its input ends the process."""
-    text = "Grüße 🎹 piano " * 20_000  # longer than what one read brings
+    text = "Grüße 🎹 piano " * 6_000  # longer than what one read brings
     running = process.start("mcp", fresh=True)
     asked = requests(
         ("tools/list", {}),

@@ -16,6 +16,7 @@ from memory_agent import EmbedderUnavailable, InvalidInput, MemoryConfig, Memory
 from memory_agent.doctor.examine import Examiner
 from memory_agent.doctor.repair import Repairer
 from memory_agent.domain import Scope
+from tests import profiles
 from tests.constants import settings_of
 from tests.fixtures import on_both_by_day
 from tests.integration.rest import rest_on
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from memory_agent.doctor.findings import Finding
     from memory_agent.domain import EmbedderMigration, RebuildStep
 
-USERS = 6
+USERS = 6 if profiles.chosen() == "nightly" else 3
 TURNS = 12
 THINGS = (
     *("gearbox violin compost harbour telescope lasagne", "passport blanket ladder thermos saddle kettle"),

@@ -50,7 +50,7 @@ enabled = false
 """Where a body may be missing, null passes for a missing one, which the document does not say."""
 NEVER_ENDS: Final = "stream_events"
 """test_rest_service.py reads it."""
-EXAMPLES: Final = 8 if profiles.chosen() == "nightly" else 3
+EXAMPLES: Final = 8 if profiles.chosen() == "nightly" else 1
 """Made-up requests of each operation, beside those with its examples."""
 AT_BORDERS: Final = (
     "update_memory",

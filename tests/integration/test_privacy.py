@@ -55,7 +55,6 @@ def openai_settings(settings: dict[str, Any], server: ScriptedOpenAI) -> dict[st
         "use_local_embeddings": False,
         "openai_base_url": server.base_url,
         "openai_api_key": API_KEY,
-        "llm_max_retries": 0,
         "max_attempts": 2,
     }
 

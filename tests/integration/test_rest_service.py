@@ -208,7 +208,7 @@ async def test_metrics_stay_small_whoever_asks_for_what() -> None:
 def test_logs_of_the_process_hold_a_record_per_request_and_nobodys_words(tmp_path: Path) -> None:
     """One JSON object a line with the request's id, route and status; no content, no token, no id of a user."""
     settings = {"data_dir": tmp_path / "data", "enable_topics": False, "use_local_embeddings": False}
-    settings |= {"openai_base_url": "http://127.0.0.1:9", "openai_api_key": "sk-hidden", "llm_max_retries": 0}
+    settings |= {"openai_base_url": "http://127.0.0.1:9", "openai_api_key": "sk-hidden"}
     service = ServiceProcess(tmp_path, "--insecure-no-auth", settings=settings)
     service.start()
     token = "ma_" + "b" * 16 + "_" + "c" * 52

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 WALNUTS = "I'm allergic to walnuts, and I take the number 7 tram to work."
 PIANO = "The piano tuner comes on Monday at ten."
 
-pytestmark = pytest.mark.timeout(2 * SECONDS)
-of_the_night = pytest.mark.nightly
+pytestmark = [pytest.mark.timeout(2 * SECONDS), pytest.mark.nightly]
 """The document that a client is made of is read and called by tests of its own: unit/server/test_openapi.py, test_openapi.py."""
 
 
@@ -80,7 +79,6 @@ def answers(service: ServiceProcess, key: str) -> dict[str, Any]:
     return answers
 
 
-@of_the_night
 def test_a_generated_client_remembers_once_and_finds(answers: dict[str, Any]) -> None:
     assert answers["first"] == answers["again"]
     assert len(answers["first"]["turn_ids"]) == 2
@@ -88,7 +86,6 @@ def test_a_generated_client_remembers_once_and_finds(answers: dict[str, Any]) ->
     assert WALNUTS in answers["context"]
 
 
-@of_the_night
 def test_a_generated_client_reads_page_by_page_and_forgets(answers: dict[str, Any]) -> None:
     assert answers["forgotten"]["turns"] == 1
     assert answers["listed"] == [WALNUTS, "Noted.", "The tuner comes on Monday."]
@@ -96,7 +93,6 @@ def test_a_generated_client_reads_page_by_page_and_forgets(answers: dict[str, An
     assert answers["facts"]["facts"]["name"] == "Ada"
 
 
-@of_the_night
 def test_a_generated_client_reads_problems(answers: dict[str, Any]) -> None:
     status, missing = answers["missing"]
     assert (status, missing["status"]) == (404, 404)
@@ -126,7 +122,7 @@ class Inspector:
         return answer
 
 
-@pytest.fixture(params=["http", pytest.param("stdio", marks=pytest.mark.nightly)])
+@pytest.fixture(params=["http", "stdio"])
 def inspect(request: pytest.FixtureRequest, service: ServiceProcess, key: str, tmp_path: Path) -> Inspector:
     if request.param == "http":
         way = ["--transport", "http", "--header", f"Authorization: Bearer {key}"]

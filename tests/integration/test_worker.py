@@ -197,15 +197,18 @@ async def test_settle_names_what_it_waits_for(tmp_path: Path) -> None:
 
 
 # --- the bound -----------------------------------------------------------------------------------------------
-async def test_above_the_bound_updates_are_told_to_wait(tmp_path: Path) -> None:
+async def test_above_the_bound_updates_are_told_to_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing is stored, and no session opened; once the worker has kept up, they are taken again."""
-    async with service_on(tmp_path, max_owed_turns=3) as service:
+    monkeypatch.setattr("memory_agent.work.backlog._MOST_TURNS", 3)
+    async with service_on(tmp_path) as service:
         memory = service.agent("ann", "chat")
         await memory.update_memory("a", "b")
         service.core.backlog.forget()
         await memory.update_memory("c", "d")
         service.core.backlog.forget()
-        with pytest.raises(Busy, match=r"more than 3 turns owe work \(the setting max_owed_turns\)") as busy:
+        with pytest.raises(Busy, match=r"more than 3 turns owe work") as busy:
             await service.agent("bob", "chat").update_memory("e", "f")
         assert busy.value.retry_after == 10.0
         assert (await service.users()).users[0].user_id == "ann"

@@ -71,7 +71,8 @@ class Mongod:
         self.port = free_port()
         self.quick = quick
         parent = IN_MEMORY if quick and os.access(IN_MEMORY, os.W_OK) else None
-        self.folder = Path(tempfile.mkdtemp(prefix="memory-agent-mongod-", dir=parent))
+        run = "".join(name for name in os.environ if name.startswith("TEST_RUN_"))  # see tests/leftovers.py
+        self.folder = Path(tempfile.mkdtemp(prefix=f"memory-agent-mongod-{run}-", dir=parent))
         self._process: subprocess.Popen[bytes] | None = None
         self._client: pymongo.MongoClient[dict[str, object]] | None = None
 

@@ -312,6 +312,7 @@ def test_settings_are_listed_with_where_they_come_from_and_no_secret(
     """All of them, or those with a part of a name."""
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "memory.toml").write_text("short_term_window = 3\n")
+    monkeypatch.delenv("MEMORY_AGENT_CONFIG_FILE")
     monkeypatch.setenv("MEMORY_AGENT_TOP_K_MEMORIES", "8")
     monkeypatch.setenv("MEMORY_AGENT_OPENAI_API_KEY", "sk-hunter2")
     result = runner.invoke(app, ["settings", "--json", "--data-dir", "here"])

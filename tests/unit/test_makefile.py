@@ -77,7 +77,7 @@ def test_the_frameworks_get_an_environment_and_a_run_of_their_own(tmp_path: Path
         ours, theirs, browsers = [line for line in commands.splitlines() if " -m pytest " in line]
         assert f"{venv}/bin/python" in ours
         assert f"{frameworks}/bin/python" in theirs
-        assert theirs.split(" -m pytest ")[1] == f"{ours.split(' -m pytest ')[1]} tests/frameworks"
+        assert theirs.split(" -m pytest ")[1] == f"{ours.split(' -m pytest ')[1]} -n 2 tests/frameworks"
         assert f"{venv}-browser/bin/python -m pytest" in browsers
     stamped(frameworks, ".installed")
     assert installs(would_run("test", venv), frameworks) == []

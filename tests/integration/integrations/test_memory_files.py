@@ -335,7 +335,6 @@ async def snapshot(files: MemoryFiles) -> dict[str, str]:
 
 
 @both_ways_by_day
-@by_day_on_each_store
 async def test_commands_tell_what_models_were_trained_on(service: MemoryService) -> None:
     for name, (steps, left) in UPSTREAM.items():
         files = MemoryFiles(service, name)
@@ -370,7 +369,6 @@ async def test_a_file_as_long_as_fits_is_kept_and_a_longer_one_refused(files: Me
     assert await files.read("/memories/long") == long
 
 
-@both_ways_by_day
 @by_day_on_each_store
 async def test_of_edits_at_once_none_is_lost(service: MemoryService) -> None:
     """By two that hold handles of their own, as two processes do; two inserts of the same line make two lines."""
@@ -393,7 +391,6 @@ async def test_of_two_that_create_a_file_at_once_one_is_told_that_it_exists(serv
     ]
 
 
-@by_day_on_each_store
 async def test_an_edit_while_a_file_is_renamed_goes_along_or_is_told_that_it_is_gone(
     service: MemoryService,
 ) -> None:
@@ -444,7 +441,6 @@ async def test_versions_are_kept_restored_and_go_along_with_a_rename(files: Memo
         await files.versions("/memories/a")
 
 
-@both_ways_by_day
 @by_day_on_each_store
 async def test_what_was_deleted_is_erased_with_every_version_of_it(
     files: MemoryFiles, service: MemoryService

