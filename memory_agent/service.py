@@ -300,7 +300,6 @@ class MemoryService(Upkeep):
         TurnsParked if what is left is parked, SettleTimeout if time runs out.
         """
         looks = Looks(timeout)
-        self.core.worker.wake()
         owed: Mapping[Stage, int] | None = None
         moved_at = counted_at = time.monotonic()
         while True:
@@ -309,7 +308,7 @@ class MemoryService(Upkeep):
             # Counting reads all turns of the scope, so what only waits looks whether one owes, and counts now and then.
             is_early = time.monotonic() - counted_at < _SETTLE_COUNT_SECONDS and not looks.is_over
             if is_early and progress is None and scope is not None and await self._owes(scope):
-                await looks.pause(moved)
+                await self._look_later(looks, moved)
                 continue
             status, counted_at = await self._counts(scope), time.monotonic()
             if progress is not None:
@@ -324,9 +323,14 @@ class MemoryService(Upkeep):
                 waited = _SETTLE_PATIENCE_SECONDS if stands_still else looks.seconds
                 words = await owed_in_words(self.core.store, scope, status, worker, now=self.clock.now())
                 raise SettleTimeout(f"after {waited:g} s {words}")
-            await looks.pause(moved)
+            await self._look_later(looks, moved)
         if status.parked_count:
             raise TurnsParked(status.parked)
+
+    async def _look_later(self, looks: Looks, moved: asyncio.Event) -> None:
+        if looks.may_wake():
+            self.core.worker.wake()
+        await looks.pause(moved)
 
     async def _owes(self, scope: Scope) -> bool:
         return bool(await self.core.store.owed_turns(scope, None, limit=1, parked=False))

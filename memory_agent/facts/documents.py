@@ -74,11 +74,14 @@ class FactDocuments:
         self._current: OrderedDict[Scope, tuple[Heads, CurrentFacts]] = OrderedDict()
         self._histories: OrderedDict[Scope, tuple[Heads, _History]] = OrderedDict()
         self._asked: set[Scope] = set()
+        self._saved: set[Scope] = set()
+        """Threads whose document was found or brought up to date since `drop_idle`."""
         self._dropped = 0
 
     def drop(self, user_id: str) -> None:
         """Forget what is kept of a user, and what is being read."""
         self._dropped += 1
+        self._saved = {scope for scope in self._saved if scope.user_id != user_id}
         for kept in self._caches():
             for scope in [scope for scope in kept if scope.user_id == user_id]:
                 del kept[scope]
@@ -89,6 +92,7 @@ class FactDocuments:
             for scope in kept.keys() - self._asked:
                 del kept[scope]
         self._asked.clear()
+        self._saved.clear()
 
     def _caches(self) -> tuple[OrderedDict[Scope, Any], ...]:
         return self._current, self._histories
@@ -180,6 +184,11 @@ class FactDocuments:
         async with self._saving.setdefault(scope, asyncio.Lock()):
             await self._save(scope)
 
+    async def heal(self, scope: Scope) -> None:
+        """Save the document where it is not known to be up to date: who appended changes may have died before."""
+        if scope not in self._saved:
+            await self.save(scope)
+
     async def save_all(self, scope: Scope) -> None:
         """The same for the scope's thread, or for every thread of the user that has changes."""
         if scope.thread_id is not None:
@@ -189,11 +198,14 @@ class FactDocuments:
             await self.save(Scope(user_id=scope.user_id, thread_id=thread_id))
 
     async def _save(self, scope: Scope) -> None:
+        dropped = self._dropped
         async for _ in Tries():
             document, updated = await self._brought_up(scope)
             if updated is document or await self._store.save_facts(
                 scope, updated, expected=document.revision
             ):
+                if dropped == self._dropped:
+                    self._saved.add(scope)
                 return
             # Another worker or an erasure was first; fold again from what is there now.
         log.warning("facts document kept changing; it is read through its events until the next change")

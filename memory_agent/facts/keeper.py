@@ -108,17 +108,18 @@ class FactKeeper(FactDocuments):
         async for _ in Tries(COSTLY_TRIES):
             # Read again before anything is sent: a turn may have been forgotten since it was claimed.
             waiting = await self._store.list_turns(scope, ids=[turn.id for turn in turns])
-            done = await self._store.fact_changes(scope, keys=[change_key(turn) for turn in waiting])
-            finished = {change.key for change in done}
+            keys = [key for turn in waiting for key in (change_key(turn), stand_in_key(turn.id))]
+            there = {change.key: change for change in await self._store.fact_changes(scope, keys=keys)}
+            done = [there[key] for turn in waiting if (key := change_key(turn)) in there]
             # Whoever appended these may have died before the stage was struck off.
             self._to_confirm |= {change.turn_id or "": change.key for change in done}
-            waiting = [turn for turn in waiting if change_key(turn) not in finished]
+            waiting = [turn for turn in waiting if change_key(turn) not in there]
+            changes: list[FactChange] = []
             for turn in waiting:
                 # What it stated went; should it state nothing this time, nothing is missing.
                 self._to_confirm.pop(turn.id, None)
             if waiting:
-                keys = [stand_in_key(turn.id) for turn in waiting]
-                standing_in = await self._store.fact_changes(scope, keys=keys)
+                standing_in = [there[key] for turn in waiting if (key := stand_in_key(turn.id)) in there]
                 among = await self._without(scope, standing_in) if standing_in else None
                 examined = await self.examine(waiting, among=among)
                 await self.count(scope, examined.cost)
@@ -128,13 +129,13 @@ class FactKeeper(FactDocuments):
                 stating = {change.turn_id for change in examined.changes}
                 emptied = {change.turn_id for change in standing_in} - stating
                 told: dict[str, Any] = {"extractor": self.extractor.name, "now": self._clock.now()}
-                changes = [*examined.changes]
+                changes += examined.changes
                 changes += [change_of(turn, **told) for turn in waiting if turn.id in emptied]
                 # And again, for a turn in view may have been forgotten while the model was thinking.
                 if not await self._append(scope, changes):
                     continue
                 self._to_confirm |= {change.turn_id or "": change.key for change in changes}
-            await self.save(scope)
+            await (self.save if done or changes else self.heal)(scope)
             if not await self._missing(scope, turns):
                 return
         raise StoreUnavailable("turns kept being forgotten while facts were extracted from them; try again")

@@ -122,6 +122,9 @@ class Fields(Generic[_V]):
         self.columns = ", ".join(self.kinds)
         self.marks = ", ".join("?" * len(self.kinds))
         self._reads = [(name, kind.read) for name, kind in self.kinds.items() if kind.read is not _as_it_is]
+        self._gets = [
+            (name, self._names.get(name, name), each.get, each.absent) for name, each in kinds.items()
+        ]
 
     def only(self, of: Callable[..., _W], *names: str) -> Fields[_W]:
         """These of the fields, for another value."""
@@ -161,10 +164,8 @@ class Fields(Generic[_V]):
     def of_document(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """The fields in a document."""
         found = {}
-        for name, kind in self.kinds.items():
-            key = self._names.get(name, name)
-            lacking = kind.absent is not None and key not in document
-            found[name] = kind.absent() if lacking and kind.absent else kind.get(document[key])
+        for name, key, get, absent in self._gets:
+            found[name] = absent() if absent and key not in document else get(document[key])
         return found
 
     def get(self, document: Mapping[str, Any]) -> _V:

@@ -6,6 +6,7 @@ that the store assigns, texts that are kept elsewhere) its store hands in by nam
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import asdict
 from types import NoneType
@@ -84,6 +85,7 @@ def _words(packed: str) -> dict[str, tuple[int, str]]:
     return {word: (turns, phrase) for word, (turns, phrase) in json.loads(packed).items()}
 
 
+@functools.cache
 def stages(pending: int) -> tuple[Stage, ...]:
     """The stages in SQLite's `turns.pending`, in the order they run."""
     return tuple(stage for stage, bit in STAGE_BITS.items() if pending & bit)
@@ -164,8 +166,9 @@ def _drafted(*, idempotency_key: str | None, call_index: int, call_size: int, **
     return Turn(**values)
 
 
-def _turn(*, segment_id: object, **values: Any) -> Turn:
-    return Turn(**values, compressed=segment_id is not None)
+def _turn(**values: Any) -> Turn:
+    values["compressed"] = values.pop("segment_id") is not None
+    return Turn(**values)
 
 
 def _parked(*, id: str, last_error: str | None, **values: Any) -> ParkedTurn:  # noqa: A002 - the field's name

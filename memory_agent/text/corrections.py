@@ -50,6 +50,7 @@ _NUMBER: Final = lazily(
 )
 _CLOCK: Final = lazily(regex.compile, r"(?P<hour>[01]?[0-9]|2[0-3])(?::(?P<minute>[0-5][0-9]))?")
 _YEAR: Final = lazily(regex.compile, r"(?:19|20)\p{Nd}\p{Nd}")
+_DIGIT: Final = lazily(regex.compile, r"\p{Nd}")
 _MONEY: Final = lazily(regex.compile, r"\p{Sc}")
 _WORD: Final = lazily(regex.compile, r"\p{L}[\p{L}\p{M}]{2,}")
 _ASKS: Final = lazily(regex.compile, r"[?？؟]\W*\Z")
@@ -131,7 +132,9 @@ def corrects(text: str) -> bool:
     head = _head(text)
     if _DROPPED.search(head) or _SETTLED.search(head):
         return True
-    if not any(cue.search(head) for cue in (_LEADS, _CHANGES, _FOLLOWS, _CHANGED)):
+    low = head.casefold()
+    names_a_value = _DIGIT.search(head) or any(day in low for day in known("weekdays"))
+    if not names_a_value or not any(cue.search(head) for cue in (_LEADS, _CHANGES, _FOLLOWS, _CHANGED)):
         return False
     return any(is_new for sentence in _stated(head) for *_, is_new, _ in _found(sentence))
 

@@ -7,9 +7,10 @@ the particle behind them. What is known of a language lies in its `nouns.toml` a
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import regex
 
@@ -39,14 +40,17 @@ _ADDRESSED: Final = any_of(
     "calling",
     within=r"\W*(?i:%s)(?P<name>\p{Lu}[\p{L}\p{M}]+(?:[ ]\p{Lu}\p{L}*){0,2}(?:(?<=[ ]\p{Lu}\p{L}*)|[ ](?:companion|friend|assistant|bot)))(?=\s*(?:[,.!?]|$))",
 )
-_WITHIN_PHRASE: Final = lazily(regex.compile, r"[ -]?")
-_ENUMERATES: Final = lazily(regex.compile, r", ?")
+_ASCII_TOKEN: Final = lazily(re.compile, r"(?<![0-9])[a-z][a-z0-9]*(?:'[a-z]+)*")
+"""`TOKEN` in lower-case ASCII text, which most of a Latin one is."""
+_WITHIN_PHRASE: Final = ("", " ", "-")
+_ENUMERATES: Final = (",", ", ")
 _POSSESSIVE: Final = lazily(regex.compile, r"['’]s?$")
 _NAME_FOLLOWS: Final = lazily(regex.compile, r" \p{Lu}")
-_ENDS: Final = lazily(regex.compile, r"[,!?.]|$")
-_COMMA: Final = lazily(regex.compile, r",")
+_ENDS: Final = ",!?."
 _IDENTIFIER: Final = lazily(regex.compile, r"\p{Ll}{2,}\p{Lu}")
 _BEFORE_CODE: Final = lazily(regex.compile, r"(?:[_=\\{}<>@#$/|~^*`\[]|\w\.)$")
+_CODE_AROUND: Final = lazily(regex.compile, r"[_=\\{}<>@#$/|~^*`\[\](]|[.:]\w|::|\w\.\S|\p{Ll}\p{Lu}")
+"""Without it no word of a text is code."""
 _AFTER_CODE: Final = lazily(regex.compile, r"[_=\\{}<>@#$/|~^*`\](]|[.:]\w|::")
 _AFTER_NOUNS: Final = any_of("words", "after_nouns", within=r"(?P<noun>[가-힣]{2,}?)(?:%s)")
 _VERBS: Final = any_of("nouns", "verbs", within="(?:%s)")
@@ -125,8 +129,8 @@ def runs(low: str, sentence: Sentence) -> Iterator[Run]:
     run, awaits, joint = Run(), "", ""
     greets, before = True, ""
     for token in _tokens(low, sentence):
-        apart = _WITHIN_PHRASE.fullmatch(token.before) is None
-        if apart and not _ENUMERATES.fullmatch(token.before):
+        apart = token.before not in _WITHIN_PHRASE
+        if apart and token.before not in _ENUMERATES:
             awaits = ""
         kind = _kind(token, awaits, within=bool(run.words) and not apart)
         if (
@@ -135,7 +139,7 @@ def runs(low: str, sentence: Sentence) -> Iterator[Run]:
             and (
                 greets
                 or before in _listed("adjectives") | _listed("before_address")
-                or _COMMA.match(token.before)
+                or token.before.startswith(",")
             )
         ):
             kind = "address"
@@ -178,24 +182,31 @@ def with_terms(sentence: Sentence) -> str:
     return low
 
 
+def tokens_of(low: str) -> Iterator[regex.Match[str]]:
+    """The words of a lower-case text, of those of other scripts than Latin and its like each in the group of its script."""
+    pattern: Any = _ASCII_TOKEN if low.isascii() else TOKEN
+    return pattern.finditer(low)  # type: ignore[no-any-return]
+
+
 def _tokens(low: str, sentence: Sentence) -> Iterator[_Token]:
     text, last = sentence.text, 0
     shouted = text.upper() == text
-    for match in TOKEN.finditer(low):
-        if match["kana"] or match["han"] or match["unspaced"]:
+    codeless = _CODE_AROUND.search(text) is None
+    begin_names = _listed("begins_names")
+    for match in tokens_of(low):
+        if (script := match.lastgroup) is not None and script != "hangul":
             continue
-        start, end = match.span()
+        (start, end), word = match.span(), match[0]
         written = text[start:end]
         quoted = low[start] != sentence.low[start]
         yield _Token(
-            word=match.group(),
+            word=word,
             written=written,
-            hangul=bool(match["hangul"]),
+            hangul=script is not None,
             named=quoted or (start > 0 and written[0].isupper() and not shouted),
-            begins_name=match.group() in _listed("begins_names")
-            and _NAME_FOLLOWS.match(text, end) is not None,
-            ends=_ENDS.match(text, end) is not None,
-            code=_is_code(text, start, end),
+            begins_name=word in begin_names and _NAME_FOLLOWS.match(text, end) is not None,
+            ends=end == len(text) or text[end] in _ENDS,
+            code=not codeless and _is_code(text, start, end),
             before=low[last:start],
         )
         last = end
@@ -225,27 +236,29 @@ def _kind(token: _Token, awaits: str, *, within: bool) -> str:
     word = token.word
     if token.code:
         return "code"
-    nothing = says_nothing(word, hangul=token.hangul)
-    if token.begins_name or (token.named and not nothing):
+    if token.begins_name or (token.named and not says_nothing(word, hangul=token.hangul)):
         return ""
-    if word in _listed("joints"):
-        return "joint"
-    if word in _listed("before_verbs"):
-        return "before_verb"
-    if _is_verb(word):
-        return "hangul" if token.hangul else "verb"
-    if word in all_words("words", "before_nouns"):
-        return "before_noun"
-    if nothing:
-        return "modifier" if word in _listed("modifiers") else "stop"
+    if kind := _kind_alone(word, hangul=token.hangul):
+        return kind
     if awaits == "verb" and not within and not token.hangul:
         return "verb"
     return "verb" if within and _is_participle(word) else ""
 
 
 @lru_cache(maxsize=8_192)
-def _is_verb(word: str) -> bool:
-    return _VERBS.fullmatch(word) is not None
+def _kind_alone(word: str, *, hangul: bool) -> str:
+    """What a word is whatever stands around it; "" if that tells."""
+    if word in _listed("joints"):
+        return "joint"
+    if word in _listed("before_verbs"):
+        return "before_verb"
+    if _VERBS.fullmatch(word):
+        return "hangul" if hangul else "verb"
+    if word in all_words("words", "before_nouns"):
+        return "before_noun"
+    if says_nothing(word, hangul=hangul):
+        return "modifier" if word in _listed("modifiers") else "stop"
+    return ""
 
 
 @lru_cache(maxsize=8_192)
@@ -270,7 +283,7 @@ def key_of(word: str, *, hangul: bool) -> str:
 
 def clear_nouns() -> None:
     """Forget the words that were looked up: something was forgotten."""
-    for words in (_is_verb, _is_participle, says_nothing, key_of):
+    for words in (_kind_alone, _is_participle, says_nothing, key_of):
         words.cache_clear()
 
 

@@ -33,6 +33,7 @@ MAX_TEXT_CHARS: Final = 4_000
 MAX_VALUE_CHARS: Final = 60
 MAX_QUOTE_CHARS: Final = 240
 """A longer sentence is quoted by the clause that states the fact."""
+_FOREIGN_TASK: Final = any_of("facts", "foreign_task", regex.IGNORECASE)
 Op = Literal["add", "update", "retract"]
 
 
@@ -41,14 +42,14 @@ def extract_facts(text: str) -> list[StatedFact]:
 
     `turn_id` is left to the caller. Each `quote` is a span of `text`; what is said twice is given once.
     """
-    if len(text) > MAX_TEXT_CHARS or any_of("facts", "foreign_task", regex.IGNORECASE).search(text):
+    if len(text) > MAX_TEXT_CHARS:
         return []
     own = list(sentences(text))
     found: dict[tuple[object, ...], StatedFact] = {}
     for fact in (fact for language in languages_with("facts") for fact in language.facts(own)):
         if not isinstance(fact.value, str) or 0 < len(fact.value) <= MAX_VALUE_CHARS:
             found.setdefault((fact.op, fact.path, fact.value), fact)
-    return list(found.values())
+    return [] if found and _FOREIGN_TASK.search(text) else list(found.values())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,6 +92,8 @@ _NOT_SAID: Final = lazily(
     r"|(?<!\w)\*[^*\n]{1,400}\*(?!\w)",
     regex.DOTALL | regex.MULTILINE | regex.IGNORECASE,
 )
+_MAY_NOT_BE_SAID: Final = lazily(regex.compile, r"[`\[>:\"“«「『*]|(?<!\w)['‘]")
+"""A sign that is in whatever `_NOT_SAID` matches, so that most texts need not be looked through."""
 # What parts statements besides the ends of sentences.
 _PARTS: Final = lazily(regex.compile, r"[;…\p{So}\uFE0F]|(?<=~)\s")
 _QUOTES: Final = "\"“*'‘«"
@@ -113,7 +116,8 @@ def _plain(text: str) -> tuple[str, list[int]]:
             runs[-1] = blank
 
     position = 0
-    for start, end in (*(skipped.span() for skipped in _NOT_SAID.finditer(text)), (len(text), len(text))):
+    skipped = [match.span() for match in _NOT_SAID.finditer(text)] if _MAY_NOT_BE_SAID.search(text) else []
+    for start, end in (*skipped, (len(text), len(text))):
         for run in _RUN.finditer(text, position, start):
             if run[0].isspace():
                 put_blank(run[0], run.start())

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memory_agent.lazily import lazily
+from memory_agent.lazily import kept_by_text, lazily
 from memory_agent.text.code.detect import has_code
 from memory_agent.text.languages import LATIN_WORD, plain_any_of
 
@@ -35,6 +34,10 @@ _QUOTED: Final = lazily(
     | (?:(?<=[\w,:]\ )|(?<=[:,]))["“][^"“”\n]{1,300}["”]   # speech within a sentence; a quote of its own is role play""",
     re.VERBOSE,
 )
+_QUOTES: Final = ('"', "“", "`", "://", "www.")
+"""One of them is in whatever `_QUOTED` matches, so that most sentences need not be looked through."""
+_OPENING: Final = "[{(<*"
+"""The same of noises."""
 _NOISE: Final = plain_any_of("words", "noises")
 _END: Final = lazily(
     re.compile,
@@ -60,8 +63,8 @@ class Sentence(NamedTuple):
     asks: bool
 
 
-# A turn is read when it is analysed, and again when it is summed up.
-@lru_cache(maxsize=8)
+# A turn is read for its topic, when it is analysed, and again when it is summed up.
+@kept_by_text(256)
 def sentences_of(text: str) -> tuple[Sentence, ...]:
     """The whole sentences of a turn that its speaker says, in their order. Never raises.
 
@@ -82,6 +85,8 @@ def sentences_of(text: str) -> tuple[Sentence, ...]:
 
 def _said_lines(text: str) -> Iterator[str]:
     """The lines that somebody says, up to the first that introduces or begins something written."""
+    # Where a line is code, so is the text; fences are told by their lines.
+    codeless = "```" not in text and "~~~" not in text and not has_code(text)
     for line in text.split("\n"):
         if _LETTER.match(line.strip()):
             return
@@ -89,7 +94,7 @@ def _said_lines(text: str) -> Iterator[str]:
             continue
         if line.rstrip().endswith(_LEADS_IN):
             return
-        if not has_code(line):
+        if codeless or not has_code(line):
             yield line
 
 
@@ -146,7 +151,11 @@ def _blank(found: re.Match[str]) -> str:
 
 
 def _sentence(text: str) -> Sentence:
-    low = _NOISE.sub(_blank, _lower(_QUOTED.sub(_blank, text)))
+    low = _lower(text)
+    if any(sign in low for sign in _QUOTES):
+        low = _lower(_QUOTED.sub(_blank, text))
+    if any(bracket in low for bracket in _OPENING):
+        low = _NOISE.sub(_blank, low)
     return Sentence(
         text=text,
         low=low,

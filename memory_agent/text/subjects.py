@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import islice
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Final
 
 import regex
@@ -22,6 +23,7 @@ from memory_agent.text.noun_phrases import (
     runs,
     says_nothing,
     small_talk,
+    tokens_of,
     with_terms,
 )
 from memory_agent.text.sentences import sentences_of
@@ -30,6 +32,8 @@ from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from memory_agent.text.languages import Language
 
 # Where words aren't parted by spaces: Han and katakana, of which a word has about three; of other scripts five.
 _HAN_CHARS: Final = 3
@@ -49,7 +53,7 @@ _REACTION_CHARS: Final = 160
 _CALLED_CHARS: Final = 60
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Subject:
     """Subject of one turn.
 
@@ -57,10 +61,11 @@ class Subject:
     known; `size`: how many words with a content of their own there are, about.
     """
 
-    words: dict[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
     size: int = 0
 
 
+@kept_by_text(256)
 def subject_of(text: str) -> Subject:
     """The subject of a turn.
 
@@ -69,24 +74,22 @@ def subject_of(text: str) -> Subject:
     >>> [subject_of(text).size for text in ("ok thanks!", "yes, the second one", "그래 좋아")]
     [0, 1, 0]
     """
-    found = Subject()
-    han = unspaced = 0
+    words: dict[str, str] = {}
+    size = han = unspaced = 0
     for sentence in sentences_of(text):
         low = with_terms(sentence)
         for run in runs(low, sentence):
             for key in run.keys:
-                found.words[key] = found.words.get(key) or run.phrase
-        for match in TOKEN.finditer(low):
-            if match["han"] or match["unspaced"]:
-                han += len(match["han"] or "")
-                unspaced += len(match["unspaced"] or "")
-                found.words |= {key: "" for key in count_terms(match.group()) if len(key) > 1}
-            elif not match["kana"] and not says_nothing(
-                match.group(), hangul=bool(match["hangul"])
-            ):  # Latin, Hangul and their like
-                found.size += 1
-    found.size += han // _HAN_CHARS + unspaced // _UNSPACED_CHARS
-    return found
+                words[key] = words.get(key) or run.phrase
+        for match in tokens_of(low):
+            word, script = match[0], match.lastgroup
+            if script is None or script == "hangul":  # Latin and its like
+                size += not says_nothing(word, hangul=script is not None)
+            elif script != "kana":
+                han += len(word) if script == "han" else 0
+                unspaced += len(word) if script == "unspaced" else 0
+                words |= {key: "" for key in count_terms(word) if len(key) > 1}
+    return Subject(words, size + han // _HAN_CHARS + unspaced // _UNSPACED_CHARS)
 
 
 @kept_by_text(8_192)
@@ -197,7 +200,7 @@ def speaks_of_others(text: str) -> bool:
 
 def clear_subjects() -> None:
     """Forget the texts and words that were read: something was forgotten."""
-    for texts in (content_words, first_words, only_reacts, called, points_outside, _nouns):
+    for texts in (subject_of, content_words, first_words, only_reacts, called, points_outside, _nouns):
         texts.cache_clear()
     for read in (_kept_words, speaks_of_others):
         read.cache_clear()
@@ -218,7 +221,7 @@ def _kept_words(text: str) -> tuple[str, ...]:
 
 def _content_words(text: str) -> Iterator[str]:
     yield from _NUMBER.findall(text)
-    for match in TOKEN.finditer(_NOISE.sub(" ", text.lower()).replace("’", "'")):
+    for match in tokens_of(_NOISE.sub(" ", text.lower()).replace("’", "'")):
         script = match.lastgroup
         if script is None or script == "hangul":
             key = _telling_key(match.group(), hangul=script is not None)
@@ -282,9 +285,14 @@ def everyday_sentences() -> Mapping[str, tuple[str, ...]]:
 def languages_of(text: str) -> tuple[str, ...]:
     """The names of the languages with everyday sentences that `text` may be in."""
     low = text.lower()
-    return tuple(
-        each.name for each in languages() if each.name in everyday_sentences() and each.may_be_in(low)
-    )
+    return tuple(each.name for each in _everyday_languages(low.isascii()) if each.may_be_in(low))
+
+
+@cache
+def _everyday_languages(of_ascii: bool) -> tuple[Language, ...]:
+    """The languages with everyday sentences; with `of_ascii` those that are written in it, the others being nowhere there."""
+    found = (each for each in languages() if each.name in everyday_sentences())
+    return tuple(each for each in found if not of_ascii or each.may_be_in(ascii_lowercase))
 
 
 @lru_cache(maxsize=8_192)

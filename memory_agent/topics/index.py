@@ -90,6 +90,8 @@ class TopicIndex:
         self._counts: dict[bool, Counter[str]] = {False: Counter(), True: Counter()}
         self._sizes = {False: 0, True: 0}
         self._directed = {False: Directed(), True: Directed()}
+        self.users_turns: dict[str, int] = {}
+        """By topic id: its `access_count` and the turn that opened it."""
         self._stale: set[str] = set()
         self._foreign: set[str] = set()
         self._words = 0
@@ -114,6 +116,7 @@ class TopicIndex:
         if not goes_on:
             self._unlist(topic.id)
         self._topics[topic.id] = topic
+        self.users_turns[topic.id] = topic.access_count + 1
         (self._stale.add if topic.stale else self._stale.discard)(topic.id)
         (self._foreign.discard if topic.embedder == self.embedder else self._foreign.add)(topic.id)
         self._words += len(topic.words) - (0 if before is None else len(before.words))
@@ -128,6 +131,7 @@ class TopicIndex:
         self._unlist(topic_id)
         if (before := self._topics.pop(topic_id, None)) is not None:
             self._words -= len(before.words)
+            del self.users_turns[topic_id]
             self._stale.discard(topic_id)
             self._foreign.discard(topic_id)
             self._relate(topic_id, before.absorbed, ())
@@ -180,9 +184,10 @@ class TopicIndex:
         if own is not None and own.archived not in kinds:
             own = None
         words: Mapping[str, object] = {} if own is None else own.words
+        counts = [self._counts[kind] for kind in kinds]
         return WordCounts(
             topics=sum(self._sizes[kind] for kind in kinds) - (own is not None),
-            having=lambda word: sum(self._counts[kind][word] for kind in kinds) - (word in words),
+            having=lambda word: sum([its[word] for its in counts]) - (word in words),
         )
 
     # --- matching --------------------------------------------------------------------------------------------
@@ -194,10 +199,6 @@ class TopicIndex:
     def is_archived(self, topic_id: str) -> bool:
         """True for a topic that rests."""
         return self._topics[topic_id].archived
-
-    def accesses(self, topic_id: str) -> int:
-        """The topic's `access_count`."""
-        return self._topics[topic_id].access_count
 
     def directed(self, shape: tuple[int, ...], *, archived: bool) -> list[Directed]:
         """The topics with an embedding of this shape: the active ones, and with `archived` those that are behind them."""

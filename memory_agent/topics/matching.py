@@ -127,21 +127,23 @@ def word_scores(
     words: Iterable[str], among: TopicIndex, looked: Sequence[Directed]
 ) -> list[NDArray[np.float64]]:
     """Shares of the words that each of the topics has that are looked at, in [0, 1): the second part of the formula above."""
-    sums, all_of_it = [np.zeros(len(topics.ids)) for topics in looked], _PRIOR_WORDS
+    sums, all_of_it = [[0.0] * len(topics.ids) for topics in looked], _PRIOR_WORDS
     count = sum(len(topics.ids) for topics in looked)
+    all_places, users_turns = [topics.places for topics in looked], among.users_turns
     for word in words:
+        told = among.having(word)
         having = [
-            (found, place, turns / (among.accesses(topic_id) + 1))
-            for topic_id, turns in among.having(word).items()
-            for found, topics in zip(sums, looked, strict=True)
-            if (place := topics.places.get(topic_id)) is not None
+            [(places[topic_id], topic_id) for topic_id in told if topic_id in places] for places in all_places
         ]
-        idf = math.log((count + 1) / max(len(having), 1))
+        idf = math.log((count + 1) / max(sum(map(len, having)), 1))
         all_of_it += idf
-        for found, place, share in having:
-            share = min(share, 1.0)
-            found[place] += idf * share / (share + _HALF_SHARE)
-    return [found / all_of_it for found in sums]
+        for found, topics_having in zip(sums, having, strict=True):
+            for place, topic_id in topics_having:
+                share = told[topic_id] / users_turns[topic_id]
+                if share > 1.0:
+                    share = 1.0
+                found[place] += idf * share / (share + _HALF_SHARE)
+    return [np.array(found) / all_of_it for found in sums]
 
 
 def joined_embedding(

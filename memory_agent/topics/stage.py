@@ -43,11 +43,22 @@ class TopicKeeper:
     async def assign(self, turns: Sequence[Turn]) -> None:
         """Give turns of one thread, by rising `seq`, their topics. Assistants' turns follow what they answer."""
         scope = turns[0].scope
-        await self._make_ready(scope, turns)
         subjects = await self._folder.subjects(scope.user_id, turns)
         current = await self._current(turns[0])
         async with self._indexes.of(scope) as index:
-            chosen, archived = await self._choose(turns, index, subjects, current)
+            stale, others, missing = index.stale, index.foreign, _missing(turns, index)
+            is_ready = not (stale or others or missing)
+            if is_ready:
+                chosen, archived = await self._choose(turns, index, subjects, current)
+        if not is_ready:
+            if stale:
+                await self._folder.renew_stale(scope)
+            if others:
+                await self._renew_foreign(scope, others)
+            if missing:
+                await self._folder.take_in(scope, missing, (), index)
+            async with self._indexes.of(scope) as index:
+                chosen, archived = await self._choose(turns, index, subjects, current)
         if chosen:
             await self._store.assign_topics(scope, chosen)
         # Another worker may have been first with some: what the store says stands.
@@ -59,25 +70,11 @@ class TopicKeeper:
                 joined[_root(index, turn.topic_id)].append(turn)
         await self._folder.take_in(scope, joined, fresh, index, subjects=subjects, archived=archived)
 
-    async def _make_ready(self, scope: Scope, turns: Sequence[Turn]) -> None:
-        """Make topics anew that are stale, or of another model's vectors once their turns have this one's.
-
-        And those that are missing: a crash came between the assignment of their turns and their first save.
-        """
-        async with self._indexes.of(scope) as index:
-            stale, others = index.stale, index.foreign
-            missing: dict[str, list[Turn]] = defaultdict(list)
-            for turn in turns:
-                if turn.topic_id is not None and index.root(turn.topic_id) is None:
-                    missing[turn.topic_id].append(turn)
-        if stale:
-            await self._folder.renew_stale(scope)
-        if others:
-            whole = await self._store.list_topics(scope, ids=others)
-            for topic in await self._folder.are_current(whole):
-                await self._folder.renew(topic, keep_summary=True)
-        if missing:
-            await self._folder.take_in(scope, missing, (), index)
+    async def _renew_foreign(self, scope: Scope, others: Sequence[str]) -> None:
+        """Make topics of another model's vectors anew, once their turns have this one's."""
+        whole = await self._store.list_topics(scope, ids=others)
+        for topic in await self._folder.are_current(whole):
+            await self._folder.renew(topic, keep_summary=True)
 
     async def _current(self, first: Turn) -> str | None:
         """The topic id of the turn before `first`; None if it has none."""
@@ -151,6 +148,15 @@ def chosen_topics(
 def topic_id_of(turn_id: str) -> str:
     """The id of a topic that this turn opens: always the same, and not the turn's, which is erased once it is forgotten."""
     return str(uuid.uuid5(_OPENED, turn_id))
+
+
+def _missing(turns: Sequence[Turn], index: TopicIndex) -> dict[str, list[Turn]]:
+    """By topic id, the turns whose topic isn't there: a crash came between their assignment and its first save."""
+    missing: dict[str, list[Turn]] = defaultdict(list)
+    for turn in turns:
+        if turn.topic_id is not None and index.root(turn.topic_id) is None:
+            missing[turn.topic_id].append(turn)
+    return missing
 
 
 def _root(index: TopicIndex, topic_id: str) -> str:

@@ -54,10 +54,14 @@ class LiveRounds:
         self._stages = list(itertools.takewhile(lambda kind: kind.inline, stages))
         self._may_work, self._strike_off = may_work, strike_off
 
-    async def follow(self, scopes: Sequence[Scope], claimed: Claimed) -> dict[Scope, Sequence[Turn]]:
-        """Run the stages for threads that were claimed and indexed just now. The turns of each, with what they owe then."""
+    async def follow(self, indexed: dict[Scope, Sequence[Turn]], claimed: Claimed) -> None:
+        """Run the stages for threads that were claimed, and of which these turns were indexed just now.
+
+        Of each that is done with, also if another fails, its turns with what they owe then replace them.
+        """
+        scopes = [scope for scope, turns in indexed.items() if len(turns) <= LIVE_TURNS]
         if not scopes or not self._stages:
-            return {}
+            return
         taken = await self._claims.claim_more(claimed, scopes, [kind.stage for kind in self._stages])
 
         def leased(scope: Scope) -> list[OrderedStage]:
@@ -66,13 +70,17 @@ class LiveRounds:
                 itertools.takewhile(lambda kind: lease_name(kind.stage, scope) in taken, self._stages)
             )
 
-        turns = await together(*(self._run(scope, leased(scope)) for scope in scopes))
-        return dict(zip(scopes, turns, strict=True))
+        async def run(scope: Scope) -> None:
+            indexed[scope] = await self._run(scope, indexed[scope], leased(scope))
 
-    async def _run(self, scope: Scope, kinds: Sequence[OrderedStage]) -> Sequence[Turn]:
+        await together(*map(run, scopes))
+
+    async def _run(
+        self, scope: Scope, indexed: Sequence[Turn], kinds: Sequence[OrderedStage]
+    ) -> Sequence[Turn]:
         owed = await self._store.owed_turns(scope, None, limit=LIVE_TURNS + 1, parked=False)
         if len(owed) > LIVE_TURNS:
-            return owed
+            return [*owed, *indexed]  # of which the oldest alone were read
         # What came in since waits for its own round; nothing overtakes a turn that is to be tried again.
         turns = live = list(itertools.takewhile(self._is_live, owed))
         done: list[OrderedStage] = []

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from memory_agent.conversations.compress import Compressor
     from memory_agent.domain import Stage, Turn
@@ -77,3 +77,15 @@ class Stages:
             one_by_one(stage="compact", work=self.compactor.compact, narrow=self.compactor.grown),
             one_by_one(stage="compress", work=self.compressor.work, narrow=self.compressor.due),
         )
+
+
+def batches(turns: Sequence[Turn], most: int) -> Iterator[Sequence[Turn]]:
+    """`turns` in order, at most so many together; one that failed before is alone, so that it takes no others along."""
+    batch: list[Turn] = []
+    for turn in turns:
+        if batch and (turn.attempts or batch[-1].attempts or len(batch) >= most):
+            yield batch
+            batch = []
+        batch.append(turn)
+    if batch:
+        yield batch

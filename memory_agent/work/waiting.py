@@ -10,6 +10,8 @@ from memory_agent.checks import checked_timeout
 
 _POLL_SECONDS: Final = 0.05
 _POLL_LONGEST_SECONDS: Final = 0.25
+_WAKE_SECONDS: Final = 0.125
+"""After which the worker is woken: turns that were stored here have woken it, those of others not."""
 
 
 class Looks:
@@ -24,11 +26,21 @@ class Looks:
         self.seconds = checked_timeout(timeout)
         self._deadline = None if self.seconds is None else time.monotonic() + self.seconds
         self._pause = _POLL_SECONDS
+        # Who waits for less has but this look to wake it at.
+        in_time = self.seconds is None or self.seconds > 2 * _WAKE_SECONDS
+        self._wake_at: float | None = time.monotonic() + (_WAKE_SECONDS if in_time else 0)
 
     @property
     def is_over(self) -> bool:
         """True if the time has run out."""
         return self._deadline is not None and time.monotonic() >= self._deadline
+
+    def may_wake(self) -> bool:
+        """True once, when it is time to wake the worker, however much of others' work moves meanwhile."""
+        if self._wake_at is None or time.monotonic() < self._wake_at:
+            return False
+        self._wake_at = None
+        return True
 
     async def pause(self, moved: asyncio.Event) -> None:
         """Wait until `moved` is set, the next look is due, or the time has run out."""

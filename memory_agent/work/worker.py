@@ -23,11 +23,12 @@ from memory_agent.domain import STAGES, new_id
 from memory_agent.errors import StoreUnavailable, Unavailable
 from memory_agent.together import together
 from memory_agent.work.claims import Claims
-from memory_agent.work.live import LIVE_TURNS, LiveRounds
+from memory_agent.work.live import LiveRounds
 from memory_agent.work.outages import Outages, origin_of, words_of
+from memory_agent.work.stages import batches
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from memory_agent.domain import Scope, Stage, Turn
@@ -185,25 +186,28 @@ class Worker:
         """One batch of indexing over threads, each with its share of it; whether there was anything to do."""
         if self._outages.held("index"):
             return False
-        async with self._claims.leases("index") as claimed:
-            turns: list[Turn] = []
-            chars = 0
-            async for _, owed in self._claims.claim(
-                "index", claimed, at_once=_LEASED_AT_ONCE, room=_BATCH_TURNS
-            ):
-                for turn in filter(self._is_due, owed):
-                    if len(turns) < _BATCH_TURNS and chars < _BATCH_CHARS:
-                        turns.append(turn)
-                        chars += len(turn.content)
-                if len(turns) >= _BATCH_TURNS or chars >= _BATCH_CHARS:
-                    break
-            worked = await self._run_index(turns)
-            by_thread: dict[Scope, Sequence[Turn]] = {**_by_thread(turns)}
-            live = [scope for scope, of_thread in by_thread.items() if len(of_thread) <= LIVE_TURNS]
-            if worked:
-                by_thread |= await self._live.follow(live, claimed)
-            self._wake_behind(itertools.chain.from_iterable(by_thread.values()), "index")
-            return worked
+        behind: dict[Scope, Sequence[Turn]] = {}
+        try:
+            async with self._claims.leases("index") as claimed:
+                turns: list[Turn] = []
+                chars = 0
+                async for _, owed in self._claims.claim(
+                    "index", claimed, at_once=_LEASED_AT_ONCE, room=_BATCH_TURNS
+                ):
+                    for turn in filter(self._is_due, owed):
+                        if len(turns) < _BATCH_TURNS and chars < _BATCH_CHARS:
+                            turns.append(turn)
+                            chars += len(turn.content)
+                    if len(turns) >= _BATCH_TURNS or chars >= _BATCH_CHARS:
+                        break
+                behind |= _by_thread(turns)
+                worked = await self._run_index(turns)
+                if worked:
+                    await self._live.follow(behind, claimed)
+                return worked
+        finally:
+            # Now that the leases are given back: whoever found them taken would sleep until its poll.
+            self._wake_behind(itertools.chain.from_iterable(behind.values()), "index")
 
     async def _step(self, kind: OrderedStage) -> bool:
         """A few threads at a time, in order within each; whether there was anything to do."""
@@ -218,7 +222,17 @@ class Worker:
                     threads.append(owed[: kind.per_claim])
                 if len(threads) >= most:
                     break
-            return any(await together(*(self._run_in_order(kind, owed) for owed in threads)))
+            return any(await together(*(self._run_thread(kind, owed) for owed in threads)))
+
+    async def _run_thread(self, kind: OrderedStage, owed: Sequence[Turn]) -> bool:
+        """Run a stage over one thread's turns, then let the next one go on with them, whatever became of other threads."""
+        worked = True
+        try:
+            worked = await self._run_in_order(kind, owed)
+        finally:
+            if worked:  # once: whoever comes behind reads all that waits for it each time
+                self._wake_behind(owed, kind.stage)
+        return worked
 
     async def _step_meanwhile(self, kind: OrderedStage) -> bool:
         """The same while the stage waits, once its part has been away for long: what can be done without it is."""
@@ -284,10 +298,11 @@ class Worker:
         if kind.narrow is not None and ready:
             needed = {turn.id for turn in await kind.narrow(ready)}
             # That nothing was needed of a part does not say that it is up again.
-            await self._pass_on([turn for turn in ready if turn.id not in needed], kind.stage, worked=False)
+            needless = [turn for turn in ready if turn.id not in needed]
+            await self._strike_off(needless, needless=[kind.stage])
             worked = len(needed) < len(ready)
             ready = [turn for turn in ready if turn.id in needed]
-        for batch in _batches(ready, kind.at_once):
+        for batch in batches(ready, kind.at_once):
             if self._stopping or self.paused or self._outages.held(kind.stage):
                 break
             try:
@@ -305,21 +320,18 @@ class Worker:
                     return await self._run_in_order(halved, batch) or worked
                 await self._failed(batch[0], exc)
                 return True
-            await self._pass_on(batch, kind.stage)
+            await self._strike_off(batch, kind.stage)
             if kind.after is not None:
                 await kind.after(batch)
             worked = True
         return worked
 
-    async def _pass_on(self, turns: Sequence[Turn], stage: Stage, *, worked: bool = True) -> None:
-        """Strike the stage off, and let those go on that come behind it. `worked`: so its parts are there."""
-        await self._strike_off(turns, *([stage] if worked else []), needless=() if worked else (stage,))
-        self._wake_behind(turns, stage)
-
     def _wake_behind(self, turns: Iterable[Turn], stage: Stage) -> None:
-        owed = {each for turn in turns for each in turn.pending}
-        for later in STAGES[STAGES.index(stage) + 1 :]:
-            if later in owed:
+        """Let those go on that come behind the stage."""
+        behind = STAGES[STAGES.index(stage) + 1 :]
+        for pending in {turn.pending for turn in turns}:
+            # Those after the next one would look in vain.
+            for later in [each for each in pending if each in behind][:1]:
                 self._woken[later].set()
 
     async def _strike_off(self, turns: Sequence[Turn], *done: Stage, needless: Sequence[Stage] = ()) -> None:
@@ -379,18 +391,6 @@ class Worker:
         if turn_ids:
             counted, error = due_at is None, words_of(exc)
             await self._store.postpone(scope, turn_ids, error=error, due_at=due_at, counted=counted)
-
-
-def _batches(turns: Sequence[Turn], most: int) -> Iterator[Sequence[Turn]]:
-    """`turns` in order, at most so many together; one that failed before is alone, so that it takes no others along."""
-    batch: list[Turn] = []
-    for turn in turns:
-        if batch and (turn.attempts or batch[-1].attempts or len(batch) >= most):
-            yield batch
-            batch = []
-        batch.append(turn)
-    if batch:
-        yield batch
 
 
 def _by_thread(turns: Sequence[Turn]) -> dict[Scope, list[Turn]]:

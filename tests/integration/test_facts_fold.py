@@ -7,6 +7,7 @@ import contextlib
 import random
 import re
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -160,6 +161,24 @@ async def test_the_document_is_the_fold_after_any_interleaving(seed: int, settin
         )  # forgetting leaves the document to the next change
         for service in (one, other):
             await check_whole(service)
+
+
+async def test_a_document_that_a_kill_left_behind_is_healed_by_the_next_turn(
+    settings: dict[str, Any],
+) -> None:
+    """A change whose document nobody saved any more, which owes nothing: a turn that states nothing saves it, once a housekeeping."""
+    async with opened(settings, llm=model(), vectors=BruteForceIndex()) as service:
+        memory, store = service.agent("ann", "chat"), service.core.store
+        await memory.set_fact("plan", "one")
+        [change] = await store.fact_changes(memory.scope)
+        for value in ("two", "three"):
+            events = (replace(change.events[0], value=value),)
+            await store.append_fact_change(memory.scope, replace(change, key=value, events=events))
+            service.core.housekeep()  # or another process
+            await memory.add_user_message("Hello.")
+            await memory.settle(30)
+            document = await store.load_facts(memory.scope)
+            assert shown(document.facts) == await memory.fetch_facts() == {"plan": value}
 
 
 # --- merging into one document -------------------------------------------------------------------------------

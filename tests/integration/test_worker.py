@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memory_agent import Busy, MemoryConfig, MemoryService, SettleTimeout
+from memory_agent.domain import Scope
 from memory_agent.errors import EmbedderUnavailable, StoreUnavailable
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import BruteForceIndex, HashEmbedder
+from tests.conformance.values import a_draft
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import ErasedCounts, Scope, Turn
+    from memory_agent.domain import ErasedCounts, Stage, Turn, TurnDraft
 
 SECONDS = 60
+POLL_SECONDS = 60
+"""Longer than a test waits, where a poll would hide that nobody was woken."""
 
 
 class Watched(HashEmbedder):
@@ -105,6 +111,110 @@ async def test_a_round_asks_for_its_threads_side_by_side(tmp_path: Path) -> None
             await working
     finally:
         await store.close()
+
+
+# --- without a poll ------------------------------------------------------------------------------------------
+class Uneven(SqliteStore):
+    """A store that is long over giving leases back, and gives some users' turns their topics late, or only when asked again."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.leave = asyncio.Event()
+        self.failing: dict[str, Exception] = {
+            "left": ValueError("once"),
+            "down": StoreUnavailable("once"),
+            "down later": StoreUnavailable("once"),
+        }
+
+    async def release_leases(self, names: Sequence[str], holder: str) -> None:
+        await asyncio.sleep(0.1)
+        await super().release_leases(names, holder)
+
+    async def assign_topics(self, scope: Scope, topics: Any) -> None:
+        if scope.user_id == "slow":
+            await self.leave.wait()
+        if error := self.failing.pop(scope.user_id, None):
+            raise error
+        await super().assign_topics(scope, topics)
+
+
+def owing(count: int, *stages: Stage, now: datetime) -> list[TurnDraft]:
+    """Turns of one call that owe these stages."""
+    drafts = [a_draft(index=index, size=count, pending=stages) for index in range(count)]
+    return [replace(draft, due_at=now) for draft in drafts]
+
+
+async def until_done(service: MemoryService, users: Iterable[str]) -> None:
+    """Wait until these owe nothing, without waking the worker as `settle` would, and no longer than any poll."""
+    scopes = [Scope(user_id=user, thread_id="chat") for user in users]
+    for _ in range(POLL_SECONDS * 5):
+        owed = [await service.core.store.owed_turns(scope, None, limit=1) for scope in scopes]
+        if not any(owed):
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError([turns[0].pending for turns in owed if turns])
+
+
+async def test_each_stage_is_woken_by_the_one_before_whatever_becomes_of_other_threads(
+    tmp_path: Path,
+) -> None:
+    """Threads of a few turns and of many, beside one that is slow, one left to a stage's own loop, and two whose store is away once."""
+    store = Uneven(tmp_path / "memory.db")
+    await store.open()
+    try:
+        async with service_on(
+            tmp_path / "data", store=store, worker_poll_seconds=POLL_SECONDS, retry_max_seconds=1
+        ) as service:
+            sizes = {"few": 5, "some": 16, "more": 17, "many": 40, "slow": 20}
+            sizes |= {"left": 1, "down": 2, "down later": 25}
+            for user, size in sizes.items():
+                said = [{"role": "user", "content": f"I live in town {number}."} for number in range(size)]
+                await service.agent(user, "chat").add_turns(said)
+            stop = asyncio.Event()
+            working = asyncio.create_task(service.run_worker(stop))
+            await until_done(service, ("few", "some", "more", "many"))
+            store.leave.set()
+            await until_done(service, sizes)
+            assert not store.failing
+            # Behind turns that wait for a later stage, of which nobody has told the worker.
+            behind = Scope(user_id="behind", thread_id="chat")
+            await store.append_turns(behind, owing(20, "compress", now=service.clock.now()))
+            await service.agent("behind", "chat").add_user_message("I live in Ulm.")
+            await until_done(service, ("behind",))
+            stop.set()
+            await working
+    finally:
+        await store.close()
+
+
+async def test_settle_wakes_a_worker_that_nobody_told(tmp_path: Path) -> None:
+    """However much of others' work moves meanwhile, and however short a time it is given, asked again and again."""
+    async with service_on(tmp_path, worker_poll_seconds=POLL_SECONDS) as service:
+        stop = asyncio.Event()
+        working = asyncio.create_task(service.run_worker(stop))
+        memory, worker = service.agent("ann", "chat"), service.core.worker
+        await memory.add_user_message("I live in Ulm.")
+        await memory.settle(SECONDS)
+
+        async def others_move() -> None:
+            while True:
+                await asyncio.sleep(0.01)
+                worker.moved.set()
+                worker.moved = asyncio.Event()
+
+        moving = asyncio.create_task(others_move())
+        for seconds in (POLL_SECONDS / 2, 0.03):
+            drafts = owing(1, "index", "topics", now=service.clock.now())
+            await service.core.store.append_turns(memory.scope, drafts)
+            for _ in range(100):
+                with contextlib.suppress(SettleTimeout):
+                    await memory.settle(seconds)
+                    break
+            else:
+                raise AssertionError("it was never woken")
+        moving.cancel()
+        stop.set()
+        await working
 
 
 # --- forgetting ----------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     Document = dict[str, Any]
     Collection = AsyncCollection[Document]
 
+_READ_AT_ONCE: Final = 10_000
 _GREETING_SECONDS: Final = (0.6, 1.3)
 """For a first word, in two tries: that a server is down is said at once, not after the patience that a failover needs."""
 
@@ -242,9 +243,11 @@ def _with_guarantees(client: Any, db_name: str) -> AsyncDatabase[Document]:
 
 
 async def read_all(cursor: Any) -> list[dict[str, Any]]:
-    """All documents of a find, or of an aggregate, which PyMongo's client hands out as an awaitable and Motor's
-    as the cursor itself."""
-    if not hasattr(cursor, "to_list"):
+    """All documents of a find, of which 10,000 come in one answer; or of an aggregate, which PyMongo's client hands out as
+    an awaitable, whose first answer has 101, and Motor's as the cursor itself."""
+    if hasattr(cursor, "to_list"):
+        cursor.batch_size(_READ_AT_ONCE)
+    else:
         cursor = await cursor
     documents: list[dict[str, Any]] = await cursor.to_list(None)
     return documents

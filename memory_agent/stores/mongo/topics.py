@@ -106,7 +106,9 @@ class MongoTopics(MongoSegments):
     async def _save(self, topics: Sequence[Topic]) -> set[str]:
         """Under the next numbers, which a unique index settles: none becomes visible below one that was seen."""
         scope = topics[0].scope
-        revisions = {uuid4().hex: topic for topic in topics}
+        # New ones first: each change of kind would be a command of its own.
+        new_first = sorted(topics, key=lambda topic: topic.revision is not None)
+        revisions = {uuid4().hex: topic for topic in new_first}
         left, saved = list(revisions), 0
         done: Mapping[str, Any]
         async for _ in Tries():

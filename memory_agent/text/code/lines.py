@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.lazily import lazily
@@ -43,7 +44,7 @@ def prose_has_code(text: str) -> bool:
         text = _SPAN.sub(lambda span: "x" * len(span[0]), text)  # a line is judged by what is around them
     if "://" in text:
         text = _URL.sub(lambda url: "/" + "x" * (len(url[0]) - 1), text)
-    signs = _hinted(text, SIGNS)
+    signs = _signs_in(text)
     lines = [_Line(piece, _points(piece, signs)) for piece in _pieces(text) if not piece.isspace()]
     return _has_yaml(lines) or any(map(_is_code_together, _runs(lines)))
 
@@ -177,6 +178,23 @@ def _points(piece: str, signs: Sequence[Sign]) -> int:
     if commands and marks and "$" in marks[0]:
         return ENOUGH
     return sum(by_kind.values()) + commands
+
+
+@cache
+def _by_hint() -> dict[str, list[int]]:
+    """The places of the signs by each of their hints: many share one."""
+    found: dict[str, list[int]] = {}
+    for place, sign in enumerate(SIGNS):
+        for hint in sign.hints:
+            found.setdefault(hint, []).append(place)
+    return found
+
+
+def _signs_in(text: str) -> list[Sign]:
+    """All signs that `text` may have, as `_hinted` finds them."""
+    looked_at = text + ATTACHED if "(" in text and _ATTACHED_BRACKET.search(text) else text
+    places = {place for hint, its in _by_hint().items() if hint in looked_at for place in its}
+    return [SIGNS[place] for place in sorted(places)]
 
 
 def _hinted(text: str, signs: Sequence[Sign]) -> list[Sign]:

@@ -7,6 +7,7 @@ import contextlib
 import json
 import sqlite3
 import threading
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -383,6 +384,18 @@ async def test_reads_go_by_an_index(sqlite: SqliteStore) -> None:
         assert step in plans, plans
     for index in ("fact_events USING INDEX fact_events_turn", "fact_change_turns USING PRIMARY KEY"):
         assert any(f"{index} (user_id=? AND turn_id=?" in step for step in plans), index
+
+
+async def test_old_turns_of_one_time_are_not_sorted_for_each_page(sqlite: SqliteStore) -> None:
+    """An import gives thousands of turns one timestamp: with the id in the index a page ends where its limit is."""
+    await stored(sqlite, SCOPE, *"abc", timestamp=NOW)
+    statements = await traced(sqlite)
+    [first] = await sqlite.turns_before(NOW + timedelta(days=1), limit=1)
+    assert await sqlite.turns_before(NOW + timedelta(days=1), after=first, limit=1)
+    steps = await explained(sqlite, statements)
+    pages = [found for sql, found in steps.items() if "FROM turns" in sql]
+    assert len(pages) == 2
+    assert not [step for found in pages for step in found if "B-TREE" in step]
 
 
 async def traced(store: SqliteStore) -> list[str]:
