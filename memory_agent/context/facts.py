@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.context.render import LINES_KEPT, fact_leaves, fact_line
+from memory_agent.context.render import LINE_CHARS_KEPT, LINES_KEPT, fact_leaves, fact_line
 from memory_agent.domain import UNNAMED
 from memory_agent.facts.people import person_key, subject_of
 from memory_agent.text.terms import count_terms
@@ -27,7 +27,7 @@ _ALWAYS_MATTERS: Final = frozenset({"allergies", "name"})
 
 @lru_cache(maxsize=LINES_KEPT)
 def _terms_of(line: str, language: str) -> tuple[str, ...]:
-    """The terms of a fact's line: of ten thousand facts one was stated since the last prompt."""
+    """The terms of a fact's line, if it is short: of ten thousand facts one was stated since the last prompt."""
     return tuple(count_terms(line, language))
 
 
@@ -106,7 +106,9 @@ class FactItems:
 
     def _read(self, language: str) -> None:
         for at, item in enumerate(self.items):
-            for term in _terms_of(item.line.body, language):
+            line = item.line.body
+            terms_of = _terms_of if len(line) <= LINE_CHARS_KEPT else count_terms
+            for term in terms_of(line, language):
                 self._holding.setdefault(term, []).append(at)
         self._by_need = sorted(
             self.items, key=lambda item: not _ALWAYS_MATTERS.isdisjoint(item.name.split(".")), reverse=True

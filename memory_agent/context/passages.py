@@ -175,8 +175,11 @@ def _read_at_once(text: str, language: str) -> tuple[tuple[tuple[int, int], ...]
     return spans, tuple(frozenset(count_terms(text[start:end], language)) for start, end in spans)
 
 
-_read: Final = lru_cache(maxsize=1_024)(_read_at_once)
-"""The same of the texts that were asked for last: replies that are too long for a prompt are found again and again."""
+_read: Final = lru_cache(maxsize=64)(_read_at_once)
+"""The same of the texts that were asked for last: replies that are too long for a prompt are found again and again.
+
+So few, for the longest take 0.5 MB each, in Chinese 1 MB.
+"""
 
 
 def forget_passages() -> None:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _OURS: Final = delimiters("memory_", heads=True)
 LINES_KEPT: Final = 16_384
-"""Lines of facts, some 300 bytes each, with their words as much again."""
+LINE_CHARS_KEPT: Final = 200
+"""A longer line of a fact is made each time: with its words one of 200 letters takes 8 KB, of as many Chinese characters 18."""
 _QUOTED_LETTERS: Final = 80
 """Of Chinese 40 characters; see `as_letters`."""
 _SAYS_ONE_THING_CHARS: Final = 80
@@ -62,13 +63,17 @@ def name_of(speaker: str | None) -> str:
 def fact_line(path: Sequence[str], value: Any, whose: str = "") -> ContextLine:
     """One fact as a line: `- occupation: nurse`, or `- Ann, occupation: nurse` where it has to say whose it is."""
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return _fact_line(".".join(path), shown, whose)
+    name = ".".join(path)
+    line = _fact_line if len(name) + len(shown) <= LINE_CHARS_KEPT else _fact_line_made
+    return line(name, shown, whose)
 
 
-@lru_cache(maxsize=LINES_KEPT)
-def _fact_line(name: str, value: str, whose: str) -> ContextLine:
+def _fact_line_made(name: str, value: str, whose: str) -> ContextLine:
     who = f"{name_of(whose)}, " if whose else ""
     return ContextLine(body=one_line(f"- {who}{name_of(name)}: {value}"))
+
+
+_fact_line: Final = lru_cache(maxsize=LINES_KEPT)(_fact_line_made)
 
 
 def day_of(day: date, *, with_year: bool = True) -> str:

@@ -47,11 +47,13 @@ _HISTORIES_KEPT: Final = 4
 class CurrentFacts:
     """The facts of each person as they were folded last. They are kept, so nobody may change them.
 
-    `at`: the last place of their changes; `items`: what prompts have made of them, kept as long.
+    `at`: the last place of their changes; `last`: of one thread's the one with the highest number; `items`: what prompts have made of
+    them, kept as long.
     """
 
     people: Mapping[str, Mapping[str, Any]]
     at: str = ""
+    last: FactChange | None = None
     items: dict[Any, Any] = field(default_factory=dict)
 
 
@@ -154,7 +156,8 @@ class FactDocuments:
 
     async def _folded_now(self, changes: Sequence[FactChange]) -> CurrentFacts:
         people = (await self.folded(changes)).people if changes else {}
-        return CurrentFacts(people=people, at=max((change.at for change in changes), default=""))
+        last = max(changes, key=lambda change: change.seq, default=None)
+        return CurrentFacts(people=people, at=max((change.at for change in changes), default=""), last=last)
 
     async def _grown(
         self, scope: Scope, of: Heads, heads: Heads, facts: CurrentFacts
@@ -164,15 +167,16 @@ class FactDocuments:
             return None
         ((thread_id, (count, last)),) = of.items()
         thread = Scope(user_id=scope.user_id, thread_id=thread_id)
-        new = await self._store.fact_changes(thread, after_seq=last)
-        # A number is never given again: with so many new ones, and no more than these, those before are the same.
-        before = [change for change in new if change.seq <= heads[thread_id][1]]
-        if not before or count + len(before) != heads[thread_id][0]:
+        found = await self._store.fact_changes(thread, after_seq=last - 1)
+        new = [change for change in found[1:] if change.seq <= heads[thread_id][1]]
+        # Numbers begin at 1 again where a thread was forgotten and nothing of it is left: then another change has the last one's.
+        # If that is still there, with so many new ones and no more than these, those before are the same.
+        if found[:1] != [facts.last] or not new or count + len(new) != heads[thread_id][0]:
             return None
-        document = followed(FactsDocument(facts=facts.people, through=last, at=facts.at), before)
+        document = followed(FactsDocument(facts=facts.people, through=last, at=facts.at), new)
         if document is None:
             return None
-        return heads, CurrentFacts(people=document.facts, at=document.at)
+        return heads, CurrentFacts(people=document.facts, at=document.at, last=new[-1])
 
     async def save(self, scope: Scope) -> None:
         """Store the fold of the thread's changes as its document, unless it is that already."""

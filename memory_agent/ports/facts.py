@@ -34,7 +34,8 @@ class FactStore(Protocol):
     async def fact_heads(self, scope: Scope) -> dict[str, tuple[int, int]]:
         """Of each thread in the scope that has changes, how many and the highest `seq` of them.
 
-        Numbers are never given again, so where both are what they were, the changes are the same.
+        Numbers are given again only after `erase_remains` of a thread of which nothing is left, minutes after its changes went. So
+        where both are what they were within these, the changes are the same.
         """
 
     async def drop_generation(self, scope: Scope, generation: str) -> int:

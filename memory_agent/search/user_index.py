@@ -352,6 +352,8 @@ class ResidentIndex:
         self._first_at, self._last_at = min(self._first_at, seconds), max(self._last_at, seconds)
 
     def _append(self, row: SearchRow) -> None:
+        vectors = row.vectors_by(self.embedder)
+        self._vectors.check(vectors)  # first, so that a refused row leaves nothing behind
         self._position[row.turn_id] = len(self._turn_ids)
         self._turn_ids.append(row.turn_id)
         self._role.append(self._roles.setdefault(row.role, len(self._roles)))
@@ -365,7 +367,6 @@ class ResidentIndex:
         before = self._places.add(row.thread_id, row.session_id, row.seq)
         if self._time[-1] < self._last_at or not self._places.in_order:
             self._rivals.clear()  # it may have been said before one of these
-        vectors = row.vectors_by(self.embedder)
         self.foreign += vectors is None
         self._vectors.add(vectors, before=before)
         named = [entity for term in row.terms if term[:1] == "@" and (entity := Entity.from_term(term))]

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from memory_agent.errors import EmbedderError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -39,6 +41,7 @@ class Vectors:
         self._room = room
         self._numbers: NDArray[np.int8] = np.empty((0, 0), dtype=np.int8)
         self._steps: Floats = np.empty(0, dtype=np.float32)
+        self._dimension = 0  # not known yet
         self._packed = 0  # passages
         self._fresh: list[Floats] = []  # of the last rows, not packed yet
         self._passages = 0
@@ -59,7 +62,10 @@ class Vectors:
 
     def add(self, vectors: NDArray[np.floating[Any]] | None, *, before: int) -> None:
         """The next row. `vectors`: its passages, shape (passages, dimension), unit length; `before`: see `TurnOrder.add`."""
+        self.check(vectors)
         given = _NOTHING if vectors is None or not len(vectors) else vectors.astype(np.float32, copy=False)
+        if len(given):
+            self._dimension = given.shape[1]
         self._first.append(self._passages)
         self._count.append(len(given))
         self._before.append(before)
@@ -74,6 +80,14 @@ class Vectors:
         self._with_before.append(with_before)
         if len(self._fresh) >= _BLOCK:
             self._pack()
+
+    def check(self, vectors: NDArray[np.floating[Any]] | None) -> None:
+        """Raise EmbedderError for vectors of another dimension than those here."""
+        if vectors is not None and len(vectors) and self._dimension not in (0, vectors.shape[1]):
+            raise EmbedderError(
+                f"a turn's vectors have {vectors.shape[1]} numbers, those of the user's turns before {self._dimension}, under one"
+                " `fingerprint`: an embedder of other vectors needs another; rebuild_index (or `memory-agent rebuild`) embeds all anew"
+            )
 
     def cosines(self, gist: Floats | None, before: NDArray[np.intp]) -> tuple[Floats, Floats]:
         """Of each row, NaN without a vector, the cosine of `gist` with its best passage, and with that, it alone or with the row before.
@@ -177,21 +191,24 @@ class Vectors:
     def _pack(self) -> None:
         """Pack the last rows, in room that doubles so that appends stay cheap. What a store gave loses nothing: there it is in steps already."""
         some = [given for given in self._fresh if len(given)]
-        self._fresh = []
         if not some:
+            self._fresh = []
             return
         given = np.concatenate(some)
         if self._passages > len(self._numbers):
             room = max(self._passages, self._room, 2 * len(self._numbers))
-            numbers, steps = self._numbers[: self._packed], self._steps[: self._packed]
-            self._numbers = np.empty((room, given.shape[1]), dtype=np.int8)
-            self._steps = np.empty(room, dtype=np.float32)
-            self._numbers[: self._packed] = numbers if self._packed else 0
-            self._steps[: self._packed] = steps
+            numbers, steps = (
+                np.empty((room, given.shape[1]), dtype=np.int8),
+                np.empty(room, dtype=np.float32),
+            )
+            numbers[: self._packed] = self._numbers[: self._packed] if self._packed else 0
+            steps[: self._packed] = self._steps[: self._packed]
+            self._numbers, self._steps = numbers, steps
         to = slice(self._packed, self._passages)
         self._steps[to] = np.maximum(np.abs(given).max(axis=1), np.finfo(np.float32).tiny) / np.float32(_MOST)
         self._numbers[to] = np.rint(given / self._steps[to, None])
         self._packed = self._passages
+        self._fresh = []  # only now: what could not be packed for want of memory is packed next time
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -165,7 +165,7 @@ def points_outside(text: str) -> bool:
     [True, False, True]
     """
     found = _PRONOUN.search(text)
-    if found is None or names_in(before := text[: found.start()]):
+    if found is None or names_in((before := text[: found.start()])[:READ_CHARS]):
         return False
     keys = subject_of(before).words
     if not keys:

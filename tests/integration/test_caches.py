@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memory_agent.context import render
+from memory_agent.context import facts as fact_items
+from memory_agent.context import passages, render
+from memory_agent.domain import new_id
+from memory_agent.facts.documents import FactDocuments
 from memory_agent.stores import codec
 from memory_agent.text import features, noun_phrases, quotes, sentences, subjects, terms
 from tests.integration.conversations import opened, settings_on
@@ -29,6 +32,9 @@ CACHES = (
     noun_phrases.key_of,
     features.features_of,
     render._body_of,
+    render._fact_line,
+    fact_items._terms_of,
+    passages._read,
     codec.unpack_derived,
 )
 
@@ -99,3 +105,25 @@ async def test_a_history_of_facts_is_kept_while_nothing_changes_and_goes_when_fo
         assert not facts._histories
         assert not facts._current
         assert (await facts.known(memory.scope)).records == ()
+        await memory.set_fact("letter", "a story told at length " * 20)
+        await memory.fetch_memory("Which story?")
+        assert not render._fact_line.cache_info().currsize  # thousands of long lines would fill the memory
+        assert not fact_items._terms_of.cache_info().currsize
+
+
+async def test_facts_kept_by_a_process_do_not_come_back_where_their_numbers_are_given_again(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Once nothing is left of a forgotten thread, its changes are numbered from 1 again."""
+    async with opened(settings_on("sqlite", request, tmp_path)) as service:
+        memory, store = service.agent("ann", "chat"), service.core.store
+        await memory.set_fact("secret", "old")
+        elsewhere = FactDocuments(store)  # of a process that stands still meanwhile
+        assert (await elsewhere.current(memory.scope)).people == {"user": {"secret": "old"}}
+        await service.forget_user("ann")
+        await store.erase_remains(memory.scope.user, before_id=new_id())
+        for name in ("one", "two"):
+            await memory.set_fact(name, "new")
+        assert await store.fact_heads(memory.scope) == {"chat": (2, 2)}
+        for scope in (memory.scope, memory.scope.user):
+            assert (await elsewhere.current(scope)).people == {"user": {"one": "new", "two": "new"}}

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import SearchRow, TurnFeatures
+from memory_agent.errors import EmbedderError
 from memory_agent.search.fusion import SIGNALS, normalised
 from memory_agent.search.postings import CollectionStatistics
 from memory_agent.search.request import RowFilter
@@ -186,6 +187,17 @@ def test_vectors_of_another_model_are_not_compared() -> None:
     strangers = ResidentIndex(rows, embedder="third")
     assert strangers.foreign == 4
     assert np.isnan(strangers.similarity(QUERY, got.turn_ids)).all()
+
+
+def test_vectors_of_another_dimension_under_one_fingerprint_are_refused_and_nothing_is_lost() -> None:
+    """The error names both and the remedy; what was there is searched as before."""
+    rows = [make_row(i, terms={"egg": 1}) for i in range(3)]
+    index = ResidentIndex(rows, embedder="model")
+    wide = replace(make_row(3), vectors=np.ones((1, 16), dtype=np.float16) / np.float16(4))
+    with pytest.raises(EmbedderError, match=rf"have 16 numbers.* {len(QUERY)},.*memory-agent rebuild"):
+        index.extend([wide])
+    assert len(index) == 3
+    assert_scored_as(index, rows, ["egg"])
 
 
 def test_an_empty_index_answers_nothing() -> None:
