@@ -127,10 +127,14 @@ class FactDocuments:
         dropped, heads = self._dropped, await self._store.fact_heads(scope)
         of, history = self._histories.get(scope, (None, None))
         if history is None or of != heads:
-            changes = await self._store.fact_changes(scope)
-            history = _History(changes=changes)
+            kept = () if history is None or of is None else history.changes
+            new = await self._since(scope, of or {}, heads, kept[-1]) if kept else None
+            times = [change.recorded_at for change in (*kept[-1:], *(new or ()))]
+            if new is None or times != sorted(times) or dropped != self._dropped:
+                kept, new = (), await self._store.fact_changes(scope)
+            history = _History(changes=[*kept, *new])
             if dropped == self._dropped:
-                self._histories[scope] = heads_of(changes), history
+                self._histories[scope] = heads_of(history.changes), history
         self._asked.add(scope)
         _bound(self._histories, scope, most=_HISTORIES_KEPT)
         return history
@@ -163,20 +167,29 @@ class FactDocuments:
         self, scope: Scope, of: Heads, heads: Heads, facts: CurrentFacts
     ) -> tuple[Heads, CurrentFacts] | None:
         """The facts of one thread with the changes since `of`; None where others are gone, or where they need a fold of them all."""
-        if len(heads) != 1 or of.keys() != heads.keys():
+        new = None if facts.last is None else await self._since(scope, of, heads, facts.last)
+        if new is None or facts.last is None:
             return None
-        ((thread_id, (count, last)),) = of.items()
-        thread = Scope(user_id=scope.user_id, thread_id=thread_id)
-        found = await self._store.fact_changes(thread, after_seq=last - 1)
-        new = [change for change in found[1:] if change.seq <= heads[thread_id][1]]
-        # Numbers begin at 1 again where a thread was forgotten and nothing of it is left: then another change has the last one's.
-        # If that is still there, with so many new ones and no more than these, those before are the same.
-        if found[:1] != [facts.last] or not new or count + len(new) != heads[thread_id][0]:
-            return None
-        document = followed(FactsDocument(facts=facts.people, through=last, at=facts.at), new)
+        document = followed(FactsDocument(facts=facts.people, through=facts.last.seq, at=facts.at), new)
         if document is None:
             return None
         return heads, CurrentFacts(people=document.facts, at=document.at, last=new[-1])
+
+    async def _since(
+        self, scope: Scope, of: Heads, heads: Heads, last: FactChange
+    ) -> list[FactChange] | None:
+        """The changes of one thread since `of`, when `last` was its last; None of several threads, and where others are gone."""
+        if len(heads) != 1 or of.keys() != heads.keys():
+            return None
+        ((thread_id, (count, number)),) = of.items()
+        thread = Scope(user_id=scope.user_id, thread_id=thread_id)
+        found = await self._store.fact_changes(thread, after_seq=number - 1)
+        new = [change for change in found[1:] if change.seq <= heads[thread_id][1]]
+        # Numbers begin at 1 again where a thread was forgotten and nothing of it is left: then another change has the last one's.
+        # If that is still there, with so many new ones and no more than these, those before are the same.
+        if found[:1] != [last] or not new or count + len(new) != heads[thread_id][0]:
+            return None
+        return new
 
     async def save(self, scope: Scope) -> None:
         """Store the fold of the thread's changes as its document, unless it is that already."""
