@@ -25,6 +25,7 @@ from benchmarks.measure import machine, open_service, percentiles
 from benchmarks.meter import say
 from benchmarks.texts import made_up, text_option, texts_of
 from benchmarks.word_vectors import WordVectors
+from memory_agent.cli.opening import stay_long
 from memory_agent.domain import FactEvent, Topic
 from memory_agent.facts.order import change_of
 from memory_agent.text.terms import count_terms
@@ -165,6 +166,7 @@ async def measured(service: MemoryService, question: str, turns: int, rounds: in
     """The table."""
     (topic, *_) = await service.core.store.topic_heads(service.agent("ann", "home").scope)
     rows = []
+    stay_long()  # as `serve` does when it begins
     async with served(service) as running:
         base = f"{running.address}/inspect/"
         async with httpx.AsyncClient(base_url=base, timeout=120) as http:
