@@ -127,8 +127,9 @@ class FactDocuments:
         dropped, heads = self._dropped, await self._store.fact_heads(scope)
         of, history = self._histories.get(scope, (None, None))
         if history is None or of != heads:
-            kept = () if history is None or of is None else history.changes
+            kept = () if history is None else history.changes
             new = await self._since(scope, of or {}, heads, kept[-1]) if kept else None
+            # All of a user are in the order in which they were recorded, which a clock put back may part from their numbers.
             times = [change.recorded_at for change in (*kept[-1:], *(new or ()))]
             if new is None or times != sorted(times) or dropped != self._dropped:
                 kept, new = (), await self._store.fact_changes(scope)

@@ -120,6 +120,7 @@ async def test_facts_kept_by_a_process_do_not_come_back_where_their_numbers_are_
         await memory.set_fact("secret", "old")
         elsewhere = FactDocuments(store)  # of a process that stands still meanwhile
         assert (await elsewhere.current(memory.scope)).people == {"user": {"secret": "old"}}
+        assert [one.value for one in (await elsewhere.known(memory.scope)).records] == ["old"]
         await service.forget_user("ann")
         await store.erase_remains(memory.scope.user, before_id=new_id())
         for name in ("one", "two"):
@@ -127,3 +128,4 @@ async def test_facts_kept_by_a_process_do_not_come_back_where_their_numbers_are_
         assert await store.fact_heads(memory.scope) == {"chat": (2, 2)}
         for scope in (memory.scope, memory.scope.user):
             assert (await elsewhere.current(scope)).people == {"user": {"one": "new", "two": "new"}}
+            assert [one.path for one in (await elsewhere.known(scope)).records] == [("one",), ("two",)]

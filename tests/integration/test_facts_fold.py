@@ -80,10 +80,13 @@ async def act(service: MemoryService, seed: str, steps: int, *, forgets: bool = 
                 if turns:
                     await memory.forget([chance.choice(turns).id])
             else:
-                before = await service.core.store.fact_changes(memory.scope)
-                found = await memory.fetch_facts(scope=chance.choice(["thread", "user"]))
-                if before == await service.core.store.fact_changes(memory.scope):  # no worker came in between
+                reach = chance.choice([memory.scope, memory.scope.user])
+                before = await service.core.store.fact_changes(reach)
+                found = await memory.fetch_facts(scope="user" if reach.thread_id is None else "thread")
+                kept = await service.core.facts.changes(reach)
+                if before == await service.core.store.fact_changes(reach):  # no worker came in between
                     assert found == fold(before)
+                    assert list(kept) == before
         await asyncio.sleep(chance.choice([0, 0, 0.01, 0.03]))
 
 
