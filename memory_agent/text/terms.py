@@ -132,13 +132,13 @@ def spelled_out(word: str) -> str:
 
 
 class _Stemmer(Protocol):
-    def stemWord(self, word: str) -> str: ...  # noqa: N802 - snowballstemmer's name
+    def stemWord(self, word: str) -> str: ...  # noqa: N802 - PyStemmer's name
 
 
 class _Unstemmed:
     """Stands for the stemmer of a language that has none: each word is its own stem."""
 
-    def stemWord(self, word: str) -> str:  # noqa: N802 - snowballstemmer's name
+    def stemWord(self, word: str) -> str:  # noqa: N802 - PyStemmer's name
         return word
 
 
@@ -155,19 +155,20 @@ _STEMMERS: Final = _Stemmers()
 def _stemmer(language: str) -> _Stemmer:
     found = _STEMMERS.of.get(language)
     if found is None:
-        import snowballstemmer
+        import Stemmer
 
-        known = language in snowballstemmer.algorithms()
-        found = _STEMMERS.of[language] = snowballstemmer.stemmer(language) if known else _Unstemmed()
+        known = language in Stemmer.algorithms()
+        # Without a cache of its own: what was forgotten would stay in it.
+        found = _STEMMERS.of[language] = Stemmer.Stemmer(language, 0) if known else _Unstemmed()
     return found
 
 
 def search_languages() -> tuple[str, ...]:
     """Languages that `search_language` may name: Snowball's stemmers, and those with Latin letters that have a folder."""
-    import snowballstemmer
+    import Stemmer
 
     latin = (each.name for each in languages() if each.may_be_in(ascii_lowercase))
-    return tuple(sorted({*snowballstemmer.algorithms(), *latin}))
+    return tuple(sorted({*Stemmer.algorithms(), *latin}))
 
 
 @lru_cache(maxsize=16)

@@ -57,7 +57,7 @@ _LOADED_LATE = (
         "openai",
         "rich.markdown",
         "rs_bpe",
-        "snowballstemmer",
+        "Stemmer",
         "tokenizers",
     ),
     "typer.rich_utils",

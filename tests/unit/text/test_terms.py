@@ -8,7 +8,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import snowballstemmer
+import Stemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,7 +38,7 @@ def test_two_ways_of_writing_a_word_meet_and_two_words_do_not() -> None:
     assert [(a, b) for a, b in rows if meet(a, b, "french" if "'" in a else "english")] == []
 
 
-LATIN = [each.name for each in languages() if each.name in snowballstemmer.algorithms()]
+LATIN = [each.name for each in languages() if each.name in Stemmer.algorithms()]
 
 
 def test_function_words_are_no_terms_with_or_without_accents() -> None:
@@ -51,7 +51,7 @@ def test_function_words_are_no_terms_with_or_without_accents() -> None:
 @given(st.text("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ '.!?0123456789\n", max_size=200))
 def test_plain_english_keeps_its_terms(text: str) -> None:
     """Without hyphens and commas in numbers, ASCII text has the terms of the first version, stem by stem."""
-    stem = snowballstemmer.stemmer("english").stemWord
+    stem = Stemmer.Stemmer("english").stemWord
     words = re.findall(r"[a-z0-9]+(?:'[a-z]+)*", text.lower())
     kept = [word.removesuffix("'s") for word in words if word not in stop_words("english")]
     expected = Counter((stem(word) if word[0].isalpha() else word)[:MAX_TERM_CHARS] for word in kept)
