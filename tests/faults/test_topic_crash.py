@@ -7,16 +7,20 @@ import contextlib
 import dataclasses
 import re
 from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
-from memory_agent import Scope, SweepRunning
+from memory_agent import MemoryService, Scope, SweepRunning
+from memory_agent.domain import Topic, Turn
 from memory_agent.topics.projection import emptied
+from memory_agent.topics.sweep_plan import SweepAction
 from memory_agent.topics.titles import opener_of
 from tests import profiles
 from tests.faults.killing import HOUR, end_erasures, kill_at_every_write
+from tests.faults.nursery import Nursery
 from tests.faults.topic_jobs import (
     FADING_THREADS,
     PAGE,
@@ -29,16 +33,8 @@ from tests.faults.topic_jobs import (
     said,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from memory_agent import MemoryService
-    from memory_agent.domain import Topic, Turn
-    from memory_agent.topics.sweep_plan import SweepAction
-    from tests.faults.nursery import Nursery
-
-    Check = Callable[[MemoryService], Awaitable[None]]
-    State = dict[str, Any]
+Check = Callable[[MemoryService], Awaitable[None]]
+State = dict[str, Any]
 
 SETTINGS: dict[str, Any] = {}
 WATCHED = ("turns", "topics", "segments")

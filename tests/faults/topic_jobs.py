@@ -14,28 +14,22 @@ import re
 import shutil
 import signal
 import sqlite3
+from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from pymongo import AsyncMongoClient, MongoClient
-from pymongo.monitoring import CommandListener
+from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
 from memory_agent import MemoryConfig, MemoryService, Scope
 from memory_agent.clock import SystemClock
-from memory_agent.domain import Topic
+from memory_agent.domain import PassageVector, Topic
 from memory_agent.stores.segments import unpack_texts
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import BruteForceIndex, HashEmbedder
 from tests.constants import settings_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Sequence
-
-    from pymongo.monitoring import CommandFailedEvent, CommandStartedEvent, CommandSucceededEvent
-
-    from memory_agent.domain import PassageVector
-    from tests.servers.mongod import Mongod
+from tests.servers.mongod import Mongod
 
 SETTINGS: dict[str, Any] = {
     "enable_fact_extraction": False,

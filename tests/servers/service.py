@@ -11,21 +11,18 @@ import os
 import signal
 import subprocess
 import sys
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import IO, Any
 
+from fastapi import FastAPI
+
+from memory_agent import MemoryConfig, MemoryService
 from memory_agent.keys import new_key
 from memory_agent.server.app import create_app
 from memory_agent.server.edge.run import bind, make_server
 from tests.constants import settings_of
 from tests.servers.forks import Forked, forks
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-    from pathlib import Path
-
-    from fastapi import FastAPI
-
-    from memory_agent import MemoryConfig, MemoryService
 
 SECONDS = 240
 

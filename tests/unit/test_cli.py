@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import typer.main
@@ -29,9 +30,6 @@ from memory_agent.text.terms import count_terms
 from tests.documented import help_examples
 from tests.unit.examples import examples
 from tests.unit.test_compose import parsed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def commands_of(group: Any, *above: str) -> list[str]:

@@ -9,15 +9,13 @@ import itertools
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 import pytest
 
 from memory_agent.config import MemoryConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "memory_agent"

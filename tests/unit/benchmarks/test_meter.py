@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.meter import LoopLag, Meter, MeteredEmbedder
 from benchmarks.word_vectors import DIMENSION, WordVectors
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 
 class Slow(WordVectors):

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from benchmarks.peers import __main__ as peers
 from benchmarks.peers import base
-from benchmarks.peers.base import DIMENSIONS, Embedder
+from benchmarks.peers.base import DIMENSIONS, Embedder, Peer
 from benchmarks.recall_sets import Corpus, Evidence, Gold, Question, SetTurn, read_sets
 from tests.unit.benchmarks.sets import record, written
 from tests.unit.benchmarks.test_recall_sets import reachable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from benchmarks.peers.base import Peer
 
 
 class Words(Embedder):

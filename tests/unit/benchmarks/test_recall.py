@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -14,9 +15,6 @@ from memory_agent import InvalidInput, MemoryService
 from tests.unit.benchmarks.services import Data, FakeService
 from tests.unit.benchmarks.sets import written
 from tests.unit.benchmarks.test_recall_sets import reachable
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def a_set(file: Path, *, names: tuple[str, ...] = ("c1", "c2")) -> Path:

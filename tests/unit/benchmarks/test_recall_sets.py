@@ -5,15 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks.recall_sets import BadRecallSet, Evidence, Gold, read_corpora, read_date, read_with_gold
 from tests.unit.benchmarks.sets import record, written
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def reachable(thing: Any) -> Iterator[Any]:

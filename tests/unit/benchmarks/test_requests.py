@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from benchmarks.recall import measure
-from benchmarks.recall_sets import BadRecallSet, read_sets
+from benchmarks.recall_sets import BadRecallSet, Sets, read_sets
 from benchmarks.requests import in_place_of_questions
+from memory_agent import MemoryService
 from tests.unit.benchmarks.services import Data, FakeService
 from tests.unit.benchmarks.sets import record, written
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from benchmarks.recall_sets import Sets
-    from memory_agent import MemoryService
 
 
 def a_set(file: Path) -> Sets:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from benchmarks.runs import BadRun, Run, comparison, read_run, write_runs
-from benchmarks.scoring import score
+from benchmarks.scoring import Result, score
 from tests.unit.benchmarks.sets import answers, corpus, gold
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from benchmarks.scoring import Result
 
 
 def results(found: dict[str, list[str]], set_name: str = "one") -> list[Result]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,9 +13,6 @@ from hypothesis import strategies as st
 from benchmarks.recall_sets import BadRecallSet
 from benchmarks.texts import Texts, conversations, made_up, sentences, text_option, texts_of
 from tests.unit.benchmarks.sets import record, written
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NUMBERS = st.integers(min_value=0, max_value=50_000)
 TURNS = [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import openai
 import pytest
@@ -16,9 +17,6 @@ from memory_agent.models.openai import PASSAGE_TOKENS, OpenAIChat, OpenAIEmbedde
 from memory_agent.models.openai_errors import translate
 from memory_agent.models.tokens import estimated_pieces
 from tests.servers.openai_script import Reply, ScriptedOpenAI
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 ASK = [Message(role="user", content="hello there")]
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}

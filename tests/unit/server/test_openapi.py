@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import jsonschema
 
 from memory_agent import MemoryConfig
 from memory_agent.server.app import create_app
 from memory_agent.wire.problems import KINDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 DOCUMENT: Final = create_app(MemoryConfig(), insecure_no_auth=True).openapi()
 SCHEMAS: Final = DOCUMENT["components"]["schemas"]

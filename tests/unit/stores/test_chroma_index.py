@@ -6,9 +6,11 @@ import inspect
 import json
 import socket
 import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import chromadb.errors
 import httpx
@@ -22,10 +24,6 @@ from memory_agent.stores.chroma import ChromaServer
 from memory_agent.stores.chroma_errors import translate, translated
 from tests.servers.chroma import ChromaProcess
 from tests.servers.mongod import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 ANN = Scope(user_id="ann")
 PLACE: dict[str, Any] = {"prefix": "memory", "fingerprint": "ab12cd34ef56", "shards": 64}

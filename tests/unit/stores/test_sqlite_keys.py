@@ -9,16 +9,13 @@ import stat
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from multiprocessing import get_context
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from memory_agent.domain import ApiKey, new_id
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.sqlite.keys import VERSION, SqliteKeys
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOW = datetime(2027, 1, 31, tzinfo=UTC)
 PROCESSES = 3

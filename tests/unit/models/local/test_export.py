@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -33,9 +33,6 @@ from memory_agent.models.local.fingerprint import note_weights, weights_digest, 
 from memory_agent.models.local.folder import SAMPLES
 from memory_agent.models.local.onnx import OnnxModel
 from tests.unit.models.local.conftest import ROOT, TORCH, Elsewhere, linked
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def names(folder: Path) -> list[str]:
