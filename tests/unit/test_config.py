@@ -242,12 +242,6 @@ def test_every_impossible_value_is_named_at_once() -> None:
         MemoryConfig(chroma_port=0, max_attempts=0)
 
 
-def test_impossible_value_of_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MEMORY_AGENT_MAX_ATTEMPTS", "many")
-    with pytest.raises(ConfigError, match=r"max_attempts: must be a whole number.*'many'"):
-        MemoryConfig()
-
-
 def test_remote_embeddings_without_an_endpoint_are_refused() -> None:
     with pytest.raises(ConfigError, match="neither openai_api_key nor openai_base_url"):
         MemoryConfig(use_local_embeddings=False)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import cProfile
 import sqlite3
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memory_agent
-from benchmarks.parts import LOOP, Counts, Spent, part_of
-from memory_agent.text.terms import count_terms
+from benchmarks.parts import LOOP, Counts, Spent
 
 if TYPE_CHECKING:
     from benchmarks.parts import Place
@@ -25,43 +22,6 @@ CODES = [
     *(("copy.py", 1, name) for name in "abcd"),
 ]
 SECONDS = st.floats(min_value=0, max_value=100)
-
-
-@pytest.mark.parametrize(
-    ("file", "part"),
-    [
-        ("context/ledger.py", "context"),
-        ("text/english/words.py", "text"),
-        ("stores/sqlite/turns.py", "stores/sqlite"),
-        ("stores/chroma.py", "stores/chroma"),
-        ("service.py", "service"),
-        ("../benchmarks/parts.py", None),
-    ],
-)
-def test_a_part_is_a_folder_of_the_package_and_each_adapter_one_of_its_own(
-    file: str, part: str | None
-) -> None:
-    assert part_of(str((PACKAGE / file).resolve())) == part
-
-
-def test_no_time_is_lost_and_a_library_s_is_that_of_the_part_that_calls_it() -> None:
-    count_terms("what is compiled when it is first used", language="english")
-    profile = cProfile.Profile(time.thread_time)
-    before, after = Spent(), Spent()
-    profile.enable()
-    _work()
-    before.add(profile.getstats())
-    _work()
-    profile.disable()
-    after.add(profile.getstats())
-    spent = after.since(before)
-    parts = spent.by_part()
-    assert set(parts) <= {"text", "lazily", LOOP}
-    assert all(seconds >= 0 for seconds in parts.values())
-    assert sum(parts.values()) == pytest.approx(sum(spent.inside.values()))
-    of_text = sum(seconds for code, seconds in spent.inside.items() if part_of(code[0]) == "text")
-    assert parts["text"] > of_text  # with the patterns and stemmers that it calls
-    assert parts[LOOP] > 0
 
 
 def test_a_library_s_functions_that_call_each_other_in_a_circle_are_their_caller_s() -> None:
@@ -85,12 +45,6 @@ def test_whoever_calls_whom_all_time_is_somebody_s_once(
     assert set(parts) <= {"facts", "text", LOOP}
     for part, code in zip(("facts", "text"), CODES[:2], strict=True):
         assert parts.get(part, 0.0) >= inside.get(code, 0.0) * (1 - 1e-9)
-
-
-def _work() -> None:
-    for number in range(300):
-        count_terms(f"the quick brown foxes were jumping over {number} lazy dogs", language="english")
-        sorted(str(one) for one in range(100))  # nobody's of the package
 
 
 def test_statements_are_counted_by_table_and_by_whether_they_write() -> None:

@@ -85,16 +85,6 @@ def test_a_malformed_line_is_named(tmp_path: Path, line: Any, said: str) -> None
     assert said in str(caught.value)
 
 
-def test_a_file_without_a_corpus_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadRecallSet, match=r"set\.jsonl: no corpus"):
-        list(read_corpora(written(tmp_path / "set.jsonl", "")))
-
-
-def test_a_file_that_xz_did_not_pack_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadRecallSet, match=r"set\.jsonl\.xz: not a whole file packed by xz"):
-        list(read_corpora(written(tmp_path / "set.jsonl.xz", record())))
-
-
 @pytest.mark.parametrize(
     ("text", "moment"),
     [

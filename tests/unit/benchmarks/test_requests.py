@@ -71,9 +71,3 @@ def test_a_wrong_file_is_refused_with_line_and_remedy(tmp_path: Path, line: Any,
     file = written(tmp_path / "requests.jsonl", line)
     with pytest.raises(BadRecallSet, match=said):
         in_place_of_questions(a_set(tmp_path / "chat.jsonl"), file)
-
-
-def test_a_message_is_asked_once(tmp_path: Path) -> None:
-    file = written(tmp_path / "requests.jsonl", a_request(), a_request(type="refers"))
-    with pytest.raises(BadRecallSet, match="line 2: turn '8' stands in an earlier line"):
-        in_place_of_questions(a_set(tmp_path / "chat.jsonl"), file)

@@ -58,14 +58,6 @@ def test_one_of_several_runs_is_named_with_a_hash(tmp_path: Path) -> None:
         read_run("a.json#z", tmp_path)
 
 
-def test_a_file_that_is_missing_or_no_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadRun, match=r"a\.json: there is no such file; write one with --json a\.json"):
-        read_run("a.json", tmp_path)
-    (tmp_path / "b.json").write_text("[]", "utf-8")
-    with pytest.raises(BadRun, match=r"b\.json: no file of runs"):
-        read_run("b.json", tmp_path)
-
-
 def test_a_comparison_gives_the_difference_of_what_both_ran() -> None:
     ours, theirs = Run(system="ours", results=results(GOOD)), Run(system="theirs", results=results(POOR))
     assert "| all | 2 | 1.000 [1.000, 1.000] | +0.250 [+0.000, +0.500] |" in comparison(theirs, ours)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
-import itertools
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.recall_sets import BadRecallSet
-from benchmarks.texts import Texts, conversations, made_up, sentences, text_option, texts_of
+from benchmarks.texts import Texts, conversations, made_up
 from tests.unit.benchmarks.sets import record, written
 
 NUMBERS = st.integers(min_value=0, max_value=50_000)
@@ -57,31 +52,3 @@ def test_people_have_other_names_in_the_next_round_and_other_words_stay(friends:
 def test_a_number_has_one_text_and_another_number_another(friends: Texts, one: int, other: int) -> None:
     for text in (lambda n: friends.turn(n).text, friends.question, made_up().question):
         assert (text(one) == text(other)) == (one == other)
-
-
-def test_turns_of_a_sitting_are_a_minute_apart_and_the_next_sitting_hours_later() -> None:
-    at = [made_up(sentences).turn(number).at(number).timestamp for number in (0, 1, 24, 25)]
-    gaps = [
-        (later - earlier).total_seconds() for earlier, later in itertools.pairwise(at) if later and earlier
-    ]
-    assert gaps[0] == 60
-    assert gaps[2] > 3_600
-
-
-def test_a_set_without_turns_or_questions_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadRecallSet, match="empty: no turns in there"):
-        conversations([written(tmp_path / "empty.jsonl", record(turns=[], questions=[]))])
-    with pytest.raises(BadRecallSet, match="mute: no questions in there"):
-        conversations([written(tmp_path / "mute.jsonl", record(questions=[]))])
-
-
-def test_a_bad_file_ends_the_program_with_its_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    parser = argparse.ArgumentParser()
-    text_option(parser)
-    bad = str(written(tmp_path / "bad.jsonl", record(), "not JSON"))
-    with pytest.raises(SystemExit):
-        texts_of(parser, parser.parse_args(["--text", bad]).text, otherwise=made_up())
-    assert "bad.jsonl, line 2: not JSON" in capsys.readouterr().err
-    assert texts_of(parser, None, otherwise=made_up()).name == "made up"

@@ -49,8 +49,3 @@ async def test_no_text_is_written(tmp_path: Path) -> None:
     await embedder.close()
     assert len((tmp_path / FILE).read_bytes()) > 1_024, "the vector is there"
     assert all(b"secret" not in file.read_bytes() for file in tmp_path.iterdir())
-
-
-async def test_no_texts_have_no_vectors(tmp_path: Path) -> None:
-    embedder = CachingEmbedder(HashEmbedder(dimension=8), KeptVectors(tmp_path))
-    assert (await embedder.embed([], purpose="document")).shape == (0, 8)
