@@ -22,6 +22,7 @@ from tests import profiles
 from tests.faults.killing import HOUR, end_erasures, kill_at_every_write
 from tests.faults.nursery import Nursery
 from tests.faults.topic_jobs import (
+    FADING,
     FADING_THREADS,
     PAGE,
     THREADS,
@@ -280,7 +281,7 @@ async def swept_threads(service: MemoryService) -> list[tuple[str, str, bool, bo
     """How the faded threads' topics stand: archived, packed."""
     store = service.core.store
     standing = []
-    for number in range(0, THREADS, 20):
+    for number in FADING:
         scope = Scope(user_id=f"user {number % 7}", thread_id=f"thread {number:03}")
         turns = {turn.id: turn for turn in await store.list_turns(scope)}
         standing += [

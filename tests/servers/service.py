@@ -15,12 +15,8 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from fastapi import FastAPI
-
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.keys import new_key
-from memory_agent.server.app import create_app
-from memory_agent.server.edge.run import bind, make_server
 from tests.constants import settings_of
 from tests.servers.forks import Forked, forks
 
@@ -116,7 +112,7 @@ class ServiceProcess(Command):
 class Served:
     """A service that is served in this event loop: where, and keys for it."""
 
-    def __init__(self, address: str, app: FastAPI, cfg: MemoryConfig) -> None:
+    def __init__(self, address: str, app: Any, cfg: MemoryConfig) -> None:
         self.address = address
         self.app = app
         self.cfg = cfg
@@ -141,12 +137,18 @@ class Served:
 async def served(
     service: MemoryService, *, insecure_no_auth: bool = False, **settings: Any
 ) -> AsyncIterator[Served]:
-    """Serve an open service on a free port of 127.0.0.1 until the block ends; `settings` change its server's."""
+    """Serve an open service on a free port of 127.0.0.1 until the block ends; `settings` change its server's.
+
+    Whoever serves nothing does not load what serving takes.
+    """
+    from memory_agent.server.app import create_app
+    from memory_agent.server.edge.run import bind, make_server
+
     with settings_of(settings) as known:
         cfg = service.cfg.model_copy(update=known)
-        made: list[FastAPI] = []
+        made: list[Any] = []
 
-        def app(edge: Any) -> FastAPI:
+        def app(edge: Any) -> Any:
             made.append(create_app(cfg, edge=edge, service=service, insecure_no_auth=insecure_no_auth))
             return made[0]
 

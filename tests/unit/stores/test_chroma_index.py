@@ -12,7 +12,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import chromadb.errors
 import httpx
 import numpy as np
 import pytest
@@ -181,6 +180,8 @@ REQUEST = httpx.Request("POST", "http://chroma.test/")
 
 
 def chroma_errors() -> list[type[Exception]]:
+    import chromadb.errors  # with what comes along it takes 20 MB, which other workers do without
+
     classes = vars(chromadb.errors).values()
     return [cls for cls in classes if inspect.isclass(cls) and issubclass(cls, chromadb.errors.ChromaError)]
 

@@ -153,7 +153,7 @@ def test_an_int8_file_gives_nearly_the_same_vectors(packaged: Path, exported: Pa
 def test_an_int8_file_is_made_once_and_whole(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:
     """Of links to a graph and its weights, as the hub's cache keeps them; what is left half deleted is replaced.
 
-    Made again, it stays as it was until the new one is done.
+    Made again, it stays as it was until the new one is done; test_embedder.py makes a corrupt one again.
     """
     blobs, place = tmp_path / "blobs", tmp_path / "snapshot"
     blobs.mkdir()
@@ -180,8 +180,6 @@ def test_an_int8_file_is_made_once_and_whole(tiny: Path, tiny_onnx: Path, tmp_pa
     with pytest.raises(EmbedderError, match=rf"the int8 file of {broken} cannot be made: \S+"):
         quantize_weights(tiny, broken, target, quietly(again=True))
     assert target.read_bytes() == b"before"
-    quantize_weights(tiny, tiny_onnx, target, quietly(again=True))
-    assert OnnxModel(tiny, target, one_by_one=True).encode(["hello"]).shape == (1, 32)
 
 
 def test_a_model_that_does_not_bear_int8_is_refused(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:
