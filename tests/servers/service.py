@@ -13,12 +13,15 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.keys import new_key
 from tests.constants import settings_of
 from tests.servers.forks import Forked, forks
+
+if TYPE_CHECKING:  # whoever serves nothing does not load what serving takes
+    from fastapi import FastAPI
 
 SECONDS = 240
 
@@ -112,7 +115,7 @@ class ServiceProcess(Command):
 class Served:
     """A service that is served in this event loop: where, and keys for it."""
 
-    def __init__(self, address: str, app: Any, cfg: MemoryConfig) -> None:
+    def __init__(self, address: str, app: FastAPI, cfg: MemoryConfig) -> None:
         self.address = address
         self.app = app
         self.cfg = cfg
@@ -137,18 +140,15 @@ class Served:
 async def served(
     service: MemoryService, *, insecure_no_auth: bool = False, **settings: Any
 ) -> AsyncIterator[Served]:
-    """Serve an open service on a free port of 127.0.0.1 until the block ends; `settings` change its server's.
-
-    Whoever serves nothing does not load what serving takes.
-    """
+    """Serve an open service on a free port of 127.0.0.1 until the block ends; `settings` change its server's."""
     from memory_agent.server.app import create_app
     from memory_agent.server.edge.run import bind, make_server
 
     with settings_of(settings) as known:
         cfg = service.cfg.model_copy(update=known)
-        made: list[Any] = []
+        made: list[FastAPI] = []
 
-        def app(edge: Any) -> Any:
+        def app(edge: Any) -> FastAPI:
             made.append(create_app(cfg, edge=edge, service=service, insecure_no_auth=insecure_no_auth))
             return made[0]
 
