@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from playwright.async_api import async_playwright
 
 from tests.browser.chromium import SWITCHES, found
+from tests.fence import Fence
 from tests.integration.inspect.looking import Looker, looking, tell_of_walnuts
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.fence import Fence
 
 AXE = (Path(__file__).parent / "axe.min.js").read_text("utf-8")
 

@@ -9,17 +9,15 @@ import re
 import tempfile
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from playwright.async_api import async_playwright
 
+from memory_agent import MemoryService
 from memory_agent.clock import SystemClock
 from memory_agent.domain import ALL_TENANTS
 from tests.browser.chromium import SWITCHES, found
 from tests.integration.inspect.looking import ANN, HOME, looking
-
-if TYPE_CHECKING:
-    from memory_agent import MemoryService
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "images"
 LARGEST_BYTES: Final = 150_000

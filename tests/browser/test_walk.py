@@ -8,16 +8,14 @@ import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from memory_agent.domain import ALL_TENANTS, Scope
 from memory_agent.inspect.readings import PAUSE_SECONDS
+from tests.browser.conftest import Walk
 from tests.integration.inspect.looking import ANN, HOME
-
-if TYPE_CHECKING:
-    from tests.browser.conftest import Walk
 
 LOOKS = [
     {"color_scheme": scheme, "viewport": {"width": width, "height": 800}}

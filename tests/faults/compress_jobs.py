@@ -6,12 +6,10 @@ import asyncio
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from memory_agent import MemoryAgent
 from tests.faults.topic_jobs import opened, with_fuse
-
-if TYPE_CHECKING:
-    from memory_agent import MemoryAgent
 
 SETTINGS: dict[str, Any] = {
     "enable_fact_extraction": False,

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pymongo
 import pytest
 
 from tests.faults.nursery import Nursery
 from tests.faults.topic_jobs import Database, Folder, Mongo
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.servers.mongod import Mongod
+from tests.servers.mongod import Mongod
 
 
 @pytest.fixture(scope="session")

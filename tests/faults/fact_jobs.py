@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+from memory_agent.domain import Message
 from memory_agent.testing import ScriptedLLM
 from tests.faults.topic_jobs import with_fuse
-from tests.integration.fact_script import add, by_message, context, known
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from memory_agent.domain import Message
-    from tests.integration.fact_script import Asked, Item
+from tests.integration.fact_script import Asked, Item, add, by_message, context, known
 
 SETTINGS: dict[str, Any] = {
     "enable_fact_extraction": True,

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from memory_agent import MemoryService
 from tests import profiles
-from tests.faults.topic_jobs import Mongo
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from memory_agent import MemoryService
-    from tests.faults.nursery import Nursery
-    from tests.faults.topic_jobs import AheadClock, Database
+from tests.faults.nursery import Nursery
+from tests.faults.topic_jobs import AheadClock, Database, Mongo
 
 HOUR = timedelta(hours=1)
 """After which no lease of the dead is live."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from memory_agent import MemoryService
+from memory_agent.domain import EmbedderMigration
 from tests.faults.topic_jobs import with_fuse
-
-if TYPE_CHECKING:
-    from memory_agent import MemoryService
-    from memory_agent.domain import EmbedderMigration
 
 SETTINGS: dict[str, Any] = {
     "enable_fact_extraction": False,

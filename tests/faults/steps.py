@@ -17,15 +17,13 @@ import sys
 import tempfile
 import threading
 import traceback
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from types import FrameType
+from typing import Any, Final
 
 from tests import profiles
 from tests.servers.forks import forks
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from types import FrameType
 
 ROOT: Final = Path(__file__).parents[2]
 _EVERY: Final = 48

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from memory_agent import MemoryAgent, MemoryService
+from memory_agent.domain import Compression, SummaryItem, Turn
 from memory_agent.errors import IdempotencyKeyReused, TurnsParked
 from tests import profiles
 from tests.faults.compress_jobs import (
@@ -21,16 +24,10 @@ from tests.faults.compress_jobs import (
     talk,
 )
 from tests.faults.killing import HOUR, acknowledged, end_erasures, kill_at_every_write
+from tests.faults.nursery import Nursery
 from tests.faults.topic_jobs import AheadClock, Database, opened
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from memory_agent import MemoryAgent, MemoryService
-    from memory_agent.domain import Compression, SummaryItem, Turn
-    from tests.faults.nursery import Nursery
-
-    Check = Callable[[MemoryService, MemoryAgent], Awaitable[bool]]
+Check = Callable[[MemoryService, MemoryAgent], Awaitable[bool]]
 
 TURNS = 14
 THROUGH = (6, 12)

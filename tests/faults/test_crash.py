@@ -8,21 +8,18 @@ import os
 import random
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memory_agent import MemoryAgent, MemoryConfig, MemoryService, StoreUnavailable
 from memory_agent.facts.fold import fold
 from memory_agent.facts.people import shown
+from memory_agent.models.local.embedder import LocalEmbedder
 from tests import profiles
 from tests.faults.nursery import Nursery, exchange
 from tests.servers.mongod import Mongod
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memory_agent.models.local.embedder import LocalEmbedder
 
 UPDATES = 200 if profiles.chosen() == "nightly" else 50
 KILLS = 6 if profiles.chosen() == "nightly" else 2

@@ -5,26 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
-from memory_agent import TurnsParked
+from memory_agent import MemoryAgent, MemoryService, TurnsParked
 from memory_agent.facts.fold import fold
 from memory_agent.facts.order import applied_generations
 from memory_agent.facts.people import shown
 from tests.faults import fact_jobs
 from tests.faults.fact_jobs import WATCHED, Model
 from tests.faults.killing import HOUR, acknowledged, end_erasures, kill_at_every_write
+from tests.faults.nursery import Nursery
 from tests.faults.topic_jobs import AheadClock, Database, opened
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from memory_agent import MemoryAgent, MemoryService
-    from tests.faults.nursery import Nursery
-
-    Check = Callable[[MemoryService, MemoryAgent, list[str]], Awaitable[None]]
+Check = Callable[[MemoryService, MemoryAgent, list[str]], Awaitable[None]]
 
 SETTINGS = fact_jobs.SETTINGS
 TALK = (

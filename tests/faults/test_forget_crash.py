@@ -8,19 +8,15 @@ import random
 import signal
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from memory_agent import MemoryConfig, MemoryService
+from memory_agent import MemoryAgent, MemoryConfig, MemoryService
+from memory_agent.models.local.embedder import LocalEmbedder
 from tests import profiles
 from tests.faults.nursery import FORGOTTEN_USER, KEPT, Nursery, said
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memory_agent import MemoryAgent
-    from memory_agent.models.local.embedder import LocalEmbedder
 
 TURNS = 200 if profiles.chosen() == "nightly" else 100
 KEPT_TURNS = 40

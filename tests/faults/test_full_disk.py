@@ -6,12 +6,10 @@ import asyncio
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SMALL_DISK = 'mount -t tmpfs -o size={} none "$0" && exec "$@"'
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from memory_agent import MemoryService
 from tests import profiles
 from tests.faults import migration_jobs
 from tests.faults.killing import HOUR, kill_at_every_write
 from tests.faults.migration_jobs import WATCHED, step
+from tests.faults.nursery import Nursery
 from tests.faults.topic_jobs import AheadClock, Database, opened
 from tests.tiny_models import tiny_model
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memory_agent import MemoryService
-    from tests.faults.nursery import Nursery
 
 SETTINGS = migration_jobs.SETTINGS
 USERS = ("ann", "bob", "cyd")

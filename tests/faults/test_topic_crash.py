@@ -7,17 +7,22 @@ import contextlib
 import dataclasses
 import re
 from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
-from memory_agent import Scope, SweepRunning
+from memory_agent import MemoryService, Scope, SweepRunning
+from memory_agent.domain import Topic, Turn
 from memory_agent.topics.projection import emptied
+from memory_agent.topics.sweep_plan import SweepAction
 from memory_agent.topics.titles import opener_of
 from tests import profiles
 from tests.faults.killing import HOUR, end_erasures, kill_at_every_write
+from tests.faults.nursery import Nursery
 from tests.faults.topic_jobs import (
+    FADING,
     FADING_THREADS,
     PAGE,
     THREADS,
@@ -29,16 +34,8 @@ from tests.faults.topic_jobs import (
     said,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from memory_agent import MemoryService
-    from memory_agent.domain import Topic, Turn
-    from memory_agent.topics.sweep_plan import SweepAction
-    from tests.faults.nursery import Nursery
-
-    Check = Callable[[MemoryService], Awaitable[None]]
-    State = dict[str, Any]
+Check = Callable[[MemoryService], Awaitable[None]]
+State = dict[str, Any]
 
 SETTINGS: dict[str, Any] = {}
 WATCHED = ("turns", "topics", "segments")
@@ -284,7 +281,7 @@ async def swept_threads(service: MemoryService) -> list[tuple[str, str, bool, bo
     """How the faded threads' topics stand: archived, packed."""
     store = service.core.store
     standing = []
-    for number in range(0, THREADS, 20):
+    for number in FADING:
         scope = Scope(user_id=f"user {number % 7}", thread_id=f"thread {number:03}")
         turns = {turn.id: turn for turn in await store.list_turns(scope)}
         standing += [

@@ -14,28 +14,22 @@ import re
 import shutil
 import signal
 import sqlite3
+from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from pymongo import AsyncMongoClient, MongoClient
-from pymongo.monitoring import CommandListener
+from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
 from memory_agent import MemoryConfig, MemoryService, Scope
 from memory_agent.clock import SystemClock
-from memory_agent.domain import Topic
+from memory_agent.domain import PassageVector, Topic
 from memory_agent.stores.segments import unpack_texts
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import BruteForceIndex, HashEmbedder
 from tests.constants import settings_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Sequence
-
-    from pymongo.monitoring import CommandFailedEvent, CommandStartedEvent, CommandSucceededEvent
-
-    from memory_agent.domain import PassageVector
-    from tests.servers.mongod import Mongod
+from tests.servers.mongod import Mongod
 
 SETTINGS: dict[str, Any] = {
     "enable_fact_extraction": False,
@@ -55,10 +49,12 @@ WORDS = {
     "code": "compiler linker debugger parser syntax",
     "food": "lasagne oven mushrooms parmesan recipe",
 }
-THREADS = 60
+THREADS = 20
 """With three topics each, more than one page of a sweep that takes PAGE at once."""
-PAGE = 100
-FADING_THREADS = THREADS // 20
+PAGE = 40
+FADING = range(0, THREADS, 7)
+"""The numbers of the threads of which two topics have faded."""
+FADING_THREADS = len(FADING)
 _MONGO_WRITES: Final = ("insert", "update", "delete", "findAndModify")
 _SQLITE_WRITE: Final = re.compile(r"\s*(?:INSERT(?: OR \w+)? INTO|UPDATE|DELETE FROM)\s+(\w+)")
 
@@ -328,14 +324,14 @@ class Mongo(Folder):
 
 
 async def fill_threads(database: Database) -> None:
-    """Threads with three topics of one turn; two of them have faded in every twentieth thread."""
+    """Threads with three topics of one turn; two of them have faded in some."""
     now = datetime.now(UTC)
     async with opened({**database.settings, "run_worker": False}) as service:
         store = service.core.store
 
         async def fill_thread(number: int) -> None:
             scope = Scope(user_id=f"user {number % 7}", thread_id=f"thread {number:03}")
-            at = now if number % 20 else now - timedelta(days=100)
+            at = now - timedelta(days=100) if number in FADING else now
             turns = await service.agent(scope.user_id, f"thread {number:03}").add_turns(
                 [{"role": "user", "content": f"{scope} {word}", "timestamp": at} for word in WORDS][:3]
             )
@@ -352,6 +348,5 @@ async def fill_threads(database: Database) -> None:
                 )
                 await store.save_topics([topic])
 
-        for start in range(0, THREADS, 20):
-            await asyncio.gather(*(fill_thread(number) for number in range(start, start + 20)))
+        await asyncio.gather(*map(fill_thread, range(THREADS)))
     database.keep()

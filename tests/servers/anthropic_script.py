@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from tests.servers.loopback import Answering, Loopback
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class _Handler(Answering["ScriptedAnthropic"]):

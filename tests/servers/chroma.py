@@ -9,12 +9,9 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.servers.mongod import free_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class ChromaProcess:

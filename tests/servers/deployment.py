@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
 
 import psutil
 
@@ -16,14 +18,9 @@ from benchmarks.measure import peak_mib
 from memory_agent import MemoryConfig
 from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
+from memory_agent.domain import ApiKey
 from memory_agent.keys import new_key
 from tests.servers.service import Command, ServiceProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from memory_agent.domain import ApiKey
 
 
 class Deployment:

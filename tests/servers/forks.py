@@ -24,13 +24,10 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from filelock import FileLock
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _SHIM = """\
 #!{python} -SE

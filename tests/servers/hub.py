@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from tests.servers.loopback import Answering, Loopback
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 COMMIT = "c0ffee" + "0" * 34
 """The only revision of every repository, also called "main"."""

@@ -8,15 +8,12 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil
 
 from tests.servers.mongod import free_port
 from tests.strangers import program
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class LiteLLMProxy:

@@ -16,13 +16,10 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import TracebackType
 
 import pymongo
 from pymongo.errors import ConnectionFailure, OperationFailure
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 REPLICA_SET = "rs0"
 IN_MEMORY = Path("/dev/shm")

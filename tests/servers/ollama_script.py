@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from tests.servers.loopback import Answering, Loopback
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class _Chat(Answering["ScriptedOllama"]):

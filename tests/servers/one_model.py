@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.models.local.choose import ModelChoiceRequest
@@ -21,9 +22,6 @@ from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.ports import known_fingerprint
 from memory_agent.search.confidence import EVERYDAY
 from memory_agent.testing import HashEmbedder
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
 
 _KEPT: Final = 3
 _LARGE: Final = 20_000_000

@@ -5,15 +5,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from tests.servers.loopback import Answering, Loopback
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 Request = dict[str, Any]
 """The body of a request."""

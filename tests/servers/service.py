@@ -11,21 +11,17 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from memory_agent import MemoryConfig, MemoryService
 from memory_agent.keys import new_key
-from memory_agent.server.app import create_app
-from memory_agent.server.edge.run import bind, make_server
 from tests.constants import settings_of
 from tests.servers.forks import Forked, forks
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-    from pathlib import Path
-
+if TYPE_CHECKING:  # whoever serves nothing does not load what serving takes
     from fastapi import FastAPI
-
-    from memory_agent import MemoryConfig, MemoryService
 
 SECONDS = 240
 
@@ -145,6 +141,9 @@ async def served(
     service: MemoryService, *, insecure_no_auth: bool = False, **settings: Any
 ) -> AsyncIterator[Served]:
     """Serve an open service on a free port of 127.0.0.1 until the block ends; `settings` change its server's."""
+    from memory_agent.server.app import create_app
+    from memory_agent.server.edge.run import bind, make_server
+
     with settings_of(settings) as known:
         cfg = service.cfg.model_copy(update=known)
         made: list[FastAPI] = []

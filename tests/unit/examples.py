@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 
 def examples(name: str) -> dict[str, Any]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import typer.main
@@ -24,14 +25,11 @@ from memory_agent.cli.facts import fact_value
 from memory_agent.cli.ingest import BATCH_TURNS, batches_of
 from memory_agent.cli.output import clean, in_words, print_json
 from memory_agent.cli.turn_files import TurnFile, read_turns
-from memory_agent.config import MemoryConfig
+from memory_agent.config import MemoryConfig, setting_rows
 from memory_agent.text.terms import count_terms
 from tests.documented import help_examples
 from tests.unit.examples import examples
 from tests.unit.test_compose import parsed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def commands_of(group: Any, *above: str) -> list[str]:
@@ -315,6 +313,7 @@ def test_settings_are_listed_with_where_they_come_from_and_no_secret(
     monkeypatch.delenv("MEMORY_AGENT_CONFIG_FILE")
     monkeypatch.setenv("MEMORY_AGENT_TOP_K_MEMORIES", "8")
     monkeypatch.setenv("MEMORY_AGENT_OPENAI_API_KEY", "sk-hunter2")
+    monkeypatch.setenv("MEMORY_AGENT_OPENAI_BASE_URL", "http://ada:hunter2@host/v1")
     result = runner.invoke(app, ["settings", "--json", "--data-dir", "here"])
     rows = {row["setting"]: row for row in json.loads(result.stdout)}
     assert set(rows) == set(MemoryConfig.model_fields)
@@ -322,12 +321,15 @@ def test_settings_are_listed_with_where_they_come_from_and_no_secret(
     origins["db_name"] = "default"
     assert {name: rows[name]["from"] for name in origins} == origins
     assert (rows["top_k_memories"]["value"], rows["openai_api_key"]["value"]) == (8, "(secret)")
+    assert rows["openai_base_url"]["value"] == "http://(secret)@host/v1"
     assert rows["max_attempts"]["may_be"] == "a whole number, at least 1 and at most 100"
     assert not Path("here").exists()
     assert runner.invoke(app, ["settings", "topk"]).exit_code == 1
     shown = runner.invoke(app, ["settings"]).stdout
     assert all(name in shown for name in rows)
     assert "hunter2" not in result.output + shown
+    changed = MemoryConfig(top_k_memories=9).changed(db_name="mine")
+    assert {row["setting"]: row["from"] for row in setting_rows(changed)}["db_name"] == "argument"
     some = runner.invoke(app, ["settings", "top_k"]).stdout
     assert ("top_k_memories" in some, "max_attempts" in some) == (True, False)
 

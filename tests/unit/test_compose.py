@@ -15,11 +15,12 @@ import sys
 import threading
 import time
 import tomllib
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonschema
 import pytest
@@ -28,9 +29,6 @@ import yaml
 
 from memory_agent.cli.app import app
 from memory_agent.config import MemoryConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
@@ -84,12 +82,6 @@ def test_servers_and_the_api_are_published_on_the_loopback_interface_and_nothing
     api = SERVICES["api"]
     assert api["environment"]["MEMORY_AGENT_SERVER_PORT"] == api["ports"][0].rsplit(":", 1)[1]
     assert api["command"] == ["serve", "--host", "0.0.0.0"]
-
-
-def test_ours_wait_for_healthy_servers_and_for_the_settings() -> None:
-    needed: dict[str, Any] = {server: {"condition": "service_healthy"} for server in SERVERS}
-    needed["settings"] = {"condition": "service_completed_successfully"}
-    assert [service["depends_on"] for service in OURS.values()] == [needed] * len(OURS)
 
 
 def test_containers_of_ours_can_do_and_take_little() -> None:

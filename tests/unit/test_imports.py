@@ -8,7 +8,8 @@ import json
 import tracemalloc
 import zipfile
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,6 @@ from memory_agent.imports.files import ImportFile, files_of
 from memory_agent.imports.kinds import KINDS, kind_of, read_file
 from memory_agent.imports.run import import_chats
 from memory_agent.imports.values import Conversation, Unreadable, time_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 START = 1_700_000_000.0
 ROOT = "00000000-0000-4000-8000-000000000000"

@@ -6,12 +6,13 @@ import dataclasses
 import hashlib
 import string
 from datetime import UTC, datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_agent.domain import ApiKey
 from memory_agent.errors import InvalidInput
 from memory_agent.keys import (
     DUMMY,
@@ -26,9 +27,6 @@ from memory_agent.keys import (
     state_of,
     why_invalid,
 )
-
-if TYPE_CHECKING:
-    from memory_agent.domain import ApiKey
 
 NOW = datetime(2027, 1, 31, 18, 30, 5, 123_000, tzinfo=UTC)
 MOMENT = timedelta(milliseconds=1)

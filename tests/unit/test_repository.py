@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib
 import itertools
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import pytest
 
 from memory_agent.config import MemoryConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "memory_agent"
@@ -68,10 +65,10 @@ def name_of(file: Path) -> str:
     return str(file.relative_to(ROOT))
 
 
-def imported_by(source: str) -> set[str]:
-    """Every module that a source imports, at the top, inside functions or for types only."""
+def imported_by(tree: ast.Module) -> set[str]:
+    """Every module that is imported, at the top, inside functions or for types only."""
     found = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -84,9 +81,32 @@ def reaches(imports: set[str], *packages: str) -> set[str]:
     return {name for name in imports if any(name == p or name.startswith(f"{p}.") for p in packages)}
 
 
+class Looked(NamedTuple):
+    """A file's imports, the names that it documents by a clause, and what in it is too long; ["module"] where it says nothing of itself."""
+
+    imports: set[str]
+    clauses: list[str]
+    long: list[str]
+    silent: list[str]
+
+
 @functools.cache
+def looked_at(file: Path) -> Looked:
+    """What is in a file, which is parsed once for all tests; its tree would take a lot of memory."""
+    source = file.read_text("utf-8")
+    tree = ast.parse(source)
+    silent = [] if ast.get_docstring(tree) else ["module"]
+    return Looked(imported_by(tree), in_clauses(tree), too_long(tree, source.count("\n")), silent)
+
+
 def imports_of(file: Path) -> set[str]:
-    return imported_by(file.read_text(encoding="utf-8"))
+    return looked_at(file).imports
+
+
+def wrong_in(kind: str) -> dict[str, list[str]]:
+    """By module, what of that kind was found in it."""
+    found = {name: getattr(looked_at(file), kind) for name, file in MODULE_NAMES.items()}
+    return {name: some for name, some in found.items() if some}
 
 
 # --- who imports what ----------------------------------------------------------------------------------------
@@ -274,7 +294,7 @@ def test_drivers_are_named_inside_their_adapter_only() -> None:
 
 def test_the_check_would_notice_an_import_inside_a_function() -> None:
     source = "def f() -> None:\n    from memory_agent.stores import mongo\n"
-    assert reaches(imported_by(source), "memory_agent.stores")
+    assert reaches(imported_by(ast.parse(source)), "memory_agent.stores")
 
 
 # --- what loads when -----------------------------------------------------------------------------------------
@@ -285,43 +305,29 @@ HEAVY = {
 }  # fmt: skip
 
 
-def loaded_by(statement: str) -> set[str]:
-    """The modules that are loaded after `statement` ran in a fresh process."""
-    script = f"import sys\n{statement}\nsys.stdout.write(' '.join(sys.modules))"
+STEPS = (
+    "import memory_agent",
+    "from memory_agent import MemoryClient, ServiceClient",
+    "[getattr(memory_agent, name) for name in memory_agent.__all__]",
+    "import memory_agent.cli.app",
+)
+
+
+def test_what_is_imported_loads_nothing_heavy_and_a_client_nothing_of_the_service() -> None:
+    """Step by step in a fresh process; the client is loaded by nobody else."""
+    told = "\nprint(*sys.modules)\n"
+    script = "import sys\n" + told.join(STEPS) + told
     finished = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
     )
-    return set(finished.stdout.split())
-
-
-def test_importing_the_package_or_the_command_line_loads_nothing_heavy() -> None:
-    package = loaded_by("import memory_agent; [getattr(memory_agent, n) for n in memory_agent.__all__]")
-    assert not package & HEAVY
-    assert not loaded_by("import memory_agent.cli.app") & HEAVY
-
-
-def test_a_client_loads_none_of_what_the_service_needs_and_is_loaded_by_nobody_else() -> None:
-    client = loaded_by("from memory_agent import MemoryClient, ServiceClient")
+    package, client, *others = (set(line.split()) for line in finished.stdout.splitlines())
+    assert not package & {"httpx", "httpx_sse", "memory_agent.client"}
     assert "httpx" in client
-    assert not client & {
-        *HEAVY,
-        "uvicorn",
-        "memory_agent.server",
-        "memory_agent.stores",
-        "memory_agent.models",
-    }
-    assert not loaded_by("import memory_agent") & {"httpx", "httpx_sse", "memory_agent.client"}
+    assert not client & {"uvicorn", "memory_agent.server", "memory_agent.stores", "memory_agent.models"}
+    assert [loaded & HEAVY for loaded in (package, client, *others)] == [set()] * len(STEPS)
 
 
-# --- public names --------------------------------------------------------------------------------------------
-def test_public_names_are_sorted_and_can_be_imported() -> None:
-    package = importlib.import_module("memory_agent")
-    assert package.__all__ == sorted(package.__all__)
-    assert {"MemoryAgent", "MemoryConfig", "MemoryService"} <= set(package.__all__)
-    for name in package.__all__:
-        assert getattr(package, name) is not None
-
-
+# --- docstrings and lengths ----------------------------------------------------------------------------------
 CLAUSES = {"What", "Whether", "Which", "How", "Who", "Whom"}
 """No docstring begins with them: its first sentence is a noun phrase or an imperative."""
 
@@ -334,9 +340,8 @@ def is_public(node: ast.stmt) -> TypeGuard[Defined]:
     return isinstance(node, Defined) and not node.name.startswith("_")
 
 
-def documented(source: str) -> Iterator[tuple[str, str]]:
+def documented(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """Names and docstrings of a module and of its public classes, functions and methods; "" without one."""
-    tree = ast.parse(source)
     yield "the module", ast.get_docstring(tree) or ""
     for node in filter(is_public, tree.body):
         yield node.name, ast.get_docstring(node) or ""
@@ -344,43 +349,34 @@ def documented(source: str) -> Iterator[tuple[str, str]]:
         yield from ((one.name, ast.get_docstring(one) or "") for one in filter(is_public, inside))
 
 
-def in_clauses(source: str) -> list[str]:
-    """The names in a source that are documented by a clause."""
-    return [name for name, said in documented(source) if re.split(r"\W", said, maxsplit=1)[0] in CLAUSES]
+def in_clauses(tree: ast.Module) -> list[str]:
+    """The names that are documented by a clause."""
+    return [name for name, said in documented(tree) if re.split(r"\W", said, maxsplit=1)[0] in CLAUSES]
 
 
-def test_every_module_says_what_it_is() -> None:
-    silent = [file for file in MODULES if not ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))]
-    assert not silent
-
-
-def test_docstrings_begin_with_a_noun_phrase_or_an_imperative() -> None:
-    found = {name: in_clauses(file.read_text("utf-8")) for name, file in MODULE_NAMES.items()}
-    assert {name: clauses for name, clauses in found.items() if clauses} == {}
+def test_every_module_says_what_it_is_and_docstrings_begin_with_a_noun_phrase_or_an_imperative() -> None:
+    assert (wrong_in("silent"), wrong_in("clauses")) == ({}, {})
 
 
 def test_the_check_would_notice_a_clause() -> None:
     source = '"""Words."""\nclass A:\n    """How A is."""\n    def b(self):\n        """What b does."""\n'
-    assert in_clauses(source) == ["A", "b"]
+    assert in_clauses(ast.parse(source)) == ["A", "b"]
 
 
-def too_long(source: str) -> list[str]:
-    """The functions of a source that take more than 60 lines, and "module" if it has more than 400."""
-    nodes = ast.walk(ast.parse(source))
-    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+def too_long(tree: ast.Module, lines: int) -> list[str]:
+    """The functions that take more than 60 lines, and "module" if there are more than 400."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     found = [node.name for node in functions if (node.end_lineno or 0) - node.lineno >= 60]
-    return found + ["module"] * (len(source.splitlines()) > 400)
+    return found + ["module"] * (lines > 400)
 
 
 def test_no_module_and_no_function_is_long() -> None:
-    found = {name: too_long(file.read_text("utf-8")) for name, file in MODULE_NAMES.items()}
-    assert {name: long for name, long in found.items() if long} == {}
+    assert wrong_in("long") == {}
 
 
 def test_the_check_would_notice_what_is_long() -> None:
-    source = "def a():\n" + "    1\n" * 59
-    assert (too_long(source), too_long(f"{source}    1\n")) == ([], ["a"])
-    assert too_long("\n" * 401) == ["module"]
+    tree, longer = (ast.parse("def a():\n" + "    1\n" * lines) for lines in (59, 60))
+    assert (too_long(tree, 400), too_long(longer, 400), too_long(tree, 401)) == ([], ["a"], ["module"])
 
 
 # --- tests ---------------------------------------------------------------------------------------------------

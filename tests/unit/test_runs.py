@@ -8,16 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
 from tests import profiles
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = ("pytest_asyncio.plugin", "pytest_timeout", "xdist", "tests.hangs", "tests.leftovers")

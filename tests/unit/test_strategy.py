@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,16 +15,12 @@ from memory_agent.config import MemoryConfig
 from memory_agent.context.budget import usable
 from memory_agent.context.ledger import MESSAGE_OVERHEAD
 from memory_agent.conversations.older_messages import message_score
+from memory_agent.domain import Message
 from memory_agent.errors import ConfigError, InvalidInput, LLMError, LLMUnavailable
 from memory_agent.models.tokens import EstimatedTokens
 from memory_agent.strategy import HybridMemoryStrategy, PreparedContext
 from memory_agent.testing import HashEmbedder, ScriptedLLM
 from tests.unit.search.builders import turn as stored_turn
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memory_agent.domain import Message
 
 Pair = tuple[str, str]
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from datetime import datetime
-
-    from memory_agent import TurnInput
+from memory_agent import TurnInput
 
 
 @dataclass(slots=True)

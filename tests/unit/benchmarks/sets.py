@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from benchmarks.recall_sets import Corpus, Evidence, Gold, Question, SetTurn
 from benchmarks.scoring import Answer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 
 def turn(number: int, *, per_session: int = 2, text: str | None = None) -> SetTurn:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from benchmarks.peers import __main__ as peers
-from benchmarks.peers import base
 from benchmarks.peers.base import DIMENSIONS, Embedder
 from benchmarks.recall_sets import Corpus, Evidence, Gold, Question, SetTurn, read_sets
 from tests.unit.benchmarks.sets import record, written
 from tests.unit.benchmarks.test_recall_sets import reachable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from benchmarks.peers.base import Peer
 
 
 class Words(Embedder):
@@ -40,18 +34,6 @@ class Words(Embedder):
 
 
 # --- the embedder --------------------------------------------------------------------------------------------
-def test_a_text_is_embedded_once_and_known_again_from_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(base, "fingerprint", lambda stamps: "model")
-    first = Words(tmp_path)
-    both = first.embed(["one", "two", "one"])
-    assert both.shape == (3, DIMENSIONS)
-    assert both.dtype == np.float32
-    first.forget()
-    second = Words(tmp_path)
-    assert np.array_equal(second.embed(["one", "two", "one"]), both)
-    assert (first.computed, second.computed) == (2, 0)
 
 
 # --- driving peers -------------------------------------------------------------------------------------------
@@ -104,26 +86,3 @@ def test_a_peer_is_given_no_evidence_and_a_folder_of_its_own(
     assert len(recording.folders) == 2
     assert [result.gold_turns for result in run.results] == [{"t1": 1}, {"t1": 1}]
     assert run.times["set"]["turns"] == 4
-
-
-def test_an_unknown_peer_a_missing_file_and_a_missing_package_are_named_with_the_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = str(written(tmp_path / "set.jsonl", record()))
-
-    def said(*given: str) -> str:
-        with pytest.raises(SystemExit) as caught:
-            peers.main(given)
-        assert caught.value.code == 2
-        return capsys.readouterr().err
-
-    assert "there is no peer 'zep'; use all, or one of chroma, mem0" in said(file, "--peer", "zep")
-    assert "there is no file 'nowhere'" in said("nowhere", "--peer", "chroma")
-
-    def missing(name: str) -> type[Peer]:
-        raise ModuleNotFoundError("No module named 'mem0'", name="mem0")
-
-    monkeypatch.setattr(peers, "load", missing)
-    assert "mem0 is not installed; pip install -r benchmarks/peers-requirements.txt" in said(
-        file, "--peer", "mem0"
-    )

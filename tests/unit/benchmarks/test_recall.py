@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -14,9 +15,6 @@ from memory_agent import InvalidInput, MemoryService
 from tests.unit.benchmarks.services import Data, FakeService
 from tests.unit.benchmarks.sets import written
 from tests.unit.benchmarks.test_recall_sets import reachable
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def a_set(file: Path, *, names: tuple[str, ...] = ("c1", "c2")) -> Path:
@@ -147,60 +145,3 @@ def test_a_second_run_is_held_against_the_last_one_on_the_same_set(
 
 
 # --- command line --------------------------------------------------------------------------------------------
-def test_a_kept_run_is_compared_and_its_misses_shown_without_running_again(
-    tmp_path: Path, faked: Data, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file, out, page = a_set(tmp_path / "small.jsonl"), tmp_path / "out.json", tmp_path / "misses.md"
-    main([str(file), "--ablation", "--json", str(out), "--cache", str(tmp_path)])
-    asked = len(faked.asked)
-    main(["--compare", str(out) + "#memory_agent", str(out) + "#memory_agent without words"])
-    assert "| all | 10 | 0.000 [0.000, 0.000] | -1.000 [-1.000, -1.000]* |" in capsys.readouterr().out
-    main(["--compare", str(out) + "#memory_agent", str(out)])
-    each = capsys.readouterr().out.splitlines()
-    assert [line.partition(" | ")[0] for line in each[2:] if "[" in line] == [
-        "| memory_agent",
-        "| memory_agent",
-        "| memory_agent without meaning",
-        "| memory_agent without words",
-    ]
-    main([str(file), "--from", f"{out}#memory_agent without words", "--misses", "3", str(page)])
-    assert "10 of 10 questions have evidence beyond the first 10" in page.read_text("utf-8")
-    assert len(faked.asked) == asked
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (["nowhere.jsonl"], "there is no file 'nowhere.jsonl', nor a folder of *.jsonl or *.jsonl.xz"),
-        (["EMPTY"], "there is no file 'EMPTY', nor a folder of *.jsonl"),
-        (["FILE", "TWICE"], "two files have the name 'FILE'"),
-        (["FILE", "--requests", "nowhere"], "there is no file 'nowhere'; give one of requests"),
-        (["FILE", "--requests", "FILE", "--ablation"], "--requests asks before all is remembered"),
-        ([], "name at least one FILE"),
-        (["--compare", "a.json", "b.json"], "a.json: there is no such file; write one with --json a.json"),
-        (["FILE", "--misses", "many", "out.md"], "--misses takes how many questions first, not 'many'"),
-        (["FILE", "--limit", "0"], "--limit takes 1 or more, not 0"),
-        (["FILE", "--json", "nowhere/out.json"], "there is no folder 'nowhere' for out.json; make it first"),
-        (["FILE", "--set", "top_k"], "'top_k' is not NAME=VALUE"),
-        (["FILE", "--set", "search_weights={words: 0}"], "the value of search_weights is not JSON"),
-        (["BROKEN"], "line 1: not JSON"),
-    ],
-)
-def test_a_wrong_command_line_is_refused_with_what_to_do(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    faked: Data,
-    capsys: pytest.CaptureFixture[str],
-    given: list[str],
-    said: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    a_set(tmp_path / "FILE")
-    (tmp_path / "EMPTY").mkdir()
-    (tmp_path / "TWICE").mkdir()
-    a_set(tmp_path / "TWICE" / "FILE.jsonl")
-    written(tmp_path / "BROKEN", "{")
-    with pytest.raises(SystemExit) as caught:
-        main(given)
-    assert caught.value.code == 2
-    assert said in capsys.readouterr().err

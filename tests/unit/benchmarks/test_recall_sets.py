@@ -5,15 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks.recall_sets import BadRecallSet, Evidence, Gold, read_corpora, read_date, read_with_gold
 from tests.unit.benchmarks.sets import record, written
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def reachable(thing: Any) -> Iterator[Any]:
@@ -85,16 +83,6 @@ def test_a_malformed_line_is_named(tmp_path: Path, line: Any, said: str) -> None
     with pytest.raises(BadRecallSet, match=r"set\.jsonl, line 3: ") as caught:
         list(read_corpora(file))
     assert said in str(caught.value)
-
-
-def test_a_file_without_a_corpus_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadRecallSet, match=r"set\.jsonl: no corpus"):
-        list(read_corpora(written(tmp_path / "set.jsonl", "")))
-
-
-def test_a_file_that_xz_did_not_pack_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadRecallSet, match=r"set\.jsonl\.xz: not a whole file packed by xz"):
-        list(read_corpora(written(tmp_path / "set.jsonl.xz", record())))
 
 
 @pytest.mark.parametrize(

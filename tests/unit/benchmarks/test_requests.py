@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from benchmarks.recall import measure
-from benchmarks.recall_sets import BadRecallSet, read_sets
+from benchmarks.recall_sets import BadRecallSet, Sets, read_sets
 from benchmarks.requests import in_place_of_questions
+from memory_agent import MemoryService
 from tests.unit.benchmarks.services import Data, FakeService
 from tests.unit.benchmarks.sets import record, written
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from benchmarks.recall_sets import Sets
-    from memory_agent import MemoryService
 
 
 def a_set(file: Path) -> Sets:
@@ -74,10 +70,4 @@ async def test_a_request_is_asked_before_it_and_what_follows_is_remembered(tmp_p
 def test_a_wrong_file_is_refused_with_line_and_remedy(tmp_path: Path, line: Any, said: str) -> None:
     file = written(tmp_path / "requests.jsonl", line)
     with pytest.raises(BadRecallSet, match=said):
-        in_place_of_questions(a_set(tmp_path / "chat.jsonl"), file)
-
-
-def test_a_message_is_asked_once(tmp_path: Path) -> None:
-    file = written(tmp_path / "requests.jsonl", a_request(), a_request(type="refers"))
-    with pytest.raises(BadRecallSet, match="line 2: turn '8' stands in an earlier line"):
         in_place_of_questions(a_set(tmp_path / "chat.jsonl"), file)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from benchmarks.runs import BadRun, Run, comparison, read_run, write_runs
-from benchmarks.scoring import score
+from benchmarks.scoring import Result, score
 from tests.unit.benchmarks.sets import answers, corpus, gold
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from benchmarks.scoring import Result
 
 
 def results(found: dict[str, list[str]], set_name: str = "one") -> list[Result]:
@@ -61,14 +56,6 @@ def test_one_of_several_runs_is_named_with_a_hash(tmp_path: Path) -> None:
         read_run("a.json", tmp_path)
     with pytest.raises(BadRun, match="no run 'z'; it has x, y"):
         read_run("a.json#z", tmp_path)
-
-
-def test_a_file_that_is_missing_or_no_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadRun, match=r"a\.json: there is no such file; write one with --json a\.json"):
-        read_run("a.json", tmp_path)
-    (tmp_path / "b.json").write_text("[]", "utf-8")
-    with pytest.raises(BadRun, match=r"b\.json: no file of runs"):
-        read_run("b.json", tmp_path)
 
 
 def test_a_comparison_gives_the_difference_of_what_both_ran() -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from benchmarks.weights import Asked, halfway, recall
+from benchmarks.weights import Asked, recall
 from memory_agent.search.user_index import ResidentIndex
 from tests.unit.search.ranking import make_row
 
@@ -35,9 +34,3 @@ def test_near_duplicates_stand_behind_as_in_the_product() -> None:
     same = [make_row(0), make_row(1, vectors=make_row(0).vectors), *ROWS[2:]]
     asked = a_question(index=ResidentIndex(same, embedder="model"), gold=(5,), marked=1)
     assert recall([asked], lambda _: ONE)["a"]["recall@5"] == 1
-
-
-def test_halfway_is_between_both_at_the_size_of_the_shipped() -> None:
-    """Only the directions of the two count, for the size of a fit follows from its penalty."""
-    shipped, fitted = np.array([3.0, 1.0, -1.0]), np.array([0.5, 0.5, 0.0])
-    assert halfway(shipped, fitted) == pytest.approx([2.5, 1.5, -0.5])

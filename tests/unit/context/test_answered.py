@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from memory_agent.context.answered import answered, spoken_of
+from memory_agent.domain import Turn
 from tests.unit.search.builders import turn
-
-if TYPE_CHECKING:
-    from memory_agent.domain import Turn
 
 TALKS: dict[str, tuple[str | None, list[str]]] = {
     "a run whose question stands further up": (

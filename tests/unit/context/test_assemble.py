@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,9 +19,10 @@ from memory_agent.context.ledger import Packing
 from memory_agent.context.material import Material, TopicLine
 from memory_agent.context.recollections import by_worth, recalled_items, unclear
 from memory_agent.context.render import fact_leaves
-from memory_agent.domain import TAG_OF
+from memory_agent.domain import TAG_OF, MemoryContext, Preset
 from memory_agent.errors import InvalidInput
 from memory_agent.models.tokens import EstimatedTokens
+from memory_agent.ports import TokenCounter
 from tests.prompts import read_tiers, read_turns
 from tests.unit.search.builders import (
     BUDGETS,
@@ -36,10 +37,6 @@ from tests.unit.search.builders import (
     texts,
     turn,
 )
-
-if TYPE_CHECKING:
-    from memory_agent.domain import MemoryContext, Preset
-    from memory_agent.ports import TokenCounter
 
 ESTIMATE = EstimatedTokens()
 

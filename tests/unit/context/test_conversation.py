@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,8 +13,9 @@ from memory_agent.context.conversation import ORDER, Conversation, choose_preser
 from memory_agent.context.persona import Reminder
 from memory_agent.context.render import fact_leaves
 from memory_agent.digest.fold import Digest
-from memory_agent.domain import TopicRanges
+from memory_agent.domain import CompressedContext, KeyMoment, TopicRanges
 from memory_agent.models.tokens import EstimatedTokens
+from memory_agent.ports import TokenCounter
 from tests.unit.search.builders import (
     BUDGETS,
     COUNTERS,
@@ -25,10 +25,6 @@ from tests.unit.search.builders import (
     moment,
     turn,
 )
-
-if TYPE_CHECKING:
-    from memory_agent.domain import CompressedContext, KeyMoment
-    from memory_agent.ports import TokenCounter
 
 ESTIMATE = EstimatedTokens()
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.context import counts
 from memory_agent.context.counts import KeptCounts
 from memory_agent.models.tokens import EstimatedTokens
-
-if TYPE_CHECKING:
-    import pytest
 
 
 class Asked(EstimatedTokens):

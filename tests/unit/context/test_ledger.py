@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.context.budget import usable
 from memory_agent.context.ledger import Packing
+from memory_agent.context.placing import Item
 from memory_agent.context.render import recalled_line
 from memory_agent.domain import ContextLine, Tier
+from memory_agent.ports import TokenCounter
 from tests.unit.search.builders import COUNTERS, ExactTokens, turn
-
-if TYPE_CHECKING:
-    from memory_agent.context.placing import Item
-    from memory_agent.ports import TokenCounter
 
 ORDER: tuple[Tier, ...] = ("persona", "facts", "preserved", "short_term")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,13 +9,10 @@ from hypothesis import strategies as st
 from memory_agent.context.assemble import pack_context
 from memory_agent.context.budget import PRESETS, usable
 from memory_agent.context.material import Material
-from memory_agent.context.persona import remind
+from memory_agent.context.persona import Reminder, remind
 from memory_agent.domain import Character
+from memory_agent.ports import TokenCounter
 from tests.unit.search.builders import COUNTERS, HOSTILE, ExactTokens
-
-if TYPE_CHECKING:
-    from memory_agent.context.persona import Reminder
-    from memory_agent.ports import TokenCounter
 
 MIA = Character(
     name="Mia Holm",

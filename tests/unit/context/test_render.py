@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.context.render import continued, fact_line, heading_of, name_of, recalled_line
-from memory_agent.domain import ROLES, ContextBlock, ContextLine, prompt_messages, prompt_text
+from memory_agent.domain import ROLES, ContextBlock, ContextLine, Tier, Turn, prompt_messages, prompt_text
 from tests.prompts import Read, read_tiers, read_turns
 from tests.unit.search.builders import turn
-
-if TYPE_CHECKING:
-    from memory_agent.domain import Tier, Turn
 
 PIECES = st.sampled_from(
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
@@ -12,11 +12,9 @@ from memory_agent.context.state import ConversationReader
 from memory_agent.conversations.compress import Compressor, CompressSettings, first_due
 from memory_agent.conversations.summary import ExtractiveConversationSummarizer
 from memory_agent.digest.cache import AnalysisCache
+from memory_agent.domain import Turn
 from memory_agent.testing import FixedClock
 from tests.unit.search.builders import ExactTokens, turn
-
-if TYPE_CHECKING:
-    from memory_agent.domain import Turn
 
 SETTINGS = CompressSettings(context_limit_tokens=8_000, recent_messages_count=10)
 

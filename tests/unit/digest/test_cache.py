@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,11 +13,6 @@ from memory_agent.digest.cache import MAX_KEPT_TURNS, AnalysisCache
 from memory_agent.digest.fold import analyse
 from memory_agent.domain import LiveStats, Scope
 from tests.unit.search.builders import turn
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    import pytest
 
 TEXTS = (
     "You never listen to me!",

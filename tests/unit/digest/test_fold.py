@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_agent.digest.fold import MAX_MOMENTS, MAX_RANGES, MAX_TOPICS, Analysis, Digest, analyse, fold
-from memory_agent.domain import Compression, TopicRanges
+from memory_agent.domain import Compression, TopicRanges, Turn
 from tests.unit.search.builders import START, turn
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memory_agent.domain import Turn
 
 LINES = (
     "We have decided to take the train to Porto.",

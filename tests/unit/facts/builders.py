@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import strategies as st
 
-from memory_agent.domain import PERSON, FactChange, FactEvent, StatedFact, Turn
+from memory_agent.domain import (
+    PERSON,
+    ChangeKind,
+    FactChange,
+    FactEvent,
+    Place,
+    RefusedFact,
+    StatedFact,
+    Turn,
+)
 from memory_agent.facts.merge import fact_value, statement_events
 from memory_agent.facts.tree import FactTree
 from tests.unit.search.builders import turn as stored_turn
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from memory_agent.domain import ChangeKind, Place, RefusedFact
 
 START = datetime(2026, 11, 20, 9, tzinfo=UTC)
 """A Friday."""

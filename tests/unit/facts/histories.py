@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from hypothesis import strategies as st
 
-from memory_agent.domain import FactEvent
+from memory_agent.domain import FactChange, FactEvent, Place
 from memory_agent.facts.fold import fold
 from memory_agent.facts.order import applied_generations, counting
 from memory_agent.facts.steps import places
 from tests.unit.facts.builders import EVENTS, PATHS, change
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from memory_agent.domain import FactChange, Place
 
 _EVENTS = st.lists(EVENTS, max_size=3).map(tuple)
 _COMMANDS = st.one_of(

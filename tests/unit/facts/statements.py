@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from memory_agent.domain import FactChange, StatedFact
 from memory_agent.facts.fold import fold_facts
 from memory_agent.facts.known import Known
 from memory_agent.facts.vetting import Vetted, vet
 from tests.unit.facts.builders import item, stated, turn
-
-if TYPE_CHECKING:
-    from memory_agent.domain import FactChange, StatedFact
 
 TEXT = "Well, I’m Ann and I  live in Bergen; I like tea."
 QUOTE = "i'm ann and i live in bergen"

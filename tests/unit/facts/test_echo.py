@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import unicodedata
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memory_agent.context.render import fact_line, heading_of, recalled_line, summary_line
-from memory_agent.domain import ContextBlock, ContextLine, SummaryItem, prompt_text
+from memory_agent.domain import ContextBlock, ContextLine, SummaryItem, Tier, Turn, prompt_text
 from memory_agent.facts.echo import REPEATED_WORDS, SaidText, own_words
 from memory_agent.facts.fold import fold_facts
 from memory_agent.facts.known import Known
 from tests.unit.examples import cases, examples
 from tests.unit.facts.builders import change, edit, put, turn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from memory_agent.domain import Tier, Turn
 
 SAID = turn("I moved to Bergen\nlast year", timestamp=datetime(2026, 5, 3, 14, 20, tzinfo=UTC))
 FACTS = [

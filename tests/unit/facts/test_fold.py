@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import gc
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.domain import FactEvent, FactsDocument, RefusedFact
+from memory_agent.domain import FactChange, FactEvent, FactRecord, FactsDocument, RefusedFact
 from memory_agent.facts.compare import leaves
 from memory_agent.facts.fold import MOST_CONFIDENT, fold, fold_facts, followed, surer
 from memory_agent.facts.merge import same_element
 from memory_agent.facts.order import counting
 from tests.unit.facts.builders import add, after, at, change, edit, put, remove, retract, revert, stated
 from tests.unit.facts.histories import Thread, threads, value_at
-
-if TYPE_CHECKING:
-    from memory_agent.domain import FactChange, FactRecord
 
 
 def by_id(changes: list[FactChange]) -> dict[str, FactRecord]:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_agent.domain import FactChange, FactEvent
 from memory_agent.facts.fold import fold, fold_facts
 from memory_agent.facts.tree import fact_json
 from tests.unit.examples import cases, examples
 from tests.unit.facts import builders
 from tests.unit.facts.builders import add, after, at, change, put, retract, revert, stated
 from tests.unit.facts.histories import Thread, threads
-
-if TYPE_CHECKING:
-    import random
-
-    from memory_agent.domain import FactChange, FactEvent
 
 
 def history(said: list[list[Any]]) -> list[FactChange]:

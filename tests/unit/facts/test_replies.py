@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -15,9 +16,6 @@ from memory_agent.domain import StatedFact
 from memory_agent.errors import MalformedReply
 from memory_agent.facts.replies import MAX_ITEMS, read_stated
 from tests.unit.examples import examples, misses
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 EXAMPLES = examples("facts/replies.json")
 TURNS: Final = {1: "t1", 2: "t2", 3: "t3"}

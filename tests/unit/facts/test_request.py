@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_agent.domain import FactRecord, Turn
 from memory_agent.facts.fold import fold_facts
 from memory_agent.facts.known import Known
 from memory_agent.facts.request import (
@@ -22,9 +23,6 @@ from memory_agent.facts.request import (
 )
 from memory_agent.text.terms import count_terms
 from tests.unit.facts.builders import add, at, change, edit, put, turn
-
-if TYPE_CHECKING:
-    from memory_agent.domain import FactRecord, Turn
 
 
 def nth(seq: int, content: str, **more: Any) -> Turn:

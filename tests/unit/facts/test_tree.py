@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,9 +14,6 @@ from memory_agent.facts.merge import same_element
 from memory_agent.facts.tree import Effect, FactTree, fact_json, fact_words
 from tests.unit.examples import cases, examples
 from tests.unit.facts.builders import EVENTS, PATHS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Path = tuple[str, ...]
 Restore = tuple[Path, int]

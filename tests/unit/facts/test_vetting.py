@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.context.render import fact_line
-from memory_agent.domain import ContextBlock, prompt_text
+from memory_agent.domain import ContextBlock, StatedFact, prompt_text
 from memory_agent.facts.vetting import CATEGORIES
 from tests.unit.facts.builders import change, edit, put
 from tests.unit.facts.statements import QUOTE, holding, known, made, reason, states, vetted
-
-if TYPE_CHECKING:
-    from memory_agent.domain import StatedFact
 
 
 # --- quotes

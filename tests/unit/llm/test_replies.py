@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,9 +16,6 @@ from memory_agent.errors import MalformedReply
 from memory_agent.facts.replies import read_stated
 from memory_agent.llm.replies import MAX_DEPTH, MAX_MENDED_CHARS, json_documents
 from tests.unit.examples import examples, misses
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def values(reply: str) -> list[Any]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.domain import Completion, Turn
+from memory_agent.domain import Completion, Message, Turn
 from memory_agent.errors import MalformedReply
 from memory_agent.llm.summaries import (
     MAX_PROMPT_CHARS,
@@ -19,15 +19,9 @@ from memory_agent.llm.summaries import (
     LLMSummarizer,
     Summarizer,
 )
-from memory_agent.testing import ScriptedLLM
+from memory_agent.testing import Reply, ScriptedLLM
 from tests.unit.examples import examples
 from tests.unit.search.builders import turn as stored_turn
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memory_agent.domain import Message
-    from memory_agent.testing import Reply
 
 
 def turn(content: str, *, seq: int = 1, speaker: str | None = "Ines") -> Turn:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from memory_agent.domain import TokenVectors
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.models.batching import BatchingEmbedder, BatchLimits
 from memory_agent.models.token_vectors import token_vectors
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Sequence
-
-    from numpy.typing import NDArray
-
-    from memory_agent.domain import TokenVectors
 
 T = TypeVar("T")
 

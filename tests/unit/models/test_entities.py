@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from memory_agent.domain.entities import Entity
 from memory_agent.errors import ConfigError
 from memory_agent.models.entities import SHIPPED_ENTITIES, load_entities
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # --- the shipped file ----------------------------------------------------------------------------------------
 

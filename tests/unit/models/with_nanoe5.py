@@ -6,7 +6,8 @@ Run by tests/unit/models/test_apart.py in a process of its own, for the model is
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +21,6 @@ from memory_agent.ports import tokens_by
 from memory_agent.search.confidence import EVERYDAY
 from memory_agent.testing import BruteForceIndex
 from tests.integration.conversations import opened, said
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GERMAN = "Wo habe ich letzten Herbst die Wanderschuhe untergestellt?"
 TOLD = (

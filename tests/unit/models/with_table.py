@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import importlib.util
 import socket
-from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.context.counts import KeptCounts
 from memory_agent.models.tokens import EstimatedTokens, ExactTokens, best_token_counter
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_the_exact_count_is_taken_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:

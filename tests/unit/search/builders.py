@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from hypothesis import strategies as st
 
@@ -18,22 +19,20 @@ from memory_agent.digest.fold import Digest
 from memory_agent.domain import (
     SUMMARY_KINDS,
     TAGS,
+    CompressedContext,
     Entity,
     EntityCount,
     KeyMoment,
+    MemoryContext,
     Recollection,
     Role,
     SummaryItem,
+    Tier,
     TopicRanges,
     Turn,
 )
 from memory_agent.models.tokens import EstimatedTokens
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memory_agent.domain import CompressedContext, MemoryContext, Tier
-    from memory_agent.ports import TokenCounter
+from memory_agent.ports import TokenCounter
 
 START: Final = datetime(2026, 5, 3, 14, 20, tzinfo=UTC)
 BUDGETS: Final = (0, 1, 5, 30, 100, 400, 4_000, 10**6)

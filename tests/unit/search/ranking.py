@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from memory_agent.domain import SearchRow
 from memory_agent.search.fusion import K1, B
+from memory_agent.search.postings import CollectionStatistics
 from memory_agent.search.request import AnalysedQuery
 from memory_agent.stores.codec import pack_vectors, unpack_vectors
 from memory_agent.text.question import Question
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from memory_agent.search.postings import CollectionStatistics
-
-    Floats = NDArray[np.float32]
+Floats = NDArray[np.float32]
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 WORDS: Final = ["apple", "bear", "cloud", "door", "egg", "@people:Ann"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import pytest
 
+from memory_agent.domain import PassageVector, SearchRow
 from memory_agent.errors import VectorIndexUnavailable
 from memory_agent.ports import ALL_ROWS
 from memory_agent.search import candidates
@@ -15,12 +17,6 @@ from memory_agent.search.user_index_cache import ResidentCache
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import BruteForceIndex
 from tests.conformance.values import NOW, a_row, a_scope
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from pathlib import Path
-
-    from memory_agent.domain import PassageVector, SearchRow
 
 SCOPE = a_scope()
 MOST = 10

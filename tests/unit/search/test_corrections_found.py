@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.domain import TurnFeatures
+from memory_agent.domain import SearchRow, TurnFeatures
 from memory_agent.search.request import RowFilter
 from memory_agent.search.user_index import ResidentIndex
 from tests.unit.search.ranking import START, make_row
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memory_agent.domain import SearchRow
 
 MOST = 3
 

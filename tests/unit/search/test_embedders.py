@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +16,6 @@ from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import BruteForceIndex, FixedClock, HashEmbedder
 from memory_agent.work.migrate import Migrator
 from tests.conformance.values import NOW
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_agent.domain import Turn
 from memory_agent.search.explanation import explain
 from memory_agent.search.fusion import SIGNALS
 from tests.unit.search.builders import turn
-
-if TYPE_CHECKING:
-    from memory_agent.domain import Turn
 
 TURN = turn(1, "I adopted a cat.", speaker="Ann")
 

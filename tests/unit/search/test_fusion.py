@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from numpy.typing import NDArray
 
 from memory_agent.search.fusion import (
     DEFAULT_WEIGHTS,
@@ -29,11 +29,8 @@ from memory_agent.search.fusion import (
     normalised,
 )
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float32]
-    Fused = tuple[dict[Signal, Floats], dict[str, float]]
+Floats = NDArray[np.float32]
+Fused = tuple[dict[Signal, Floats], dict[str, float]]
 
 
 def floats(values: list[float]) -> Floats:

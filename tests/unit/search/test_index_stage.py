@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NoReturn
+from pathlib import Path
+from typing import Literal, NoReturn
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from memory_agent.domain import EmbedderMigration, EmbedderModel, Entity, NextVectors
+from memory_agent.domain import EmbedderMigration, EmbedderModel, Entity, NextVectors, SearchRow, Turn
+from memory_agent.domain.migration import Phase
 from memory_agent.errors import EmbedderUnavailable
 from memory_agent.search.candidates import CandidateKeeper
 from memory_agent.search.embedders import Embedders
@@ -20,15 +24,6 @@ from memory_agent.text.dictionary import EntityDictionary
 from memory_agent.text.features import features_of
 from memory_agent.text.terms import count_terms, made_with
 from tests.conformance.values import NOW, a_draft, a_scope, only_turns
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from memory_agent.domain import SearchRow, Turn
-    from memory_agent.domain.migration import Phase
 
 TEXTS = ("We flew to Lisbon last week.", "How many boats did you see?", "word " * 300)
 

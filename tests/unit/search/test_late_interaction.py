@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, cast
+from collections.abc import Mapping, Sequence
+from typing import Literal, cast
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from memory_agent.domain import TokenVectors
 from memory_agent.errors import EmbedderUnavailable
+from memory_agent.ports import DocumentStore
 from memory_agent.search.fusion import inverse_document_frequency
 from memory_agent.search.late_interaction import (
     BESIDE,
@@ -23,15 +26,7 @@ from memory_agent.search.postings import CollectionStatistics
 from memory_agent.search.token_codes import packed
 from memory_agent.testing import HashEmbedder
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Literal
-
-    from numpy.typing import NDArray
-
-    from memory_agent.ports import DocumentStore
-
-    Floats = NDArray[np.float32]
+Floats = NDArray[np.float32]
 
 STATISTICS = CollectionStatistics(rows=100, mean_length=5, frequency={"cat": 10, "adopt": 1})
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from random import Random
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from memory_agent.search.user_index import ResidentIndex, behind_repeats
 from memory_agent.search.vectors import ALIKE, repeats
 from tests.unit.search.ranking import a_vector, make_row
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from random import Random
-
-    from numpy.typing import NDArray
 
 
 def index_saying(said: Sequence[int | None]) -> tuple[ResidentIndex, list[str]]:

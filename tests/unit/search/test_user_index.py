@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,17 +16,12 @@ from hypothesis import strategies as st
 
 from memory_agent.domain import SearchRow, TurnFeatures
 from memory_agent.errors import EmbedderError
-from memory_agent.search.fusion import SIGNALS, normalised
+from memory_agent.search.fusion import SIGNALS, Signal, normalised
 from memory_agent.search.postings import CollectionStatistics
 from memory_agent.search.request import RowFilter
 from memory_agent.search.user_index import ResidentIndex
 from memory_agent.text.time_spans import TimeSpan
 from tests.unit.search.ranking import START, a_vector, asked, make_row, reference, some_rows, some_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memory_agent.search.fusion import Signal
 
 QUERY, GIST = a_vector(1_001), a_vector(1_002)
 

@@ -6,26 +6,22 @@ import functools
 from datetime import UTC, datetime
 from ipaddress import ip_network
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
+from starlette.types import ASGIApp
 
 from memory_agent.clock import SystemClock
 from memory_agent.config import MemoryConfig
-from memory_agent.domain import ALL_TENANTS
+from memory_agent.domain import ALL_TENANTS, ApiKey
 from memory_agent.errors import AccessDenied, InvalidInput
 from memory_agent.keys import new_key
 from memory_agent.server.app import create_app
 from memory_agent.server.auth import LOCAL, Authenticator, Principal
 from memory_agent.server.sources import source_of
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
-    from memory_agent.domain import ApiKey
 
 TURNS = "/api/threads/ada/chat/turns"
 

@@ -7,7 +7,7 @@ import json
 import logging
 import uuid
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from opentelemetry import trace
@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
+from starlette.types import ASGIApp, Message
 
 from memory_agent.domain import LiveStats, MemoryStatus, Usage
 from memory_agent.server import metrics as metrics_module
@@ -23,9 +24,6 @@ from memory_agent.server.edge.connections import Connections
 from memory_agent.server.logs import request_id
 from memory_agent.server.metrics import Metrics
 from memory_agent.server.tracing import configure_tracing
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message
 
 SAID = "my sister lives in Porto"
 ROUTE = SimpleNamespace(path="/api/threads/{user_id}")

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import logging
 import random
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -15,13 +16,9 @@ from hypothesis import strategies as st
 
 from memory_agent.domain import MemoryEvent, Scope
 from memory_agent.errors import EventsLost, EventsUnsupported, StoreUnavailable, Unavailable
+from memory_agent.ports import DocumentStore
 from memory_agent.server import events as hub_module
 from memory_agent.server.events import EventHub, ReaderDropped
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from memory_agent.ports import DocumentStore
 
 ADA = Scope(user_id="ada", thread_id="t")
 ADAS = Scope(user_id="ada")

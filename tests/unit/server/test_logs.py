@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -20,9 +20,6 @@ from memory_agent.server.logs import (
     request_id,
     safe_words,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SAID = "my sister lives in Porto"
 

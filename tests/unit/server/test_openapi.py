@@ -2,44 +2,56 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any
 
 import jsonschema
 
 from memory_agent import MemoryConfig
-from memory_agent.server.app import create_app
 from memory_agent.wire.problems import KINDS
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-DOCUMENT: Final = create_app(MemoryConfig(), insecure_no_auth=True).openapi()
-SCHEMAS: Final = DOCUMENT["components"]["schemas"]
-OPERATIONS: Final = {
-    operation["operationId"]: (method, path, operation)
-    for path, methods in DOCUMENT["paths"].items()
-    for method, operation in methods.items()
-}
-API: Final = [name for name, (_, path, _) in OPERATIONS.items() if path.startswith("/api/")]
+@functools.cache
+def document() -> Any:
+    """Made by the first test that asks, for it takes 10 MB."""
+    from memory_agent.server.app import create_app
+
+    return create_app(MemoryConfig(), insecure_no_auth=True).openapi()
+
+
+def schemas() -> Any:
+    return document()["components"]["schemas"]
+
+
+@functools.cache
+def operations() -> dict[str, tuple[str, str, Any]]:
+    """Method, path and description of each by its id."""
+    return {
+        operation["operationId"]: (method, path, operation)
+        for path, methods in document()["paths"].items()
+        for method, operation in methods.items()
+    }
 
 
 def test_operations_have_names_of_their_own_and_are_described() -> None:
     """Each a verb and what it is about; in a few words and in a sentence, under a tag that the document explains."""
-    assert len(OPERATIONS) == sum(len(methods) for methods in DOCUMENT["paths"].values())
-    assert {"update_memory", "fetch_memory", "search_memory", "set_fact", "merge_topics"} <= set(OPERATIONS)
-    for name, (_, _, operation) in OPERATIONS.items():
+    assert len(operations()) == sum(len(methods) for methods in document()["paths"].values())
+    assert {"update_memory", "fetch_memory", "search_memory", "set_fact", "merge_topics"} <= set(operations())
+    for name, (_, _, operation) in operations().items():
         assert re.fullmatch(r"[a-z]+(_[a-z]+)*", name)
         assert operation["summary"], name
         assert operation["description"].rstrip().endswith((".", ")")), name
         (tag,) = operation["tags"]
-        assert tag in {one["name"] for one in DOCUMENT["tags"]}
+        assert tag in {one["name"] for one in document()["tags"]}
 
 
 def test_refusals_are_problems() -> None:
     """Whatever an operation may refuse with is a problem document; 401, 429 and 503 say what to do in a header."""
-    for name in API:
-        _, _, operation = OPERATIONS[name]
+    for name, (_, path, operation) in operations().items():
+        if not path.startswith("/api/"):
+            continue
         for status, response in operation["responses"].items():
             if status >= "400":
                 assert response["description"], name
@@ -56,18 +68,18 @@ def test_refusals_are_problems() -> None:
 
 def test_the_key_is_declared_and_health_needs_none() -> None:
     """A bearer token, under a name that OpenAPI allows for components."""
-    (name, scheme), *_ = DOCUMENT["components"]["securitySchemes"].items()
+    (name, scheme), *_ = document()["components"]["securitySchemes"].items()
     assert re.fullmatch(r"[A-Za-z0-9._-]+", name)
     assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
-    open_to_all = {path for _, path, operation in OPERATIONS.values() if "security" not in operation}
+    open_to_all = {path for _, path, operation in operations().values() if "security" not in operation}
     assert open_to_all == {"/healthz", "/readyz"}
 
 
 def test_components_have_readable_names() -> None:
     """Words, not `Page_Turn_`; each is used, and none is FastAPI's own error."""
-    assert all(re.fullmatch(r"([A-Z][a-z]+)+", name) for name in SCHEMAS)
-    used = {ref.rpartition("/")[2] for ref in references(DOCUMENT)}
-    assert used == set(SCHEMAS)
+    assert all(re.fullmatch(r"([A-Z][a-z]+)+", name) for name in schemas())
+    used = {ref.rpartition("/")[2] for ref in references(document())}
+    assert used == set(schemas())
 
 
 def references(node: Any) -> Iterator[str]:
@@ -83,23 +95,19 @@ def references(node: Any) -> Iterator[str]:
             yield from references(value)
 
 
-BODIES: Final = {
-    name: next(one["$ref"].rpartition("/")[2] for one in (schema.get("anyOf", [schema])) if "$ref" in one)
-    for name, (_, _, operation) in OPERATIONS.items()
-    if "requestBody" in operation
-    for schema in [operation["requestBody"]["content"]["application/json"]["schema"]]
-}
-
-
-EXAMPLES: Final = [name for name, schema in SCHEMAS.items() if "examples" in schema]
-
-
 def test_bodies_have_examples_and_all_examples_fit() -> None:
     """One at least, valid by the document's own schema, with its nulls; answers may do without."""
-    assert set(BODIES.values()) <= set(EXAMPLES)
-    for name in EXAMPLES:
-        schema = {"$ref": f"#/components/schemas/{name}", "components": DOCUMENT["components"]}
-        for example in SCHEMAS[name]["examples"]:
+    bodies = {
+        next(one["$ref"].rpartition("/")[2] for one in (schema.get("anyOf", [schema])) if "$ref" in one)
+        for _, _, operation in operations().values()
+        if "requestBody" in operation
+        for schema in [operation["requestBody"]["content"]["application/json"]["schema"]]
+    }
+    examples = [name for name, schema in schemas().items() if "examples" in schema]
+    assert bodies <= set(examples)
+    for name in examples:
+        schema = {"$ref": f"#/components/schemas/{name}", "components": document()["components"]}
+        for example in schemas()[name]["examples"]:
             jsonschema.Draft202012Validator(schema).validate(example)
 
 
@@ -107,7 +115,7 @@ def test_changes_take_an_idempotency_key() -> None:
     """All that would add something twice when a request is repeated."""
     taking = {
         name
-        for name, (_, _, operation) in OPERATIONS.items()
+        for name, (_, _, operation) in operations().items()
         if any(one["name"] == "Idempotency-Key" for one in operation.get("parameters", ()))
     }
     assert taking == {
@@ -125,7 +133,7 @@ def test_changes_take_an_idempotency_key() -> None:
 
 def test_lists_are_pages() -> None:
     """Whatever may grow without end is read by `limit` and `cursor`, and answers a page."""
-    for name, (_, _, operation) in OPERATIONS.items():
+    for name, (_, _, operation) in operations().items():
         parameters = {one["name"] for one in operation.get("parameters", ())}
         schema = (
             operation["responses"]

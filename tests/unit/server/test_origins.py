@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import httpx
 import pytest
 from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Send
+from starlette.types import Scope as AsgiScope
 
 from memory_agent.config import MemoryConfig
 from memory_agent.server.app import _mounted_mcp, create_app
 from memory_agent.server.origins import LocalOnly
-
-if TYPE_CHECKING:
-    from starlette.types import Receive, Send
-    from starlette.types import Scope as AsgiScope
 
 PAGE = "https://app.example.org"
 

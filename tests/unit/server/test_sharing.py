@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from starlette.applications import Starlette
 
 from memory_agent.server.sharing import _OnDemand
-
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
 
 
 async def test_where_it_cannot_be_made_whoever_asked_is_answered_and_nobody_new_is_let_in(

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.asynchronous.database import AsyncDatabase
 
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.sqlite import SqliteStore
 from tests import profiles
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from pymongo.asynchronous.database import AsyncDatabase
-
-    from tests.servers.mongod import Mongod
+from tests.servers.mongod import Mongod
 
 WRITES = ("bulk_write", "insert_one", "insert_many", "update_one", "update_many", "delete_one", "delete_many")
 

@@ -6,11 +6,12 @@ import inspect
 import json
 import socket
 import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-import chromadb.errors
 import httpx
 import numpy as np
 import pytest
@@ -22,10 +23,6 @@ from memory_agent.stores.chroma import ChromaServer
 from memory_agent.stores.chroma_errors import translate, translated
 from tests.servers.chroma import ChromaProcess
 from tests.servers.mongod import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 ANN = Scope(user_id="ann")
 PLACE: dict[str, Any] = {"prefix": "memory", "fingerprint": "ab12cd34ef56", "shards": 64}
@@ -183,6 +180,8 @@ REQUEST = httpx.Request("POST", "http://chroma.test/")
 
 
 def chroma_errors() -> list[type[Exception]]:
+    import chromadb.errors  # with what comes along it takes 20 MB, which other workers do without
+
     classes = vars(chromadb.errors).values()
     return [cls for cls in classes if inspect.isclass(cls) and issubclass(cls, chromadb.errors.ChromaError)]
 

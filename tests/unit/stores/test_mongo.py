@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import json
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import bson
 import bson.errors
@@ -36,11 +37,7 @@ from tests.conformance.values import (
     stored,
 )
 from tests.servers.mongod import Mongod, free_port
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from tests.unit.stores.conftest import Asked
+from tests.unit.stores.conftest import Asked
 
 TEMPORARY = {
     "AutoReconnect", "ConnectionFailure", "CursorNotFound", "ExecutionTimeout", "NetworkTimeout",

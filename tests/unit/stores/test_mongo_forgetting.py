@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pymongo.asynchronous.collection import AsyncCollection
 
-from memory_agent.domain import ErasedCounts, FactsDocument
+from memory_agent.domain import Compression, ErasedCounts, FactsDocument, Scope, Turn
+from memory_agent.stores.mongo import MongoStore
 from tests.conformance.values import (
     NOW,
     a_change,
@@ -21,14 +23,7 @@ from tests.conformance.values import (
     put_large,
     stored,
 )
-from tests.unit.stores.conftest import Crash
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memory_agent.domain import Compression, Scope, Turn
-    from memory_agent.stores.mongo import MongoStore
-    from tests.unit.stores.conftest import Asked, Life
+from tests.unit.stores.conftest import Asked, Crash, Life
 
 SCOPE = a_scope()
 

@@ -7,15 +7,16 @@ import contextlib
 import json
 import sqlite3
 import threading
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from memory_agent.domain import Character, ErasedCounts, ExtractionCost, FactsDocument, SummaryItem
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.facts.fold import fold_facts
-from memory_agent.stores.segments import pack_texts, unpack_texts
+from memory_agent.stores.segments import Packed, pack_texts, unpack_texts
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.stores.sqlite.errors import driver_errors, translated
 from memory_agent.stores.versions import NEWEST
@@ -31,12 +32,6 @@ from tests.conformance.values import (
     put_large,
     stored,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from pathlib import Path
-
-    from memory_agent.stores.segments import Packed
 
 SCOPE = a_scope()
 TABLES = {

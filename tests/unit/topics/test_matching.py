@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from memory_agent.domain import Topic
 from memory_agent.topics.index import TopicIndex
@@ -24,12 +26,7 @@ from memory_agent.topics.matching import (
     word_scores,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    Vector = NDArray[np.float32]
+Vector = NDArray[np.float32]
 
 SETTINGS = MatchSettings(similarity_threshold=0.6, continuation_bonus=0.3, short_turn_terms=4)
 LONG, SHORT = SETTINGS.short_turn_terms, SETTINGS.short_turn_terms - 1

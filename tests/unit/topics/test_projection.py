@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import numpy as np
 from hypothesis import given
@@ -17,9 +17,6 @@ from memory_agent.topics.matching import TurnSubject
 from memory_agent.topics.projection import emptied, folded
 from memory_agent.topics.titles import WordCounts, opener_of, title_of, with_words
 from tests.unit.search.builders import turn as stored_turn
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 EMPTY = Topic(id="1", user_id="u", thread_id="t", created_at=NOW, last_access=NOW)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from datetime import UTC, datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter
 
 from memory_agent import domain as values
+from memory_agent.domain import HistoryPage
 from memory_agent.errors import InvalidInput
 from memory_agent.facts.replay import FactProposal
 from memory_agent.wire import context, facts, people, topics, turns, work
@@ -20,9 +21,6 @@ from memory_agent.wire.base import Answer, Items
 from memory_agent.wire.encoding import json_of
 from memory_agent.wire.pages import Page, encode_cursor
 from tests.unit.wire import strategies as drawn
-
-if TYPE_CHECKING:
-    from memory_agent.domain import HistoryPage
 
 MODELS: Final = sorted(
     {

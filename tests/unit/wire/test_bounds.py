@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from memory_agent.checks import checked_metadata
 from memory_agent.errors import InvalidInput
+from memory_agent.wire.base import Request
 from memory_agent.wire.requests import AddTurns, ApplyReplay, Forget, SetFact, StartSession, Update
-
-if TYPE_CHECKING:
-    from memory_agent.wire.base import Request
 
 MANY = 20_000
 

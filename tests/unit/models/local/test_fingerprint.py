@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import struct
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from numpy.typing import NDArray
 from onnx import numpy_helper
 from safetensors.numpy import save_file
 
@@ -22,12 +24,7 @@ from memory_agent.models.local.fingerprint import model_fingerprint, weights_dig
 from tests.tiny_models import change, random_bert
 from tests.unit.models.local.conftest import add_module, linked
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    Precision = Any
+Precision = Any
 
 TENSORS = st.dictionaries(
     st.text("abcdef.", min_size=1, max_size=8),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,10 +28,6 @@ from memory_agent.models.local.folder import (
 from memory_agent.models.local.pooling import POOLING_MODES
 from tests.tiny_models import change
 from tests.unit.models.local.conftest import add_module, linked
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 LEGACY = {
     "pooling_mode_cls_token": "cls",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -20,10 +22,6 @@ from memory_agent.models.local.quantize_process import narrowing_products
 from memory_agent.models.local.tensors import data_files
 from tests.tiny_models import change
 from tests.unit.models.local.conftest import linked
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 def test_a_written_file_holds_the_weights_themselves(tiny: Path, tmp_path: Path) -> None:

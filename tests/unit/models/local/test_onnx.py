@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from memory_agent.errors import EmbedderError, UnsupportedModel
 from memory_agent.models.local.choose import ModelChoiceRequest
@@ -26,12 +29,6 @@ from memory_agent.models.local.onnx import (
 )
 from tests.tiny_models import change
 from tests.unit.models.local.conftest import add_module, linked
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 TEXTS = (
     "",

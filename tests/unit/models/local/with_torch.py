@@ -9,7 +9,9 @@ import json
 import logging
 import shutil
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -19,6 +21,7 @@ import torch
 import transformers
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
@@ -38,12 +41,6 @@ from tests.profiles import by_day
 from tests.tiny_models import change
 from tests.unit.models.local.conftest import linked
 from tests.unit.models.local.test_pooling import LENGTHS, MODES, batch
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 # --- graphs that are written ---------------------------------------------------------------------------------
 SIZES = {

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
 from memory_agent.server.edge.bodies import LARGE_BYTES, MAX_VALUES, BodyLimits
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from starlette.types import Message, Receive, Scope, Send
 
 LIMIT = 2_000_000
 LARGE = b"x" * (LARGE_BYTES + 1)

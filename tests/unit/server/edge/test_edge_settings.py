@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memory_agent.config import MemoryConfig
 from memory_agent.server.edge.run import room_for_connections
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_origins_are_separated_by_commas_in_the_environment(

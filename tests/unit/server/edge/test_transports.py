@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from memory_agent.server.edge.transports import Transport
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class Recorded(asyncio.Transport):

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import pytest
+import regex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from memory_agent.domain import StatedFact
 from memory_agent.text.english import guards
 from memory_agent.text.patterns import MAX_TEXT_CHARS, extract_facts
 from tests.unit.examples import examples, misses
-
-if TYPE_CHECKING:
-    import regex
-
-    from memory_agent.domain import StatedFact
 
 PIECES = [
     "I'm John,", "I’m John", "my name is", "Anna", "Mia", "I", "I'm", "love", "hate", "jazz", "my wife", "my dog",
