@@ -261,12 +261,12 @@ def servers(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[dict[
             if arguments.mongo_uri is None:
                 mongod = stack.enter_context(Mongod())
                 settings["mongo_uri"], processes["mongod"] = mongod.uri, mongod.pid
-            host, _, port = (arguments.chroma or "").rpartition(":")
-            if arguments.chroma is None:
+            address = arguments.chroma
+            if address is None:
                 chroma = ChromaProcess(folder / "data" / "chroma").start()
                 stack.callback(chroma.stop)
-                host, port, processes["chroma"] = chroma.host, str(chroma.port), chroma.pid
-            settings |= {"chroma_host": host, "chroma_port": int(port)}
+                address, processes["chroma"] = f"{chroma.host}:{chroma.port}", chroma.pid
+            settings["chroma_host"] = address
         yield settings, processes
 
 

@@ -69,7 +69,6 @@ class Adapters:
     vectors: VectorIndex
     embedder: Embedders
     llm: LLM | None
-    summary_llm: LLM | None
     redact: Redactor | None
     counter: TokenCounter
     spotter: EntitySpotter
@@ -85,8 +84,6 @@ async def open_adapters(
     own = overrides.embedder or make_embedder(cfg, stack)
     redact = overrides.redact or load_redactor(cfg)
     llm = overrides.llm or make_llm(cfg, cfg.fact_extraction_model, stack)
-    is_shared = overrides.llm is not None or cfg.summary_model == cfg.fact_extraction_model
-    summary_llm = llm if is_shared else make_llm(cfg, cfg.summary_model, stack)
     spotter = await asyncio.to_thread(_make_spotter, cfg, overrides.entity_finder)
     if overrides.store is None and overrides.mongo_client is None and cfg.mongo_uri is None:
         lock = DataDirLock(cfg.data_dir)
@@ -104,7 +101,6 @@ async def open_adapters(
         vectors=vectors,
         embedder=embedder,
         llm=llm,
-        summary_llm=summary_llm,
         redact=redact,
         counter=make_counter(),
         spotter=spotter,
@@ -222,7 +218,7 @@ async def open_vectors(
 
     Where a worker runs, which will need it, the server is reached at once, and whoever starts learns that it can't be.
     """
-    if cfg.chroma_host is None:
+    if cfg.chroma_address is None:
         from memory_agent.search.row_vectors import RowVectors
 
         return RowVectors(store, fingerprint=fingerprint)
@@ -233,10 +229,10 @@ async def open_vectors(
         )
     from memory_agent.stores.chroma import ChromaServer
 
-    scheme, _, host = cfg.chroma_host.rpartition("://")
+    scheme, host, port = cfg.chroma_address
     vectors = ChromaServer(
         host,
-        cfg.chroma_port,
+        port,
         ssl=scheme == "https",
         auth_token=cfg.chroma_auth_token,
         timeout_seconds=cfg.store_timeout_seconds,

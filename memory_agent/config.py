@@ -40,6 +40,7 @@ from memory_agent.config_values import (
     MongoUri,
     Name,
     SearchLanguage,
+    chroma_address,
     listed,
     of_signals,
 )
@@ -92,7 +93,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
 
     # Vector index
     chroma_host: HostName | None = None
-    chroma_port: Annotated[int, Field(ge=1, le=65_535)] = 8000
     chroma_auth_token: SecretStr | None = None
     memory_collection_prefix: Name = "memory"
 
@@ -138,7 +138,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
     enable_topics: bool = True
     similarity_threshold: Annotated[float, Field(ge=-1, le=2)] = 0.35
     max_topics: Annotated[int, Field(ge=1, le=1_000_000)] = 20
-    base_half_life: LongSeconds = 86_400.0
     decay_policy: Literal["archive", "delete"] = "archive"
     retention_days: Annotated[
         float | None,
@@ -148,7 +147,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
     ] = None
     max_messages_per_topic: Annotated[int, Field(ge=1, le=100_000)] = 12
     recent_message_keep: Annotated[int, Field(ge=0, le=100_000)] = 4
-    summary_model: Annotated[str, Field(min_length=1)] = "gpt-4o-mini"
 
     # Short-term memory and the prompt
     short_term_window: Annotated[int, Field(ge=0, le=1_000)] = 10
@@ -157,8 +155,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
     memory_scope: Reach = "user"
 
     # Sessions
-    max_session_hours: Annotated[float, Field(gt=0, le=87_600)] = 24.0
-    max_turns_per_session: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
     session_idle_seconds: LongSeconds = 14_400.0
 
     # Compression of conversations
@@ -172,10 +168,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
 
     # Search
     top_k_memories: Annotated[int, Field(ge=1, le=1_000)] = 5
-    min_similarity: Annotated[
-        float | None,
-        Field(ge=-1, le=1, description="a number, at least -1 and at most 1; without it, no cut"),
-    ] = None
     search_language: SearchLanguage = "english"
     resident_max_turns: Annotated[int, Field(ge=0)] = 50_000
     resident_memory_mb: Annotated[int, Field(ge=1)] = 512
@@ -303,6 +295,11 @@ class MemoryConfig(ServerSettings, BaseSettings):
             "compress": self.enable_compression,
         }
         return tuple(stage for stage, is_wanted in wanted.items() if is_wanted)
+
+    @property
+    def chroma_address(self) -> tuple[str, str, int] | None:
+        """Scheme ("" without one), host and port of the Chroma server, if one is named."""
+        return None if self.chroma_host is None else chroma_address(self.chroma_host)
 
     @property
     def embedded(self) -> bool:

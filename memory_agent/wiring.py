@@ -237,7 +237,6 @@ def _search_settings(on: Adapters) -> SearchSettings:
     cfg = on.cfg
     return SearchSettings(
         language=cfg.search_language,
-        min_similarity=cfg.min_similarity,
         weights={**DEFAULT_WEIGHTS, **cfg.search_weights},
         second_stage=cfg.second_stage,
         late_interaction=_late_interaction(on),
@@ -250,7 +249,7 @@ def _late_interaction(on: Adapters) -> LateInteraction:
 
 
 def _make_compactor(on: Adapters, folder: TopicFolder) -> Compactor:
-    summarizer, extract = _make_summarizer(on.summary_llm, on), _make_summarizer(None, on)
+    summarizer, extract = _make_summarizer(on.llm, on), _make_summarizer(None, on)
     return Compactor(on.store, summarizer, extract, folder, on.clock, _section(on.cfg, CompactSettings))
 
 
@@ -264,7 +263,6 @@ def _make_topic_reader(on: Adapters) -> TopicReader:
     return TopicReader(
         on.store,
         on.clock,
-        base_half_life=cfg.base_half_life,
         least=cfg.recent_message_keep,
         most=cfg.max_messages_per_topic,
     )
@@ -355,6 +353,6 @@ def _make_conversation_summarizer(on: Adapters) -> ConversationSummarizer:
         LLMConversationSummarizer,
     )
 
-    if on.summary_llm is None:
+    if on.llm is None:
         return ExtractiveConversationSummarizer()
-    return LLMConversationSummarizer(on.summary_llm, max_tokens=SUMMARY_TOKENS, redact=on.redact)
+    return LLMConversationSummarizer(on.llm, max_tokens=SUMMARY_TOKENS, redact=on.redact)

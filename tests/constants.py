@@ -20,6 +20,7 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
         "memory_agent.wiring.FACTS_BATCH_TURNS",
     ),
     "facts_context_turns": ("memory_agent.facts.keeper._CONTEXT_TURNS",),
+    "max_turns_per_session": ("memory_agent.conversations.sessions._MOST_TURNS",),
     "server_concurrent_requests": ("memory_agent.server.app._CONCURRENT_REQUESTS",),
     "server_event_streams": ("memory_agent.server.app.MOST_READERS",),
     "server_failed_keys_per_minute": ("memory_agent.server.access.FAILED_KEYS_PER_MINUTE",),

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from memory_agent import MemoryConfig, MemoryService
+from memory_agent.config_values import chroma_address
 from memory_agent.stores.chroma import ChromaServer
 from memory_agent.testing import HashEmbedder
 from tests.constants import settings_of
@@ -59,8 +60,7 @@ async def lose(vectors: VectorIndex, cfg: MemoryConfig) -> None:
     """Let the server lose everything, behind the back of the service."""
     assert isinstance(vectors, ChromaServer)
     other = ChromaServer(
-        str(cfg.chroma_host),
-        cfg.chroma_port,
+        *chroma_address(str(cfg.chroma_host))[1:],
         prefix=cfg.memory_collection_prefix,
         fingerprint=vectors._fingerprint,
     )

@@ -186,7 +186,7 @@ def test_unknown_name_in_the_file_is_refused_with_a_hint(
         ("datadir", ["data_dir"]),
         ("window", ["short_term_window"]),
         ("lang", ["search_language"]),
-        ("port", ["server_port", "chroma_port"]),
+        ("port", ["server_port"]),
         ("api_key", ["openai_api_key", "service_api_key"]),
         ("mongodb_url", ["mongo_uri"]),
     ],
@@ -238,8 +238,8 @@ def test_weights_of_signals_in_the_environment_go_over_those_of_the_file(
 
 
 def test_every_impossible_value_is_named_at_once() -> None:
-    with pytest.raises(ConfigError, match=r"chroma_port: .*; max_attempts: "):
-        MemoryConfig(chroma_port=0, max_attempts=0)
+    with pytest.raises(ConfigError, match=r"server_port: .*; max_attempts: "):
+        MemoryConfig(server_port=-1, max_attempts=0)
 
 
 def test_impossible_value_of_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,7 +286,7 @@ def test_secret_is_never_shown(name: str) -> None:
 
 @pytest.mark.parametrize(
     "others",
-    [{}, {"recent_message_keep": 2, "max_messages_per_topic": 1}, {"chroma_port": 0}],
+    [{}, {"recent_message_keep": 2, "max_messages_per_topic": 1}, {"server_port": -1}],
     ids=["itself", "two settings at odds", "another setting"],
 )
 def test_secret_is_not_in_the_error_nor_in_its_traceback(others: dict[str, Any]) -> None:
