@@ -146,7 +146,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
         ),
     ] = None
     max_messages_per_topic: Annotated[int, Field(ge=1, le=100_000)] = 12
-    recent_message_keep: Annotated[int, Field(ge=0, le=100_000)] = 4
 
     # Short-term memory and the prompt
     short_term_window: Annotated[int, Field(ge=0, le=1_000)] = 10
@@ -168,6 +167,10 @@ class MemoryConfig(ServerSettings, BaseSettings):
 
     # Search
     top_k_memories: Annotated[int, Field(ge=1, le=1_000)] = 5
+    min_similarity: Annotated[
+        float | None,
+        Field(ge=-1, le=1, description="a number, at least -1 and at most 1; without it, no cut"),
+    ] = None
     search_language: SearchLanguage = "english"
     resident_max_turns: Annotated[int, Field(ge=0)] = 50_000
     resident_memory_mb: Annotated[int, Field(ge=1)] = 512
@@ -183,8 +186,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
     # Worker
     run_worker: bool = True
     lease_seconds: Annotated[float, Field(ge=1, le=3_600)] = 60.0
-    worker_poll_seconds: Seconds = 1.0
-    retry_max_seconds: Seconds = 300.0
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
 
     _given: frozenset[str] = PrivateAttr(frozenset())
@@ -263,11 +264,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if self.recent_message_keep >= self.max_messages_per_topic:
-            raise ValueError(
-                f"recent_message_keep ({self.recent_message_keep}) is not below max_messages_per_topic"
-                f" ({self.max_messages_per_topic}), so that nothing could be compressed; lower it"
-            )
         if self.embedding_backend == "torch" and self.embedding_precision == "int8":
             raise ValueError(
                 "embedding_precision=int8 needs ONNX; set embedding_backend=auto or onnx, or embedding_precision=fp32"

@@ -76,10 +76,14 @@ class CurrentSearch:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Ranked:
-    """Scores of the turns, shape (n,) each: normalised signals that any turn has, their sum by `weights`, and that of the first stage."""
+    """Scores of the turns, shape (n,) each: normalised signals that any turn has, their sum by `weights`, and that of the first stage.
+
+    `similarity`: what `min_similarity` was compared with; None where that is not set.
+    """
 
     scored: Scored
     values: Mapping[Signal, Floats]
     weights: Mapping[str, float]
     scores: Floats
     surest: Floats
+    similarity: Floats | None

@@ -73,6 +73,7 @@ class SearchSettings:
     """Settings of the search and its weights; reasons in `config/memory.toml`."""
 
     language: str
+    min_similarity: float | None
     weights: Mapping[str, float]
     second_stage: SecondStage
     late_interaction: LateInteraction
@@ -230,7 +231,13 @@ class Searcher:
         if here is not None and not here.all():
             values["here"] = here
             scores = fuse(values, weights)
-        shortlist = best_first(scores, most=SHORTLIST)
+        # Once: while the second stage is waited for, rows may come into the index.
+        similarity = (
+            None
+            if settings.min_similarity is None
+            else current.index.similarity(current.asked.query, scored.turn_ids)
+        )
+        shortlist = best_first(self._results(scores, similarity), most=SHORTLIST)
         late, stage = settings.late_interaction, current.request.second_stage or settings.second_stage
         # Of "the second one then" the words tell less than what it goes on with.
         if stage != "off" and len(shortlist) and not current.asked.leans:
@@ -238,6 +245,7 @@ class Searcher:
             if detail is not None:
                 values, weights = values | {"detail": detail}, for_sessions(late.weights, sessions)
                 scores = fuse(values, weights)
+        scores = self._results(scores, similarity)
         most = current.request.top_k + _BEYOND
         # What rows don't tell, filters may refuse any number of.
         best = best_first(scores, most=None if current.request.is_filtered else most)
@@ -249,8 +257,16 @@ class Searcher:
             weights=weights,
             scores=scores,
             surest=surest,
+            similarity=similarity,
         )
         return self._answer(current, *await self._corrected(current, turns, ranked), ranked)
+
+    def _results(self, scores: Floats, similarity: Floats | None) -> Floats:
+        """`scores`, NaN for what is no result: a turn without a vector has no cosine that could be high enough."""
+        least = self._settings.min_similarity
+        if least is None or similarity is None:
+            return scores
+        return np.where(similarity >= least, scores, np.nan).astype(np.float32)
 
     async def _corrected(
         self, current: CurrentSearch, turns: Sequence[tuple[int, Turn]], ranked: Ranked
@@ -350,7 +366,11 @@ class Searcher:
             language=self._settings.language,
         )
         confident = current.confidence(ranked.surest, ranked.scored, at)
-        similarity = current.index.similarity(current.asked.query, [turn.id for _, turn in turns])
+        similarity = (
+            current.index.similarity(current.asked.query, [turn.id for _, turn in turns])
+            if ranked.similarity is None
+            else ranked.similarity[at]
+        )
         told = (ranked.scores[at], confident, similarity)
         numbers = zip(*(each.tolist() for each in told), strict=True)
         return tuple(

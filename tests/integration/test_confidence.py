@@ -136,3 +136,33 @@ async def test_a_question_that_nothing_answers_has_no_confident_result(service: 
     answered = await memory.fetch_long_term("Which instrument is it that I practise?")
     assert answered[0].text == ANSWERED["Do I make music?"]
     assert answered[0].confidence > 0.5
+
+
+async def test_min_similarity_holds_for_every_result_once_it_is_set(
+    embedded_settings: dict[str, Any], shared_embedder: LocalEmbedder
+) -> None:
+    """Words or not; and what has no vector yet has no cosine that could be high enough."""
+    async with MemoryService(
+        MemoryConfig(**embedded_settings, min_similarity=0.35), embedder=shared_embedder
+    ) as service:
+        memory = service.agent("ada", "chat")
+        await memory.add_turns(
+            [TurnInput(role="user", content=text) for text in (*ANSWERED.values(), *OTHERS)]
+        )
+        await memory.settle()
+        found = await memory.fetch_long_term("Did I practise the cello?", top_k=40)
+        assert 1 <= len(found) < 40
+        assert all(one.similarity is not None and one.similarity >= 0.35 for one in found)
+    async with MemoryService(
+        MemoryConfig(**embedded_settings, run_worker=False), embedder=shared_embedder
+    ) as service:
+        memory = service.agent("ada", "chat")
+        assert len(await memory.fetch_long_term("Did I practise the cello?", top_k=40)) == 40
+        await memory.add_user_message("The cello is at the repair shop.")
+        (fresh,) = (one for one in await memory.fetch_long_term("the cello", top_k=2) if "repair" in one.text)
+        assert fresh.similarity is None
+        assert fresh.confidence > 0.3
+    settings = {**embedded_settings, "run_worker": False, "min_similarity": 0.35}
+    async with MemoryService(MemoryConfig(**settings), embedder=shared_embedder) as service:
+        found = await service.agent("ada", "chat").fetch_long_term("the cello", top_k=40)
+        assert "The cello is at the repair shop." not in [one.text for one in found]

@@ -201,8 +201,6 @@ async def test_the_document_store_is_down(tmp_path: Path, shared_embedder: Local
             data_dir=tmp_path,
             mongo_uri=server.uri,
             store_timeout_seconds=1,
-            retry_max_seconds=0.05,
-            worker_poll_seconds=0.1,
         )
         async with MemoryService(cfg, embedder=shared_embedder) as service:
             memory = service.agent("ann", "chat")
