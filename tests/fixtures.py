@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 WAYS_OF_RUNNING = ("embedded", "servers")
 on_both_by_day = pytest.mark.parametrize("settings", WAYS_OF_RUNNING, indirect=True)
 """For tests of a fixture `settings` in which stores, or several processes, make a difference; others run on both at night."""
-"""Retries and polls that tests can wait for."""
 
 
 # --- servers and the model

@@ -33,7 +33,7 @@ _OWED_LOOKED_AT: Final = 50
 
 
 def kept_of(max_messages_per_topic: int) -> int:
-    """How many of a topic's last turns stay active when it is packed."""
+    """Number of a topic's last turns that stay active when it is packed."""
     return max_messages_per_topic // 3
 
 

@@ -54,8 +54,7 @@ _FORGET: Final = "forget"
 """A loop that is no stage's, as those of `background` are none."""
 _BATCH_CHARS: Final = 1_000_000
 """Text embedded in one batch, so that a few huge turns don't become one huge call."""
-POLL_SECONDS: Final = 1.0
-"""Between looks for work that nothing announces: other processes' turns, retries."""
+POLL_SECONDS: Final = 1.0  # between looks for what nothing announces
 LONGEST_RETRY_SECONDS: Final = 300.0
 _REMEMBERED_FAILURES: Final = 50_000
 _MEANWHILE_TURNS: Final = 10_000
@@ -109,9 +108,8 @@ class Worker:
         }
         self._store_errors: dict[str, str] = {}
         self.paused = self._stopping = False
-        self._outages = Outages(
-            store, clock, base_seconds=FIRST_RETRY_SECONDS, longest_seconds=LONGEST_RETRY_SECONDS
-        )
+        longest = LONGEST_RETRY_SECONDS
+        self._outages = Outages(store, clock, base_seconds=FIRST_RETRY_SECONDS, longest_seconds=longest)
         self._unavailable_since: OrderedDict[str, float] = OrderedDict()
 
     @property
