@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from benchmarks.kills_model import Call
     from memory_agent.domain import EmbedderMigration
 
-vars(worker)["POLL_SECONDS"] = 0.05
+vars(worker)["POLL_SECONDS"] = 0.05  # a constant of the package; a second would be most of a round
 
 USERS: Final = ("ann", "bob")
 """Each is talked to by a task of its own."""
