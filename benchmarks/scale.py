@@ -261,12 +261,12 @@ def servers(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[dict[
             if arguments.mongo_uri is None:
                 mongod = stack.enter_context(Mongod())
                 settings["mongo_uri"], processes["mongod"] = mongod.uri, mongod.pid
-            address = arguments.chroma
-            if address is None:
+            host, _, port = (arguments.chroma or "").rpartition(":")
+            if arguments.chroma is None:
                 chroma = ChromaProcess(folder / "data" / "chroma").start()
                 stack.callback(chroma.stop)
-                address, processes["chroma"] = f"{chroma.host}:{chroma.port}", chroma.pid
-            settings["chroma_host"] = address
+                host, port, processes["chroma"] = chroma.host, str(chroma.port), chroma.pid
+            settings |= {"chroma_host": host, "chroma_port": int(port)}
         yield settings, processes
 
 

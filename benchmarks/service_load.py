@@ -142,7 +142,8 @@ def measure(
     """All figures. Raises Wrong."""
     settings = {
         "mongo_uri": mongod.uri,
-        "chroma_host": f"{chroma.host}:{chroma.port}",
+        "chroma_host": chroma.host,
+        "chroma_port": chroma.port,
         "data_dir": folder / "data",
         "db_name": "service_load",
     }

@@ -117,7 +117,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             settings = {
                 "mongo_uri": mongod.uri,
                 "db_name": which,
-                "chroma_host": f"{chroma.host}:{chroma.port}",
+                "chroma_host": chroma.host,
+                "chroma_port": chroma.port,
                 "memory_collection_prefix": which,
                 "data_dir": folder / which,
             }

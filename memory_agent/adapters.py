@@ -69,6 +69,7 @@ class Adapters:
     vectors: VectorIndex
     embedder: Embedders
     llm: LLM | None
+    summary_llm: LLM | None
     redact: Redactor | None
     counter: TokenCounter
     spotter: EntitySpotter
@@ -84,6 +85,8 @@ async def open_adapters(
     own = overrides.embedder or make_embedder(cfg, stack)
     redact = overrides.redact or load_redactor(cfg)
     llm = overrides.llm or make_llm(cfg, cfg.fact_extraction_model, stack)
+    is_shared = overrides.llm is not None or cfg.summary_model == cfg.fact_extraction_model
+    summary_llm = llm if is_shared else make_llm(cfg, cfg.summary_model, stack)
     spotter = await asyncio.to_thread(_make_spotter, cfg, overrides.entity_finder)
     if overrides.store is None and overrides.mongo_client is None and cfg.mongo_uri is None:
         lock = DataDirLock(cfg.data_dir)
@@ -101,6 +104,7 @@ async def open_adapters(
         vectors=vectors,
         embedder=embedder,
         llm=llm,
+        summary_llm=summary_llm,
         redact=redact,
         counter=make_counter(),
         spotter=spotter,
@@ -218,7 +222,7 @@ async def open_vectors(
 
     Where a worker runs, which will need it, the server is reached at once, and whoever starts learns that it can't be.
     """
-    if cfg.chroma_address is None:
+    if cfg.chroma_host is None:
         from memory_agent.search.row_vectors import RowVectors
 
         return RowVectors(store, fingerprint=fingerprint)
@@ -229,10 +233,10 @@ async def open_vectors(
         )
     from memory_agent.stores.chroma import ChromaServer
 
-    scheme, host, port = cfg.chroma_address
+    scheme, _, host = cfg.chroma_host.rpartition("://")
     vectors = ChromaServer(
         host,
-        port,
+        cfg.chroma_port,
         ssl=scheme == "https",
         auth_token=cfg.chroma_auth_token,
         timeout_seconds=cfg.store_timeout_seconds,

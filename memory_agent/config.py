@@ -40,7 +40,6 @@ from memory_agent.config_values import (
     MongoUri,
     Name,
     SearchLanguage,
-    chroma_address,
     listed,
     of_signals,
 )
@@ -93,6 +92,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
 
     # Vector index
     chroma_host: HostName | None = None
+    chroma_port: Annotated[int, Field(ge=1, le=65_535)] = 8000
     chroma_auth_token: SecretStr | None = None
     memory_collection_prefix: Name = "memory"
 
@@ -146,6 +146,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
         ),
     ] = None
     max_messages_per_topic: Annotated[int, Field(ge=1, le=100_000)] = 12
+    summary_model: Annotated[str, Field(min_length=1)] = "gpt-4o-mini"
 
     # Short-term memory and the prompt
     short_term_window: Annotated[int, Field(ge=0, le=1_000)] = 10
@@ -291,11 +292,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
             "compress": self.enable_compression,
         }
         return tuple(stage for stage, is_wanted in wanted.items() if is_wanted)
-
-    @property
-    def chroma_address(self) -> tuple[str, str, int] | None:
-        """Scheme ("" without one), host and port of the Chroma server, if one is named."""
-        return None if self.chroma_host is None else chroma_address(self.chroma_host)
 
     @property
     def embedded(self) -> bool:

@@ -46,25 +46,11 @@ def _http_scheme(value: str) -> str:
     return value
 
 
-def chroma_address(value: str) -> tuple[str, str, int]:
-    """Scheme ("" without one), host and port of a Chroma server; 0 for what is no port.
-
-    >>> chroma_address("https://chroma.example.com"), chroma_address("[::1]:8001")
-    (('https', 'chroma.example.com', 8000), ('', '[::1]', 8001))
-    """
-    scheme, _, host = value.rpartition("://")
-    name, colon, port = host.rpartition(":")
-    if not colon or "]" in port or (":" in name.strip("[]") and not name.endswith("]")):
-        return scheme, host, 8000
-    return scheme, name, int(port) if port.isdecimal() else 0
-
-
 def _host_alone(value: str) -> str:
-    scheme, host, port = chroma_address(value)
-    if scheme not in ("", "http", "https") or not re.fullmatch(r"[^\s/@?#]+", host) or not 0 < port < 65_536:
+    if not re.fullmatch(r"(https?://)?[^\s/@?#]+", value):
         raise ValueError(
-            "must be a host name or address with a port from 1 to 65,535 (8000 without one), e.g. 127.0.0.1:8000, with"
-            " https:// before it where it speaks TLS"
+            "must be a host name or address, e.g. 127.0.0.1, with https:// before it where it speaks TLS; the port is"
+            " chroma_port"
         )
     return value
 

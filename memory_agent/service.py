@@ -221,8 +221,11 @@ class MemoryService(Upkeep):
 
     @property
     def usage(self) -> Usage | None:
-        """Requests and tokens of the language model since this service was opened; None without any."""
-        return None if self.core.llm is None else self.core.llm.usage
+        """Requests and tokens of the language models since this service was opened; None without any."""
+        facts, summaries = self.core.llm, self.core.summary_llm
+        if facts is None or summaries is None or facts is summaries:
+            return None if facts is None else facts.usage
+        return facts.usage + summaries.usage
 
     async def get_stats(self) -> LiveStats:
         """Counts of the analysis cache of this process: threads in memory, hits and misses, evictions."""

@@ -250,7 +250,7 @@ def _late_interaction(on: Adapters) -> LateInteraction:
 
 
 def _make_compactor(on: Adapters, folder: TopicFolder) -> Compactor:
-    summarizer, extract = _make_summarizer(on.llm, on), _make_summarizer(None, on)
+    summarizer, extract = _make_summarizer(on.summary_llm, on), _make_summarizer(None, on)
     return Compactor(on.store, summarizer, extract, folder, on.clock, _section(on.cfg, CompactSettings))
 
 
@@ -354,6 +354,6 @@ def _make_conversation_summarizer(on: Adapters) -> ConversationSummarizer:
         LLMConversationSummarizer,
     )
 
-    if on.llm is None:
+    if on.summary_llm is None:
         return ExtractiveConversationSummarizer()
-    return LLMConversationSummarizer(on.llm, max_tokens=SUMMARY_TOKENS, redact=on.redact)
+    return LLMConversationSummarizer(on.summary_llm, max_tokens=SUMMARY_TOKENS, redact=on.redact)

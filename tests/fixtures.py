@@ -161,7 +161,8 @@ def server_settings(
         "data_dir": tmp_path / "unused",
         "mongo_uri": mongod.uri,
         "db_name": db_name,
-        "chroma_host": f"{chroma_server.host}:{chroma_server.port}",
+        "chroma_host": chroma_server.host,
+        "chroma_port": chroma_server.port,
         "memory_collection_prefix": f"t{uuid.uuid4().hex[:8]}",
     }
 

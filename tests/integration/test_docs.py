@@ -98,7 +98,9 @@ def new_reader(
         LLM: openai_server.base_url,
         "/opt/memory-agent/": f"{ROOT}/",
         "127.0.0.1:27017": urlsplit(mongod.uri).netloc,
-        "MEMORY_AGENT_CHROMA_HOST=127.0.0.1": f"MEMORY_AGENT_CHROMA_HOST=127.0.0.1:{chroma_server.port}",
+        "MEMORY_AGENT_CHROMA_HOST=127.0.0.1": (
+            f"MEMORY_AGENT_CHROMA_HOST=127.0.0.1 MEMORY_AGENT_CHROMA_PORT={chroma_server.port}"
+        ),
     }
     return lambda: settled.copied(tmp_path / "folder", stands_for=stands_for)
 

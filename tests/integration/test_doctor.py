@@ -17,7 +17,6 @@ import pytest
 
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.adapters import open_keys
-from memory_agent.config_values import chroma_address
 from memory_agent.data_dir import DataDirLock
 from memory_agent.doctor.examine import Examiner
 from memory_agent.doctor.repair import Repairer
@@ -496,7 +495,7 @@ async def _index_elsewhere(service: MemoryService, ids: list[str], **where: Any)
         "prefix": cfg.memory_collection_prefix,
         "fingerprint": own._fingerprint,
     }
-    other = ChromaServer(*chroma_address(str(cfg.chroma_host))[1:], **{**given, **where})
+    other = ChromaServer(str(cfg.chroma_host), cfg.chroma_port, **{**given, **where})
     await other.open()
     await other.upsert("ada", [passage(turn_id) for turn_id in ids])
     await other.close()

@@ -116,7 +116,8 @@ def on_servers(cli: CommandLine, mongod: Mongod, chroma_server: ChromaProcess, d
     cli.environment |= {
         "MEMORY_AGENT_MONGO_URI": mongod.uri,
         "MEMORY_AGENT_DB_NAME": db_name,
-        "MEMORY_AGENT_CHROMA_HOST": f"{chroma_server.host}:{chroma_server.port}",
+        "MEMORY_AGENT_CHROMA_HOST": chroma_server.host,
+        "MEMORY_AGENT_CHROMA_PORT": str(chroma_server.port),
         "MEMORY_AGENT_MEMORY_COLLECTION_PREFIX": f"t{db_name[-8:]}",
         "MEMORY_AGENT_RUN_WORKER": "false",
     }

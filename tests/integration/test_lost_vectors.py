@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from memory_agent import MemoryConfig, MemoryService
-from memory_agent.config_values import chroma_address
 from memory_agent.stores.chroma import ChromaServer
 from memory_agent.testing import HashEmbedder
 from tests.constants import settings_of
@@ -60,7 +59,8 @@ async def lose(vectors: VectorIndex, cfg: MemoryConfig) -> None:
     """Let the server lose everything, behind the back of the service."""
     assert isinstance(vectors, ChromaServer)
     other = ChromaServer(
-        *chroma_address(str(cfg.chroma_host))[1:],
+        str(cfg.chroma_host),
+        cfg.chroma_port,
         prefix=cfg.memory_collection_prefix,
         fingerprint=vectors._fingerprint,
     )

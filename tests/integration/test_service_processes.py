@@ -55,7 +55,9 @@ def composed(service: str, mongod: Mongod, chroma: ChromaProcess) -> dict[str, s
     return {
         **given,
         f"{PREFIX}MONGO_URI": mongod.uri,
-        f"{PREFIX}CHROMA_HOST": f"{chroma.host}:{chroma.port}",
+        f"{PREFIX}CHROMA_HOST": chroma.host,
+        # 8000, the default, inside Compose's network
+        f"{PREFIX}CHROMA_PORT": str(chroma.port),
     }
 
 

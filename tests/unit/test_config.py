@@ -185,7 +185,7 @@ def test_unknown_name_in_the_file_is_refused_with_a_hint(
         ("datadir", ["data_dir"]),
         ("window", ["short_term_window"]),
         ("lang", ["search_language"]),
-        ("port", ["server_port"]),
+        ("port", ["server_port", "chroma_port"]),
         ("api_key", ["openai_api_key", "service_api_key"]),
         ("mongodb_url", ["mongo_uri"]),
     ],
