@@ -28,6 +28,7 @@ from memory_agent.exports.run import back_up
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import HashEmbedder
+from memory_agent.work import worker
 from tests.conformance.values import a_draft
 from tests.released.fixture import DB_NAME, known, put_documents, put_file
 from tests.tiny_models import tiny_model
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
     from benchmarks.kills_model import Call
     from memory_agent.domain import EmbedderMigration
+
+vars(worker)["POLL_SECONDS"] = 0.05  # a constant of the package; a second would be most of a round
 
 USERS: Final = ("ann", "bob")
 """Each is talked to by a task of its own."""
@@ -87,9 +90,7 @@ class Place:
         )
         return MemoryConfig(
             data_dir=self.folder / name,
-            worker_poll_seconds=0.05,
             max_messages_per_topic=6,
-            recent_message_keep=2,
             **more,
         )
 

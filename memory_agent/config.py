@@ -138,7 +138,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
     enable_topics: bool = True
     similarity_threshold: Annotated[float, Field(ge=-1, le=2)] = 0.35
     max_topics: Annotated[int, Field(ge=1, le=1_000_000)] = 20
-    base_half_life: LongSeconds = 86_400.0
     decay_policy: Literal["archive", "delete"] = "archive"
     retention_days: Annotated[
         float | None,
@@ -147,7 +146,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
         ),
     ] = None
     max_messages_per_topic: Annotated[int, Field(ge=1, le=100_000)] = 12
-    recent_message_keep: Annotated[int, Field(ge=0, le=100_000)] = 4
     summary_model: Annotated[str, Field(min_length=1)] = "gpt-4o-mini"
 
     # Short-term memory and the prompt
@@ -157,8 +155,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
     memory_scope: Reach = "user"
 
     # Sessions
-    max_session_hours: Annotated[float, Field(gt=0, le=87_600)] = 24.0
-    max_turns_per_session: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
     session_idle_seconds: LongSeconds = 14_400.0
 
     # Compression of conversations
@@ -191,8 +187,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
     # Worker
     run_worker: bool = True
     lease_seconds: Annotated[float, Field(ge=1, le=3_600)] = 60.0
-    worker_poll_seconds: Seconds = 1.0
-    retry_max_seconds: Seconds = 300.0
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
 
     _given: frozenset[str] = PrivateAttr(frozenset())
@@ -271,11 +265,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if self.recent_message_keep >= self.max_messages_per_topic:
-            raise ValueError(
-                f"recent_message_keep ({self.recent_message_keep}) is not below max_messages_per_topic"
-                f" ({self.max_messages_per_topic}), so that nothing could be compressed; lower it"
-            )
         if self.embedding_backend == "torch" and self.embedding_precision == "int8":
             raise ValueError(
                 "embedding_precision=int8 needs ONNX; set embedding_backend=auto or onnx, or embedding_precision=fp32"

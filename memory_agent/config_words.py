@@ -18,7 +18,8 @@ _ALIKE: Final = 0.7
 _GUESSES: Final = 3
 
 GONE: Final[Mapping[str, str]] = {
-    "access_threshold": "five accesses double a half-life; base_half_life is what all of them begin with",
+    "access_threshold": "five accesses double the half-life of a topic, a day at first",
+    "base_half_life": "the priority of a topic that nobody came back to halves in a day; max_topics says how many a thread may have",
     "chroma_db_dir": "without chroma_host no index is kept beside the search rows; the folder of Chroma of before can be deleted",
     "chroma_ssl": "write the scheme into chroma_host: https://chroma.example.com",
     "code_language_priorities": "code counts the same in every language; add_turn(…, importance=…) weighs a turn",
@@ -38,22 +39,26 @@ GONE: Final[Mapping[str, str]] = {
     "facts_context_turns": "6 earlier turns are shown with each",
     "facts_max_tokens": "a reply has 4,000 tokens at most",
     "facts_patience_seconds": "patterns stand in once the language model has been away for five minutes",
-    "fade_below": "max_topics and base_half_life say how soon topics fade",
+    "fade_below": "max_topics says how many a thread may have before they fade",
     "importance_by": "rules say what kind of moment a turn is",
-    "llm_max_retries": "a request is tried three times quickly, then by the worker; retry_max_seconds bounds its waiting",
-    "max_half_life": "a half-life grows to 30 times base_half_life",
+    "llm_max_retries": "a request is tried three times quickly, then by the worker; it waits five minutes at most",
+    "max_half_life": "a half-life grows from a day to 30 at most",
     "max_live_threads": "the analyses of 100 threads are kept in memory",
     "max_owed_turns": "a million turns may owe work; workers that run and keep up bring it down",
+    "max_session_hours": "a session closes a day after its first turn at the latest; session_idle_seconds says after which pause",
+    "max_turns_per_session": "a session closes after 1,000 turns; session_idle_seconds says after which pause",
     "merge_suggestion_similarity": "the sweep merges topics that are surely one; merge_topics merges any two",
     "min_importance_score": "a turn's own importance decides where it is passed: add_turn(…, importance=…)",
     "ner_model": "MemoryService(entity_finder=…) takes a finder of one's own; entities_file names the dictionary",
     "outage_patience_seconds": "a turn waits a day for a part that works for others; max_attempts is for other failures",
     "persona_max_tokens": "the reminder has 200 tokens; max_context_tokens bounds the whole prompt",
     "preserved_max_tokens": "context_preset divides the prompt, of which preserved turns have 1,000 tokens at most",
+    "recent_message_keep": "a third of max_messages_per_topic stays as it is",
     "redact_before_llm": "a redactor is always applied to what a language model is shown",
     "rerank_model": "no language model orders turns; second_stage is what looks again at the best",
     "resident_idle_seconds": "an unused index leaves memory after ten minutes; resident_memory_mb bounds them all",
-    "retry_base_seconds": "the first retry comes after a second; retry_max_seconds bounds the waiting",
+    "retry_base_seconds": "the first retry comes after a second, and five minutes lie between two at most",
+    "retry_max_seconds": "five minutes lie between two retries at most",
     "search_candidates": "500 are looked at; resident_max_turns says from which size on a user is searched by them",
     "second_stage_candidates": "50 turns are looked at again",
     "second_stage_seconds": "second_stage takes some milliseconds, and has no limit of its own",
@@ -68,6 +73,7 @@ GONE: Final[Mapping[str, str]] = {
     "summary_max_tokens": "a summary has 400 tokens at most",
     "vector_shards": "users are spread over 64 collections of a Chroma server; after another number, `memory-agent rebuild --all` fills them",
     "worker_batch_turns": "256 turns go into a batch",
+    "worker_poll_seconds": "a worker looks for work of others every second",
 }
 """Settings that there were once, each with what to do instead."""
 

@@ -33,7 +33,7 @@ from memory_agent.text.terms import clear_stems
 from memory_agent.topics.curate import Curator
 from memory_agent.topics.index import TopicIndexCache
 from memory_agent.topics.matching import MatchSettings
-from memory_agent.topics.packing import Compactor, CompactSettings
+from memory_agent.topics.packing import Compactor, CompactSettings, kept_of
 from memory_agent.topics.projection import TopicFolder
 from memory_agent.topics.stage import TopicKeeper
 from memory_agent.topics.stats import TopicReader
@@ -264,8 +264,7 @@ def _make_topic_reader(on: Adapters) -> TopicReader:
     return TopicReader(
         on.store,
         on.clock,
-        base_half_life=cfg.base_half_life,
-        least=cfg.recent_message_keep,
+        least=kept_of(cfg.max_messages_per_topic),
         most=cfg.max_messages_per_topic,
     )
 

@@ -20,12 +20,15 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
         "memory_agent.wiring.FACTS_BATCH_TURNS",
     ),
     "facts_context_turns": ("memory_agent.facts.keeper._CONTEXT_TURNS",),
+    "max_turns_per_session": ("memory_agent.conversations.sessions._MOST_TURNS",),
     "server_concurrent_requests": ("memory_agent.server.app._CONCURRENT_REQUESTS",),
     "server_event_streams": ("memory_agent.server.app.MOST_READERS",),
     "server_failed_keys_per_minute": ("memory_agent.server.access.FAILED_KEYS_PER_MINUTE",),
     "server_idle_seconds": ("memory_agent.server.edge.run._IDLE_SECONDS",),
     "server_key_cache_seconds": ("memory_agent.server.app.KEY_CACHE_SECONDS",),
+    "retry_max_seconds": ("memory_agent.work.worker.LONGEST_RETRY_SECONDS",),
     "worker_batch_turns": ("memory_agent.work.worker._BATCH_TURNS",),
+    "worker_poll_seconds": ("memory_agent.work.worker.POLL_SECONDS",),
 }
 DEFAULTS: Final[Mapping[str, tuple[Any, str]]] = {
     "continuation_bonus": (MatchSettings, "continuation_bonus"),

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 WAYS_OF_RUNNING = ("embedded", "servers")
 on_both_by_day = pytest.mark.parametrize("settings", WAYS_OF_RUNNING, indirect=True)
 """For tests of a fixture `settings` in which stores, or several processes, make a difference; others run on both at night."""
-QUICK: dict[str, Any] = {"retry_max_seconds": 0.2, "worker_poll_seconds": 0.1}
-"""Retries and polls that tests can wait for."""
 
 
 # --- servers and the model
@@ -64,6 +62,8 @@ def _models_are_asked_once() -> Iterator[None]:
     """Not again after a pause by the client, so that tests of failures needn't wait; that it does is tested by itself."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("memory_agent.adapters._QUICK_RETRIES", 0)
+        patch.setattr("memory_agent.work.worker.POLL_SECONDS", 0.1)
+        patch.setattr("memory_agent.work.worker.LONGEST_RETRY_SECONDS", 0.2)
         yield
 
 
@@ -149,7 +149,7 @@ async def outgrown(service: MemoryService, *user_ids: str) -> None:
 @pytest.fixture
 def embedded_settings(tmp_path: Path) -> dict[str, Any]:
     """A SQLite file in a fresh folder."""
-    return {"data_dir": tmp_path / "data", **QUICK}
+    return {"data_dir": tmp_path / "data"}
 
 
 @pytest.fixture
@@ -164,7 +164,6 @@ def server_settings(
         "chroma_host": chroma_server.host,
         "chroma_port": chroma_server.port,
         "memory_collection_prefix": f"t{uuid.uuid4().hex[:8]}",
-        **QUICK,
     }
 
 

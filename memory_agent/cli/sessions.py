@@ -51,7 +51,7 @@ group = MemoryTyper(
     help="""Look at the sittings of a thread.
 
 A session opens with the first turn, and with the first after one closed
-(max_session_hours, max_turns_per_session, session_idle_seconds), with the same people and the same character. Beginning one by hand is for programs (`start_session`).
+(a day, 1,000 turns, session_idle_seconds without one), with the same people and the same character. Beginning one by hand is for programs (`start_session`).
 
 **Start with**: memory-agent session list
 """,

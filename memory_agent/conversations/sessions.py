@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 MAX_PARTICIPANTS: Final = 100
 MAX_CHARACTER_CHARS: Final = 10_000
 MAX_TRAITS: Final = 50
+_LONGEST: Final = timedelta(hours=24)
+_MOST_TURNS: Final = 1_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionRules:
-    """Limits of a session: it closes after so many hours, turns, or seconds without a turn."""
+    """Limits of a session: it closes after so many seconds without a turn, at the latest after a day or `_MOST_TURNS`."""
 
-    max_session_hours: float
-    max_turns_per_session: int
     session_idle_seconds: float
 
 
@@ -66,13 +66,13 @@ class SessionProgress:
 
 def is_over(progress: SessionProgress, *, at: datetime, rules: SessionRules) -> bool:
     """True if a turn said at `at` finds the session closed: earlier times count as much as later ones."""
-    if progress.turns >= rules.max_turns_per_session:
+    if progress.turns >= _MOST_TURNS:
         return True
     if progress.first_at is None or progress.last_at is None:
         return False
-    return abs(at - progress.first_at) >= timedelta(hours=rules.max_session_hours) or abs(
-        at - progress.last_at
-    ) >= timedelta(seconds=rules.session_idle_seconds)
+    return abs(at - progress.first_at) >= _LONGEST or abs(at - progress.last_at) >= timedelta(
+        seconds=rules.session_idle_seconds
+    )
 
 
 def _standing(session: Session, head: ThreadHead, first_at: datetime | None) -> SessionProgress:

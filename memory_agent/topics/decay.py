@@ -1,6 +1,6 @@
 """Topic decay: pure functions of a topic's accesses and of `now`.
 
-    half_life = base · min(2^floor(accesses / 5), 30)
+    half_life = 1 day · min(2^floor(accesses / 5), 30)
     priority  = importance · 0.5^(seconds since the last access / half_life)
 
 The exponential form is Ebbinghaus' forgetting curve as spaced-repetition models use it (Settles and Meeder, "A
@@ -25,6 +25,8 @@ DEFAULT_IMPORTANCE: Final = 0.5
 VOTES_PER_HALF: Final = 4
 """So many more useful votes than useless ones halve what an importance lacks to 1; so many fewer halve it."""
 
+_FIRST_HALF_LIFE: Final = 86_400.0
+"""Seconds, of a topic that nobody came back to."""
 ACCESS_THRESHOLD: Final = 5
 """Accesses that double the half-life: a topic of a week's daily talks lasts twice as long as one that came up once."""
 LONGEST: Final = 30
@@ -32,10 +34,10 @@ LONGEST: Final = 30
 _ENOUGH_DOUBLINGS: Final = 5  # 2^5 is past LONGEST
 
 
-def half_life(access_count: int, base_half_life: float) -> float:
-    """Seconds until the priority of a topic with so many accesses has halved; `base_half_life`: of one with none."""
+def half_life(access_count: int) -> float:
+    """Seconds until the priority of a topic with so many accesses has halved."""
     doublings = min(access_count // ACCESS_THRESHOLD, _ENOUGH_DOUBLINGS)
-    return base_half_life * min(2.0**doublings, LONGEST)
+    return _FIRST_HALF_LIFE * min(2.0**doublings, LONGEST)
 
 
 def decayed(importance: float, age_seconds: float, half_life_seconds: float) -> float:
@@ -66,7 +68,7 @@ def importance_of(topic: TopicHead | TopicDecayState) -> float:
     return learned_importance(DEFAULT_IMPORTANCE if given is None else given, topic.votes)
 
 
-def priority_of(topic: TopicHead | TopicDecayState, now: datetime, base_half_life: float) -> float:
+def priority_of(topic: TopicHead | TopicDecayState, now: datetime) -> float:
     """A topic's priority at `now`, in [0, importance]."""
     age = (now - topic.last_access).total_seconds()
-    return decayed(importance_of(topic), age, half_life(topic.access_count, base_half_life))
+    return decayed(importance_of(topic), age, half_life(topic.access_count))

@@ -32,12 +32,16 @@ _OWED_LOOKED_AT: Final = 50
 """The oldest turns that owe the stage: what is parked stays behind while the others move on."""
 
 
+def kept_of(max_messages_per_topic: int) -> int:
+    """Number of a topic's last turns that stay active when it is packed."""
+    return max_messages_per_topic // 3
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompactSettings:
-    """Active turns that a topic may have, and how many of its last ones stay active then."""
+    """Active turns that a topic may have; a third of them stay active then."""
 
     max_messages_per_topic: int
-    recent_message_keep: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,7 @@ class Compactor:
         to_pack: list[Turn] = []
         if self._too_long(counts):
             active = await self.store.list_turns(topic.scope, topic_ids=topic.turns_of, compressed=False)
-            to_pack = active[: -self.settings.recent_message_keep or None]
+            to_pack = active[: -kept_of(self.settings.max_messages_per_topic) or None]
         elif topic.summary is not None or not counts.compressed:
             return
         packed = await self.store.list_turns(

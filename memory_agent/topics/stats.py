@@ -68,7 +68,6 @@ class TopicReader:
 
     store: DocumentStore
     clock: Clock
-    base_half_life: float
     least: int
     most: int
     """How many turns of a topic `context` shows, at least (as far as there are any) and at most."""
@@ -89,9 +88,7 @@ class TopicReader:
         if tag is not None:
             shown = tagged(shown, checked_tag(tag))
         now = self.clock.now()
-        shown.sort(
-            key=lambda topic: (topic.archived, -priority_of(topic, now, self.base_half_life), topic.id)
-        )
+        shown.sort(key=lambda topic: (topic.archived, -priority_of(topic, now), topic.id))
         on_page = shown[rows]
         counts = await self.store.count_topic_turns(scope, [i for topic in on_page for i in topic.turns_of])
         count = {topic.id: sum((counts[i] for i in topic.turns_of), TopicTurns()) for topic in on_page}
@@ -122,10 +119,10 @@ class TopicReader:
             importance_score=importance_of(topic),
             access_count=topic.access_count,
             memory_type=memory_type(topic.access_count),
-            half_life_days=half_life(topic.access_count, self.base_half_life) / _DAY,
+            half_life_days=half_life(topic.access_count) / _DAY,
             age_seconds=max((now - topic.created_at).total_seconds(), 0.0),
             inactive_seconds=max((now - topic.last_access).total_seconds(), 0.0),
-            priority=priority_of(topic, now, self.base_half_life),
+            priority=priority_of(topic, now),
             compression_ratio=counts.raw_bytes / counts.packed_bytes if counts.packed_bytes else 1.0,
             current=current,
             summary=summary,

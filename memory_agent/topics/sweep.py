@@ -322,7 +322,7 @@ class _Run:
         fresh = await load_topic(self._store, faded.scope, faded.id)
         if fresh is None or fresh.archived or fresh.stale or fresh.through != faded.through:
             return None
-        return fresh if priority_of(fresh, self._now, self._settings.base_half_life) < FADE_BELOW else None
+        return fresh if priority_of(fresh, self._now) < FADE_BELOW else None
 
     # --- ages ------------------------------------------------------------------------------------------------
     async def sweep_ages(self) -> None:

@@ -27,7 +27,6 @@ class SweepSettings:
     max_topics: int
     decay_policy: Policy
     retention_days: float | None
-    base_half_life: float
     lease_seconds: float
 
 
@@ -105,6 +104,6 @@ def plan_thread(
     if excess <= 0:
         return []
     current = newest(active)
-    rated = ((topic, priority_of(topic, now, settings.base_half_life)) for topic in active)
+    rated = ((topic, priority_of(topic, now)) for topic in active)
     faded = [pair for pair in rated if pair[0] is not current and pair[1] < FADE_BELOW]
     return sorted(faded, key=lambda pair: (pair[1], pair[0].id))[:excess]

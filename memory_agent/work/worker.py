@@ -54,6 +54,8 @@ _FORGET: Final = "forget"
 """A loop that is no stage's, as those of `background` are none."""
 _BATCH_CHARS: Final = 1_000_000
 """Text embedded in one batch, so that a few huge turns don't become one huge call."""
+POLL_SECONDS: Final = 1.0  # between looks for what nothing announces
+LONGEST_RETRY_SECONDS: Final = 300.0
 _REMEMBERED_FAILURES: Final = 50_000
 _MEANWHILE_TURNS: Final = 10_000
 """Of one thread that are looked at in one go while a stage waits."""
@@ -63,9 +65,7 @@ _MEANWHILE_TURNS: Final = 10_000
 class WorkerSettings:
     """Settings of the worker; units in the names, reasons in `config/memory.toml`."""
 
-    worker_poll_seconds: float
     lease_seconds: float
-    retry_max_seconds: float
     max_attempts: int
     llm_concurrency: int
 
@@ -108,7 +108,7 @@ class Worker:
         }
         self._store_errors: dict[str, str] = {}
         self.paused = self._stopping = False
-        longest = settings.retry_max_seconds
+        longest = LONGEST_RETRY_SECONDS
         self._outages = Outages(store, clock, base_seconds=FIRST_RETRY_SECONDS, longest_seconds=longest)
         self._unavailable_since: OrderedDict[str, float] = OrderedDict()
 
@@ -164,7 +164,7 @@ class Worker:
         failures = 0
         while not self._stopping:
             self._woken[name].clear()
-            worked, pause = False, self._settings.worker_poll_seconds
+            worked, pause = False, POLL_SECONDS
             try:
                 worked = False if self.paused else await step()
                 failures = 0

@@ -81,7 +81,7 @@ class Writer:
 
 async def main(folder: Path, way: str) -> dict[str, Any]:
     """Fill it twice under three writers and a worker."""
-    disk, cfg = Disk(folder, way), MemoryConfig(data_dir=folder / "data", retry_max_seconds=0.2)
+    disk, cfg = Disk(folder, way), MemoryConfig(data_dir=folder / "data")
     async with MemoryService(cfg, embedder=HashEmbedder()) as service:
         writers = [Writer(service, user) for user in USERS]
         for _ in range(2):

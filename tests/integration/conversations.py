@@ -14,7 +14,6 @@ from memory_agent import MemoryConfig, MemoryService
 from memory_agent.testing import BruteForceIndex, HashEmbedder
 from tests import profiles
 from tests.constants import settings_of
-from tests.fixtures import QUICK
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
@@ -32,7 +31,7 @@ START: Final = datetime(2026, 3, 1, 9, tzinfo=UTC)
 
 def settings_on(store: str, request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
     """Settings of a fresh database on this store; nothing is extracted or grouped unless a test wants it."""
-    quiet = {**QUICK, "enable_topics": False, "enable_fact_extraction": False, "max_attempts": 2}
+    quiet = {"enable_topics": False, "enable_fact_extraction": False, "max_attempts": 2}
     if store == "sqlite":
         return {**quiet, "data_dir": folder / "data"}
     server: Mongod = request.getfixturevalue("mongod")

@@ -67,7 +67,6 @@ async def test_what_a_page_says_to_write_works(
     settings = {
         "data_dir": tmp_path / "data",
         "openai_base_url": openai_server.base_url if "model=" in str(pieces(page)) else None,
-        "worker_poll_seconds": 0.1,
     }
     async with opened(settings, embedder=shared_embedder) as service:
         memory = service.agent(user_id="ada", thread_id="main")

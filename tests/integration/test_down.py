@@ -72,7 +72,7 @@ async def test_chroma_stopped(
 ) -> None:
     """Stopped as a user outgrows the memory, and again later: remembering and finding go on, and the vectors follow."""
     own_chroma.stop()
-    chroma = {"chroma_port": own_chroma.port, "store_timeout_seconds": 2}
+    chroma = {"chroma_host": f"127.0.0.1:{own_chroma.port}", "store_timeout_seconds": 2}
     cfg = MemoryConfig(**{**server_settings, **chroma, "resident_max_turns": 1})
     async with MemoryService(cfg, embedder=shared_embedder) as service:
         memory = service.agent("ann", "chat")
@@ -100,7 +100,9 @@ async def test_chroma_stopped_for_a_small_user(
 ) -> None:
     """Whoever is searched in memory is settled and found without it."""
     own_chroma.stop()
-    cfg = MemoryConfig(**{**server_settings, "chroma_port": own_chroma.port, "store_timeout_seconds": 2})
+    cfg = MemoryConfig(
+        **{**server_settings, "chroma_host": f"127.0.0.1:{own_chroma.port}", "store_timeout_seconds": 2}
+    )
     async with MemoryService(cfg, embedder=shared_embedder) as service:
         memory = service.agent("ann", "chat")
         await memory.update_memory("My puppy is called Rufus.", "Cute!")
@@ -116,7 +118,7 @@ async def test_chroma_stopped_for_a_large_user(
     cfg = MemoryConfig(
         **{
             **server_settings,
-            "chroma_port": own_chroma.port,
+            "chroma_host": f"127.0.0.1:{own_chroma.port}",
             "resident_max_turns": 0,
             "store_timeout_seconds": 2,
         }
@@ -199,8 +201,6 @@ async def test_the_document_store_is_down(tmp_path: Path, shared_embedder: Local
             data_dir=tmp_path,
             mongo_uri=server.uri,
             store_timeout_seconds=1,
-            retry_max_seconds=0.05,
-            worker_poll_seconds=0.1,
         )
         async with MemoryService(cfg, embedder=shared_embedder) as service:
             memory = service.agent("ann", "chat")

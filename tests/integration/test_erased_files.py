@@ -181,7 +181,7 @@ async def test_a_topic_that_goes_on_keeps_no_id_of_the_turn_that_opened_it(
 ) -> None:
     """Its own id stands in the turns that are left, their packed texts, the events and the compressions."""
     clock = FixedClock(datetime.now(UTC))
-    cfg = MemoryConfig(**embedded_settings, max_messages_per_topic=6, recent_message_keep=2)
+    cfg = MemoryConfig(**embedded_settings, max_messages_per_topic=6)
     async with MemoryService(cfg, embedder=HashEmbedder(), clock=clock) as service:
         memory = service.agent(USER, THREAD)
         first = await memory.add_user_message(GONE.format(0, 1))
@@ -245,7 +245,7 @@ async def test_a_killed_forget_call_leaves_no_byte_either(tmp_path: Path) -> Non
 
     async def check() -> None:
         clock = FixedClock(datetime.now(UTC) + timedelta(hours=2))
-        cfg = MemoryConfig(data_dir=place, worker_poll_seconds=0.05)
+        cfg = MemoryConfig(data_dir=place)
         async with MemoryService(cfg, embedder=HashEmbedder(), clock=clock) as service:
             if not await service.erasures():
                 await service.forget_user(USER)

@@ -37,7 +37,7 @@ HALF: Final = ANSWER[: ANSWER.index('{"path": "location"') + 25]
 @pytest.fixture
 def quick(embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI) -> dict[str, Any]:
     """Settings that ask the scripted server and soon ask again."""
-    return asking(embedded_settings, openai_server, retry_max_seconds=0.05, worker_poll_seconds=0.02)
+    return asking(embedded_settings, openai_server)
 
 
 def remembering(settings: dict[str, Any], **others: Any) -> AbstractAsyncContextManager[MemoryService]:

@@ -51,7 +51,7 @@ def stating(*rules: Rule) -> Callable[[Sequence[Message]], str]:
 @contextlib.asynccontextmanager
 async def service(folder: Path, llm: ScriptedLLM, **settings: Any) -> AsyncIterator[MemoryService]:
     parts = {"redact": settings.pop("redact", None), "llm": llm, "vectors": BruteForceIndex()}
-    settings |= {"data_dir": folder, "enable_topics": False, "retry_max_seconds": 0.02}
+    settings |= {"data_dir": folder, "enable_topics": False}
     async with fact_script.opened(settings, **parts) as made:
         yield made
 

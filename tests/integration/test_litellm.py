@@ -50,7 +50,6 @@ def asking(proxy: LiteLLMProxy, **more: str) -> dict[str, Any]:
         "MEMORY_AGENT_OPENAI_API_KEY": "sk-master",
         "MEMORY_AGENT_FACT_EXTRACTION_MODEL": "known",
         "MEMORY_AGENT_ENABLE_COMPRESSION": "false",
-        "MEMORY_AGENT_RETRY_MAX_SECONDS": "1",
         **more,
     }
 
@@ -89,7 +88,6 @@ async def test_what_the_operator_has_to_mend_waits(
         "openai_base_url": proxy.base_url,
         "openai_api_key": "sk-master",
         "fact_extraction_model": "known",
-        "retry_max_seconds": 0.2,
         "max_attempts": 1,
     }
     async with opened({**good, **wrong}, vectors=BruteForceIndex()) as service:

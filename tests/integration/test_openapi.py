@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests import profiles
-from tests.fixtures import QUICK
 from tests.integration.conversations import opened
 from tests.integration.rest import document, operations
 from tests.servers.service import served
@@ -87,7 +86,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
 
 
 async def _serve(folder: Path, found: list[Any], is_ready: threading.Event, is_done: threading.Event) -> None:
-    cfg = {**QUICK, "data_dir": folder, "max_attempts": 2}
+    cfg = {"data_dir": folder, "max_attempts": 2}
     async with (
         opened(cfg) as service,
         served(service, server_requests_per_minute=0, server_failed_keys_per_minute=0) as running,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.fixtures import QUICK
 from tests.servers.service import ServiceProcess
 from tests.strangers import HAS_NPM, HERE, SECONDS, call, inspector, program
 
@@ -27,7 +26,7 @@ pytestmark = [pytest.mark.timeout(2 * SECONDS), pytest.mark.nightly]
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     folder = tmp_path_factory.mktemp("strangers")
-    service = ServiceProcess(folder, settings={"data_dir": folder / "data", **QUICK})
+    service = ServiceProcess(folder, settings={"data_dir": folder / "data"})
     service.start()
     yield service
     service.stop()

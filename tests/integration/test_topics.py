@@ -46,7 +46,7 @@ BREAD = [
     "How warm should the sourdough dough be while the bread proofs?",
 ]
 SUBJECTS = Path(__file__).parents[2] / "benchmarks" / "data" / "topic_subjects.toml"
-SMALL = {"max_messages_per_topic": 6, "recent_message_keep": 2}
+SMALL = {"max_messages_per_topic": 6}
 
 
 async def say(memory: MemoryAgent, questions: list[str], *, start: datetime = START) -> list[str]:
@@ -195,7 +195,7 @@ async def test_many_workers_on_one_thread_agree(
 ) -> None:
     """Two services that work on one thread at once still put every turn in one topic, and count it once."""
     monkeypatch.setattr("memory_agent.work.worker._BATCH_TURNS", 3)
-    cfg = MemoryConfig(**{**server_settings, "worker_poll_seconds": 0.05, **SMALL})
+    cfg = MemoryConfig(**{**server_settings, **SMALL})
     async with (
         MemoryService(cfg, embedder=shared_embedder) as one,
         MemoryService(cfg, embedder=shared_embedder) as other,

@@ -265,7 +265,7 @@ def test_sweep_that_leaves_something_over_leaves_with_3_and_says_what(cli: Comma
     """With Chroma down what was forgotten is still owed there: told even if it is to be quiet."""
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
-        there: Any = {"CHROMA_HOST": "127.0.0.1", "CHROMA_PORT": str(nobody.getsockname()[1])}
+        there: Any = {"CHROMA_HOST": f"127.0.0.1:{nobody.getsockname()[1]}"}
         down = {f"MEMORY_AGENT_{name}": value for name, value in {**there, "RETENTION_DAYS": "30"}.items()}
         told = cli("sweep", "--quiet", code=3, **down)
     assert "the sweep is not whole: vector_index could not be reached" in told.stderr

@@ -44,7 +44,7 @@ class Watched(HashEmbedder):
 
 def service_on(folder: Path, *, store: SqliteStore | None = None, **settings: Any) -> MemoryService:
     """An embedded service without a worker of its own."""
-    cfg = MemoryConfig(data_dir=folder, **{"run_worker": False, "worker_poll_seconds": 0.1, **settings})
+    cfg = MemoryConfig(data_dir=folder, **{"run_worker": False, **settings})
     return MemoryService(cfg, store=store, vectors=BruteForceIndex(), embedder=HashEmbedder())
 
 
@@ -55,7 +55,7 @@ def service_on(folder: Path, *, store: SqliteStore | None = None, **settings: An
 async def test_an_import_holds_up_nobodys_exchange(tmp_path: Path, threads: int, turns: int) -> None:
     """However much one user brings, in one thread or many: what twenty others said later is indexed in the first two batches."""
     embedder = Watched()
-    cfg = MemoryConfig(data_dir=tmp_path, run_worker=False, worker_poll_seconds=0.1)
+    cfg = MemoryConfig(data_dir=tmp_path, run_worker=False)
     async with MemoryService(cfg, vectors=BruteForceIndex(), embedder=embedder) as service:
         for thread in range(threads):
             for start in range(0, turns, 5_000):
@@ -156,15 +156,14 @@ async def until_done(service: MemoryService, users: Iterable[str]) -> None:
 
 
 async def test_each_stage_is_woken_by_the_one_before_whatever_becomes_of_other_threads(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threads of a few turns and of many, beside one that is slow, one left to a stage's own loop, and two whose store is away once."""
+    monkeypatch.setattr("memory_agent.work.worker.POLL_SECONDS", POLL_SECONDS)
     store = Uneven(tmp_path / "memory.db")
     await store.open()
     try:
-        async with service_on(
-            tmp_path / "data", store=store, worker_poll_seconds=POLL_SECONDS, retry_max_seconds=1
-        ) as service:
+        async with service_on(tmp_path / "data", store=store) as service:
             sizes = {"few": 5, "some": 16, "more": 17, "many": 40, "slow": 20}
             sizes |= {"left": 1, "down": 2, "down later": 25}
             for user, size in sizes.items():
@@ -187,9 +186,12 @@ async def test_each_stage_is_woken_by_the_one_before_whatever_becomes_of_other_t
         await store.close()
 
 
-async def test_settle_wakes_a_worker_that_nobody_told(tmp_path: Path) -> None:
+async def test_settle_wakes_a_worker_that_nobody_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However much of others' work moves meanwhile, and however short a time it is given, asked again and again."""
-    async with service_on(tmp_path, worker_poll_seconds=POLL_SECONDS) as service:
+    monkeypatch.setattr("memory_agent.work.worker.POLL_SECONDS", POLL_SECONDS)
+    async with service_on(tmp_path) as service:
         stop = asyncio.Event()
         working = asyncio.create_task(service.run_worker(stop))
         memory, worker = service.agent("ann", "chat"), service.core.worker
@@ -276,7 +278,7 @@ class Down(HashEmbedder):
 
 async def test_settle_names_what_it_waits_for(tmp_path: Path) -> None:
     """Stage, turns, whose, how old, and who is at it: nobody, this process's worker, or a part that is down; up to five threads."""
-    cfg = MemoryConfig(data_dir=tmp_path, run_worker=False, worker_poll_seconds=0.1)
+    cfg = MemoryConfig(data_dir=tmp_path, run_worker=False)
     async with MemoryService(cfg, vectors=BruteForceIndex(), embedder=Down()) as service:
         memory = service.agent("ann", "chat")
         await memory.update_memory("I like the sea.", "Noted.")
@@ -352,7 +354,7 @@ async def test_settle_ends_on_a_full_disk_and_says_so(
     store = Full(tmp_path / "memory.db")
     await store.open()
     try:
-        async with service_on(tmp_path / "data", store=store, retry_max_seconds=1) as service:
+        async with service_on(tmp_path / "data", store=store) as service:
             memory = service.agent("ann", "chat")
             await memory.update_memory("I like the sea.", "Noted.")
             store.is_full = True

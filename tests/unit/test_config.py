@@ -115,7 +115,6 @@ def test_changed_copy_keeps_the_others_as_they_were(monkeypatch: pytest.MonkeyPa
     ("values", "words"),
     [
         ({"top_k_memories": 0}, "top_k_memories: must be a whole number, at least 1"),
-        ({"recent_message_keep": 12}, "is not below max_messages_per_topic"),
         ({"topk": 8}, "did you mean top_k_memories"),
     ],
 )
@@ -183,7 +182,9 @@ def test_guess_is_what_was_meant(given: str, meant: list[str]) -> None:
 def test_a_setting_that_went_is_refused_with_what_to_do_instead(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with pytest.raises(ConfigError, match=r"^fade_below is no setting any more; take it out: max_topics and"):
+    with pytest.raises(
+        ConfigError, match=r"^fade_below is no setting any more; take it out: max_topics says"
+    ):
         MemoryConfig(fade_below=0.1)
     file = use_file(monkeypatch, tmp_path, "compressed_share = 0.5\n")
     with pytest.raises(ConfigError, match=rf"^{file}: compressed_share is no setting any more"):
@@ -221,8 +222,8 @@ def test_weights_of_signals_in_the_environment_go_over_those_of_the_file(
 
 
 def test_every_impossible_value_is_named_at_once() -> None:
-    with pytest.raises(ConfigError, match=r"chroma_port: .*; max_attempts: "):
-        MemoryConfig(chroma_port=0, max_attempts=0)
+    with pytest.raises(ConfigError, match=r"server_port: .*; max_attempts: "):
+        MemoryConfig(server_port=-1, max_attempts=0)
 
 
 def test_remote_embeddings_without_an_endpoint_are_refused() -> None:
@@ -263,7 +264,7 @@ def test_secret_is_never_shown(name: str) -> None:
 
 @pytest.mark.parametrize(
     "others",
-    [{}, {"recent_message_keep": 2, "max_messages_per_topic": 1}, {"chroma_port": 0}],
+    [{}, {"embedding_backend": "torch", "embedding_precision": "int8"}, {"server_port": -1}],
     ids=["itself", "two settings at odds", "another setting"],
 )
 def test_secret_is_not_in_the_error_nor_in_its_traceback(others: dict[str, Any]) -> None:

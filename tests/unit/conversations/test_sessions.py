@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -21,10 +21,23 @@ from memory_agent.conversations.sessions import (
 )
 from memory_agent.domain import Character, Scope, Session, ThreadHead
 from memory_agent.errors import InvalidInput
+from tests.constants import settings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SCOPE = Scope(user_id="u", thread_id="t")
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
-RULES = SessionRules(max_session_hours=24, max_turns_per_session=5, session_idle_seconds=3_600)
+RULES = SessionRules(session_idle_seconds=3_600)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _five_turns() -> Iterator[None]:
+    """Let a session have five turns at most."""
+    with settings_of({"max_turns_per_session": 5}):
+        yield
+
+
 MIA = Character(name="Mia", traits=("patient",))
 
 
@@ -143,11 +156,11 @@ def test_turns_are_placed_in_order_whatever_their_times(times: list[datetime], s
     for session_id in set(made.session_ids):
         of_it = made.session_ids.count(session_id)
         ours = start.session is not None and session_id == start.session.id
-        assert of_it + (before if ours else 0) <= RULES.max_turns_per_session
+        assert of_it + (before if ours else 0) <= 5
         said = [at for at, of in zip(times, made.session_ids, strict=True) if of == session_id]
         gaps = [abs(two - one).total_seconds() for one, two in itertools.pairwise(said)]
         assert max(gaps, default=0) < RULES.session_idle_seconds
-        assert max(abs(at - said[0]) for at in said) < timedelta(hours=RULES.max_session_hours) or ours
+        assert max(abs(at - said[0]) for at in said) < timedelta(hours=24) or ours
 
 
 @given(times, heads)

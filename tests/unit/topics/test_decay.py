@@ -41,14 +41,14 @@ accesses = st.integers(0, 10_000)
 def test_the_half_life_doubles_with_every_five_accesses(few: int, many: int, days: int, kind: str) -> None:
     """The table of the documentation, at both ends of each row."""
     for count in (few, many):
-        assert half_life(count, DAY) == days * DAY
+        assert half_life(count) == days * DAY
         assert memory_type(count) == kind
 
 
 def test_after_five_half_lives_three_percent_are_left() -> None:
     """3.1 % after 5 days for a topic that nobody came back to, and after 80 for one with 20 to 24 accesses."""
     for count, days in ((0, 5), (24, 80), (12, 20)):
-        assert decayed(1.0, days * DAY, half_life(count, DAY)) == pytest.approx(0.03125)
+        assert decayed(1.0, days * DAY, half_life(count)) == pytest.approx(0.03125)
 
 
 @given(shares, st.floats(-1e9, 1e9), accesses, shares, ages, accesses)
@@ -56,16 +56,14 @@ def test_priority_stays_within_importance_and_follows_importance_age_and_accesse
     importance: float, age: float, count: int, more_important: float, older: float, more: int
 ) -> None:
     """Never below 0 nor above the importance, for a last access in the future too; each of the three has its direction."""
-    life = half_life(count, DAY)
+    life = half_life(count)
     assert 0.0 <= decayed(importance, age, life) <= importance
     less, most = sorted((importance, more_important))
     assert decayed(less, age, life) <= decayed(most, age, life)
     younger, oldest = sorted((age, older))
     assert decayed(importance, oldest, life) <= decayed(importance, younger, life)
     fewer, most_often = sorted((count, more))
-    assert decayed(importance, age, half_life(fewer, DAY)) <= decayed(
-        importance, age, half_life(most_often, DAY)
-    )
+    assert decayed(importance, age, half_life(fewer)) <= decayed(importance, age, half_life(most_often))
 
 
 @given(shares, st.integers(-1_000, 1_000))
@@ -102,4 +100,4 @@ def test_the_priority_of_a_topic_is_counted_from_its_last_access() -> None:
         access_count=7,
         given_importance=0.8,
     )
-    assert priority_of(topic, NOW, DAY) == pytest.approx(0.4)
+    assert priority_of(topic, NOW) == pytest.approx(0.4)

@@ -21,7 +21,6 @@ def settings(max_topics: int) -> SweepSettings:
         max_topics=max_topics,
         decay_policy="archive",
         retention_days=None,
-        base_half_life=HALF_LIFE,
         lease_seconds=60,
     )
 
@@ -80,4 +79,4 @@ def test_what_is_planned_is_faded_and_never_too_much(days: list[float], max_topi
     assert topics[-1] not in [faded for faded, _ in plan]
     priorities = [priority for _, priority in plan]
     assert priorities == sorted(priorities)
-    assert all(priority < 0.05 and priority == priority_of(faded, NOW, HALF_LIFE) for faded, priority in plan)
+    assert all(priority < 0.05 and priority == priority_of(faded, NOW) for faded, priority in plan)
