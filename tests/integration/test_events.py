@@ -142,18 +142,6 @@ async def test_nothing_of_others_ever_arrives(service: MemoryService) -> None:
             assert [event["kind"] for event in await stream.take(len(LIFE))] == LIFE
 
 
-@on_sqlite
-async def test_ids_of_any_characters_name_a_thread(service: MemoryService) -> None:
-    """Slashes, percent signs, spaces and letters beyond ASCII."""
-    user, thread = "a/b%2F c", "ü/ñ?#%"
-    async with served(service) as there:
-        headers = await there.headers("acme")
-        async with listening(there.address, headers, events_path(user, thread)) as stream:
-            turn = await store_turn(service, Scope.of(user, thread, tenant="acme"))
-            [event] = await stream.until(turn)
-    assert (event["user_id"], event["thread_id"]) == (user, thread)
-
-
 # --- who is refused ----------------------------------------------------------------------------------------------
 @on_each_store
 async def test_an_id_that_is_none_is_gone(service: MemoryService) -> None:

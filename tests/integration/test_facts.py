@@ -200,9 +200,6 @@ async def test_the_cost_is_what_the_server_counted(
         assert (await service.agent("bob", "chat").status()).extraction.requests == 0
 
 
-# --- the same again, and more of the same --------------------------------------------------------------------
-
-
 # --- people --------------------------------------------------------------------------------------------------
 async def test_people_outrank_what_was_said_before(
     settings: dict[str, Any], openai_server: ScriptedOpenAI
@@ -275,14 +272,14 @@ IMPOSSIBLE: list[Any] = [
     (lambda m: m.retract_fact("pets", "Tom"), ["Tom", "pets"]),
     (lambda m: m.revert_fact("pets", to="99.0"), ["99.0", "fact_history"]),
     (lambda m: m.revert_fact("pets", to=datetime(2199, 1, 1, tzinfo=UTC)), ["2199", "still to come"]),
-    (lambda m: m.revert_fact("pets", to=datetime(2026, 1, 1)), ["time zone"]),  # noqa: DTZ001
+    (lambda m: m.revert_fact("pets", to=datetime(2026, 1, 1)), ["time zone"]),
     (lambda m: m.set_fact("", "x"), ["path", "preferences.meeting_time"]),
     (lambda m: m.set_fact("name", None), ["name", "retract_fact"]),
     (lambda m: m.set_fact("name", float("nan")), ["nan"]),
     (lambda m: m.set_fact("name", {"a": ""}), ["states nothing"]),
     (lambda m: m.add_fact("name", object()), ["object"]),
     (lambda m: m.fact_history(path=7), ["path", "7"]),
-    (lambda m: m.fetch_facts(as_of=datetime(2026, 1, 1)), ["as_of", "time zone"]),  # noqa: DTZ001
+    (lambda m: m.fetch_facts(as_of=datetime(2026, 1, 1)), ["as_of", "time zone"]),
     (lambda m: m.undo_replay(), ["replay", "none"]),
     (lambda m: m.replay_facts(model="better"), ["'better'", "openai_base_url"]),
 ]
@@ -328,29 +325,3 @@ async def test_a_users_threads_are_read_together(settings: dict[str, Any]) -> No
         clock.tick(60)
         await home.retract_fact("preferences.likes", "chess")
         assert (await work.fetch_facts())["preferences"] == {"likes": ["tea"]}
-
-
-async def test_extraction_can_be_switched_off_and_made_up_for(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI
-) -> None:
-    """A replay looks at turns that were stored while extraction was off as well, and changes nothing until it is applied."""
-    openai_server.answer = by_words(WORKED_EXAMPLE)
-    settings = asking(settings, openai_server)
-    async with opened({**settings, "enable_fact_extraction": False}) as service:
-        memory = service.agent("john", "chat")
-        await say(memory, INTRODUCTION, MOVE)
-        assert await memory.fact_history() == []
-    assert openai_server.chats == []
-    async with opened(settings) as service:
-        memory = service.agent("john", "chat")
-        await memory.settle(timeout=60)
-        seen: list[tuple[int, int]] = []
-        proposal = await memory.replay_facts(progress=lambda done, all_: seen.append((done, all_)))
-        assert seen[-1] == (2, 2)
-        assert proposal.before == {}
-        assert proposal.after == {**BEFORE, "occupation": "product role"}
-        assert {difference.kind for difference in proposal.differences} == {"added"}
-        assert await memory.fact_history() == []
-        assert await memory.fetch_facts() == {}
-        await memory.apply_replay(proposal)
-        assert await memory.fetch_facts() == proposal.after

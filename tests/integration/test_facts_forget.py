@@ -131,26 +131,6 @@ async def edited(memory: MemoryAgent) -> str:
     return turn.id
 
 
-@pytest.mark.parametrize("how", ["clear", "forget_user"])
-async def test_edits_go_with_the_whole_and_not_with_a_turn(how: str, settings: dict[str, Any]) -> None:
-    """Forgetting turns leaves what people said themselves; clearing the thread or forgetting the user takes it."""
-    async with opened(settings) as service:
-        memory, other = service.agent("ann", "chat"), service.agent("ann", "other")
-        turn_id = await edited(memory)
-        await edited(other)
-        await memory.forget([turn_id])
-        await memory.settle(timeout=60)
-        assert await memory.fetch_facts(scope="thread") == {"nickname": "Zebulon"}
-        await (memory.clear() if how == "clear" else service.forget_user("ann"))
-        assert await memory.fetch_facts(scope="thread") == {}
-        assert await memory.fact_history(scope="thread") == []
-        assert await service.core.store.fact_changes(memory.scope) == []
-        kept = {} if how == "forget_user" else {"location": "Bergen", "nickname": "Zebulon"}
-        assert await memory.fetch_facts() == await other.fetch_facts() == kept
-        await memory.set_fact("nickname", "Ann")
-        assert await memory.fetch_facts(scope="thread") == {"nickname": "Ann"}
-
-
 async def test_edits_go_also_where_a_writers_clock_was_ahead(settings: dict[str, Any]) -> None:
     """clear() takes an edit that was made after a turn whose id is of the future."""
     async with opened({**settings, "run_worker": False}) as service:

@@ -169,31 +169,6 @@ async def test_impossible_ids_are_refused(embedded_settings: dict[str, Any]) -> 
         assert (await service.status()).turns == 4
 
 
-async def test_search_of_a_user_narrows_as_that_of_an_agent(embedded_settings: dict[str, Any]) -> None:
-    """Over all threads, with the same filters, and the same refusals."""
-    cfg = MemoryConfig(**embedded_settings, run_worker=False)
-    async with MemoryService(cfg, embedder=HashEmbedder()) as service:
-        for thread in ("chat", "work"):
-            memory = service.agent("ann", thread)
-            await memory.add_turn("user", f"The map for {thread} is in the attic.", metadata={"in": thread})
-            await memory.add_turn("assistant", f"The map for {thread}? Noted.")
-        found = await service.search("ann", "map attic", 10)
-        assert {recollection.turn.thread_id for recollection in found} == {"chat", "work"}
-        users = await service.search("ann", "map", role="user", metadata={"in": "work"})
-        assert [recollection.turn.thread_id for recollection in users] == ["work"]
-        assert await service.search("ann", "map", until=datetime(2000, 1, 1, tzinfo=UTC)) == []
-        assert await service.search("ann", "map", 0) == await service.search("bob", "map") == []
-        refused: tuple[dict[str, Any], ...] = (
-            {"query": " "},
-            {"top_k": -1},
-            {"role": "robot"},
-            {"since": datetime(2000, 1, 1)},  # noqa: DTZ001 - without a zone
-        )
-        for wrong in refused:
-            with pytest.raises(InvalidInput, match=next(iter(wrong))):
-                await service.search("ann", **{"query": "map", **wrong})
-
-
 async def test_events_are_of_the_agents_thread_and_end_with_it(
     embedded_settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

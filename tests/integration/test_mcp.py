@@ -417,39 +417,6 @@ async def test_key_says_whose_memory_it_is_or_each_call_does(served: Served) -> 
         assert not (await ask(client, "recall", question="piano", user_id="bob"))["recollections"]
 
 
-async def test_server_may_have_a_thread_of_its_own(served: Served) -> None:
-    app = served.app(default_thread="work")
-    token = await served.key(user_id="ada")
-    async with listening(app) as served.url, served.client(token) as client:
-        (listed, *_) = (await client.list_tools()).tools
-        assert listed.input_schema["properties"]["thread_id"]["default"] == "work"
-        assert (await ask(client, "remember", text=PIANO))["thread_id"] == "work"
-    (found,) = await served.service.agent("ada", "work", tenant="acme").fetch_long_term("piano")
-    assert found.text == PIANO
-
-
-async def test_other_tenants_see_nothing_of_the_same_user(served: Served) -> None:
-    async with (
-        served.client(await served.key("acme")) as acme,
-        served.client(await served.key("globex")) as globex,
-        served.client(await served.key("default")) as default,
-    ):
-        (turn_id,) = (await ask(acme, "remember", text=PIANO, user_id="ada"))["turn_ids"]
-        await ask(acme, "correct_fact", path="city", value="Delft", user_id="ada")
-        await served.service.settle(SECONDS)
-        (topic,) = (await ask(acme, "topics", user_id="ada"))["topics"]
-        for other in (globex, default):
-            assert not (await ask(other, "recall", question="piano", user_id="ada"))["recollections"]
-            assert (await ask(other, "facts", user_id="ada")) == {"facts": {}}
-            assert (await ask(other, "topics", user_id="ada"))["topics"] == []
-            assert topic["id"] in await fail(other, "topics", id=topic["id"], user_id="ada")
-            assert (await ask(other, "threads", user_id="ada"))["threads"] == []
-            assert (await ask(other, "forget", turn_ids=[turn_id], user_id="ada"))["turns"] == 0
-            assert PIANO not in (await ask(other, "context", message="piano?", user_id="ada"))["text"]
-            assert "control character" in await fail(other, "recall", question="piano", user_id="acme\x1fada")
-        assert (await ask(acme, "recall", question="piano", user_id="ada"))["recollections"]
-
-
 # --- HTTP --------------------------------------------------------------------------------------------------------
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}

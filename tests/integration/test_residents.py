@@ -221,18 +221,6 @@ async def test_many_pages_are_all_read_and_new_rows_are_added(store: WatchedStor
     assert index.head == await store.index_head("ann")
 
 
-async def test_a_replaced_row_leaves_nothing_of_its_old_content(store: WatchedStore) -> None:
-    """A row put again with other words is found by the new ones alone, and counts once."""
-    await put(store, rows_of("ann", 3))
-    cache = a_cache(store)
-    assert holding(await held(cache, "ann"), "old") == ["ann-0000", "ann-0001", "ann-0002"]
-    await put(store, [*rows_of("ann", 1, first=1, word="new"), *rows_of("ann", 1, first=3, word="new")])
-    index = await held(cache, "ann")
-    assert holding(index, "old") == ["ann-0000", "ann-0002"]
-    assert holding(index, "new") == ["ann-0001", "ann-0003"]
-    assert turn_ids(index) == ["ann-0000", "ann-0001", "ann-0002", "ann-0003"]
-
-
 async def test_an_erased_row_leaves_the_index(store: WatchedStore) -> None:
     """Turns that were erased, one or all, are in no index handed out afterwards."""
     scope = a_scope("ann")

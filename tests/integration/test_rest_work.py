@@ -13,7 +13,6 @@ from memory_agent import MemoryConfig, Scope, ServiceClient
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.errors import (
     AccessDenied,
-    InvalidInput,
     SettleTimeout,
     SweepRunning,
     VectorIndexError,
@@ -224,17 +223,6 @@ async def test_old_turns_of_any_tenant_go_and_a_second_sweep_is_refused(tmp_path
             await service.core.store.release_leases(["sweep"], "somebody else")
             assert (await client.sweep()).forgotten == 20
             assert (await client.status()).turns == 0
-
-
-async def test_who_is_not_for_everybody_is_refused_in_python_too(rest: Rest) -> None:
-    async with ServiceClient(rest.server.address, api_key=await rest.server.key()) as client:
-        with pytest.raises(AccessDenied, match="--all-tenants"):
-            await client.status()
-        with pytest.raises(AccessDenied, match="for tenant 'default'"):
-            await client.agent("ann", "chat", tenant="acme").status()
-        with pytest.raises(InvalidInput, match="scope is 'ann'"):
-            await client.status("ann")  # type: ignore[arg-type]
-        assert (await client.worker_status()).usage is None
 
 
 # --- a folder that is shared ---------------------------------------------------------------------------------
