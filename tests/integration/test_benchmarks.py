@@ -70,6 +70,7 @@ def sane(figures: dict[str, dict[str, float]]) -> None:
 
 
 # --- speed ---------------------------------------------------------------------------------------------------
+@pytest.mark.nightly
 def test_speed_measures_each_text_size_and_number_of_topics_and_compares(
     tmp_path: Path, chat: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

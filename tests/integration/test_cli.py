@@ -103,7 +103,7 @@ def test_question_finds_the_turn_with_its_date_and_why(remembered: CommandLine, 
 def test_in_a_terminal_of_80_columns_words_are_bold_and_the_ledgers_columns_whole(
     remembered: CommandLine,
 ) -> None:
-    asked = remembered.command("ask", "When does the piano tuner call?", "-k", "1")
+    asked = remembered.forked("ask", "When does the piano tuner call?", "-k", "1")
     shown = in_terminal(f"stty cols 80; exec {shlex.join(asked)}", remembered)
     assert "The \x1b[1mpiano\x1b[0m \x1b[1mtuner\x1b[0m comes on Monday at ten." in shown
     ledger = remembered.forked("ask", "When does the piano tuner come?", "--ledger")
@@ -204,7 +204,7 @@ def test_chat_ends_cleanly_on_ctrl_c(cli: CommandLine) -> None:
 
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        cli.command("chat"),
+        cli.forked("chat"),
         cwd=cli.folder,
         env={**cli.environment, "PYTHONFAULTHANDLER": "1"},
         # Where tests run in a shell's background, SIGINT is ignored, and that is inherited.
@@ -235,7 +235,7 @@ def test_status_is_watched_in_a_terminal_until_ctrl_c(cli: CommandLine) -> None:
     cli("facts", "set", "name", "Ann")
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        cli.command("status", "--watch"),
+        cli.forked("status", "--watch"),
         cwd=cli.folder,
         env=cli.environment,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import profiles
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -76,7 +78,7 @@ finally:
 """
 
 
-@pytest.mark.parametrize(("given", "used"), [(None, "1"), ("4", "4")])
+@pytest.mark.parametrize(("given", "used"), profiles.by_day((None, "1"), ("4", "4")))
 def test_products_are_shared_among_threads_only_where_somebody_asks_for_it(
     given: str | None, used: str
 ) -> None:

@@ -18,7 +18,7 @@ from tests import profiles
 from tests.integration.conversations import START, everything, lines, opened, said, settings_on
 from tests.integration.fact_script import asking, standing
 from tests.integration.test_facts_echo import ECHOES, SAID, eager
-from tests.over_http import both_ways_by_day, embedded_only
+from tests.over_http import embedded_only
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -78,7 +78,6 @@ async def test_a_role_lasts_for_hundreds_of_turns(embedded_settings: dict[str, A
         assert len(await everything(memory)) == 50 * blocks
 
 
-@both_ways_by_day
 async def test_a_context_of_everything_fits_and_adds_up(settings: dict[str, Any]) -> None:
     """By any preset and budget, as text and as messages, beside a long past."""
     options = {"enable_topics": True, "enable_fact_extraction": True}

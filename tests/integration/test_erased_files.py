@@ -234,7 +234,7 @@ async def test_a_killed_forget_call_leaves_no_byte_either(tmp_path: Path) -> Non
     """Killed at any step it is finished by the next process, or made again; then nothing is left."""
     whole, place = tmp_path / "whole", tmp_path / "place"
     async with MemoryService(MemoryConfig(data_dir=whole), embedder=HashEmbedder()) as service:
-        texts, ids = await told(service, FixedClock(datetime.now(UTC)), rounds=20)
+        texts, ids = await told(service, FixedClock(datetime.now(UTC)), rounds=6)
     derived = set().union(*tiers_of(whole / "memory_agent.sqlite3").values())
     assert files_with(whole, [*derived])
 
@@ -250,7 +250,7 @@ async def test_a_killed_forget_call_leaves_no_byte_either(tmp_path: Path) -> Non
             if not await service.erasures():
                 await service.forget_user(USER)
             await erased(service, clock)
-            assert (await service.agent("bob", "chat").status()).turns == 40
+            assert (await service.agent("bob", "chat").status()).turns == 12
         assert remains_in(place, [*texts, *ids, USER, THREAD]) == []
         assert files_with(place, [*derived]) == []
 

@@ -272,14 +272,14 @@ IMPOSSIBLE: list[Any] = [
     (lambda m: m.retract_fact("pets", "Tom"), ["Tom", "pets"]),
     (lambda m: m.revert_fact("pets", to="99.0"), ["99.0", "fact_history"]),
     (lambda m: m.revert_fact("pets", to=datetime(2199, 1, 1, tzinfo=UTC)), ["2199", "still to come"]),
-    (lambda m: m.revert_fact("pets", to=datetime(2026, 1, 1)), ["time zone"]),
+    (lambda m: m.revert_fact("pets", to=datetime(2026, 1, 1)), ["time zone"]),  # noqa: DTZ001
     (lambda m: m.set_fact("", "x"), ["path", "preferences.meeting_time"]),
     (lambda m: m.set_fact("name", None), ["name", "retract_fact"]),
     (lambda m: m.set_fact("name", float("nan")), ["nan"]),
     (lambda m: m.set_fact("name", {"a": ""}), ["states nothing"]),
     (lambda m: m.add_fact("name", object()), ["object"]),
     (lambda m: m.fact_history(path=7), ["path", "7"]),
-    (lambda m: m.fetch_facts(as_of=datetime(2026, 1, 1)), ["as_of", "time zone"]),
+    (lambda m: m.fetch_facts(as_of=datetime(2026, 1, 1)), ["as_of", "time zone"]),  # noqa: DTZ001
     (lambda m: m.undo_replay(), ["replay", "none"]),
     (lambda m: m.replay_facts(model="better"), ["'better'", "openai_base_url"]),
 ]

@@ -648,7 +648,3 @@ async def test_without_a_process_that_serves_it_the_folder_itself_is_written_to(
     assert home.log == ""
     async with opened({"data_dir": tmp_path / "own", "enable_topics": False}) as service:
         assert len(await turns_in(service)) == len(TALK)
-
-
-def test_status_says_that_there_are_none(home: Home) -> None:
-    assert "no hooks are installed" in home.hook("status")

@@ -105,10 +105,7 @@ async def check_isolation(service: MemoryService, pairs: list[tuple[str, str]], 
         assert (await memory.status()).turns == 2
 
 
-# The servers by day as users have them who are too large for the index in memory, which the embedded way has as well.
-@pytest.mark.parametrize(
-    "way", ["embedded", pytest.param("servers", marks=pytest.mark.nightly), "servers-large-users"]
-)
+@pytest.mark.parametrize("way", profiles.by_day("embedded", "servers", "servers-large-users"))
 async def test_no_read_returns_another_scopes_data(way: str, request: pytest.FixtureRequest) -> None:
     """A property over many users and threads with hostile ids, on one growing database."""
     name = "embedded_settings" if way == "embedded" else "server_settings"

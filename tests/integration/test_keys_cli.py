@@ -148,14 +148,6 @@ def test_keys_are_managed_on_mongodb(cli: CommandLine, mongod: Mongod, db_name: 
     assert not cli.data.exists()
 
 
-def test_server_that_is_down_is_one_line(quick: Quick) -> None:
-    """No key is shown that may not have been stored."""
-    nobody = {"MEMORY_AGENT_MONGO_URI": "mongodb://127.0.0.1:1/", "MEMORY_AGENT_STORE_TIMEOUT_SECONDS": "0.2"}
-    failed = quick(*ACME, code=1, **nobody)
-    assert failed.stdout == ""
-    one_line(failed.stderr, "MongoDB is unavailable")
-
-
 # --- what is made --------------------------------------------------------------------------------------------
 def test_every_option_of_a_key_is_kept(quick: Quick) -> None:
     options = "--user ada --read-only --requests-per-minute 60 --max-body-bytes 1000 --expires 2999-01-31"

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent import MemoryConfig, Scope, ServiceClient
+from memory_agent import Scope, ServiceClient
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.errors import (
-    AccessDenied,
     SettleTimeout,
     SweepRunning,
     VectorIndexError,
 )
-from memory_agent.server.sharing import sharing
 from tests.fixtures import outgrown
 from tests.integration.conversations import opened
 from tests.integration.rest import ANN, Rest, shows
@@ -226,28 +224,6 @@ async def test_old_turns_of_any_tenant_go_and_a_second_sweep_is_refused(tmp_path
 
 
 # --- a folder that is shared ---------------------------------------------------------------------------------
-async def test_a_shared_folder_lets_in_its_own_key_alone(tmp_path: Path) -> None:
-    """The key that stands beside the lock, for this user's eyes; not those in the store, and nobody without."""
-    from memory_agent.data_dir import LocalService
-
-    async with opened({"data_dir": tmp_path}) as service, sharing(service):
-        async with asyncio.timeout(30):
-            while (left := LocalService.left_in(tmp_path)) is None:
-                await asyncio.sleep(0.02)
-        assert left.api_key not in repr(left)
-        assert (tmp_path / ".service.json").stat().st_mode & 0o777 == 0o600
-        async with ServiceClient(left.url, api_key=left.api_key) as client:
-            await client.agent("ann", "chat", tenant="acme").add_user_message("Hi")
-            assert (await client.status()).turns == 1
-        from tests.servers.service import Served
-
-        stored = await Served(left.url, None, MemoryConfig(data_dir=tmp_path)).key(ALL_TENANTS)  # type: ignore[arg-type]
-        for token in (None, stored, left.api_key[:-1] + ("a" if left.api_key[-1] != "a" else "b")):
-            async with ServiceClient(left.url, api_key=token) as client:
-                with pytest.raises(AccessDenied) as refused:
-                    await client.status()
-                assert refused.value.status == 401
-    assert LocalService.left_in(tmp_path) is None
 
 
 @shows(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PREFIX = "MEMORY_AGENT_"
-CLIENTS, EXCHANGES, SEARCHES = 8, 4, 8
+CLIENTS, EXCHANGES, SEARCHES = 4, 3, 4
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -125,14 +125,6 @@ async def test_refused_stream_raises_what_the_service_says(
     assert script.asked[0].header("last-event-id") == "3"
 
 
-async def test_service_that_is_down_from_the_start_is_told_after_the_usual_retries() -> None:
-    async with HttpScript() as gone:
-        url = gone.url
-    async with MemoryClient("ada", "t", base_url=url, max_retries=1) as memory:
-        with pytest.raises(errors.ServiceUnavailable):
-            await ids(memory, 1)
-
-
 @pytest.mark.parametrize("after", ["", "ü", "a b", "1\n2", "x" * 1_025])
 async def test_what_cannot_be_an_event_s_id_is_lost(memory: MemoryClient, after: str) -> None:
     with pytest.raises(errors.EventsLost, match="no event's id"):
