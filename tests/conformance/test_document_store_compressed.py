@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from memory_agent.domain import (
-    Entity,
-    ErasedCounts,
-    PackedSize,
-    Tombstone,
-    TopicTurns,
-)
+from memory_agent.domain import Entity, ErasedCounts, PackedSize, Tombstone, TopicTurns
+from memory_agent.ports import DocumentStore
 
 from .values import (
     NOW,
+    OpenStore,
     a_call,
     a_draft,
     a_scope,
@@ -27,11 +22,6 @@ from .values import (
     stored_compressed,
     without_packing,
 )
-
-if TYPE_CHECKING:
-    from memory_agent.ports import DocumentStore
-
-    from .values import OpenStore
 
 SCOPE = a_scope()
 T2 = a_scope(thread_id="t2")

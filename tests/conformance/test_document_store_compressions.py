@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.domain import Compression, ErasedCounts, Scope, new_id
+from memory_agent.domain import Compression, ErasedCounts, Scope, Turn, new_id
 from memory_agent.errors import InvalidInput
+from memory_agent.ports import DocumentStore
 
 from .values import (
     FULL_COMPRESSION,
     NOW,
+    OpenStore,
     a_compression,
     a_draft,
     a_scope,
@@ -23,14 +25,6 @@ from .values import (
     only_turns,
     stored,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memory_agent.domain import Turn
-    from memory_agent.ports import DocumentStore
-
-    from .values import OpenStore
 
 DAY = timedelta(days=1)
 SCOPE = a_scope()

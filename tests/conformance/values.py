@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pytest
@@ -30,11 +31,7 @@ from memory_agent.domain import (
     TurnDraft,
     new_id,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from memory_agent.ports import DocumentStore
+from memory_agent.ports import DocumentStore
 
 on_every_server = pytest.mark.on_every_server
 """Marks what has to hold without a replica set in every run, and at night by another driver: whatever more than one store

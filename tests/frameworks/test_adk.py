@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
@@ -19,17 +20,13 @@ from google.adk.tools.load_memory_tool import load_memory_tool
 from google.adk.tools.preload_memory_tool import PreloadMemoryTool
 from google.genai import Client, types
 
+from memory_agent import MemoryService
 from memory_agent.errors import InvalidInput
 from memory_agent.integrations.adk import AdkMemoryService
 from tests.frameworks.gemini_script import ScriptedGemini, calling
 from tests.frameworks.pages import PAGE_ANSWERS, Reader, follow
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from memory_agent import MemoryService
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -201,10 +198,7 @@ class Loop:
 
     def __init__(self, memories: AdkMemoryService, model: Gemini, tool: Any = None) -> None:
         agent = Agent(
-            name="helper",
-            model=model,
-            tools=[tool or PreloadMemoryTool()],
-            after_agent_callback=remember,
+            name="helper", model=model, tools=[tool or PreloadMemoryTool()], after_agent_callback=remember
         )
         self.runner = Runner(
             app=App(name="trips", root_agent=agent),

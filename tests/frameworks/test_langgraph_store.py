@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from langgraph.store.base import (
@@ -13,20 +14,15 @@ from langgraph.store.base import (
     ListNamespacesOp,
     MatchCondition,
     PutOp,
+    SearchItem,
     SearchOp,
 )
 
+from memory_agent import MemoryService
 from memory_agent.errors import InvalidInput, NotOpen
 from memory_agent.integrations.langgraph import MemoryStore
+from tests.fixtures import OpenService
 from tests.over_http import both_ways_by_day, embedded_only
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from langgraph.store.base import SearchItem
-
-    from memory_agent import MemoryService
-    from tests.fixtures import OpenService
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import re
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from tests.frameworks.gemini_script import ScriptedGemini
 from tests.frameworks.pages import DOCS, Reader, calling, environment_with, program_of, sent_to, streamed
 from tests.servers.anthropic_script import ScriptedAnthropic
+from tests.servers.loopback import Loopback
 from tests.servers.ollama_script import ScriptedOllama
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.servers.loopback import Loopback
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.servers.openai_script import ScriptedOpenAI
 
 FOOD = ["Ada eats no meat", "My sister Ida lives in Lisbon."]
 NOTE = calling("write_memory", json.dumps({"content": "Ida lives in Lisbon."}))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from openai import AsyncOpenAI
@@ -21,19 +22,14 @@ from pydantic_ai_harness.memory import (
     MemoryStore,
 )
 
+from memory_agent import MemoryService
 from memory_agent.integrations import pydantic_ai_harness
 from memory_agent.integrations.memory_files import text_of
 from memory_agent.integrations.pydantic_ai import MemoryCapability
 from memory_agent.integrations.pydantic_ai_harness import HarnessMemoryStore, _about
 from tests.frameworks.pages import Reader, calling, program_of, sent_to
 from tests.over_http import both_ways_by_day, embedded_only
-from tests.servers.openai_script import Reply
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from memory_agent import MemoryService
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 FIRST = MemoryOperation(id="1", fingerprint="a")

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from strands import Agent, tool
 from strands.memory import AddMessagesContext, MemoryManager
 from strands.models.openai import OpenAIModel
 
+from memory_agent import MemoryService
 from memory_agent.integrations.strands import StrandsMemoryStore
 from tests.frameworks.pages import PAGE_ANSWERS, Reader, follow, sent_to, streamed, streamed_call
 from tests.over_http import both_ways_by_day, embedded_only
-
-if TYPE_CHECKING:
-    from memory_agent import MemoryService
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.servers.openai_script import ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

@@ -6,7 +6,8 @@ Vectors are made of words: what is measured is not looked at, only that it is th
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,6 @@ from benchmarks.peers import speed as peers_speed
 from benchmarks.word_vectors import WordVectors
 from tests.unit.benchmarks.sets import record, written
 from tests.unit.benchmarks.test_peers import Words
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests import profiles
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SEARCHES = {"chromadb", "onnxruntime", "onnx", "tokenizers", "huggingface_hub.hf_api", "torch"}
 SET = "facts set name Ada"

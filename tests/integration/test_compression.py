@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from memory_agent import InvalidInput
+from memory_agent import InvalidInput, MemoryAgent, MemoryService
 from memory_agent.context import conversation as conversation_module
 from memory_agent.context.budget import PRESERVED_TOKENS, SUMMARY_TOKENS
 from memory_agent.context.ledger import message_tokens
-from memory_agent.domain import Character
+from memory_agent.domain import Character, CompressedContext
 from memory_agent.testing import FixedClock
 from tests.integration.conversations import (
     START,
@@ -26,13 +28,6 @@ from tests.integration.conversations import (
     settings_on,
 )
 from tests.over_http import both_ways_by_day
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from memory_agent import MemoryAgent, MemoryService
-    from memory_agent.domain import CompressedContext
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 

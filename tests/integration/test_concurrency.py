@@ -6,23 +6,18 @@ import asyncio
 import json
 import os
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from memory_agent import MemoryConfig, MemoryService
+import pytest
+
+from memory_agent import MemoryConfig, MemoryService, Turn
 from memory_agent.facts.fold import fold
 from memory_agent.facts.people import shown
 from memory_agent.testing import HashEmbedder
 from tests import profiles
-from tests.fixtures import on_both_by_day, outgrown
+from tests.fixtures import OpenService, on_both_by_day, outgrown
 from tests.servers.forks import forks
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from memory_agent import Turn
-    from tests.fixtures import OpenService
 
 
 def check_order(turns: list[Turn], writers: int, each: int) -> None:

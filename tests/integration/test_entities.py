@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from memory_agent import ConfigError, InvalidInput
+from memory_agent import ConfigError, InvalidInput, MemoryAgent, MemoryService
 from memory_agent.domain import Entity, by_kind
 from memory_agent.errors import BackendError, EmbedderUnavailable
 from memory_agent.testing import HashEmbedder
 from tests import profiles
 from tests.integration.conversations import START, STORES, everything, opened, remains, settings_on
 from tests.over_http import embedded_only
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from memory_agent import MemoryAgent, MemoryService
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 

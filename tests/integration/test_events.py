@@ -7,11 +7,14 @@ import contextlib
 import json
 import socket
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from memory_agent import MemoryService
 from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
 from memory_agent.domain import EVENT_KINDS, Scope
@@ -22,23 +25,10 @@ from memory_agent.server.edge.run import bind
 from tests.conformance.test_document_store_events import LIFE, a_life
 from tests.conformance.values import a_draft, only_turns
 from tests.integration.conversations import STORES, opened, settings_on
-from tests.integration.streams import (
-    Refused,
-    events_path,
-    head_of,
-    listening,
-    raw,
-    request,
-)
+from tests.integration.streams import Refused, events_path, head_of, listening, raw, request
 from tests.servers import service as service_module
 from tests.servers.mongod import Mongod
 from tests.servers.service import Served, ServiceProcess, served
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from memory_agent import MemoryService
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -348,10 +338,7 @@ async def test_a_stop_of_the_service_ends_streams_promptly(service: MemoryServic
         assert all(end.resume for end in ends)
         assert all("closing" in end.reason for end in ends)
     missed = [await store_turn(service) for _ in range(3)]
-    async with (
-        served(service) as there,
-        listening(there.address, headers, events_path(after=last)) as stream,
-    ):
+    async with served(service) as there, listening(there.address, headers, events_path(after=last)) as stream:
         assert [event["turn_id"] for event in await stream.take(3)] == missed
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,10 +14,6 @@ from memory_agent.domain import Entity, Scope
 from memory_agent.errors import ConfigError, InvalidInput, NotFound, StoreError
 from tests import profiles
 from tests.released.write import fill, known
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 Settings = dict[str, Any]
 

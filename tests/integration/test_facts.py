@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from memory_agent import InvalidInput, TurnInput
+from memory_agent import InvalidInput, MemoryAgent, TurnInput
 from memory_agent.testing import FixedClock
 from tests.fixtures import on_both_by_day
 from tests.integration.fact_script import (
@@ -25,10 +25,7 @@ from tests.integration.fact_script import (
     update,
 )
 from tests.over_http import both_ways_by_day
-
-if TYPE_CHECKING:
-    from memory_agent import MemoryAgent
-    from tests.servers.openai_script import Request, ScriptedOpenAI
+from tests.servers.openai_script import Request, ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 

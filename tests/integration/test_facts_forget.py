@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from memory_agent import TurnInput, TurnsParked
+from memory_agent import MemoryAgent, MemoryService, TurnInput, TurnsParked
 from memory_agent.domain import new_id
 from memory_agent.work.admit import admit
 from tests.integration.fact_script import (
+    Item,
     add,
     asked,
     asking,
@@ -22,13 +24,7 @@ from tests.integration.fact_script import (
     reply,
     standing,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from memory_agent import MemoryAgent, MemoryService
-    from tests.integration.fact_script import Item
-    from tests.servers.openai_script import Request, ScriptedOpenAI
+from tests.servers.openai_script import Request, ScriptedOpenAI
 
 SISTER, MOVE = "My sister is called Anna.", "She lives in Oslo now."
 

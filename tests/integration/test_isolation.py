@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import unicodedata
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,10 +16,6 @@ from memory_agent import InvalidInput, MemoryAgent, MemoryConfig, MemoryEvent, M
 from memory_agent.testing import HashEmbedder
 from tests import profiles
 from tests.fixtures import outgrown
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 
 HOSTILE = [
     "$where",

@@ -12,18 +12,23 @@ import socket
 import sqlite3
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import httpx2
 import pytest
 import uvicorn
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
+from memory_agent import MemoryAgent, MemoryService
 from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
 from memory_agent.domain import REMARK
@@ -33,20 +38,11 @@ from memory_agent.mcp.server import mcp_asgi
 from memory_agent.mcp.serving import build_server
 from memory_agent.mcp.shapes import MAX_SHOWN_CHARS
 from memory_agent.mcp.tools import TOOLS
+from memory_agent.ports import KeyStore
 from memory_agent.server.app import create_app
 from memory_agent.server.auth import Authenticator, Principal, bearer_token
 from tests.integration.conversations import opened, settings_on
 from tests.servers.forks import forks
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from mcp_types import CallToolResult
-    from starlette.requests import Request
-    from starlette.types import ASGIApp
-
-    from memory_agent import MemoryAgent, MemoryService
-    from memory_agent.ports import KeyStore
 
 READING = {"recall", "context", "facts", "topics", "threads"}
 ROOT = Path(__file__).parents[2]
@@ -290,11 +286,7 @@ WRONG_ARGUMENTS: Final[list[Any]] = [
     ("remember", {"text": " "}, "text is empty"),
     ("remember", {"text": 7}, "text is 7"),
     ("remember", {"text": "hi", "role": "boss"}, "role is 'boss'"),
-    (
-        "remember",
-        {"text": "hi", "when": "2026-03-01T10:00:00"},
-        "when is '2026-03-01T10:00:00': it has no",
-    ),
+    ("remember", {"text": "hi", "when": "2026-03-01T10:00:00"}, "when is '2026-03-01T10:00:00': it has no"),
     ("remember", {"text": "hi", "when": "Monday"}, "when is 'Monday'"),
     ("remember", {"text": "hi", "when": 1_700_000_000}, "when is 1700000000"),
     ("remember", {"text": "hi", "reply": "ho", "role": "tool"}, "reply goes with role 'user'"),

@@ -7,16 +7,14 @@ import contextlib
 import json
 import signal
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memory_agent.data_dir import LocalService
 from tests.integration.test_mcp import PIANO, SECONDS, Process, ask, finish, requests
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,12 +31,9 @@ from memory_agent.search.postings import CollectionStatistics
 from memory_agent.testing import HashEmbedder
 from memory_agent.text.question import gist_of
 from memory_agent.text.terms import count_terms
-from tests.fixtures import on_both_by_day
+from tests.fixtures import OpenService, on_both_by_day
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.unit.search.ranking import reference
-
-if TYPE_CHECKING:
-    from tests.fixtures import OpenService
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 

@@ -7,30 +7,32 @@ import contextlib
 import itertools
 import json
 import os
+import subprocess
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from memory_agent import EmbedderUnavailable, InvalidInput, MemoryConfig, MemoryService, NotFound
+from memory_agent import (
+    EmbedderUnavailable,
+    InvalidInput,
+    MemoryConfig,
+    MemoryService,
+    NotFound,
+    Recollection,
+)
 from memory_agent.doctor.examine import Examiner
+from memory_agent.doctor.findings import Finding
 from memory_agent.doctor.repair import Repairer
-from memory_agent.domain import Scope
+from memory_agent.domain import EmbedderMigration, RebuildStep, Scope
 from tests import profiles
 from tests.constants import settings_of
 from tests.fixtures import on_both_by_day
 from tests.integration.rest import rest_on
 from tests.servers.forks import forks
 from tests.tiny_models import tiny_model
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
-
-    from memory_agent import Recollection
-    from memory_agent.doctor.findings import Finding
-    from memory_agent.domain import EmbedderMigration, RebuildStep
 
 USERS = 6 if profiles.chosen() == "nightly" else 3
 TURNS = 12

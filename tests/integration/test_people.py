@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,10 +15,6 @@ from tests import profiles
 from tests.conformance.values import a_draft, a_scope
 from tests.integration.conversations import START, STORES, opened, said, settings_on
 from tests.over_http import embedded_only
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 

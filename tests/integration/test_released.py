@@ -11,7 +11,7 @@ import stat
 import subprocess
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pymongo
 import pytest
@@ -19,20 +19,18 @@ import pytest
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.domain import Scope
 from memory_agent.errors import StoreError, StoreUnavailable
+from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.stores.sqlite.copying import copy_of
 from memory_agent.stores.versions import NEWEST, OLDEST
 from tests.conformance.values import stored
 from tests.faults import steps
+from tests.integration.commands import Quick
 from tests.released.fixture import DB_NAME, OLD_WRITER, known, old_stores, put_documents, put_file
 from tests.released.write import GONE
 from tests.released.write import known as known_now
-
-if TYPE_CHECKING:
-    from memory_agent.models.local.embedder import LocalEmbedder
-    from tests.integration.commands import Quick
-    from tests.servers.mongod import Mongod
+from tests.servers.mongod import Mongod
 
 BESIDE = Scope(user_id="ada", thread_id="beside")
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import httpx
 import pytest
 
 from memory_agent.domain import ALL_TENANTS
 from tests.integration.rest import Rest, document, operations, problem_in, rest_on
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 OPERATIONS: Final = {
     name: found for name, found in operations(document()).items() if found[1].startswith("/api/")

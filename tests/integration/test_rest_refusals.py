@@ -6,15 +6,13 @@ import asyncio
 import importlib
 import inspect
 import uuid
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from tests.integration.rest import ANN, Rest, document, operations, problem_in, rest_on
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 JSON = {"Content-Type": "application/json"}
 EXCHANGE = {"user_msg": "My puppy is called Rufus.", "assistant_msg": "Cute!"}
@@ -87,11 +85,7 @@ A_BODY_THAT_CANNOT_BE_READ_IS_REFUSED: Final[list[Any]] = [
     (b'{"user_msg": "a", "assistant_msg": "b", "metadata": {"x": NaN}}', JSON, 422),
     (b'{"user_msg": "a", "assistant_msg": "b", "metadata": {"x": 1e999}}', JSON, 422),
     (b'{"user_msg": "a", "assistant_msg": "b", "metadata": {"x": 9223372036854775808}}', JSON, 422),
-    (
-        b'{"user_msg": "a", "assistant_msg": "b", "metadata": ' + b'{"x":' * 20 + b"1" + b"}" * 21,
-        JSON,
-        422,
-    ),
+    (b'{"user_msg": "a", "assistant_msg": "b", "metadata": ' + b'{"x":' * 20 + b"1" + b"}" * 21, JSON, 422),
     (b'{"user_msg": "\xff", "assistant_msg": "b"}', JSON, 400),
     (b"[" * 100_000, JSON, 400),
 ]

@@ -7,10 +7,13 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Awaitable
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import httpx
+import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -29,12 +32,6 @@ from tests.integration.rest import ANN, Rest, document, operations, problem_in, 
 from tests.integration.streams import listening
 from tests.servers.mongod import Mongod
 from tests.servers.service import ServiceProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
-    from pathlib import Path
-
-    import pytest
 
 EXCHANGE = {"user_msg": "My puppy is called Rufus.", "assistant_msg": "Cute!"}
 

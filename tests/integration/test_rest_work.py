@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from memory_agent import Scope, ServiceClient
 from memory_agent.domain import ALL_TENANTS
-from memory_agent.errors import (
-    SettleTimeout,
-    SweepRunning,
-    VectorIndexError,
-)
+from memory_agent.errors import SettleTimeout, SweepRunning, VectorIndexError
+from memory_agent.topics.sweep_plan import SweepAction, SweepProgress
 from tests.fixtures import outgrown
 from tests.integration.conversations import opened
 from tests.integration.rest import ANN, Rest, shows
 from tests.servers.service import served
 from tests.tiny_models import tiny_model
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from memory_agent.topics.sweep_plan import SweepAction, SweepProgress
 
 EXCHANGE = {"user_msg": "My puppy is called Rufus.", "assistant_msg": "Cute!"}
 OLD = {"role": "user", "content": "long ago", "timestamp": "2020-01-01T00:00:00Z"}
@@ -210,10 +202,7 @@ async def test_old_turns_of_any_tenant_go_and_a_second_sweep_is_refused(tmp_path
             assert (actions, progress) == theirs
             assert {(action.deed, action.user_id) for action in actions} == {("forget", agent.scope.user_id)}
             other = await service.core.store.acquire_leases(
-                ["sweep"],
-                "somebody else",
-                now=service.clock.now(),
-                until=datetime(2100, 1, 1, tzinfo=UTC),
+                ["sweep"], "somebody else", now=service.clock.now(), until=datetime(2100, 1, 1, tzinfo=UTC)
             )
             assert other
             with pytest.raises(SweepRunning, match="somebody else"):

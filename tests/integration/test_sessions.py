@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from memory_agent import IdempotencyKeyReused, InvalidInput, MemoryService, TurnForgotten
+from memory_agent import IdempotencyKeyReused, InvalidInput, MemoryAgent, MemoryService, TurnForgotten
 from memory_agent.domain import Character
 from memory_agent.testing import FixedClock
 from memory_agent.work.admit import admit
 from tests import profiles
 from tests.integration.conversations import START, STORES, everything, lines, opened, said, settings_on
 from tests.over_http import both_ways_by_day, embedded_only
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from memory_agent import MemoryAgent
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 

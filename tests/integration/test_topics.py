@@ -6,7 +6,7 @@ import asyncio
 import tomllib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -20,16 +20,13 @@ from memory_agent import (
     SettleTimeout,
     TurnsParked,
 )
+from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.testing import FixedClock, HashEmbedder
 from memory_agent.topics.projection import emptied
 from memory_agent.topics.stage import topic_id_of
-from tests.fixtures import on_both_by_day
+from tests.fixtures import OpenService, on_both_by_day
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
-
-if TYPE_CHECKING:
-    from memory_agent.models.local.embedder import LocalEmbedder
-    from tests.fixtures import OpenService
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
@@ -722,10 +719,7 @@ async def test_an_archived_topic_can_be_read_answered_and_forgotten_in(open_serv
         await memory.archive_topic(topic_id_of(question.id))
         topic_of_reply = await memory.turn_topic((await memory.add_assistant_message("something else")).id)
         assert topic_of_reply is not None
-        assert (topic_of_reply.topic_id, topic_of_reply.archived) == (
-            topic_id_of(question.id),
-            False,
-        )
+        assert (topic_of_reply.topic_id, topic_of_reply.archived) == (topic_id_of(question.id), False)
         assert topic_of_reply.total_messages == 2
         # It gets its summary back after a forget, also while it stays archived.
         await memory.archive_topic(topic.id)

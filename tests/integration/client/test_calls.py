@@ -180,9 +180,7 @@ async def test_settle_asks_again_until_it_is_done_and_reports_progress(
 
 async def test_parked_turns_are_raised_as_they_are(script: HttpScript, memory: MemoryClient) -> None:
     parked = errors.TurnsParked([some(ParkedTurn)])
-    script.then(
-        answer(problem_of(parked).to_json(), 409, media_type="application/problem+json"),
-    )
+    script.then(answer(problem_of(parked).to_json(), 409, media_type="application/problem+json"))
     with pytest.raises(errors.TurnsParked) as caught:
         await memory.settle()
     assert caught.value.parked == parked.parked

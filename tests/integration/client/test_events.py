@@ -5,19 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
 from memory_agent import MemoryClient, errors
 from memory_agent.domain import MemoryEvent
 from memory_agent.wire import work
-from tests.integration.client.http_script import HttpScript, answer, cut, problem, stream
+from tests.integration.client.http_script import HttpScript, Step, answer, cut, problem, stream
 from tests.integration.client.samples import STATUS, P, of, some
-
-if TYPE_CHECKING:
-    from tests.integration.client.http_script import Step
-
 
 EVENT = some(MemoryEvent, lambda event: event.kind == "turn_stored")
 

@@ -6,8 +6,10 @@ import base64
 import contextlib
 import html
 import re
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -22,10 +24,6 @@ from memory_agent.inspect.logins import IDLE_SECONDS, LONGEST_SECONDS, TICKET_SE
 from memory_agent.inspect.routes import ROUTES
 from memory_agent.keys import read_token
 from tests.integration.inspect.looking import ANN, HOME, Looker, looking, tell_of_walnuts, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 
 @pytest.fixture

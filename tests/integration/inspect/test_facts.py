@@ -7,8 +7,10 @@ import html
 import re
 import time
 import zlib
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,10 +18,6 @@ from memory_agent.domain import FactEvent, RefusedFact
 from memory_agent.facts.order import change_of
 from memory_agent.inspect.facts import timeline_of
 from tests.integration.inspect.looking import ANN, HOSTILE, Looker, looking, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 TALK = f"{ANN}/talk"
 FACTS = f"{TALK}/facts"

@@ -6,9 +6,11 @@ import html
 import re
 import threading
 import time
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from jinja2 import Environment
@@ -23,10 +25,6 @@ from memory_agent.inspect.whereabouts import whereabouts
 from memory_agent.search.fusion import SIGNALS
 from tests.fixtures import outgrown
 from tests.integration.inspect.looking import ANN, HOME, HOSTILE, Looker, looking, tell_of_walnuts, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 ALLERGY = "By the way, I have a walnut allergy."
 

@@ -7,7 +7,9 @@ import contextlib
 import json
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -21,10 +23,6 @@ from memory_agent.inspect.plots import decay_plot, map_of
 from memory_agent.server.auth import KEY_CACHE_SECONDS
 from memory_agent.topics.decay import decayed
 from tests.integration.inspect.looking import ANN, HOME, HOSTILE, Looker, looking, tell_of_walnuts, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 TOPICS = f"{HOME}/topics"
 
@@ -220,11 +218,7 @@ async def test_a_conversation_tells_topics_entities_and_facts_of_fifty_turns_in_
 ) -> None:
     memory = looker.service.agent("ann", "long")
     said: list[Any] = [
-        {
-            "role": "user",
-            "content": "I like jazz.",
-            "entities": [{"kind": "brands", "name": f"B{n}"}],
-        }
+        {"role": "user", "content": "I like jazz.", "entities": [{"kind": "brands", "name": f"B{n}"}]}
         for n in range(60)
     ]
     await memory.add_turns(said)

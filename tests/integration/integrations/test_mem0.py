@@ -8,13 +8,14 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from memory_agent import InvalidInput, MemoryConfig
+from memory_agent import InvalidInput, MemoryConfig, MemoryService
 from memory_agent.domain import Scope
 from memory_agent.errors import NotFound, StoreUnavailable
 from memory_agent.integrations.mem0 import AsyncMemory, Memory
@@ -23,11 +24,6 @@ from tests.constants import settings_of
 from tests.integration.conversations import opened, settings_on
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.forks import forks
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from memory_agent import MemoryService
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 PAGE = Path(__file__).parents[3] / "docs" / "mem0.md"
