@@ -17,8 +17,7 @@ USUAL = ADAPTERS if profiles.chosen() == "nightly" else ADAPTERS[:2]
 EVERY_SERVER = (
     "sqlite",
     "mongodb",
-    "mongodb-standalone",
-    pytest.param("mongodb-motor", marks=pytest.mark.nightly),
+    *(pytest.param(name, marks=pytest.mark.nightly) for name in ADAPTERS[2:]),
 )
 SILENT = ("mongodb-standalone",)
 """Which tell no events."""

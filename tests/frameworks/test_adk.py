@@ -116,7 +116,6 @@ async def test_what_says_nothing_is_left_out(service: MemoryService, memories: A
     assert await said(service) == [("assistant", "It snows.")]
 
 
-@both_ways_by_day
 async def test_a_search_finds_by_meaning_best_first_with_author_and_time(
     service: MemoryService, memories: AdkMemoryService
 ) -> None:
@@ -141,7 +140,6 @@ async def test_a_search_finds_by_meaning_best_first_with_author_and_time(
     assert await found(memories, " ") == []
 
 
-@both_ways_by_day
 async def test_users_and_applications_are_apart(service: MemoryService, memories: AdkMemoryService) -> None:
     apart = [("trips", "ada"), ("trips", "a_a"), ("trips", "a%"), ("trip_", "ada"), ("trips", "ada/x")]
     for app, user in apart:
@@ -157,7 +155,6 @@ async def test_users_and_applications_are_apart(service: MemoryService, memories
         await found(memories, "word", "x", "trips/ada")
 
 
-@both_ways_by_day
 async def test_a_deleted_memory_stays_deleted_when_its_session_is_added_again(
     service: MemoryService, memories: AdkMemoryService
 ) -> None:
@@ -220,7 +217,6 @@ class Loop:
         return str(answers[-1])
 
 
-@both_ways_by_day
 async def test_what_one_session_told_another_of_the_same_user_recalls_and_nobody_else(
     service: MemoryService, memories: AdkMemoryService, gemini: ScriptedGemini, model: Gemini
 ) -> None:

@@ -117,7 +117,6 @@ async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_
     assert "Lisbon" not in str(eve)
 
 
-@both_ways_by_day
 async def test_nothing_that_was_injected_is_stored_or_becomes_a_fact(
     service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
@@ -152,7 +151,6 @@ async def test_a_run_cancelled_in_the_middle_stores_nothing_and_loses_nothing(
     ]
 
 
-@both_ways_by_day
 async def test_a_run_that_is_repeated_stores_nothing_twice(
     service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
@@ -199,7 +197,6 @@ async def test_the_strategy_takes_a_langchain_model(openai_server: ScriptedOpenA
     assert "They planned a garden." in context[0][1]
 
 
-@both_ways_by_day
 async def test_what_the_thread_shows_is_not_told_again(
     service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:

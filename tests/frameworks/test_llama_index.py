@@ -110,7 +110,6 @@ async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_
     assert "Lisbon" not in eve
 
 
-@both_ways_by_day
 async def test_what_cannot_be_stored_is_left_out_and_holds_nothing_up(
     service: MemoryService, history: AsyncEngine
 ) -> None:
@@ -120,7 +119,6 @@ async def test_what_cannot_be_stored_is_left_out_and_holds_nothing_up(
     assert await said(service) == [("user", "I like trams.")]
 
 
-@both_ways_by_day
 async def test_a_call_that_would_wait_for_its_own_loop_is_refused(
     service: MemoryService, history: AsyncEngine
 ) -> None:
@@ -131,7 +129,6 @@ async def test_a_call_that_would_wait_for_its_own_loop_is_refused(
     assert await said(service) == [("user", "I like boats.")]
 
 
-@both_ways_by_day
 async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
     service: MemoryService, agent: FunctionAgent, ollama: ScriptedOllama, history: AsyncEngine
 ) -> None:

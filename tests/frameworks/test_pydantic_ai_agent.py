@@ -80,7 +80,6 @@ async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_
     assert roles == ["system", "system", "user"]
 
 
-@both_ways_by_day
 async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
     service: MemoryService, agent: Agent[Person, str], openai_server: ScriptedOpenAI
 ) -> None:
@@ -206,7 +205,6 @@ async def test_with_the_store_each_message_is_remembered_once(
     assert "remembered from earlier" not in str(found.messages)
 
 
-@both_ways_by_day
 async def test_a_run_that_is_repeated_stores_nothing_twice(
     service: MemoryService, agent: Agent[Person, str], openai_server: ScriptedOpenAI
 ) -> None:

@@ -181,7 +181,6 @@ def noting(text: str) -> Reply:
     return calling("write_memory", json.dumps({"content": text}))
 
 
-@both_ways_by_day
 async def test_a_note_of_one_run_is_shown_to_the_next_one_and_to_nobody_else(
     notes: Notes, openai_server: ScriptedOpenAI
 ) -> None:
@@ -193,7 +192,6 @@ async def test_a_note_of_one_run_is_shown_to_the_next_one_and_to_nobody_else(
     assert "Lisbon" not in eve
 
 
-@both_ways_by_day
 async def test_notes_that_are_shown_are_not_remembered_as_the_users_words_and_become_no_facts(
     service: MemoryService, notes: Notes, openai_server: ScriptedOpenAI
 ) -> None:

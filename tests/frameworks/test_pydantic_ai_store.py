@@ -239,7 +239,6 @@ async def test_a_conversation_goes_on_where_nothing_is_known_of_it(
     assert len((await loaded(ours, "c")).messages) == 4
 
 
-@both_ways_by_day
 async def test_another_user_and_tenant_have_conversations_of_their_own(
     service: MemoryService, ours: MemoryConversationStore
 ) -> None:

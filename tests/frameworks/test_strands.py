@@ -68,7 +68,6 @@ async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_
     assert "Lisbon" not in eve
 
 
-@both_ways_by_day
 async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
     service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:

@@ -201,7 +201,7 @@ def test_chat_ends_cleanly_on_ctrl_c(cli: CommandLine) -> None:
 
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        cli.forked("chat"),
+        cli.command("chat"),
         cwd=cli.folder,
         env={**cli.environment, "PYTHONFAULTHANDLER": "1"},
         # Where tests run in a shell's background, SIGINT is ignored, and that is inherited.
@@ -226,13 +226,14 @@ def test_chat_ends_cleanly_on_ctrl_c(cli: CommandLine) -> None:
     os.close(theirs)
 
 
+@pytest.mark.nightly
 def test_status_is_watched_in_a_terminal_until_ctrl_c(cli: CommandLine) -> None:
     import pty
 
     cli("facts", "set", "name", "Ann")
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        cli.forked("status", "--watch"),
+        cli.command("status", "--watch"),
         cwd=cli.folder,
         env=cli.environment,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),

@@ -288,20 +288,6 @@ async def test_a_forgotten_turn_is_in_no_compression(memory: MemoryAgent, servic
     assert doomed.id not in {turn_id for event in events for turn_id in event.covers}
 
 
-@on_each_store
-async def test_clearing_leaves_no_compression(service: MemoryService) -> None:
-    """Of a thread or a user; another's stay."""
-    agents = [service.agent(*ids) for ids in (("ann", "a"), ("ann", "b"), ("bob", "a"))]
-    for memory in agents:
-        await memory.add_turns(said(telling(30)))
-        await memory.compress()
-    await agents[0].clear()
-    assert [len(await memory.compressions()) for memory in agents] == [0, 1, 1]
-    assert str(await agents[0].session_context()) == ""
-    await service.forget_user("ann")
-    assert [len(await memory.compressions()) for memory in agents] == [0, 0, 1]
-
-
 async def test_compressed_words_reach_the_next_prompt(memory: MemoryAgent) -> None:
     """fetch_memory shows turns kept word for word, each once."""
     await memory.add_turns(said(telling(120)))

@@ -42,10 +42,11 @@ async def memory(
         yield service.agent("mina", "chat")
 
 
+@pytest.mark.nightly  # by day the two tests below, and those of unit/search
 @pytest.mark.parametrize(
     ("name", "stale"),
     [
-        pytest.param("moving", set[str](), marks=pytest.mark.nightly),
+        ("moving", set[str]()),
         # Replaced by "is a warm orange rather than moss", "took OVH for 510", "forget my earlier figure" and "expect ninety".
         ("launch", {"is a dark green", "Hetzner would be 420", "did 350 bookings", "sixty guests"}),
     ],

@@ -237,11 +237,11 @@ async def test_heartbeats_tell_that_the_stream_is_alive(
         headers = await there.headers("acme")
         began = time.monotonic()
         async with listening(there.address, headers) as stream:
-            await asyncio.sleep(0.5)
-            turn = await store_turn(service)
-            await stream.until(turn)
+            while stream.heartbeats < 3:
+                await stream.until(await store_turn(service))
+                await asyncio.sleep(0.05)
             # However long a busy machine took for that.
-            assert 3 <= stream.heartbeats <= (time.monotonic() - began) / 0.05
+            assert stream.heartbeats <= (time.monotonic() - began) / 0.05
 
 
 @on_sqlite

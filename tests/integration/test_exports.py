@@ -143,7 +143,7 @@ async def test_less_than_everything_is_exported(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c.gz", "data"]
 
 
-@pytest.mark.parametrize("places", profiles.by_day("mongodb", "sqlite"), indirect=True)
+@from_sqlite_by_day
 async def test_what_was_forgotten_is_not_imported_again(
     places: tuple[Settings, Settings], tmp_path: Path
 ) -> None:

@@ -94,7 +94,6 @@ async def test_who_spoke_a_forgotten_turn_is_gone(memory: MemoryAgent, service: 
     assert [row.speaker for row in await service.core.store.search_rows("ann")] == ["Ann", None]
 
 
-@on_both_by_day
 async def test_a_thread_or_a_user_is_forgotten_without_touching_another(service: MemoryService) -> None:
     """Nor a user without touching others, who can forget none of one's turns; what is written afterwards is kept."""
     memory, other, bob = (

@@ -364,7 +364,9 @@ async def test_our_errors_are_told_without_the_tenant() -> None:
 
 
 # --- who may do what ---------------------------------------------------------------------------------------------
-async def test_tools_are_described_for_models(served: Served) -> None:
+async def test_tools_are_described_for_models_and_ask_whose_memory_it_is_where_the_key_does_not_say(
+    served: Served,
+) -> None:
     async with served.client(await served.key()) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert "remember" in (client.instructions or "")
@@ -381,9 +383,7 @@ async def test_tools_are_described_for_models(served: Served) -> None:
         described = tool.input_schema["properties"].values()
         assert all(argument["description"] for argument in described)
         assert "tenant" not in json.dumps(tool.input_schema)
-
-
-async def test_key_says_whose_memory_it_is_or_each_call_does(served: Served) -> None:
+    # The key says whose memory it is, or each call does.
     calls: dict[str, dict[str, Any]] = {
         "remember": {"text": "x"},
         "recall": {"question": "x"},
@@ -419,7 +419,9 @@ async def post(url: str, body: Any = LIST, **headers: str) -> httpx2.Response:
         return await http.post(url, json=body, headers={**HEADERS, **headers})
 
 
-async def test_no_request_passes_without_a_key_that_counts(served: Served) -> None:
+async def test_no_request_passes_without_a_key_that_counts_and_a_failed_look_up_is_no_refusal(
+    served: Served,
+) -> None:
     token = await served.key()
     wrong = token[:-1] + ("a" if token[-1] != "a" else "b")
     expiring = {"Authorization": f"Bearer {token}"}
@@ -440,8 +442,7 @@ async def test_no_request_passes_without_a_key_that_counts(served: Served) -> No
             assert refused.headers["Content-Type"] == "application/problem+json"
             assert refused.json()["type"] == "urn:memory-agent:problem:access-denied"
 
-
-async def test_keys_that_cannot_be_looked_up_are_no_refusal(served: Served) -> None:
+    # Keys that cannot be looked up are no refusal.
     async def down(_: Request) -> Principal:
         raise StoreUnavailable("the keys are out of reach")
 
@@ -453,20 +454,9 @@ async def test_keys_that_cannot_be_looked_up_are_no_refusal(served: Served) -> N
     assert "out of reach" not in answer.text  # what drivers say names addresses
 
 
-async def test_web_pages_may_ask_only_where_they_are_allowed_to(served: Served) -> None:
-    key = {"Authorization": f"Bearer {await served.key()}"}
-    app = served.app(allowed_origins=["https://chat.example.org"])
-    async with listening(app) as url:
-        assert (await post(url, **key)).status_code == 200
-        assert (await post(url, **key, Origin="https://chat.example.org")).status_code == 200
-        assert (await post(url, **key, Origin="https://evil.example.org")).status_code == 403
-        assert (await post(url, **key, Origin="null")).status_code == 403
-    # Any host will do, and without a list no web page.
-    assert (await post(served.url, **key, Host="memory.example.org")).status_code == 200
-    assert (await post(served.url, **key, Origin="http://127.0.0.1")).status_code == 403
-
-
-async def test_only_posts_of_a_bounded_size_are_read(served: Served) -> None:
+async def test_posts_of_a_bounded_size_from_pages_that_may_ask_are_answered_by_any_process(
+    served: Served,
+) -> None:
     """There is no stream to hold, and no session to end."""
     key = {"Authorization": f"Bearer {await served.key()}"}
     async with httpx2.AsyncClient(headers=key) as http:
@@ -477,10 +467,18 @@ async def test_only_posts_of_a_bounded_size_are_read(served: Served) -> None:
     async with listening(served.app(max_body_bytes=2_000)) as url:
         answers = [await post(url, **key), await post(url, large, **key), await post(url, large, **own)]
     assert [answer.status_code for answer in answers] == [200, 413, 200]
-
-
-async def test_any_process_answers_any_request(served: Served) -> None:
-    """Nothing is kept from one request to the next, so a balancer may send each somewhere else."""
+    # Web pages may ask only where they are allowed to.
+    key = {"Authorization": f"Bearer {await served.key()}"}
+    app = served.app(allowed_origins=["https://chat.example.org"])
+    async with listening(app) as url:
+        assert (await post(url, **key)).status_code == 200
+        assert (await post(url, **key, Origin="https://chat.example.org")).status_code == 200
+        assert (await post(url, **key, Origin="https://evil.example.org")).status_code == 403
+        assert (await post(url, **key, Origin="null")).status_code == 403
+    # Any host will do, and without a list no web page.
+    assert (await post(served.url, **key, Host="memory.example.org")).status_code == 200
+    assert (await post(served.url, **key, Origin="http://127.0.0.1")).status_code == 403
+    # Nothing is kept from one request to the next, so a balancer may send each somewhere else.
     key = {"Authorization": f"Bearer {await served.key(user_id='ada')}"}
     hello = {
         "jsonrpc": "2.0",

@@ -24,6 +24,7 @@ from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.stores.sqlite.copying import copy_of
 from memory_agent.stores.versions import NEWEST, OLDEST
+from tests import profiles
 from tests.conformance.values import stored
 from tests.faults import steps
 from tests.integration.commands import Quick
@@ -117,6 +118,7 @@ class Beside:
         return self.process.returncode, said.decode()
 
 
+@pytest.mark.parametrize("old_settings", profiles.by_day("sqlite", "mongodb"), indirect=True)
 async def test_processes_of_both_versions_write_side_by_side(
     old_settings: dict[str, Any], tmp_path: Path
 ) -> None:

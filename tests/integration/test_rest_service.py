@@ -283,33 +283,10 @@ async def test_events_are_streamed(rest: Rest) -> None:
 
 
 # --- the document --------------------------------------------------------------------------------------------
-async def test_the_document_is_served_as_it_is(rest: Rest) -> None:
+async def test_the_document_is_served_and_its_page_loads_nothing_from_elsewhere(rest: Rest) -> None:
     """At the address where tools look for it."""
     assert await rest.get("/openapi.json") == document()
-
-
-class Linked(HTMLParser):
-    """What a page loads, and its scripts' texts."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.addresses: list[str] = []
-        self.scripts: list[str] = []
-        self._in_script = False
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._in_script = tag == "script"
-        self.addresses += [value for name, value in attrs if name in ("src", "href") and value]
-
-    def handle_data(self, data: str) -> None:
-        if self._in_script and data.strip():
-            self.scripts.append(data)
-            self.addresses += re.findall(r"\burl: '([^']+)'", data)
-
-
-async def test_the_page_of_the_document_loads_nothing_from_elsewhere(rest: Rest) -> None:
-    """Its files are answered by the service itself, and it tells browsers to ask nobody else."""
+    # The files of its page are answered by the service itself, and it tells browsers to ask nobody else.
     async with httpx.AsyncClient(base_url=rest.server.address) as browser:
         page = await browser.get("/docs")
         linked = Linked(page.text)
@@ -332,3 +309,23 @@ async def test_the_page_of_the_document_loads_nothing_from_elsewhere(rest: Rest)
         assert (await browser.head("/docs")).status_code == 200
         for missing in ("/redoc", "/docs/redoc.standalone.js", "/docs/..%2Fcore.py", "/docs/"):
             assert (await browser.get(missing)).status_code == 404
+
+
+class Linked(HTMLParser):
+    """What a page loads, and its scripts' texts."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.scripts: list[str] = []
+        self._in_script = False
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._in_script = tag == "script"
+        self.addresses += [value for name, value in attrs if name in ("src", "href") and value]
+
+    def handle_data(self, data: str) -> None:
+        if self._in_script and data.strip():
+            self.scripts.append(data)
+            self.addresses += re.findall(r"\burl: '([^']+)'", data)

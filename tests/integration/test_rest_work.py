@@ -63,13 +63,18 @@ async def test_parked_turns_are_tried_again(rest: Rest) -> None:
         assert await rest.post(path, headers=headers) == {"turns": 0}
 
 
-@shows("rebuild_user")
-async def test_an_index_is_made_anew(rest: Rest) -> None:
+@shows("rebuild_user", "rebuild_some")
+async def test_an_index_is_made_anew_of_a_user_and_of_everybody_in_steps(rest: Rest) -> None:
     """In the background; settle waits for it."""
     await rest.say("My puppy is called Rufus.")
     assert await rest.post("/api/users/ann/rebuild", status=202) == {"turns": 2}
     await rest.post("/api/users/ann/settle", {"timeout": 30}, status=204)
     assert await rest.post("/api/users/bob/rebuild", status=202) == {"turns": 0}
+    # Of everybody in steps, where the one behind the last begins anew.
+    everybody = await operator(rest)
+    for _ in range(2):
+        step = await rest.post("/api/rebuild", status=202, headers=everybody)
+        assert step == {"turns": 2, "users": 1, "done": 1}
 
 
 @shows("worker_status", "pause_worker", "resume_worker")
@@ -122,7 +127,7 @@ async def test_a_sweep_tells_what_it_does(rest: Rest) -> None:
     assert told[-1][1]["dry_run"] is True
 
 
-async def test_what_concerns_everybody_needs_a_key_for_all_tenants(rest: Rest) -> None:
+async def test_what_concerns_everybody_or_another_tenant_needs_a_key_for_all_tenants(rest: Rest) -> None:
     """A tenant's key is refused with 403, and told which key it takes; one that may only read changes nothing."""
     for operation in [*WORK, *WORKER]:
         method, path = operation.split()
@@ -133,10 +138,7 @@ async def test_what_concerns_everybody_needs_a_key_for_all_tenants(rest: Rest) -
             assert (
                 "may only read" in (await rest.refused(method, path, status=403, headers=reading))["detail"]
             )
-
-
-async def test_only_a_key_for_all_tenants_names_another_tenant(rest: Rest) -> None:
-    """The header is refused of any other key, also where what is asked for is there."""
+    # The header that names another tenant is refused of any other key, also where what is asked for is there.
     other = {"Memory-Agent-Tenant": "acme"}
     assert "for tenant 'default'" in (await rest.refused("GET", "stats", status=403, headers=other))["detail"]
     await rest.ask("GET", "stats", headers={"Memory-Agent-Tenant": "default"})
@@ -255,13 +257,3 @@ async def test_a_memory_moves_to_another_embedding_model(rest: Rest, tmp_path: P
         assert (await rest.ask("GET", "/api/stats", headers=everybody)).json()["migration"] is None
     told = await rest.refused("POST", "/api/embedder/rollback", status=422, headers=everybody)
     assert "was finished" in told["detail"]
-
-
-@shows("rebuild_some")
-async def test_everybody_is_indexed_anew_in_steps(rest: Rest) -> None:
-    """With a key for all tenants; the step behind the last begins anew."""
-    everybody = await operator(rest)
-    await rest.say("My puppy is called Rufus.")
-    for _ in range(2):
-        step = await rest.post("/api/rebuild", status=202, headers=everybody)
-        assert step == {"turns": 2, "users": 1, "done": 1}
