@@ -13,8 +13,8 @@ from openai import AsyncOpenAI
 
 from memory_agent import MemoryService
 from memory_agent.integrations.agent_framework import MemoryProvider
-from tests.frameworks.pages import PAGE_ANSWERS, Reader, calling, follow, sent_to, streamed
-from tests.over_http import both_ways_by_day, embedded_only
+from tests.frameworks.pages import calling, sent_to, streamed
+from tests.over_http import both_ways_by_day
 from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")
@@ -158,12 +158,3 @@ async def test_a_run_without_an_answer_stores_nothing(service: MemoryService, ag
     await provider.after_run(agent=agent, session=session(), context=context, state={})
     assert context.instructions == []
     assert await said(service) == []
-
-
-@pytest.mark.nightly  # by day test_pages
-@embedded_only("the reader has both ways of its own")
-async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
-    reader: Reader, openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then(*PAGE_ANSWERS)
-    await follow(reader, "agent-framework.md", lambda: sent_to(openai_server))

@@ -27,7 +27,7 @@ from memory_agent.errors import InvalidInput
 from memory_agent.integrations.openai_agents import MemorySession
 from memory_agent.integrations.values import turns_of
 from memory_agent.testing import HashEmbedder
-from tests.frameworks.pages import PAGE_ANSWERS, Reader, calling, follow, sent_to, streamed, streamed_call
+from tests.frameworks.pages import calling, sent_to, streamed, streamed_call
 from tests.integration.test_redaction import CARD, hide_cards
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply, ScriptedOpenAI
@@ -401,12 +401,3 @@ async def test_a_callback_may_choose_what_of_the_history_is_shown(
     await say(agent, "Second.", session, config={"session_input_callback": lambda history, new: new})
     assert [message["role"] for message in openai_server.chats[-1]["messages"]] == ["system", "user"]
     assert [text for _, text in await texts(service)] == ["First.", "One.", "Second.", "Two."]
-
-
-@pytest.mark.nightly  # by day test_pages
-@embedded_only("the reader has both ways of its own")
-async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
-    reader: Reader, openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then(*PAGE_ANSWERS)
-    await follow(reader, "openai-agents.md", lambda: sent_to(openai_server), besides=["2 items"])

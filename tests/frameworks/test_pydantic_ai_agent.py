@@ -16,8 +16,8 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from memory_agent import MemoryService
 from memory_agent.integrations.pydantic_ai import MemoryCapability, MemoryConversationStore
-from tests.frameworks.pages import PAGE_ANSWERS, Reader, calling, follow, sent_to, streamed
-from tests.over_http import both_ways_by_day, embedded_only
+from tests.frameworks.pages import calling, sent_to, streamed
+from tests.over_http import both_ways_by_day
 from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")
@@ -213,15 +213,6 @@ async def test_a_run_that_is_repeated_stores_nothing_twice(
     capability = MemoryCapability(lambda _: service.agent("ada", "t"))
     await asyncio.gather(*(capability.after_run(None, result=result) for _ in range(3)))  # type: ignore[arg-type]
     assert await said(service) == [("user", "I like trams."), ("assistant", "Noted.")]
-
-
-@pytest.mark.nightly  # by day test_pages
-@embedded_only("the reader has both ways of its own")
-async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
-    reader: Reader, openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then(*PAGE_ANSWERS)
-    await follow(reader, "pydantic-ai.md", lambda: sent_to(openai_server))
 
 
 class Town(BaseModel):

@@ -13,8 +13,8 @@ from strands.models.openai import OpenAIModel
 
 from memory_agent import MemoryService
 from memory_agent.integrations.strands import StrandsMemoryStore
-from tests.frameworks.pages import PAGE_ANSWERS, Reader, follow, sent_to, streamed, streamed_call
-from tests.over_http import both_ways_by_day, embedded_only
+from tests.frameworks.pages import sent_to, streamed, streamed_call
+from tests.over_http import both_ways_by_day
 from tests.servers.openai_script import ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")
@@ -196,12 +196,3 @@ async def test_two_runs_at_once_on_one_thread_store_both_exchanges_once(
     await asyncio.gather(talks[0].say("I like trams."), talks[1].say("I like boats."))
     turns = [text for _, text in await said(service)]
     assert sorted(turns) == ["Answer 0.", "Answer 1.", "I like boats.", "I like trams."]
-
-
-@pytest.mark.nightly  # by day test_pages
-@embedded_only("the reader has both ways of its own")
-async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
-    reader: Reader, openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then(*map(streamed, PAGE_ANSWERS))
-    await follow(reader, "strands.md", lambda: sent_to(openai_server))

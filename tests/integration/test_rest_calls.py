@@ -599,7 +599,9 @@ async def test_users_and_threads_are_listed_page_by_page(rest: Rest) -> None:
     assert await rest.get("/api/threads/ann/chat") == chat
 
 
-async def test_an_unknown_name_is_not_found_and_the_nearest_is_told(rest: Rest) -> None:
+async def test_an_unknown_name_is_told_with_the_nearest_and_a_key_for_one_user_learns_of_nobody_else(
+    rest: Rest,
+) -> None:
     await fill(rest)
     for path, told in (
         ("/api/users/an/threads", "no user 'an' is remembered; nearest: 'ann'"),
@@ -613,11 +615,7 @@ async def test_an_unknown_name_is_not_found_and_the_nearest_is_told(rest: Rest) 
         for path in ("/api/users", "/api/users/ann/threads"):
             problem = await rest.refused("GET", path, status=422, params={"cursor": cursor})
             assert problem["detail"].startswith("cursor is")
-
-
-async def test_a_key_for_one_user_learns_of_nobody_else(rest: Rest) -> None:
-    """Not by lists, not by the nearest names; before anything is remembered of its own user either."""
-    await fill(rest)
+    # A key for one user learns of nobody else: not by lists, not by the nearest names, nor before anything is remembered of its own.
     nothing = "nothing is remembered of user 'anne' yet"
     for own, path, status, told in (
         ("ann", "/api/users?user_id=bob%2F2", 403, "this key is for user 'ann' alone, not for 'bob/2'"),
