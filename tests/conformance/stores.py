@@ -17,7 +17,8 @@ USUAL = ADAPTERS if profiles.chosen() == "nightly" else ADAPTERS[:2]
 EVERY_SERVER = (
     "sqlite",
     "mongodb",
-    *(pytest.param(name, marks=pytest.mark.nightly) for name in ADAPTERS[2:]),
+    "mongodb-standalone",
+    pytest.param("mongodb-motor", marks=pytest.mark.nightly),
 )
 SILENT = ("mongodb-standalone",)
 """Which tell no events."""

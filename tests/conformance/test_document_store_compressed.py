@@ -104,7 +104,6 @@ async def test_packs_more_than_a_segment_holds(store: DocumentStore) -> None:
     assert without_packing(await store.list_turns(SCOPE)) == [turn for turn in turns if turn is not turns[1]]
 
 
-@on_every_server
 async def test_every_turn_can_be_read_while_it_is_packed(open_store: OpenStore) -> None:
     """Readers of two processes see all texts as they were at every moment while others compress."""
     stores = [await open_store() for _ in range(3)]

@@ -140,7 +140,6 @@ async def test_of_many_that_append_one_wins(open_store: OpenStore) -> None:
     assert await stores[1].compressions(SCOPE) == kept
 
 
-@on_every_server
 async def test_no_compression_outlives_a_turn_forgotten_meanwhile(open_store: OpenStore) -> None:
     """Of a maker and an eraser that race, whichever is first, nothing made of the turn is left; it is owed if any was."""
     maker, eraser = await open_store(), await open_store()

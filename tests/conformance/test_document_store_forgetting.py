@@ -303,7 +303,6 @@ hostile_ids = st.one_of(
 ).filter(lambda text: bool(text.strip()))
 
 
-@on_every_server
 @settings(
     max_examples=8 if profiles.chosen() == "nightly" else 4,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -35,7 +35,7 @@ from memory_agent.ports import DocumentStore
 
 on_every_server = pytest.mark.on_every_server
 """Marks what has to hold without a replica set in every run, and at night by another driver: whatever more than one store
-does at once, and so much besides that every line of the MongoStore is run."""
+does at once, but for the longest races, and so much besides that every line of the MongoStore is run."""
 NOW = datetime(2031, 5, 4, 3, 2, 1, 987_000, tzinfo=UTC)
 """Later than every id made while testing, so that work owed at once is due."""
 
