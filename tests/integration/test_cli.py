@@ -196,6 +196,7 @@ def test_chat_without_a_model_shows_the_context_and_remembers(cli: CommandLine) 
     assert "Bye" in cli("chat", stdin="").stderr, "at the end of its input"
 
 
+@pytest.mark.nightly
 def test_chat_ends_cleanly_on_ctrl_c(cli: CommandLine) -> None:
     import pty
 

@@ -41,6 +41,7 @@ from memory_agent.mcp.tools import TOOLS
 from memory_agent.ports import KeyStore
 from memory_agent.server.app import create_app
 from memory_agent.server.auth import Authenticator, Principal, bearer_token
+from tests import profiles
 from tests.integration.conversations import opened, settings_on
 from tests.servers.forks import forks
 
@@ -607,7 +608,7 @@ def test_standard_output_holds_nothing_but_the_protocol_and_a_pipe_that_is_close
 ) -> None:
     """As in `printf … | memory-agent mcp`; the end of its input ends the process."""
     text = "Grüße 🎹 piano " * 6_000  # longer than what one read brings
-    running = process.start("mcp", fresh=True)
+    running = process.start("mcp", fresh=profiles.chosen() == "nightly")
     asked = requests(
         ("tools/list", {}),
         ("tools/call", {"name": "remember", "arguments": {"text": text}}),

@@ -97,6 +97,7 @@ async def test_turns_join_the_topic_they_are_about(memory: MemoryAgent) -> None:
     assert (first.total_messages, second.total_messages) == (6, 4)
 
 
+@pytest.mark.nightly  # by day unit/topics/test_matching.py
 @embedded_only("about matching alone, which is the same on servers")
 async def test_topics_are_subjects(service: MemoryService) -> None:
     """Unrelated questions each open one, returns find theirs again, and seven subjects in Korean are not two."""
