@@ -100,7 +100,7 @@ def test_question_finds_the_turn_with_its_date_and_why(remembered: CommandLine, 
 def test_in_a_terminal_of_80_columns_words_are_bold_and_the_ledgers_columns_whole(
     remembered: CommandLine,
 ) -> None:
-    asked = remembered.forked("ask", "When does the piano tuner call?", "-k", "1")
+    asked = remembered.command("ask", "When does the piano tuner call?", "-k", "1")
     shown = in_terminal(f"stty cols 80; exec {shlex.join(asked)}", remembered)
     assert "The \x1b[1mpiano\x1b[0m \x1b[1mtuner\x1b[0m comes on Monday at ten." in shown
     ledger = remembered.forked("ask", "When does the piano tuner come?", "--ledger")
