@@ -356,6 +356,7 @@ async def mended(service: MemoryService) -> None:
     assert await examined(service) == []
 
 
+@on_both_by_day
 async def test_records_that_cannot_be_read_are_named_and_put_aside(settings: dict[str, Any]) -> None:
     """Of each kind: the thread can be read again, what is derived is made anew, and what went stands in a file of its owner's alone."""
     async with MemoryService(MemoryConfig(**settings)) as service:

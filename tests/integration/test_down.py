@@ -231,7 +231,6 @@ async def test_the_document_store_is_down(tmp_path: Path, shared_embedder: Local
             ]
 
 
-@pytest.mark.nightly
 def test_calls_cancelled_while_mongodb_is_down_take_nothing_along() -> None:
     """Two hundred wait for a server to come back and are cancelled at any moment, some twice; then all is as before.
 
