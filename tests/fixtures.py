@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import functools
 import uuid
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,14 +26,12 @@ from tests.servers.one_model import sharing, sharing_everyday, sharing_tokenizer
 from tests.servers.openai_script import ScriptedOpenAI
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
     from tests.servers.mongod import Mongod
 
-    OpenService = Callable[..., AbstractAsyncContextManager[MemoryService]]
-
+OpenService = Callable[..., AbstractAsyncContextManager[MemoryService]]
 WAYS_OF_RUNNING = ("embedded", "servers")
 on_both_by_day = pytest.mark.parametrize("settings", WAYS_OF_RUNNING, indirect=True)
 """For tests of a fixture `settings` in which stores, or several processes, make a difference; others run on both at night."""

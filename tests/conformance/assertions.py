@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from memory_agent.domain import Topic
+from memory_agent.domain import Topic
 
 
 def assert_same_topic(found: Topic, expected: Topic, *, revision: bool = False) -> None:

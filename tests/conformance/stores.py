@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.sqlite import SqliteStore
 from tests import profiles
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ADAPTERS = ("sqlite", "mongodb", "mongodb-motor", "mongodb-standalone")
 USUAL = ADAPTERS if profiles.chosen() == "nightly" else ADAPTERS[:2]

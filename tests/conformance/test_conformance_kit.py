@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from memory_agent.conformance.capabilities import ACROSS
 from tests.documented import ROOT
 from tests.profiles import by_day
 from tests.servers.forks import forks
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SUITE = ROOT / "tests" / "conformance"
 

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from memory_agent.domain import (
-    Entity,
-    ErasedCounts,
-    PackedSize,
-    Tombstone,
-    TopicTurns,
-)
+from memory_agent.domain import Entity, ErasedCounts, PackedSize, Tombstone, TopicTurns
+from memory_agent.ports import DocumentStore
 
 from .values import (
     NOW,
+    OpenStore,
     a_call,
     a_draft,
     a_scope,
@@ -27,11 +22,6 @@ from .values import (
     stored_compressed,
     without_packing,
 )
-
-if TYPE_CHECKING:
-    from memory_agent.ports import DocumentStore
-
-    from .values import OpenStore
 
 SCOPE = a_scope()
 T2 = a_scope(thread_id="t2")
@@ -114,7 +104,6 @@ async def test_packs_more_than_a_segment_holds(store: DocumentStore) -> None:
     assert without_packing(await store.list_turns(SCOPE)) == [turn for turn in turns if turn is not turns[1]]
 
 
-@on_every_server
 async def test_every_turn_can_be_read_while_it_is_packed(open_store: OpenStore) -> None:
     """Readers of two processes see all texts as they were at every moment while others compress."""
     stores = [await open_store() for _ in range(3)]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.domain import Compression, ErasedCounts, Scope, new_id
+from memory_agent.domain import Compression, ErasedCounts, Scope, Turn, new_id
 from memory_agent.errors import InvalidInput
+from memory_agent.ports import DocumentStore
 
 from .values import (
     FULL_COMPRESSION,
     NOW,
+    OpenStore,
     a_compression,
     a_draft,
     a_scope,
@@ -23,14 +25,6 @@ from .values import (
     only_turns,
     stored,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memory_agent.domain import Turn
-    from memory_agent.ports import DocumentStore
-
-    from .values import OpenStore
 
 DAY = timedelta(days=1)
 SCOPE = a_scope()
@@ -146,7 +140,6 @@ async def test_of_many_that_append_one_wins(open_store: OpenStore) -> None:
     assert await stores[1].compressions(SCOPE) == kept
 
 
-@on_every_server
 async def test_no_compression_outlives_a_turn_forgotten_meanwhile(open_store: OpenStore) -> None:
     """Of a maker and an eraser that race, whichever is first, nothing made of the turn is left; it is owed if any was."""
     maker, eraser = await open_store(), await open_store()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,28 +11,18 @@ from memory_agent.domain import (
     Erasure,
     ExtractionCost,
     ForgottenTurn,
+    Scope,
     SpentKey,
     ThreadCopy,
     ThreadRemains,
     Tombstone,
+    Turn,
     new_id,
 )
 from memory_agent.errors import StoreError
+from memory_agent.ports import DocumentStore
 
-from .values import (
-    NOW,
-    a_call,
-    a_change,
-    a_scope,
-    a_topic,
-    saved_topic,
-    stored,
-    stored_compressed,
-)
-
-if TYPE_CHECKING:
-    from memory_agent.domain import Scope, Turn
-    from memory_agent.ports import DocumentStore
+from .values import NOW, a_call, a_change, a_scope, a_topic, saved_topic, stored, stored_compressed
 
 SCOPE = a_scope(user_id="ada", thread_id="chat")
 OTHER = a_scope(user_id="eve", thread_id="elsewhere")
@@ -56,11 +45,7 @@ async def test_copied_turns_come_with_their_texts_and_calls(store: DocumentStore
     rest = await store.copied_turns(SCOPE, after_seq=2, limit=2)
     assert [
         (one.turn.content, one.idempotency_key, one.call_index, one.call_size) for one in (*first, *rest)
-    ] == [
-        ("a", "k", 0, 2),
-        ("b", "k", 1, 2),
-        ("packed away", None, 0, 1),
-    ]
+    ] == [("a", "k", 0, 2), ("b", "k", 1, 2), ("packed away", None, 0, 1)]
     bare = await store.copied_turns(SCOPE, limit=9, texts=False)
     assert [(one.turn.seq, one.turn.content, one.idempotency_key, one.readable) for one in bare] == [
         (1, "", "k", True),

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory_agent.domain import Entity, EntityCount, new_id
+from memory_agent.domain import Entity, EntityCount, Scope, SearchRow, new_id
+from memory_agent.ports import DocumentStore
 
 from .values import NOW, a_row, a_scope, on_every_server, put_large
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from memory_agent.domain import Scope, SearchRow
-    from memory_agent.ports import DocumentStore
 
 HOUR = timedelta(hours=1)
 SCOPE = a_scope()

@@ -7,32 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from memory_agent.domain import EVENT_KINDS, MemoryEvent, RefusedFact, Scope
+from memory_agent.domain import EVENT_KINDS, MemoryEvent, RefusedFact, Scope, Turn
 from memory_agent.errors import EventsLost, NotOpen
+from memory_agent.ports import DocumentStore
 
-from .values import (
-    NOW,
-    a_change,
-    a_compression,
-    a_draft,
-    a_scope,
-    an_erasure,
-    only_turns,
-    stored,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from memory_agent.domain import Turn
-    from memory_agent.ports import DocumentStore
-
-    from .values import OpenStore
+from .values import NOW, OpenStore, a_change, a_compression, a_draft, a_scope, an_erasure, only_turns, stored
 
 telling = pytest.mark.telling
 """Marks what a store tells that tells events at all."""

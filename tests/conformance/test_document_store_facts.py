@@ -5,28 +5,15 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import pytest
 
-from memory_agent.domain import ChangeKind, ExtractionCost, FactsDocument
+from memory_agent.domain import ChangeKind, ExtractionCost, FactsDocument, Scope
 from memory_agent.errors import InvalidInput
+from memory_agent.ports import DocumentStore
 
-from .values import (
-    FULL_CHANGE,
-    NASTY,
-    NOW,
-    a_change,
-    a_scope,
-    appended,
-    on_every_server,
-)
-
-if TYPE_CHECKING:
-    from memory_agent.domain import Scope
-    from memory_agent.ports import DocumentStore
-
-    from .values import OpenStore
+from .values import FULL_CHANGE, NASTY, NOW, OpenStore, a_change, a_scope, appended, on_every_server
 
 SCOPE = a_scope()
 COST = ExtractionCost(turns=1, requests=2, prompt_tokens=2**31, completion_tokens=3)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.domain import ErasedCounts, ExtractionCost, FactsDocument, new_id
+from memory_agent.domain import ErasedCounts, Erasure, ExtractionCost, FactsDocument, Scope, Turn, new_id
+from memory_agent.ports import DocumentStore
 
 from .values import (
     NOW,
@@ -21,10 +21,6 @@ from .values import (
     only_turns,
     stored,
 )
-
-if TYPE_CHECKING:
-    from memory_agent.domain import Erasure, Scope, Turn
-    from memory_agent.ports import DocumentStore
 
 DAY = timedelta(days=1)
 SCOPE = a_scope()

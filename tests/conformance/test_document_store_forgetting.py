@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,13 +15,16 @@ from memory_agent.domain import (
     PackedSize,
     Scope,
     Tombstone,
+    Turn,
     TurnFeatures,
     new_id,
 )
+from memory_agent.ports import DocumentStore
 from tests import profiles
 
 from .values import (
     NOW,
+    OpenStore,
     a_call,
     a_change,
     a_compression,
@@ -35,12 +38,6 @@ from .values import (
     put_large,
     stored,
 )
-
-if TYPE_CHECKING:
-    from memory_agent.domain import Turn
-    from memory_agent.ports import DocumentStore
-
-    from .values import OpenStore
 
 DAY = timedelta(days=1)
 SCOPE = a_scope()
@@ -247,10 +244,7 @@ async def test_sweeps_what_a_late_worker_wrote(store: DocumentStore) -> None:
 
 async def test_what_is_under_hashes_is_as_good_as_under_ids(store: DocumentStore) -> None:
     """The numbers, calls and keys of a thread that was swept are known, and go with the user but for what is newer."""
-    erased = [
-        await stored(store, SCOPE, "a", key="k"),
-        await stored(store, SCOPE, "b"),
-    ]
+    erased = [await stored(store, SCOPE, "a", key="k"), await stored(store, SCOPE, "b")]
     await store.append_fact_change(SCOPE, a_change(None, key=new_id(), idempotency_key="edit"))
     await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=10)
     await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=10)
@@ -309,7 +303,6 @@ hostile_ids = st.one_of(
 ).filter(lambda text: bool(text.strip()))
 
 
-@on_every_server
 @settings(
     max_examples=8 if profiles.chosen() == "nightly" else 4,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
-from .values import NASTY, on_every_server
+from memory_agent.ports import MetaStore
 
-if TYPE_CHECKING:
-    from memory_agent.ports import MetaStore
-
-    from .values import OpenStore
+from .values import NASTY, OpenStore, on_every_server
 
 
 async def test_gives_back_what_was_put(store: MetaStore) -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from memory_agent.domain import NextVectors
+from memory_agent.domain import NextVectors, SearchRow
+from memory_agent.ports import DocumentStore
 
 from .values import NOW, a_row, a_scope, an_erasure, stored
-
-if TYPE_CHECKING:
-    from memory_agent.domain import SearchRow
-    from memory_agent.ports import DocumentStore
 
 SCOPE = a_scope()
 OLD, NEW = "ab12cd34ef56", "b" * 12

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
 from memory_agent.errors import NotOpen
 from memory_agent.ports import DocumentStore
 
-from .values import a_scope, on_every_server, stored
-
-if TYPE_CHECKING:
-    from .values import OpenStore
+from .values import OpenStore, a_scope, on_every_server, stored
 
 SCOPE = a_scope()
 

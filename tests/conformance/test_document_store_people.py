@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memory_agent.domain import Scope, ThreadSummary, new_id
+from memory_agent.ports import DocumentStore
 
 from .values import (
     NOW,
@@ -19,11 +21,6 @@ from .values import (
     stored,
     stored_compressed,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from memory_agent.ports import DocumentStore
 
 MINUTE = timedelta(minutes=1)
 

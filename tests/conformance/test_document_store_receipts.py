@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from memory_agent.domain import ErasureReceipt
+from memory_agent.ports import DocumentStore
 
 from .values import NOW, a_scope, stored
-
-if TYPE_CHECKING:
-    from memory_agent.ports import DocumentStore
 
 SCOPE = a_scope()
 RECEIPT = ErasureReceipt(

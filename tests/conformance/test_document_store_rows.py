@@ -6,30 +6,16 @@ import asyncio
 from dataclasses import fields, replace
 from datetime import timedelta
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
-from memory_agent.domain import TurnFeatures, new_id
+from memory_agent.domain import SearchRow, TurnFeatures, new_id
 from memory_agent.errors import StoreError
-from memory_agent.ports import ALL_ROWS
+from memory_agent.ports import ALL_ROWS, DocumentStore
 
-from .values import (
-    NOW,
-    a_row,
-    a_scope,
-    an_erasure,
-    on_every_server,
-    put_large,
-    stored,
-)
-
-if TYPE_CHECKING:
-    from memory_agent.domain import SearchRow
-    from memory_agent.ports import DocumentStore
-
-    from .values import OpenStore
+from .values import NOW, OpenStore, a_row, a_scope, an_erasure, on_every_server, put_large, stored
 
 SCOPE = a_scope()
 NOW_MS = int(NOW.timestamp() * 1000)

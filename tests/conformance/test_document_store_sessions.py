@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
 from memory_agent.domain import ErasedCounts, Scope, Session, ThreadHead, new_id
 from memory_agent.errors import InvalidInput
+from memory_agent.ports import DocumentStore
 
 from .values import (
     FULL_SESSION,
     NOW,
+    OpenStore,
     a_compression,
     a_draft,
     a_scope,
@@ -24,11 +25,6 @@ from .values import (
     only_turns,
     stored,
 )
-
-if TYPE_CHECKING:
-    from memory_agent.ports import DocumentStore
-
-    from .values import OpenStore
 
 HOUR = timedelta(hours=1)
 SCOPE = a_scope()

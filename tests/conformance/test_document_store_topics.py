@@ -6,25 +6,21 @@ import asyncio
 import dataclasses
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
-from memory_agent.domain import (
-    Scope,
-    TopicDecayState,
-    TopicHead,
-    TopicTurns,
-    new_id,
-)
+from memory_agent.domain import Scope, TopicDecayState, TopicHead, TopicTurns, Turn, new_id
 from memory_agent.errors import InvalidInput
+from memory_agent.ports import DocumentStore
 from memory_agent.topics.merged import families_of, unmerged
 
 from .assertions import assert_same_topic
 from .values import (
     FULL_TOPIC,
     NOW,
+    OpenStore,
     a_scope,
     a_topic,
     an_erasure,
@@ -33,12 +29,6 @@ from .values import (
     stored,
     the_topic,
 )
-
-if TYPE_CHECKING:
-    from memory_agent.domain import Turn
-    from memory_agent.ports import DocumentStore
-
-    from .values import OpenStore
 
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)

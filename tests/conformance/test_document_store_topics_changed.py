@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from memory_agent.domain import TopicChanges
+from memory_agent.ports import DocumentStore
 from memory_agent.topics.index import TopicIndexCache
 
 from .values import (
     NOW,
+    OpenStore,
     a_scope,
     a_topic,
     an_erasure,
@@ -18,12 +20,6 @@ from .values import (
     stored,
     the_topic,
 )
-
-if TYPE_CHECKING:
-    from memory_agent.domain import TopicChanges
-    from memory_agent.ports import DocumentStore
-
-    from .values import OpenStore
 
 SCOPE = a_scope()
 T2 = a_scope(thread_id="t2")

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
-from memory_agent.domain import (
-    ErasedCounts,
-    new_id,
-)
+from memory_agent.domain import ErasedCounts, new_id
+from memory_agent.ports import DocumentStore
 
 from .assertions import EMPTY_TOPIC, assert_reset_topic, assert_same_topic
 from .values import (
@@ -24,9 +21,6 @@ from .values import (
     stored_compressed,
     the_topic,
 )
-
-if TYPE_CHECKING:
-    from memory_agent.ports import DocumentStore
 
 DAY = timedelta(days=1)
 SCOPE = a_scope()

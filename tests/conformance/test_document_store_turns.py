@@ -5,19 +5,15 @@ from __future__ import annotations
 import asyncio
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from memory_agent.domain import Entity, OldTurn, Scope, Turn, new_id
 from memory_agent.errors import InvalidInput, StoreError
+from memory_agent.ports import DocumentStore
 
-from .values import NOW, a_call, a_draft, a_scope, on_every_server, only_turns, stored
-
-if TYPE_CHECKING:
-    from memory_agent.ports import DocumentStore
-
-    from .values import OpenStore
+from .values import NOW, OpenStore, a_call, a_draft, a_scope, on_every_server, only_turns, stored
 
 DAY = timedelta(days=1)
 SCOPE = a_scope()

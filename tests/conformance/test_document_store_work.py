@@ -5,16 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from memory_agent.domain import STAGES, Lease, Outage, Scope, Tenant, outage_name, stored_at
+from memory_agent.ports import DocumentStore
 
-from .values import NOW, a_call, a_scope, on_every_server, stored
-
-if TYPE_CHECKING:
-    from memory_agent.ports import DocumentStore
-
-    from .values import OpenStore
+from .values import NOW, OpenStore, a_call, a_scope, on_every_server, stored
 
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from memory_agent.errors import EmbedderUnavailable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from memory_agent.ports import Embedder
+from memory_agent.ports import Embedder
 
 TEXTS = [
     "I moved to Lisbon in March.",

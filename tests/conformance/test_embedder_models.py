@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import unicodedata
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
+from memory_agent.domain import TokenVectors
+from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.models.local.onnx import open_tokenizer
+from memory_agent.ports import Embedder
 from tests.conformance.embedders import KINDS, LOCAL, TOKENLESS
 from tests.conformance.test_embedder import TEXTS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memory_agent.domain import TokenVectors
-    from memory_agent.models.local.embedder import LocalEmbedder
-    from memory_agent.ports import Embedder
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.servers.openai_script import ScriptedOpenAI
 
 
 async def tokens_of(embedder: Embedder, texts: Sequence[str]) -> list[TokenVectors]:

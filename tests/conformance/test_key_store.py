@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memory_agent.domain import ApiKey, new_id
 from memory_agent.errors import NotOpen, StoreError
 from memory_agent.keys import matches, new_key, read_token
+from memory_agent.ports import KeyStore
 from memory_agent.stores.mongo.keys import MongoKeys
 from memory_agent.stores.sqlite.keys import SqliteKeys
 from tests.conformance.stores import EVERY_SERVER, Stores
+from tests.servers.mongod import Mongod
 
 from .values import NOW
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from memory_agent.ports import KeyStore
-    from tests.servers.mongod import Mongod
 
 HOUR = timedelta(hours=1)
 HOSTILE = (

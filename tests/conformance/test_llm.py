@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import pytest
 
 from memory_agent.domain import Message
 from memory_agent.errors import LLMError, LLMUnavailable
-
-if TYPE_CHECKING:
-    from memory_agent.ports import LLM
+from memory_agent.ports import LLM
 
 QUESTION = [Message(role="system", content="Be brief."), Message(role="user", content="What is two and two?")]
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "integer"}}}

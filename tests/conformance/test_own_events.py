@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from memory_agent.errors import EventsLost, EventsUnsupported
+from memory_agent.ports import DocumentStore
 from memory_agent.stores.mongo.connection import read_all
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.stores.sqlite.schema import KEPT_EVENTS
@@ -23,9 +24,6 @@ from tests.conformance.test_document_store_events import (
 )
 
 from .values import NOW, a_change, a_scope, an_erasure, stored
-
-if TYPE_CHECKING:
-    from memory_agent.ports import DocumentStore
 
 SCOPE = a_scope()
 silent = pytest.mark.parametrize("stores", SILENT, indirect=True)

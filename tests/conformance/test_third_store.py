@@ -7,18 +7,15 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 from xml.etree import ElementTree
 
 from memory_agent.ports import DocumentStore
 from tests.conformance.third_party.dictionary_store import Database, DictionaryStore
 from tests.documented import ROOT, blocks
 from tests.servers.forks import forks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
 SUITE = ROOT / "tests" / "conformance"
 ADAPTER = SUITE / "third_party" / "dictionary_store.py"

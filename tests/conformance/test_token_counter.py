@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.models.tokens import EstimatedTokens, ExactTokens
+from memory_agent.ports import TokenCounter
 from tests.profiles import apart
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from memory_agent.ports import TokenCounter
 
 COUNTERS: Final[dict[str, Callable[[], TokenCounter]]] = (
     {"exact": ExactTokens} if apart() else {"estimated": EstimatedTokens}

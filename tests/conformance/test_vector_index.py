@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from memory_agent.domain import PassageVector, Scope
 from memory_agent.errors import VectorIndexError
+from memory_agent.ports import VectorIndex
 from memory_agent.testing import BruteForceIndex
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from numpy.typing import NDArray
-
-    from memory_agent.ports import VectorIndex
-
 
 HOSTILE_IDS = [
     *(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pytest
@@ -30,15 +31,11 @@ from memory_agent.domain import (
     TurnDraft,
     new_id,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from memory_agent.ports import DocumentStore
+from memory_agent.ports import DocumentStore
 
 on_every_server = pytest.mark.on_every_server
 """Marks what has to hold without a replica set in every run, and at night by another driver: whatever more than one store
-does at once, and so much besides that every line of the MongoStore is run."""
+does at once, but for the longest races, and so much besides that every line of the MongoStore is run."""
 NOW = datetime(2031, 5, 4, 3, 2, 1, 987_000, tzinfo=UTC)
 """Later than every id made while testing, so that work owed at once is due."""
 

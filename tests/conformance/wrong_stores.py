@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from memory_agent.domain import ErasedCounts, Scope, Turn
+from memory_agent.domain import ErasedCounts, Erasure, Scope, Tombstone, Turn, TurnDraft
 from memory_agent.stores.sqlite import SqliteStore
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from memory_agent.domain import Erasure, Tombstone, TurnDraft
 
 
 class Leaking(SqliteStore):

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.domain import ALL_TENANTS
+from memory_agent.models.local.embedder import LocalEmbedder
 from tests import profiles
 from tests.frameworks.pages import Reader, environment_with
+from tests.servers.openai_script import ScriptedOpenAI
 from tests.servers.service import served
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from memory_agent.models.local.embedder import LocalEmbedder
-    from tests.servers.openai_script import ScriptedOpenAI
 
 
 @pytest.fixture(params=profiles.by_day("embedded", "service"))

@@ -7,17 +7,13 @@ import json
 import os
 import re
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.servers.forks import forks
-from tests.servers.openai_script import Reply
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 DOCS = Path(__file__).parents[2] / "docs"
 SECONDS = 240

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
@@ -19,17 +20,13 @@ from google.adk.tools.load_memory_tool import load_memory_tool
 from google.adk.tools.preload_memory_tool import PreloadMemoryTool
 from google.genai import Client, types
 
+from memory_agent import MemoryService
 from memory_agent.errors import InvalidInput
 from memory_agent.integrations.adk import AdkMemoryService
 from tests.frameworks.gemini_script import ScriptedGemini, calling
 from tests.frameworks.pages import PAGE_ANSWERS, Reader, follow
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from memory_agent import MemoryService
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -119,7 +116,6 @@ async def test_what_says_nothing_is_left_out(service: MemoryService, memories: A
     assert await said(service) == [("assistant", "It snows.")]
 
 
-@both_ways_by_day
 async def test_a_search_finds_by_meaning_best_first_with_author_and_time(
     service: MemoryService, memories: AdkMemoryService
 ) -> None:
@@ -144,7 +140,6 @@ async def test_a_search_finds_by_meaning_best_first_with_author_and_time(
     assert await found(memories, " ") == []
 
 
-@both_ways_by_day
 async def test_users_and_applications_are_apart(service: MemoryService, memories: AdkMemoryService) -> None:
     apart = [("trips", "ada"), ("trips", "a_a"), ("trips", "a%"), ("trip_", "ada"), ("trips", "ada/x")]
     for app, user in apart:
@@ -160,7 +155,6 @@ async def test_users_and_applications_are_apart(service: MemoryService, memories
         await found(memories, "word", "x", "trips/ada")
 
 
-@both_ways_by_day
 async def test_a_deleted_memory_stays_deleted_when_its_session_is_added_again(
     service: MemoryService, memories: AdkMemoryService
 ) -> None:
@@ -201,10 +195,7 @@ class Loop:
 
     def __init__(self, memories: AdkMemoryService, model: Gemini, tool: Any = None) -> None:
         agent = Agent(
-            name="helper",
-            model=model,
-            tools=[tool or PreloadMemoryTool()],
-            after_agent_callback=remember,
+            name="helper", model=model, tools=[tool or PreloadMemoryTool()], after_agent_callback=remember
         )
         self.runner = Runner(
             app=App(name="trips", root_agent=agent),
@@ -226,7 +217,6 @@ class Loop:
         return str(answers[-1])
 
 
-@both_ways_by_day
 async def test_what_one_session_told_another_of_the_same_user_recalls_and_nobody_else(
     service: MemoryService, memories: AdkMemoryService, gemini: ScriptedGemini, model: Gemini
 ) -> None:

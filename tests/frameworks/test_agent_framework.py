@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from agent_framework import Agent, AgentSession, SessionContext, tool
 from agent_framework.openai import OpenAIChatCompletionClient
 from openai import AsyncOpenAI
 
+from memory_agent import MemoryService
 from memory_agent.integrations.agent_framework import MemoryProvider
-from tests.frameworks.pages import PAGE_ANSWERS, Reader, calling, follow, sent_to, streamed
-from tests.over_http import both_ways_by_day, embedded_only
-from tests.servers.openai_script import Reply
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from memory_agent import MemoryService
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.frameworks.pages import calling, sent_to, streamed
+from tests.over_http import both_ways_by_day
+from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -72,7 +68,6 @@ async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_
     assert str(instructions["content"]).startswith("Answer briefly.\n\n<")
 
 
-@both_ways_by_day
 async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
     service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI
 ) -> None:
@@ -163,12 +158,3 @@ async def test_a_run_without_an_answer_stores_nothing(service: MemoryService, ag
     await provider.after_run(agent=agent, session=session(), context=context, state={})
     assert context.instructions == []
     assert await said(service) == []
-
-
-@pytest.mark.nightly  # by day test_pages
-@embedded_only("the reader has both ways of its own")
-async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
-    reader: Reader, openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then(*PAGE_ANSWERS)
-    await follow(reader, "agent-framework.md", lambda: sent_to(openai_server))

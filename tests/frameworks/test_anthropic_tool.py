@@ -7,23 +7,19 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from anthropic import AsyncAnthropic
 
-from memory_agent import ServiceClient
+from memory_agent import MemoryService, ServiceClient
 from memory_agent.integrations.anthropic import MemoryTool
 from tests.integration.conversations import opened, settings_on
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.anthropic_script import ScriptedAnthropic
 from tests.servers.mongod import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from memory_agent import MemoryService
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 PAGE = Path(__file__).parents[2] / "docs" / "anthropic.md"
@@ -174,8 +170,5 @@ def test_the_example_remembers_in_one_process_and_recalls_in_the_next(
     ]
     run({"command": "view", "path": "/memories/trip.md"}, "Porto Covo.")
     assert claude.results == [
-        (
-            "Here's the content of /memories/trip.md with line numbers:\n     1\tPorto Covo in June",
-            False,
-        )
+        ("Here's the content of /memories/trip.md with line numbers:\n     1\tPorto Covo in June", False)
     ]

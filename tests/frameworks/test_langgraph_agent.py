@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -15,17 +16,11 @@ from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, SecretStr
 
-from memory_agent import HybridMemoryStrategy
+from memory_agent import HybridMemoryStrategy, MemoryService
 from memory_agent.integrations.langgraph import MemoryMiddleware
 from tests.frameworks.pages import Reader, calling, program_of, sent_to, streamed
 from tests.over_http import both_ways_by_day, embedded_only
-from tests.servers.openai_script import Reply
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from memory_agent import MemoryService
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -122,7 +117,6 @@ async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_
     assert "Lisbon" not in str(eve)
 
 
-@both_ways_by_day
 async def test_nothing_that_was_injected_is_stored_or_becomes_a_fact(
     service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
@@ -157,7 +151,6 @@ async def test_a_run_cancelled_in_the_middle_stores_nothing_and_loses_nothing(
     ]
 
 
-@both_ways_by_day
 async def test_a_run_that_is_repeated_stores_nothing_twice(
     service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
@@ -204,7 +197,6 @@ async def test_the_strategy_takes_a_langchain_model(openai_server: ScriptedOpenA
     assert "They planned a garden." in context[0][1]
 
 
-@both_ways_by_day
 async def test_what_the_thread_shows_is_not_told_again(
     service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:

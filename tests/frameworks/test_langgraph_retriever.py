@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from anyio.from_thread import start_blocking_portal
@@ -11,12 +13,7 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.integrations.langgraph import MemoryRetriever
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from memory_agent.models.local.embedder import LocalEmbedder
+from memory_agent.models.local.embedder import LocalEmbedder
 
 
 class TestMemoryRetriever(RetrieversIntegrationTests):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from langgraph.store.base import (
@@ -13,20 +14,15 @@ from langgraph.store.base import (
     ListNamespacesOp,
     MatchCondition,
     PutOp,
+    SearchItem,
     SearchOp,
 )
 
+from memory_agent import MemoryService
 from memory_agent.errors import InvalidInput, NotOpen
 from memory_agent.integrations.langgraph import MemoryStore
+from tests.fixtures import OpenService
 from tests.over_http import both_ways_by_day, embedded_only
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from langgraph.store.base import SearchItem
-
-    from memory_agent import MemoryService
-    from tests.fixtures import OpenService
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -49,7 +45,7 @@ def score_of(key: str, items: Sequence[SearchItem]) -> float:
 
 # --- items -------------------------------------------------------------------------------------------------------
 @both_ways_by_day
-async def test_an_item_comes_back_as_it_was_put_until_it_is_deleted(store: MemoryStore) -> None:
+async def test_an_item_comes_back_as_it_was_put_updated_and_until_it_is_deleted(store: MemoryStore) -> None:
     await store.aput(("notes", "ada"), "a/b %_.md", {"text": "Grüße", "n": [1, {"deep": None}]})
     item = await store.aget(("notes", "ada"), "a/b %_.md")
     assert item is not None
@@ -65,10 +61,7 @@ async def test_an_item_comes_back_as_it_was_put_until_it_is_deleted(store: Memor
     again = await store.aget(("notes", "ada"), "a/b %_.md")
     assert again is not None
     assert again.value == {"text": "again"}
-
-
-@both_ways_by_day
-async def test_an_update_keeps_when_an_item_was_made_and_replaces_the_whole_value(store: MemoryStore) -> None:
+    # An update keeps when it was made, and replaces the whole value.
     await store.aput(("notes",), "k", {"a": 1, "b": 2})
     first = await store.aget(("notes",), "k")
     await asyncio.sleep(0.005)
@@ -81,7 +74,6 @@ async def test_an_update_keeps_when_an_item_was_made_and_replaces_the_whole_valu
     assert second.updated_at > first.updated_at
 
 
-@both_ways_by_day
 async def test_after_an_update_nothing_finds_the_old_text(service: MemoryService, store: MemoryStore) -> None:
     await store.aput(("notes",), "pet", {"text": "My cat Minka sleeps on the sofa"})
     await store.aput(("notes",), "sky", {"text": "Saturn has rings of ice"})
@@ -114,18 +106,16 @@ async def test_what_a_killed_update_left_behind_is_not_found(
     assert (await service.status()).turns == 1
 
 
-async def test_of_two_puts_at_once_one_stays_whole(service: MemoryService, store: MemoryStore) -> None:
+async def test_of_puts_at_once_or_cancelled_one_item_stays_whole(
+    service: MemoryService, store: MemoryStore
+) -> None:
     await asyncio.gather(*(store.aput(("n",), "k", {"by": by, "twice": by}) for by in range(8)))
     item = await store.aget(("n",), "k")
     assert item is not None
     assert item.value["by"] == item.value["twice"]
     assert (await service.agent("langgraph.n", "k").history()).turns[0].metadata["verbatim"] == item.value
     assert (await service.status()).turns == 1
-
-
-async def test_a_put_that_is_cancelled_leaves_one_item_whole_and_the_next_put_stands(
-    store: MemoryStore,
-) -> None:
+    # A put that is cancelled leaves one item whole, and the next one stands.
     await store.aput(("n",), "k", {"v": 0})
     tried = {0}
     for steps in range(0, 40, 3):
@@ -145,7 +135,6 @@ async def test_a_put_that_is_cancelled_leaves_one_item_whole_and_the_next_put_st
 
 
 # --- namespaces --------------------------------------------------------------------------------------------------
-@both_ways_by_day
 async def test_a_namespace_matches_label_by_label_whatever_it_holds(store: MemoryStore) -> None:
     for name in ("a_b", "a%b", "axb", "a", "a-b", "a*"):
         await store.aput((name, "x"), "k", {"text": name})
@@ -158,7 +147,6 @@ async def test_a_namespace_matches_label_by_label_whatever_it_holds(store: Memor
     assert await store.asearch(("a_",)) == []
 
 
-@both_ways_by_day
 async def test_namespaces_are_listed_by_prefix_suffix_and_depth(store: MemoryStore) -> None:
     made = [
         ("a", "b", "c"),
@@ -182,7 +170,7 @@ async def test_namespaces_are_listed_by_prefix_suffix_and_depth(store: MemorySto
     assert ("users", "1") not in await store.alist_namespaces()
 
 
-async def test_conversations_and_other_stores_are_no_namespaces(
+async def test_conversations_and_other_stores_are_no_namespaces_and_none_is_the_path_of_another(
     service: MemoryService, store: MemoryStore
 ) -> None:
     await service.agent("ada", "chat").update_memory("I like trams", "Noted.")
@@ -192,6 +180,16 @@ async def test_conversations_and_other_stores_are_no_namespaces(
     assert await store.alist_namespaces() == [("n",)]
     assert keys(await store.asearch(())) == ["mine"]
     assert keys(await store.asearch((), query="Who likes trams?")) == ["mine"]
+    # A label with a point would be the path of another namespace.
+    await store.aput(("ada", "private"), "pin", {"text": "1234"})
+    for operation in (
+        GetOp(("ada.private",), "pin"),
+        SearchOp(("ada.private",)),
+        PutOp(("ada.private",), "pin", None),
+    ):
+        with pytest.raises(InvalidNamespaceError):
+            await store.abatch([operation])
+    assert await store.aget(("ada", "private"), "pin") is not None
 
 
 @embedded_only("nothing is asked")
@@ -202,16 +200,19 @@ async def test_namespaces_that_langgraph_refuses_are_refused(store: MemoryStore)
 
 
 # --- searches ----------------------------------------------------------------------------------------------------
-async def test_without_a_question_the_item_put_last_comes_first(store: MemoryStore) -> None:
+async def test_items_without_a_question_come_by_time_also_those_without_words(store: MemoryStore) -> None:
     for key in ("c", "a", "b"):
         await store.aput(("n",), key, {"key": key})
         await asyncio.sleep(0.003)
     await store.aput(("n",), "c", {"key": "again"})
     assert keys(await store.asearch(("n",))) == ["c", "b", "a"]
     assert keys(await store.asearch(("n",), limit=1, offset=1)) == ["b"]
+    # Values without words are kept.
+    await store.aput(("forms",), "empty", {"first": "", "last": " "})
+    (item,) = await store.asearch(("forms",), query="")
+    assert item.value == {"first": "", "last": " "}
 
 
-@both_ways_by_day
 async def test_filters_compare_values(store: MemoryStore) -> None:
     for n in range(40):
         await store.aput(("n",), f"{n:02}", {"n": n, "even": n % 2 == 0, "of": {"a": n}})
@@ -231,7 +232,6 @@ async def test_filters_compare_values(store: MemoryStore) -> None:
         await found({"n": {"$like": "%"}})
 
 
-@both_ways_by_day
 async def test_a_question_finds_by_meaning_and_by_word_within_the_filter(
     service: MemoryService, store: MemoryStore
 ) -> None:
@@ -279,7 +279,6 @@ async def test_an_item_is_gone_when_its_minutes_are_over(service: MemoryService)
 
 
 # --- batches, threads and loops ----------------------------------------------------------------------------------
-@both_ways_by_day
 async def test_a_batch_reads_before_it_puts_and_the_last_put_counts(store: MemoryStore) -> None:
     await store.aput(("n",), "k", {"v": 0})
     results = await store.abatch(
@@ -345,22 +344,3 @@ async def test_an_item_is_read_by_its_key_in_one_read_however_many_there_are(
             assert item.value == {"n": size // 2}
             assert reads.count("last") == 1
             assert len(reads) <= 2
-
-
-async def test_operations_in_batches_are_checked_as_single_ones_are(store: MemoryStore) -> None:
-    """A label with a point would be the path of another namespace."""
-    await store.aput(("ada", "private"), "pin", {"text": "1234"})
-    for operation in (
-        GetOp(("ada.private",), "pin"),
-        SearchOp(("ada.private",)),
-        PutOp(("ada.private",), "pin", None),
-    ):
-        with pytest.raises(InvalidNamespaceError):
-            await store.abatch([operation])
-    assert await store.aget(("ada", "private"), "pin") is not None
-
-
-async def test_values_without_words_are_kept_and_an_empty_query_lists(store: MemoryStore) -> None:
-    await store.aput(("forms",), "empty", {"first": "", "last": " "})
-    (item,) = await store.asearch(("forms",), query="")
-    assert item.value == {"first": "", "last": " "}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
@@ -15,23 +17,15 @@ from llama_index.core.memory import Memory
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.llms.ollama import Ollama
 from ollama import AsyncClient
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from memory_agent import ServiceClient
+from memory_agent import MemoryService, ServiceClient
 from memory_agent.errors import InvalidInput
 from memory_agent.integrations.llama_index import MemoryBlock, RememberingMemory
 from tests.frameworks.pages import PAGE_ANSWERS, Reader, follow
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.mongod import free_port
 from tests.servers.ollama_script import ScriptedOllama
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
-
-    from sqlalchemy.ext.asyncio import AsyncEngine
-
-    from memory_agent import MemoryService
 
 pytestmark = [
     pytest.mark.usefixtures("both_ways"),
@@ -116,7 +110,6 @@ async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_
     assert "Lisbon" not in eve
 
 
-@both_ways_by_day
 async def test_what_cannot_be_stored_is_left_out_and_holds_nothing_up(
     service: MemoryService, history: AsyncEngine
 ) -> None:
@@ -126,7 +119,6 @@ async def test_what_cannot_be_stored_is_left_out_and_holds_nothing_up(
     assert await said(service) == [("user", "I like trams.")]
 
 
-@both_ways_by_day
 async def test_a_call_that_would_wait_for_its_own_loop_is_refused(
     service: MemoryService, history: AsyncEngine
 ) -> None:
@@ -137,7 +129,6 @@ async def test_a_call_that_would_wait_for_its_own_loop_is_refused(
     assert await said(service) == [("user", "I like boats.")]
 
 
-@both_ways_by_day
 async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
     service: MemoryService, agent: FunctionAgent, ollama: ScriptedOllama, history: AsyncEngine
 ) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from agents import (
@@ -26,15 +27,10 @@ from memory_agent.errors import InvalidInput
 from memory_agent.integrations.openai_agents import MemorySession
 from memory_agent.integrations.values import turns_of
 from memory_agent.testing import HashEmbedder
-from tests.frameworks.pages import PAGE_ANSWERS, Reader, calling, follow, sent_to, streamed, streamed_call
+from tests.frameworks.pages import calling, sent_to, streamed, streamed_call
 from tests.integration.test_redaction import CARD, hide_cards
 from tests.over_http import both_ways_by_day, embedded_only
-from tests.servers.openai_script import Reply
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 set_tracing_disabled(True)
@@ -109,12 +105,20 @@ async def test_items_of_every_kind_and_size_come_back_unchanged_and_in_order(ses
     assert isinstance(session, Session)
 
 
-@both_ways_by_day
-async def test_a_limit_gives_the_latest_items_oldest_first(session: MemorySession) -> None:
+async def test_a_limit_gives_the_latest_items_and_popped_ones_are_gone_the_last_first(
+    session: MemorySession, service: MemoryService
+) -> None:
     await session.add_items(ITEMS)
     for limit in range(len(ITEMS) + 2):
         assert await session.get_items(limit) == ITEMS[max(len(ITEMS) - limit, 0) :]
     assert await session.get_items(-1) == []
+    # Popped items are gone, the last first
+    await session.clear_session()
+    await session.add_items(ITEMS)
+    assert [await session.pop_item() for _ in range(len(ITEMS) + 1)] == [*ITEMS[::-1], None]
+    assert await texts(service) == []
+    await session.add_items([USER])
+    assert await session.get_items() == [USER]
 
 
 async def test_the_settings_limit_where_none_is_passed(service: MemoryService) -> None:
@@ -124,23 +128,6 @@ async def test_the_settings_limit_where_none_is_passed(service: MemoryService) -
     assert await session.get_items(3) == ITEMS[-3:]
 
 
-@both_ways_by_day
-async def test_popped_items_are_gone_the_last_first(service: MemoryService, session: MemorySession) -> None:
-    await session.add_items(ITEMS)
-    assert [await session.pop_item() for _ in range(len(ITEMS) + 1)] == [*ITEMS[::-1], None]
-    assert await texts(service) == []
-    await session.add_items([USER])
-    assert await session.get_items() == [USER]
-
-
-async def test_of_several_that_pop_at_once_each_gets_another_item(session: MemorySession) -> None:
-    items: Any = [{"role": "user", "content": f"number {n}"} for n in range(5)]
-    await session.add_items(items)
-    popped: list[Any] = await asyncio.gather(*(session.pop_item() for _ in range(7)))
-    assert sorted(item["content"] for item in popped if item) == [item["content"] for item in items]
-
-
-@both_ways_by_day
 async def test_clearing_one_session_leaves_the_others(service: MemoryService, session: MemorySession) -> None:
     others = [MemorySession(service.agent(*ids)) for ids in (("ada", "t_"), ("ada", "t%"), ("eve", "t"))]
     for each in (session, *others):
@@ -151,12 +138,21 @@ async def test_clearing_one_session_leaves_the_others(service: MemoryService, se
     assert [await other.get_items() for other in others] == [[USER]] * 3
 
 
-async def test_nothing_is_stored_of_no_items(service: MemoryService, session: MemorySession) -> None:
+async def test_what_is_said_is_the_text_of_turns_and_turns_that_came_otherwise_are_no_items(
+    service: MemoryService, session: MemorySession
+) -> None:
     await session.add_items([])
     assert await texts(service) == []
-
-
-async def test_turns_that_came_otherwise_are_no_items(service: MemoryService, session: MemorySession) -> None:
+    # What is said is the text of turns.
+    await session.add_items([USER, CALL, RESULT, ANSWER])
+    assert await texts(service) == [
+        ("user", "What's the weather in Oslo?"),
+        ("tool", "[function_call weather]"),
+        ("tool", "[function_call_output]"),
+        ("assistant", "It snows."),
+    ]
+    # Turns that came otherwise are no items
+    await session.clear_session()
     await session.add_items([USER])
     await service.agent("ada", "t").update_memory("I like trams.", "Noted.")
     assert await session.get_items() == [USER]
@@ -165,21 +161,17 @@ async def test_turns_that_came_otherwise_are_no_items(service: MemoryService, se
     assert len(await texts(service)) == 2
 
 
-async def test_what_is_said_is_the_text_of_turns(service: MemoryService, session: MemorySession) -> None:
-    await session.add_items([USER, CALL, RESULT, ANSWER])
-    assert await texts(service) == [
-        ("user", "What's the weather in Oslo?"),
-        ("tool", "[function_call weather]"),
-        ("tool", "[function_call_output]"),
-        ("assistant", "It snows."),
-    ]
-
-
-async def test_two_that_add_at_once_lose_nothing_and_keep_their_own_order(session: MemorySession) -> None:
+async def test_several_that_add_or_pop_at_once_lose_nothing_and_share_nothing(session: MemorySession) -> None:
     runs: Any = [[{"role": "user", "content": f"{run} {n}"} for n in range(5)] for run in "ab"]
     await asyncio.gather(*(session.add_items(items) for items in runs))
     found: list[Any] = list(await session.get_items())
     assert [[item for item in found if item["content"][0] == run] for run in "ab"] == runs
+    # Of several that pop each gets another item
+    await session.clear_session()
+    items: Any = [{"role": "user", "content": f"number {n}"} for n in range(5)]
+    await session.add_items(items)
+    popped: list[Any] = await asyncio.gather(*(session.pop_item() for _ in range(7)))
+    assert sorted(item["content"] for item in popped if item) == [item["content"] for item in items]
 
 
 async def test_parts_of_large_items_that_stand_between_each_other_are_told_apart(
@@ -252,7 +244,6 @@ def test_a_large_value_fills_its_turns() -> None:
 
 
 # --- with the runner ----------------------------------------------------------------------------------------------
-@both_ways_by_day
 async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_else(
     service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI
 ) -> None:
@@ -269,7 +260,6 @@ async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_
     assert "Lisbon" not in str(eve)
 
 
-@both_ways_by_day
 async def test_one_session_serves_many_users_by_the_context_of_the_run(
     service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI
 ) -> None:
@@ -286,7 +276,6 @@ async def test_one_session_serves_many_users_by_the_context_of_the_run(
         await session.get_items()
 
 
-@both_ways_by_day
 async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
     service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI, session: MemorySession
 ) -> None:
@@ -412,12 +401,3 @@ async def test_a_callback_may_choose_what_of_the_history_is_shown(
     await say(agent, "Second.", session, config={"session_input_callback": lambda history, new: new})
     assert [message["role"] for message in openai_server.chats[-1]["messages"]] == ["system", "user"]
     assert [text for _, text in await texts(service)] == ["First.", "One.", "Second.", "Two."]
-
-
-@pytest.mark.nightly  # by day test_pages
-@embedded_only("the reader has both ways of its own")
-async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
-    reader: Reader, openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then(*PAGE_ANSWERS)
-    await follow(reader, "openai-agents.md", lambda: sent_to(openai_server), besides=["2 items"])

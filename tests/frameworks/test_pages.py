@@ -1,22 +1,31 @@
-"""The programs of all pages as they stand, by day: each a process that is forked. By night each page's own test starts them from nothing."""
+"""The programs of all pages as they stand, by day: each a process that is forked. By night they are started from nothing, here or where a page has a test of its own."""
 
 from __future__ import annotations
 
 import json
 import re
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.frameworks.gemini_script import ScriptedGemini
-from tests.frameworks.pages import DOCS, Reader, calling, environment_with, program_of, sent_to, streamed
+from tests.frameworks.pages import (
+    DOCS,
+    PAGE_ANSWERS,
+    Reader,
+    calling,
+    environment_with,
+    follow,
+    program_of,
+    sent_to,
+    streamed,
+)
 from tests.servers.anthropic_script import ScriptedAnthropic
+from tests.servers.loopback import Loopback
 from tests.servers.ollama_script import ScriptedOllama
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.servers.loopback import Loopback
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.servers.openai_script import ScriptedOpenAI
 
 FOOD = ["Ada eats no meat", "My sister Ida lives in Lisbon."]
 NOTE = calling("write_memory", json.dumps({"content": "Ida lives in Lisbon."}))
@@ -85,3 +94,20 @@ async def test_each_pages_program_runs_as_it_stands_and_the_next_process_recalls
         assert (await reader.runs(program_of("anthropic.md")))[0] == "In Lisbon."
         ((note, failed),) = claude.results  # the harness has written it
         assert (note.splitlines()[1], failed) == ("     1\tIda lives in Lisbon.", False)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("page", "besides"),
+    [
+        ("agent-framework.md", []),
+        ("openai-agents.md", ["2 items"]),
+        ("pydantic-ai.md", []),
+        ("strands.md", []),
+    ],
+)
+async def test_three_processes_from_nothing_follow_a_page(
+    page: str, besides: list[str], reader: Reader, openai_server: ScriptedOpenAI
+) -> None:
+    openai_server.then(*(map(streamed, PAGE_ANSWERS) if page == "strands.md" else PAGE_ANSWERS))
+    await follow(reader, page, lambda: sent_to(openai_server), besides=besides)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from openai import AsyncOpenAI
@@ -13,16 +14,11 @@ from pydantic_ai import Agent, RunContext
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
+from memory_agent import MemoryService
 from memory_agent.integrations.pydantic_ai import MemoryCapability, MemoryConversationStore
-from tests.frameworks.pages import PAGE_ANSWERS, Reader, calling, follow, sent_to, streamed
-from tests.over_http import both_ways_by_day, embedded_only
-from tests.servers.openai_script import Reply
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from memory_agent import MemoryService
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.frameworks.pages import calling, sent_to, streamed
+from tests.over_http import both_ways_by_day
+from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -84,7 +80,6 @@ async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_
     assert roles == ["system", "system", "user"]
 
 
-@both_ways_by_day
 async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
     service: MemoryService, agent: Agent[Person, str], openai_server: ScriptedOpenAI
 ) -> None:
@@ -210,7 +205,6 @@ async def test_with_the_store_each_message_is_remembered_once(
     assert "remembered from earlier" not in str(found.messages)
 
 
-@both_ways_by_day
 async def test_a_run_that_is_repeated_stores_nothing_twice(
     service: MemoryService, agent: Agent[Person, str], openai_server: ScriptedOpenAI
 ) -> None:
@@ -219,15 +213,6 @@ async def test_a_run_that_is_repeated_stores_nothing_twice(
     capability = MemoryCapability(lambda _: service.agent("ada", "t"))
     await asyncio.gather(*(capability.after_run(None, result=result) for _ in range(3)))  # type: ignore[arg-type]
     assert await said(service) == [("user", "I like trams."), ("assistant", "Noted.")]
-
-
-@pytest.mark.nightly  # by day test_pages
-@embedded_only("the reader has both ways of its own")
-async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
-    reader: Reader, openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then(*PAGE_ANSWERS)
-    await follow(reader, "pydantic-ai.md", lambda: sent_to(openai_server))
 
 
 class Town(BaseModel):

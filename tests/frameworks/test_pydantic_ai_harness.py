@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from openai import AsyncOpenAI
@@ -21,19 +22,14 @@ from pydantic_ai_harness.memory import (
     MemoryStore,
 )
 
+from memory_agent import MemoryService
 from memory_agent.integrations import pydantic_ai_harness
 from memory_agent.integrations.memory_files import text_of
 from memory_agent.integrations.pydantic_ai import MemoryCapability
 from memory_agent.integrations.pydantic_ai_harness import HarnessMemoryStore, _about
 from tests.frameworks.pages import Reader, calling, program_of, sent_to
 from tests.over_http import both_ways_by_day, embedded_only
-from tests.servers.openai_script import Reply
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from memory_agent import MemoryService
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 FIRST = MemoryOperation(id="1", fingerprint="a")
@@ -185,7 +181,6 @@ def noting(text: str) -> Reply:
     return calling("write_memory", json.dumps({"content": text}))
 
 
-@both_ways_by_day
 async def test_a_note_of_one_run_is_shown_to_the_next_one_and_to_nobody_else(
     notes: Notes, openai_server: ScriptedOpenAI
 ) -> None:
@@ -197,7 +192,6 @@ async def test_a_note_of_one_run_is_shown_to_the_next_one_and_to_nobody_else(
     assert "Lisbon" not in eve
 
 
-@both_ways_by_day
 async def test_notes_that_are_shown_are_not_remembered_as_the_users_words_and_become_no_facts(
     service: MemoryService, notes: Notes, openai_server: ScriptedOpenAI
 ) -> None:

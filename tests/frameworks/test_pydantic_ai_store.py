@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic_ai import Agent, BinaryContent, DeferredToolRequests
@@ -17,6 +17,7 @@ from pydantic_ai.conversation_store import (
 )
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import (
+    ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
@@ -34,9 +35,6 @@ from memory_agent.integrations.pydantic_ai import MemoryConversationStore
 from memory_agent.testing import HashEmbedder
 from tests.integration.test_redaction import CARD, hide_cards
 from tests.over_http import both_ways_by_day, embedded_only
-
-if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 TestModel.__test__ = False
@@ -241,7 +239,6 @@ async def test_a_conversation_goes_on_where_nothing_is_known_of_it(
     assert len((await loaded(ours, "c")).messages) == 4
 
 
-@both_ways_by_day
 async def test_another_user_and_tenant_have_conversations_of_their_own(
     service: MemoryService, ours: MemoryConversationStore
 ) -> None:

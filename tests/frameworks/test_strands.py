@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from strands import Agent, tool
 from strands.memory import AddMessagesContext, MemoryManager
 from strands.models.openai import OpenAIModel
 
+from memory_agent import MemoryService
 from memory_agent.integrations.strands import StrandsMemoryStore
-from tests.frameworks.pages import PAGE_ANSWERS, Reader, follow, sent_to, streamed, streamed_call
-from tests.over_http import both_ways_by_day, embedded_only
-
-if TYPE_CHECKING:
-    from memory_agent import MemoryService
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.frameworks.pages import sent_to, streamed, streamed_call
+from tests.over_http import both_ways_by_day
+from tests.servers.openai_script import ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -70,7 +68,6 @@ async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_
     assert "Lisbon" not in eve
 
 
-@both_ways_by_day
 async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
     service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
@@ -199,12 +196,3 @@ async def test_two_runs_at_once_on_one_thread_store_both_exchanges_once(
     await asyncio.gather(talks[0].say("I like trams."), talks[1].say("I like boats."))
     turns = [text for _, text in await said(service)]
     assert sorted(turns) == ["Answer 0.", "Answer 1.", "I like boats.", "I like trams."]
-
-
-@pytest.mark.nightly  # by day test_pages
-@embedded_only("the reader has both ways of its own")
-async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
-    reader: Reader, openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then(*map(streamed, PAGE_ANSWERS))
-    await follow(reader, "strands.md", lambda: sent_to(openai_server))

@@ -10,19 +10,16 @@ import shlex
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 from typer.testing import CliRunner
 
 from memory_agent.cli.app import app
 from memory_agent.stores.sqlite import SqliteStore
 from tests.servers.forks import forks
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from pathlib import Path
-
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.servers.openai_script import ScriptedOpenAI
 
 Result = TypeVar("Result")
 

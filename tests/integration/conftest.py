@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,12 +15,8 @@ from tests import profiles
 from tests.integration.commands import CommandLine, Quick
 from tests.integration.conversations import STORES, settings_on
 from tests.integration.rest import Rest, rest_on
+from tests.servers.mongod import Mongod
 from tests.servers.service import Command
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from tests.servers.mongod import Mongod
 
 
 @pytest.fixture(scope="session", autouse=True)

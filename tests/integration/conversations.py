@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import brotli
 import pytest
 
-from memory_agent import MemoryConfig, MemoryService
+from memory_agent import MemoryAgent, MemoryConfig, MemoryService, Turn
 from memory_agent.testing import BruteForceIndex, HashEmbedder
 from tests import profiles
 from tests.constants import settings_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
-    from pathlib import Path
-
-    from memory_agent import MemoryAgent, Turn
-    from tests.servers.mongod import Mongod
+from tests.servers.mongod import Mongod
 
 STORES: Final = ("sqlite", "mongodb")
 on_each_store: Final = pytest.mark.parametrize("settings", profiles.by_day(*STORES), indirect=True)

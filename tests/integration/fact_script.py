@@ -5,19 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from memory_agent import MemoryConfig, MemoryService
+from memory_agent import MemoryAgent, MemoryConfig, MemoryService
+from memory_agent.domain import FactRecord
 from memory_agent.testing import HashEmbedder
 from tests.constants import settings_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-
-    from memory_agent import MemoryAgent
-    from memory_agent.domain import FactRecord
-    from tests.servers.openai_script import Request, ScriptedOpenAI
+from tests.servers.openai_script import Request, ScriptedOpenAI
 
 Item = tuple[str, dict[str, Any]]
 """One stated fact with the list of the reply that it belongs to."""

@@ -9,12 +9,10 @@ import json
 import re
 import zipfile
 from collections import defaultdict
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from pathlib import Path
+from typing import Any
 
 Said = tuple[str, str | None, float | None]
 """Who said something counted, under which title, and when (seconds since 1970)."""

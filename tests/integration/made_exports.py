@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import random
 import zipfile
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from pathlib import Path
+from typing import Any, Final
 
 START: Final = 1_700_000_000
 SENTINEL: Final = "00000000-0000-4000-8000-000000000000"

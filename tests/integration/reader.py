@@ -9,9 +9,11 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import platformdirs
 
@@ -19,10 +21,6 @@ from tests import leftovers
 from tests.documented import Command, blocks
 from tests.servers.mongod import free_port
 from tests.tiny_models import tiny_model
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 SECONDS: Final = 280
 SAID: Final = datetime(2026, 3, 1, 9, tzinfo=UTC)

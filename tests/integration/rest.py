@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import httpx
 
-from memory_agent import MemoryConfig
+from memory_agent import MemoryConfig, MemoryService
 from memory_agent.server.app import create_app
 from tests.integration.conversations import opened
 from tests.servers.service import Served, served
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
-
-    from memory_agent import MemoryService
-
-    Test = TypeVar("Test", bound=Callable[..., Any])
+Test = TypeVar("Test", bound=Callable[..., Any])
 
 ANN: Final = "/api/threads/ann/chat"
 LISBON: Final = "I want to plan a trip to Lisbon in May, which sights in Lisbon should I see?"

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final
 from urllib.parse import quote
 
 import httpx
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
 
 SECONDS: Final = 20.0
 

@@ -12,9 +12,10 @@ import io
 import json
 import logging
 import re
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import httpx
 
@@ -22,27 +23,19 @@ from memory_agent import MemoryConfig, MemoryService
 from memory_agent.adapters import open_keys
 from memory_agent.domain import Scope
 from memory_agent.keys import new_key
+from memory_agent.ports import KeyStore
 from memory_agent.server.logs import JsonFormatter, NoExceptionTexts
 from memory_agent.testing import HashEmbedder
 from tests.integration.rest import segment
 from tests.integration.streams import Refused, listening
-from tests.servers.service import served
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterator, Mapping
-
-    from memory_agent.ports import KeyStore
-    from tests.servers.service import Served
+from tests.servers.service import Served, served
 
 SECONDS: Final = 60
 MARK: Final = re.compile("mq[a-j]{6}z")
 UUID: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 BETWEEN: Final = ("\x1f", "\\u001f", "\\x1f", "%1f", "\\u001F")
 """How the character between tenant and user could show itself."""
-MCP_HEADERS: Final = {
-    "Accept": "application/json, text/event-stream",
-    "MCP-Protocol-Version": "2025-06-18",
-}
+MCP_HEADERS: Final = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
 
 
 class Place(NamedTuple):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import unicodedata
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Callable, Coroutine
+from typing import Any, ClassVar, Final
 
 from hypothesis import note
 from hypothesis import strategies as st
@@ -13,10 +15,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from memory_agent.domain import new_id
 from tests.integration.rest import segment
 from tests.integration.tenancy import SECONDS, Answer, Caller, Place, Reader, Tenancy, mark_of, walked
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Coroutine
 
 # `{0}` is the number of the run, `{1}` the name of another tenant.
 USERS: Final = (

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -16,10 +18,6 @@ from benchmarks.abuse import Client
 from benchmarks.attacks import ATTACKS, Target
 from tests.servers.deployment import made_key
 from tests.servers.service import ServiceProcess
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.nightly]
 

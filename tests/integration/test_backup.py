@@ -8,23 +8,21 @@ import shutil
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.adapters import open_keys, open_store
+from memory_agent.domain import ErasureReceipt
 from memory_agent.errors import ConfigError, InvalidInput
 from memory_agent.exports.restoring import restore
 from memory_agent.exports.run import back_up
 from memory_agent.keys import new_key
 from tests.faults import steps
+from tests.integration.commands import Quick
 from tests.integration.test_exports import from_sqlite_by_day, lengthened
 from tests.released.write import SAID, fill, known
-
-if TYPE_CHECKING:
-    from memory_agent.domain import ErasureReceipt
-    from tests.integration.commands import Quick
 
 Settings = dict[str, Any]
 

@@ -6,7 +6,8 @@ Vectors are made of words: what is measured is not looked at, only that it is th
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,6 @@ from benchmarks.peers import speed as peers_speed
 from benchmarks.word_vectors import WordVectors
 from tests.unit.benchmarks.sets import record, written
 from tests.unit.benchmarks.test_peers import Words
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +68,7 @@ def sane(figures: dict[str, dict[str, float]]) -> None:
 
 
 # --- speed ---------------------------------------------------------------------------------------------------
+@pytest.mark.nightly
 def test_speed_measures_each_text_size_and_number_of_topics_and_compares(
     tmp_path: Path, chat: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

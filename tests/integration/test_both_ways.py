@@ -6,9 +6,10 @@ The agent's other tests run both ways as well (tests/over_http.py), each by itse
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,10 +18,6 @@ from memory_agent.testing import BruteForceIndex, FixedClock, HashEmbedder
 from tests.integration.conversations import START, said
 from tests.integration.rest import BREAD, HOTELS, LISBON
 from tests.over_http import Doors, OverHttp
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-
 
 MIA = Character(name="Mia", personality="dry", profile="A pilot.", traits=("calm",))
 Call = Any  # of an agent or a client, with what the types forbid as well
@@ -109,9 +106,7 @@ READS: dict[str, Call] = {
 }
 
 
-async def test_reads_give_the_same_values_of_the_same_types(
-    sides: tuple[MemoryAgent, MemoryClient],
-) -> None:
+async def test_reads_give_the_same_values_of_the_same_types(sides: tuple[MemoryAgent, MemoryClient]) -> None:
     """All the way down: lists are lists, tuples tuples, and whole numbers whole; contexts print the same text."""
     agent, client = sides
     empty = []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from memory_agent.context import facts as fact_items
 from memory_agent.context import passages, render
@@ -11,11 +13,6 @@ from memory_agent.facts.documents import FactDocuments
 from memory_agent.stores import codec
 from memory_agent.text import features, noun_phrases, quotes, sentences, subjects, terms
 from tests.integration.conversations import opened, settings_on
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 CACHES = (
     terms._stem,

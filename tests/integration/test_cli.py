@@ -14,17 +14,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from memory_agent.cli.chat import INSTRUCTIONS
 from memory_agent.demo import questions
 from tests.integration.commands import MONDAY, SECONDS, CommandLine, Quick, asking, looking, one_line, user
-from tests.servers.openai_script import Reply
-
-if TYPE_CHECKING:
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 
 def test_demo_is_shown_to_people_and_kept_where_they_want_it(cli: CommandLine) -> None:
@@ -199,6 +196,7 @@ def test_chat_without_a_model_shows_the_context_and_remembers(cli: CommandLine) 
     assert "Bye" in cli("chat", stdin="").stderr, "at the end of its input"
 
 
+@pytest.mark.nightly
 def test_chat_ends_cleanly_on_ctrl_c(cli: CommandLine) -> None:
     import pty
 
@@ -229,6 +227,7 @@ def test_chat_ends_cleanly_on_ctrl_c(cli: CommandLine) -> None:
     os.close(theirs)
 
 
+@pytest.mark.nightly
 def test_status_is_watched_in_a_terminal_until_ctrl_c(cli: CommandLine) -> None:
     import pty
 

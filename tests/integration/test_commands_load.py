@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests import profiles
 
 SEARCHES = {"chromadb", "onnxruntime", "onnx", "tokenizers", "huggingface_hub.hf_api", "torch"}
 SET = "facts set name Ada"
@@ -76,7 +75,7 @@ finally:
 """
 
 
-@pytest.mark.parametrize(("given", "used"), [(None, "1"), ("4", "4")])
+@pytest.mark.parametrize(("given", "used"), profiles.by_day((None, "1"), ("4", "4")))
 def test_products_are_shared_among_threads_only_where_somebody_asks_for_it(
     given: str | None, used: str
 ) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from memory_agent import InvalidInput
+from memory_agent import InvalidInput, MemoryAgent, MemoryService
 from memory_agent.context import conversation as conversation_module
 from memory_agent.context.budget import PRESERVED_TOKENS, SUMMARY_TOKENS
 from memory_agent.context.ledger import message_tokens
-from memory_agent.domain import Character
+from memory_agent.domain import Character, CompressedContext
 from memory_agent.testing import FixedClock
 from tests.integration.conversations import (
     START,
@@ -26,13 +28,6 @@ from tests.integration.conversations import (
     settings_on,
 )
 from tests.over_http import both_ways_by_day
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from memory_agent import MemoryAgent, MemoryService
-    from memory_agent.domain import CompressedContext
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
@@ -291,20 +286,6 @@ async def test_a_forgotten_turn_is_in_no_compression(memory: MemoryAgent, servic
     assert [event.number for event in events] == list(range(1, len(events) + 1))
     assert events[-1].turns == 129
     assert doomed.id not in {turn_id for event in events for turn_id in event.covers}
-
-
-@on_each_store
-async def test_clearing_leaves_no_compression(service: MemoryService) -> None:
-    """Of a thread or a user; another's stay."""
-    agents = [service.agent(*ids) for ids in (("ann", "a"), ("ann", "b"), ("bob", "a"))]
-    for memory in agents:
-        await memory.add_turns(said(telling(30)))
-        await memory.compress()
-    await agents[0].clear()
-    assert [len(await memory.compressions()) for memory in agents] == [0, 1, 1]
-    assert str(await agents[0].session_context()) == ""
-    await service.forget_user("ann")
-    assert [len(await memory.compressions()) for memory in agents] == [0, 0, 1]
 
 
 async def test_compressed_words_reach_the_next_prompt(memory: MemoryAgent) -> None:

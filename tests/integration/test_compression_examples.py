@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from memory_agent.domain import Role, TurnInput
+from memory_agent import MemoryAgent
+from memory_agent.domain import CompressedContext, Role, TurnInput
 from memory_agent.testing import FixedClock
 from tests.integration.conversations import START, opened
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from memory_agent import MemoryAgent
-    from memory_agent.domain import CompressedContext
 
 OPEN_MIC = (
     "Hi Miku!", "Hi! What's new?", "I started to play the guitar in March.", "Oh nice! Which songs?",

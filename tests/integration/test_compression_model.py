@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from memory_agent import LLMError, LLMUnavailable, SettleTimeout, TurnsParked
+from memory_agent import LLMError, LLMUnavailable, MemoryAgent, MemoryService, SettleTimeout, TurnsParked
 from tests.integration.conversations import (
     everything,
     lines,
@@ -19,14 +21,7 @@ from tests.integration.conversations import (
     said,
     settings_on,
 )
-from tests.servers.openai_script import Reply
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-
-    from memory_agent import MemoryAgent, MemoryService
-    from tests.servers.openai_script import Request, ScriptedOpenAI
+from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
 FIRST = "[fact | 3 | user | 8] Ann's sister Mia lives in Leeds.\n[decision | 5-9 | user, assistant | 9] They take the train."
 SECOND = "[decision | 5-9 | user | 9] They take the train.\n[event | 44 | user | 7] The train is late."

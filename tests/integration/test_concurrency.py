@@ -6,23 +6,18 @@ import asyncio
 import json
 import os
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from memory_agent import MemoryConfig, MemoryService
+import pytest
+
+from memory_agent import MemoryConfig, MemoryService, Turn
 from memory_agent.facts.fold import fold
 from memory_agent.facts.people import shown
 from memory_agent.testing import HashEmbedder
 from tests import profiles
-from tests.fixtures import on_both_by_day, outgrown
+from tests.fixtures import OpenService, outgrown
 from tests.servers.forks import forks
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from memory_agent import Turn
-    from tests.fixtures import OpenService
 
 
 def check_order(turns: list[Turn], writers: int, each: int) -> None:
@@ -40,7 +35,6 @@ def check_order(turns: list[Turn], writers: int, each: int) -> None:
         assert said == [f"{kind} {number}" for number in range(each) for kind in ("question", "answer")]
 
 
-@on_both_by_day
 async def test_many_tasks_on_one_thread(open_service: OpenService) -> None:
     """Some exchanges each, reading in between."""
     tasks, each = (50, 4) if profiles.chosen() == "nightly" else (25, 3)

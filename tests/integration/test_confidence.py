@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
-from memory_agent import MemoryConfig, MemoryService, TurnInput
+from memory_agent import MemoryAgent, MemoryConfig, MemoryService, TurnInput
+from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.text.terms import count_terms
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from memory_agent import MemoryAgent
-    from memory_agent.models.local.embedder import LocalEmbedder
 
 ANSWERED: dict[str, str] = {
     "How do I get to work?": "I take the number 7 tram every morning at 8.",

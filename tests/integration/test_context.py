@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from memory_agent import EmbedderUnavailable, InvalidInput
+from memory_agent import EmbedderUnavailable, InvalidInput, MemoryAgent, MemoryService
 from memory_agent.agent.arguments import PRESET_NAMES
 from memory_agent.context.assemble import ORDER
 from memory_agent.context.budget import PERSONA_TOKENS
 from memory_agent.context.ledger import message_tokens
-from memory_agent.domain import Character
+from memory_agent.domain import Character, Preset
 from memory_agent.testing import FixedClock, HashEmbedder
 from tests import profiles
 from tests.integration.conversations import START, everything, lines, opened, said, settings_on
 from tests.integration.fact_script import asking, standing
 from tests.integration.test_facts_echo import ECHOES, SAID, eager
-from tests.over_http import both_ways_by_day, embedded_only
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from memory_agent import MemoryAgent, MemoryService
-    from memory_agent.domain import Preset
-    from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
+from tests.over_http import embedded_only
+from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
@@ -78,7 +73,6 @@ async def test_a_role_lasts_for_hundreds_of_turns(embedded_settings: dict[str, A
         assert len(await everything(memory)) == 50 * blocks
 
 
-@both_ways_by_day
 async def test_a_context_of_everything_fits_and_adds_up(settings: dict[str, Any]) -> None:
     """By any preset and budget, as text and as messages, beside a long past."""
     options = {"enable_topics": True, "enable_fact_extraction": True}

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import pytest
+
+from memory_agent.domain import Preset
 from tests.integration.conversations import lines, opened, said, settings_on
 from tests.prompts import read_tiers, read_turns
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from memory_agent.domain import Preset
 
 PRESETS: tuple[Preset, ...] = ("chat", "balanced", "recall")
 FORGED = (

@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from memory_agent import MemoryConfig, MemoryService, TurnInput
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from memory_agent import MemoryAgent
-    from memory_agent.models.local.embedder import LocalEmbedder
+from memory_agent import MemoryAgent, MemoryConfig, MemoryService, TurnInput
+from memory_agent.models.local.embedder import LocalEmbedder
 
 CHATS = Path(__file__).parent / "chats"
 
@@ -46,15 +42,13 @@ async def memory(
         yield service.agent("mina", "chat")
 
 
+@pytest.mark.nightly  # by day the two tests below, and those of unit/search
 @pytest.mark.parametrize(
     ("name", "stale"),
     [
-        pytest.param("moving", set[str](), marks=pytest.mark.nightly),
+        ("moving", set[str]()),
         # Replaced by "is a warm orange rather than moss", "took OVH for 510", "forget my earlier figure" and "expect ninety".
-        (
-            "launch",
-            {"is a dark green", "Hetzner would be 420", "did 350 bookings", "sixty guests"},
-        ),
+        ("launch", {"is a dark green", "Hetzner would be 420", "did 350 bookings", "sixty guests"}),
     ],
 )
 async def test_fourteen_of_fifteen_answers_are_in_the_prompt_and_what_they_replace_is_marked(

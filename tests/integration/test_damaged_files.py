@@ -7,21 +7,18 @@ import gzip
 import json
 import random
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.domain import Scope, TurnInput
+from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import HashEmbedder
 from tests.conformance.values import a_draft
 from tests.integration.commands import Quick, one_line, with_store
 from tests.profiles import by_day
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memory_agent.stores.sqlite import SqliteStore
 
 FILE = "memory_agent.sqlite3"
 PAGE = 4_096

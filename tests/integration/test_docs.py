@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Callable, Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 import pytest
@@ -18,30 +20,16 @@ import yaml
 
 from memory_agent.models.entities import load_entities
 from tests import profiles
-from tests.documented import (
-    PAGES,
-    ROOT,
-    Command,
-    blocks,
-    commands,
-    help_examples,
-    is_program,
-)
+from tests.documented import PAGES, ROOT, Block, Command, blocks, commands, help_examples, is_program
 from tests.integration.documents import NOT_RUN, NOT_TYPED, READ_ELSEWHERE, why_not_typed
 from tests.integration.reader import Reader, tools_in
 from tests.profiles import by_day
+from tests.servers.chroma import ChromaProcess
 from tests.servers.forks import Forks, forks
+from tests.servers.mongod import Mongod
+from tests.servers.openai_script import ScriptedOpenAI
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.documented import Block
-    from tests.servers.chroma import ChromaProcess
-    from tests.servers.mongod import Mongod
-    from tests.servers.openai_script import ScriptedOpenAI
-
-    NewReader = Callable[[], Reader]
+NewReader = Callable[[], Reader]
 
 
 SHELLS: Final = ("sh", "console")

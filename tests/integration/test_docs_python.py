@@ -12,26 +12,22 @@ import contextlib
 import inspect
 import io
 import tokenize
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from memory_agent import MemoryConfig
+from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.testing import ScriptedLLM
-from tests.documented import PAGES, blocks, is_program
+from tests.documented import PAGES, Block, blocks, is_program
 from tests.integration.conversations import opened
 from tests.integration.documents import why_not_run
 from tests.integration.reader import LONG, MIXED, talk
+from tests.servers.openai_script import ScriptedOpenAI
 from tests.servers.service import served
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from memory_agent.models.local.embedder import LocalEmbedder
-    from tests.documented import Block
-    from tests.servers.openai_script import ScriptedOpenAI
 
 # What the readers of some pages have talked of, beside the conversation that all of them remember.
 TALKED: Final = {

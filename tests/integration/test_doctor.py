@@ -6,10 +6,12 @@ import asyncio
 import json
 import operator
 import shutil
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pymongo
@@ -19,6 +21,7 @@ from memory_agent import MemoryConfig, MemoryService
 from memory_agent.adapters import open_keys
 from memory_agent.data_dir import DataDirLock
 from memory_agent.doctor.examine import Examiner
+from memory_agent.doctor.findings import Finding
 from memory_agent.doctor.repair import Repairer
 from memory_agent.domain import ErasureReceipt, FactsDocument, NextVectors, PassageVector, Scope, new_id
 from memory_agent.stores.chroma import SHARDS, ChromaServer
@@ -27,16 +30,9 @@ from memory_agent.work.receipts import hasher_of
 from tests import profiles
 from tests.conformance.values import a_change, a_compression, a_row
 from tests.fixtures import outgrown
-from tests.integration.commands import one_line, with_store
+from tests.integration.commands import Quick, one_line, with_store
 from tests.released.write import fill, known, known_of
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from pathlib import Path
-
-    from memory_agent.doctor.findings import Finding
-    from tests.integration.commands import Quick
-    from tests.servers.mongod import Mongod
+from tests.servers.mongod import Mongod
 
 SCOPE = Scope(user_id="ada", thread_id="home")
 Store = Any
@@ -491,10 +487,7 @@ async def test_a_large_users_term_index_is_compared(settings: dict[str, Any]) ->
 async def _index_elsewhere(service: MemoryService, ids: list[str], **where: Any) -> None:
     """Vectors of these turns in a collection that no search looks at."""
     cfg, own = service.cfg, cast("ChromaServer", service.core.vectors)
-    given = {
-        "prefix": cfg.memory_collection_prefix,
-        "fingerprint": own._fingerprint,
-    }
+    given = {"prefix": cfg.memory_collection_prefix, "fingerprint": own._fingerprint}
     other = ChromaServer(str(cfg.chroma_host), cfg.chroma_port, **{**given, **where})
     await other.open()
     await other.upsert("ada", [passage(turn_id) for turn_id in ids])
@@ -633,9 +626,7 @@ def test_the_command(quick: Quick) -> None:
     lock.acquire()
     assert "3 turns without a search row" in quick("doctor", code=3).stdout
     one_line(
-        quick("doctor", "--repair", code=1).stderr,
-        "--repair needs data_dir to itself",
-        "in use by process",
+        quick("doctor", "--repair", code=1).stderr, "--repair needs data_dir to itself", "in use by process"
     )
     lock.release()
     mended = quick("doctor", "--repair").stdout

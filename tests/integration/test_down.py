@@ -7,23 +7,20 @@ import random
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService, StoreUnavailable
 from memory_agent.domain import Scope
+from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.stores.mongo import MongoStore
 from tests.integration.fact_script import add, by_words
 from tests.servers.chroma import ChromaProcess
 from tests.servers.mongod import Mongod
 from tests.servers.openai_script import Reply, ScriptedOpenAI
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
-
-    from memory_agent.models.local.embedder import LocalEmbedder
 
 NAME = add("name", "Ann", "My name is Ann")
 BEES = add("interests", ["bees"], "I keep bees")
@@ -51,10 +48,7 @@ async def asks_llm(
 ) -> AsyncIterator[MemoryService]:
     """A service whose facts come from the scripted model."""
     cfg = MemoryConfig(
-        **embedded_settings,
-        openai_base_url=llm_server.base_url,
-        openai_api_key="sk-secret",
-        max_attempts=3,
+        **embedded_settings, openai_base_url=llm_server.base_url, openai_api_key="sk-secret", max_attempts=3
     )
     async with MemoryService(cfg, embedder=shared_embedder) as service:
         yield service

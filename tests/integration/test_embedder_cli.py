@@ -6,17 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from memory_agent.models.local.embedder import LocalEmbedder
 from tests.servers.forks import forks
 from tests.tiny_models import tiny_model
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memory_agent.models.local.embedder import LocalEmbedder
 
 WITHOUT_TORCH = (
     "import sys; sys.modules.update(dict.fromkeys(('torch', 'transformers', 'sentence_transformers')))\n"

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from memory_agent import ConfigError, InvalidInput
+from memory_agent import ConfigError, MemoryAgent, MemoryService
 from memory_agent.domain import Entity, by_kind
 from memory_agent.errors import BackendError, EmbedderUnavailable
 from memory_agent.testing import HashEmbedder
 from tests import profiles
 from tests.integration.conversations import START, STORES, everything, opened, remains, settings_on
 from tests.over_http import embedded_only
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from memory_agent import MemoryAgent, MemoryService
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
@@ -147,19 +143,6 @@ async def test_what_forgotten_turns_named_is_gone(memory: MemoryAgent, service: 
     assert await remains(service, "Zebulon") == []
     await memory.clear()
     assert await memory.entities() == []
-
-
-async def test_bad_entities_are_refused_by_position(embedded_settings: dict[str, Any]) -> None:
-    """And nothing is stored; what is refused is in `tests/unit/test_entities.py`."""
-    async with opened(embedded_settings, run_worker=False) as service:
-        memory = service.agent("ann", "chat")
-        for bad in ([{"kind": "Brands", "name": "x"}], "LANEIGE", [{"kind": "brands", "name": "x"}] * 101):
-            with pytest.raises(InvalidInput, match=r"entities\[0\].*'Brands'|entities must be a list|101"):
-                await memory.add_turn("user", "x", entities=bad)  # type: ignore[arg-type]
-        assert await everything(memory) == []
-        with pytest.raises(InvalidInput, match="scope is 'all'"):
-            await memory.entities(scope="all")  # type: ignore[arg-type]
-        assert await memory.entities() == []
 
 
 @embedded_only("no agent asks anything: it is about opening")

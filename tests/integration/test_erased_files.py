@@ -6,40 +6,27 @@ import asyncio
 import contextlib
 import shutil
 import sqlite3
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pymongo
 import pytest
 from bson import json_util
 
-from memory_agent import InvalidInput, MemoryConfig, MemoryService
+from memory_agent import InvalidInput, MemoryAgent, MemoryConfig, MemoryService
 from memory_agent.stores.codec import pack_vectors
 from memory_agent.testing import FixedClock, HashEmbedder
 from memory_agent.work.remains import remains_in
 from tests.faults import steps
 from tests.fixtures import outgrown
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
-    from pathlib import Path
-
-    from memory_agent import MemoryAgent
-
-    Forget = Callable[[MemoryService, MemoryAgent, list[str]], Coroutine[Any, Any, object]]
+Forget = Callable[[MemoryService, MemoryAgent, list[str]], Coroutine[Any, Any, object]]
 
 USER, THREAD = "zebulon-of-the-quokkas", "talk-of-the-vault"
-TIERS = {
-    "turns",
-    "segments",
-    "search_rows",
-    "topics",
-    "facts",
-    "fact_events",
-    "sessions",
-    "compressions",
-}
+TIERS = {"turns", "segments", "search_rows", "topics", "facts", "fact_events", "sessions", "compressions"}
 GONE = "The quokka vault of Zebulon {0} opens with {1}."
 KEPT = "The weather in Ulm is mild on day {0}, says somebody."
 
@@ -234,7 +221,7 @@ async def test_a_killed_forget_call_leaves_no_byte_either(tmp_path: Path) -> Non
     """Killed at any step it is finished by the next process, or made again; then nothing is left."""
     whole, place = tmp_path / "whole", tmp_path / "place"
     async with MemoryService(MemoryConfig(data_dir=whole), embedder=HashEmbedder()) as service:
-        texts, ids = await told(service, FixedClock(datetime.now(UTC)), rounds=20)
+        texts, ids = await told(service, FixedClock(datetime.now(UTC)), rounds=6)
     derived = set().union(*tiers_of(whole / "memory_agent.sqlite3").values())
     assert files_with(whole, [*derived])
 
@@ -250,7 +237,7 @@ async def test_a_killed_forget_call_leaves_no_byte_either(tmp_path: Path) -> Non
             if not await service.erasures():
                 await service.forget_user(USER)
             await erased(service, clock)
-            assert (await service.agent("bob", "chat").status()).turns == 40
+            assert (await service.agent("bob", "chat").status()).turns == 12
         assert remains_in(place, [*texts, *ids, USER, THREAD]) == []
         assert files_with(place, [*derived]) == []
 
@@ -401,9 +388,5 @@ def test_a_planted_leak_is_found(tmp_path: Path) -> None:
     (tmp_path / "id.bin").write_bytes(bytes.fromhex(turn_id.replace("-", "")))
     found = {(one.file, one.text): one.times for one in remains_in(tmp_path, [text, turn_id])}
     db.close()
-    assert found == {
-        ("deep/large.bin", text): 2,
-        ("id.bin", turn_id): 1,
-        ("memory.sqlite3-wal", text): 1,
-    }
+    assert found == {("deep/large.bin", text): 2, ("id.bin", turn_id): 1, ("memory.sqlite3-wal", text): 1}
     assert remains_in(tmp_path, []) == []

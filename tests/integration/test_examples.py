@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.servers.forks import forks
 from tests.servers.ollama_script import ScriptedOllama
-from tests.servers.openai_script import Reply
-
-if TYPE_CHECKING:
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,10 +14,6 @@ from memory_agent.domain import Entity, Scope
 from memory_agent.errors import ConfigError, InvalidInput, NotFound, StoreError
 from tests import profiles
 from tests.released.write import fill, known
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 Settings = dict[str, Any]
 
@@ -146,7 +143,7 @@ async def test_less_than_everything_is_exported(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c.gz", "data"]
 
 
-@pytest.mark.parametrize("places", profiles.by_day("mongodb", "sqlite"), indirect=True)
+@from_sqlite_by_day
 async def test_what_was_forgotten_is_not_imported_again(
     places: tuple[Settings, Settings], tmp_path: Path
 ) -> None:

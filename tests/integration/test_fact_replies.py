@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
 
 import pytest
 
-from memory_agent import TurnsParked
+from memory_agent import MemoryAgent, MemoryService, Turn, TurnsParked
 from memory_agent.testing import BruteForceIndex
 from tests.integration.fact_script import add, asked, asking, by_words, opened, refused, standing
-from tests.servers.openai_script import Reply
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from contextlib import AbstractAsyncContextManager
-
-    from memory_agent import MemoryAgent, MemoryService, Turn
-    from tests.servers.openai_script import Request, ScriptedOpenAI
+from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
 TEXT: Final = "I'm Ada and I live in Turin."
 NAME: Final = {"path": "name", "value": "Ada", "turn": 1, "quote": "I'm Ada"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from memory_agent import InvalidInput, TurnInput
+from memory_agent import InvalidInput, MemoryAgent, TurnInput
 from memory_agent.testing import FixedClock
 from tests.fixtures import on_both_by_day
 from tests.integration.fact_script import (
@@ -25,10 +25,7 @@ from tests.integration.fact_script import (
     update,
 )
 from tests.over_http import both_ways_by_day
-
-if TYPE_CHECKING:
-    from memory_agent import MemoryAgent
-    from tests.servers.openai_script import Request, ScriptedOpenAI
+from tests.servers.openai_script import Request, ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
@@ -200,9 +197,6 @@ async def test_the_cost_is_what_the_server_counted(
         assert (await service.agent("bob", "chat").status()).extraction.requests == 0
 
 
-# --- the same again, and more of the same --------------------------------------------------------------------
-
-
 # --- people --------------------------------------------------------------------------------------------------
 async def test_people_outrank_what_was_said_before(
     settings: dict[str, Any], openai_server: ScriptedOpenAI
@@ -328,29 +322,3 @@ async def test_a_users_threads_are_read_together(settings: dict[str, Any]) -> No
         clock.tick(60)
         await home.retract_fact("preferences.likes", "chess")
         assert (await work.fetch_facts())["preferences"] == {"likes": ["tea"]}
-
-
-async def test_extraction_can_be_switched_off_and_made_up_for(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI
-) -> None:
-    """A replay looks at turns that were stored while extraction was off as well, and changes nothing until it is applied."""
-    openai_server.answer = by_words(WORKED_EXAMPLE)
-    settings = asking(settings, openai_server)
-    async with opened({**settings, "enable_fact_extraction": False}) as service:
-        memory = service.agent("john", "chat")
-        await say(memory, INTRODUCTION, MOVE)
-        assert await memory.fact_history() == []
-    assert openai_server.chats == []
-    async with opened(settings) as service:
-        memory = service.agent("john", "chat")
-        await memory.settle(timeout=60)
-        seen: list[tuple[int, int]] = []
-        proposal = await memory.replay_facts(progress=lambda done, all_: seen.append((done, all_)))
-        assert seen[-1] == (2, 2)
-        assert proposal.before == {}
-        assert proposal.after == {**BEFORE, "occupation": "product role"}
-        assert {difference.kind for difference in proposal.differences} == {"added"}
-        assert await memory.fact_history() == []
-        assert await memory.fetch_facts() == {}
-        await memory.apply_replay(proposal)
-        assert await memory.fetch_facts() == proposal.after

@@ -10,12 +10,14 @@ import json
 import os
 import shlex
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memory_agent.domain import Scope
 from memory_agent.facts.fold import fold
+from memory_agent.stores.sqlite import SqliteStore
 from tests.integration.commands import (
     SECONDS,
     CommandLine,
@@ -27,12 +29,7 @@ from tests.integration.commands import (
     user,
     with_store,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memory_agent.stores.sqlite import SqliteStore
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.servers.openai_script import ScriptedOpenAI
 
 INTRODUCTION = "I'm John, I work as a software engineer. I prefer morning meetings."
 MOVED = "Actually I moved to a product role."

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 
-from memory_agent import InvalidInput, TurnsParked
+from memory_agent import InvalidInput, MemoryAgent, MemoryService, TurnsParked
 from memory_agent.facts.people import shown
 from tests import profiles
 from tests.integration.fact_script import (
+    Item,
     add,
     asked,
     asking,
@@ -23,13 +25,7 @@ from tests.integration.fact_script import (
     reply,
     standing,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from memory_agent import MemoryAgent, MemoryService
-    from tests.integration.fact_script import Item
-    from tests.servers.openai_script import Request, ScriptedOpenAI
+from tests.servers.openai_script import Request, ScriptedOpenAI
 
 ROUNDS = 50 if profiles.chosen() == "nightly" else 12
 SAID = ("I live in Bergen.", "I like chess.", "My sister Mia plays the cello in an orchestra in Oslo.")

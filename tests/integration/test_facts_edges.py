@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,20 +16,15 @@ from memory_agent import (
     IdempotencyKeyReused,
     InvalidInput,
     LLMError,
+    MemoryAgent,
     MemoryService,
     NotFound,
     TurnForgotten,
 )
+from memory_agent.domain import Completion, Message
 from memory_agent.testing import BruteForceIndex, ScriptedLLM
 from tests.integration import fact_script
 from tests.integration.fact_script import by_message
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
-    from pathlib import Path
-
-    from memory_agent import MemoryAgent
-    from memory_agent.domain import Completion, Message
 
 Rule = tuple[str, str, dict[str, Any]]
 """Words of a message, the list that its item goes to, and the item; its quote is those words."""

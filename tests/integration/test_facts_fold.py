@@ -7,27 +7,22 @@ import contextlib
 import random
 import re
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from memory_agent import InvalidInput
+from memory_agent import InvalidInput, MemoryService
+from memory_agent.domain import FactRecord, Message
 from memory_agent.facts.fold import fold, fold_facts
 from memory_agent.facts.people import shown
 from memory_agent.testing import BruteForceIndex, ScriptedLLM
 from tests import profiles
 from tests.faults.topic_jobs import AheadClock
 from tests.fixtures import on_both_by_day
-from tests.integration.fact_script import add, by_message, opened, retract, update
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from memory_agent import MemoryService
-    from memory_agent.domain import FactRecord, Message
-    from tests.integration.fact_script import Asked, Item
+from tests.integration.fact_script import Asked, Item, add, by_message, opened, retract, update
 
 PATHS = ("a", "a.b", "a.b.c", "d", "e.f", "likes", "e.likes")
 VALUES: tuple[Any, ...] = ("x", "y", 3, True, ["x", "z"], {"b": "x"}, {"b": {"c": 1}, "g": ["x"]})

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from memory_agent import TurnInput, TurnsParked
+from memory_agent import MemoryAgent, MemoryService, TurnInput, TurnsParked
 from memory_agent.domain import new_id
 from memory_agent.work.admit import admit
 from tests.integration.fact_script import (
+    Item,
     add,
     asked,
     asking,
@@ -22,13 +24,7 @@ from tests.integration.fact_script import (
     reply,
     standing,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from memory_agent import MemoryAgent, MemoryService
-    from tests.integration.fact_script import Item
-    from tests.servers.openai_script import Request, ScriptedOpenAI
+from tests.servers.openai_script import Request, ScriptedOpenAI
 
 SISTER, MOVE = "My sister is called Anna.", "She lives in Oslo now."
 
@@ -129,26 +125,6 @@ async def edited(memory: MemoryAgent) -> str:
     await memory.set_fact("nickname", "Zebulon")
     assert await memory.fetch_facts() == {"location": "Bergen", "nickname": "Zebulon"}
     return turn.id
-
-
-@pytest.mark.parametrize("how", ["clear", "forget_user"])
-async def test_edits_go_with_the_whole_and_not_with_a_turn(how: str, settings: dict[str, Any]) -> None:
-    """Forgetting turns leaves what people said themselves; clearing the thread or forgetting the user takes it."""
-    async with opened(settings) as service:
-        memory, other = service.agent("ann", "chat"), service.agent("ann", "other")
-        turn_id = await edited(memory)
-        await edited(other)
-        await memory.forget([turn_id])
-        await memory.settle(timeout=60)
-        assert await memory.fetch_facts(scope="thread") == {"nickname": "Zebulon"}
-        await (memory.clear() if how == "clear" else service.forget_user("ann"))
-        assert await memory.fetch_facts(scope="thread") == {}
-        assert await memory.fact_history(scope="thread") == []
-        assert await service.core.store.fact_changes(memory.scope) == []
-        kept = {} if how == "forget_user" else {"location": "Bergen", "nickname": "Zebulon"}
-        assert await memory.fetch_facts() == await other.fetch_facts() == kept
-        await memory.set_fact("nickname", "Ann")
-        assert await memory.fetch_facts(scope="thread") == {"nickname": "Ann"}
 
 
 async def test_edits_go_also_where_a_writers_clock_was_ahead(settings: dict[str, Any]) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
-from memory_agent import InvalidInput
+from memory_agent import InvalidInput, MemoryAgent
 from tests.integration.fact_script import (
+    Asked,
+    Item,
     add,
     asking,
     by_message,
@@ -18,13 +21,7 @@ from tests.integration.fact_script import (
     retract,
     update,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from memory_agent import MemoryAgent
-    from tests.integration.fact_script import Asked, Item
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.servers.openai_script import ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 

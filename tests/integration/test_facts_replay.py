@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 
-from memory_agent import InvalidInput, StoreUnavailable, TurnInput
+from memory_agent import InvalidInput, MemoryAgent, MemoryService, StoreUnavailable, TurnInput
 from memory_agent.facts.people import shown
 from tests.integration.fact_script import add, asked, asking, by_words, opened, refused, standing, update
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from memory_agent import MemoryAgent, MemoryService
-    from tests.servers.openai_script import Request, ScriptedOpenAI
+from tests.servers.openai_script import Request, ScriptedOpenAI
 
 TALK = ("I live in Bergen.", "I moved to Oslo last week.", "I play chess.", "My dog Rex is old.")
 POOR = {

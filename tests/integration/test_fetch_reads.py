@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from memory_agent import MemoryAgent
 from memory_agent.domain import Scope
 from memory_agent.stores.sqlite import SqliteStore
 from tests.conformance.values import a_topic
 from tests.integration.conversations import START, lines, opened, said, settings_on
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    import pytest
-
-    from memory_agent import MemoryAgent
 
 _STEP = 10
 """Instructions of SQLite's machine between two looks."""

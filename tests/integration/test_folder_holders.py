@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import httpx
 import pytest
@@ -20,10 +22,6 @@ from memory_agent.domain import ALL_TENANTS
 from memory_agent.keys import new_key
 from memory_agent.server.sharing import sharing
 from tests.servers.service import SECONDS, ServiceProcess
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.timeout(300)
 

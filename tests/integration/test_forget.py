@@ -5,25 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from memory_agent import MemoryService, NotFound, Scope, TurnForgotten, TurnsParked
-from memory_agent.domain import STAGES
+from memory_agent import MemoryAgent, MemoryService, NotFound, Scope, TurnForgotten, TurnsParked
+from memory_agent.domain import STAGES, Stage
 from memory_agent.testing import FixedClock
-from tests.fixtures import on_both_by_day, outgrown
+from tests.fixtures import OpenService, on_both_by_day, outgrown
 from tests.integration.conversations import STORES, lines, opened, remains, said, settings_on
 from tests.over_http import both_ways_by_day, embedded_only
-from tests.servers.openai_script import Reply
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memory_agent import MemoryAgent
-    from memory_agent.domain import Stage
-    from tests.fixtures import OpenService
-    from tests.servers.openai_script import Request, ScriptedOpenAI
+from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
@@ -101,7 +94,6 @@ async def test_who_spoke_a_forgotten_turn_is_gone(memory: MemoryAgent, service: 
     assert [row.speaker for row in await service.core.store.search_rows("ann")] == ["Ann", None]
 
 
-@on_both_by_day
 async def test_a_thread_or_a_user_is_forgotten_without_touching_another(service: MemoryService) -> None:
     """Nor a user without touching others, who can forget none of one's turns; what is written afterwards is kept."""
     memory, other, bob = (

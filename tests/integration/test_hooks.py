@@ -9,11 +9,13 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
+from memory_agent import MemoryService, Turn
 from memory_agent.cli import hook_store
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.hooks import run
@@ -27,11 +29,6 @@ from tests.servers.mongod import free_port
 from tests.servers.service import served
 from tests.unit.hooks.test_transcripts import TALK, claude, codex, written
 from tests.unit.hooks.test_transcripts import text as block
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from memory_agent import MemoryService, Turn
 
 ROOT: Final = Path(__file__).parents[2]
 PATIENT: Final = (
@@ -191,10 +188,7 @@ def test_lines_installed_from_an_environment_that_has_moved_since_go_as_well(hom
 
 
 def test_a_key_in_the_settings_is_asked_for_as_a_file(home: Home) -> None:
-    given = {
-        "MEMORY_AGENT_SERVICE_URL": "http://127.0.0.1:8080",
-        "MEMORY_AGENT_SERVICE_API_KEY": "ma_secret",
-    }
+    given = {"MEMORY_AGENT_SERVICE_URL": "http://127.0.0.1:8080", "MEMORY_AGENT_SERVICE_API_KEY": "ma_secret"}
     told = home.hook("install", "claude-code", "--yes", code=1, **given)
     assert "give --key-file as well" in told
     assert home.tree() == {}
@@ -648,7 +642,3 @@ async def test_without_a_process_that_serves_it_the_folder_itself_is_written_to(
     assert home.log == ""
     async with opened({"data_dir": tmp_path / "own", "enable_topics": False}) as service:
         assert len(await turns_in(service)) == len(TALK)
-
-
-def test_status_says_that_there_are_none(home: Home) -> None:
-    assert "no hooks are installed" in home.hook("status")

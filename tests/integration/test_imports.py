@@ -8,25 +8,21 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from memory_agent import MemoryConfig, MemoryService, ServiceClient, import_chats
+from memory_agent import ImportReport, MemoryConfig, MemoryService, ServiceClient, import_chats
 from memory_agent.testing import HashEmbedder
 from tests import profiles
 from tests.faults import steps
 from tests.integration import import_counts, made_exports
+from tests.integration.commands import Quick
+from tests.servers.mongod import Mongod
 from tests.servers.service import served
 from tests.unit.test_imports import TWO_ANSWERS, claude, said, tree, written, zipped
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from memory_agent import ImportReport
-    from tests.integration.commands import Quick
-    from tests.servers.mongod import Mongod
 
 FOLLOWED = ("third", "first", said("user", "With milk?", 1_700_000_100.0))
 CLAUDES = claude(("a", None, "human", "Where to?", "2025-03-01T10:00:00Z"))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import unicodedata
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,10 +16,6 @@ from memory_agent import InvalidInput, MemoryAgent, MemoryConfig, MemoryEvent, M
 from memory_agent.testing import HashEmbedder
 from tests import profiles
 from tests.fixtures import outgrown
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 
 HOSTILE = [
     "$where",
@@ -105,10 +102,7 @@ async def check_isolation(service: MemoryService, pairs: list[tuple[str, str]], 
         assert (await memory.status()).turns == 2
 
 
-# The servers by day as users have them who are too large for the index in memory, which the embedded way has as well.
-@pytest.mark.parametrize(
-    "way", ["embedded", pytest.param("servers", marks=pytest.mark.nightly), "servers-large-users"]
-)
+@pytest.mark.parametrize("way", profiles.by_day("embedded", "servers", "servers-large-users"))
 async def test_no_read_returns_another_scopes_data(way: str, request: pytest.FixtureRequest) -> None:
     """A property over many users and threads with hostile ids, on one growing database."""
     name = "embedded_settings" if way == "embedded" else "server_settings"
@@ -167,31 +161,6 @@ async def test_impossible_ids_are_refused(embedded_settings: dict[str, Any]) -> 
             with pytest.raises(InvalidInput, match="tenant"):
                 service.agent("ann", "chat", tenant=bad)
         assert (await service.status()).turns == 4
-
-
-async def test_search_of_a_user_narrows_as_that_of_an_agent(embedded_settings: dict[str, Any]) -> None:
-    """Over all threads, with the same filters, and the same refusals."""
-    cfg = MemoryConfig(**embedded_settings, run_worker=False)
-    async with MemoryService(cfg, embedder=HashEmbedder()) as service:
-        for thread in ("chat", "work"):
-            memory = service.agent("ann", thread)
-            await memory.add_turn("user", f"The map for {thread} is in the attic.", metadata={"in": thread})
-            await memory.add_turn("assistant", f"The map for {thread}? Noted.")
-        found = await service.search("ann", "map attic", 10)
-        assert {recollection.turn.thread_id for recollection in found} == {"chat", "work"}
-        users = await service.search("ann", "map", role="user", metadata={"in": "work"})
-        assert [recollection.turn.thread_id for recollection in users] == ["work"]
-        assert await service.search("ann", "map", until=datetime(2000, 1, 1, tzinfo=UTC)) == []
-        assert await service.search("ann", "map", 0) == await service.search("bob", "map") == []
-        refused: tuple[dict[str, Any], ...] = (
-            {"query": " "},
-            {"top_k": -1},
-            {"role": "robot"},
-            {"since": datetime(2000, 1, 1)},  # noqa: DTZ001 - without a zone
-        )
-        for wrong in refused:
-            with pytest.raises(InvalidInput, match=next(iter(wrong))):
-                await service.search("ann", **{"query": "map", **wrong})
 
 
 async def test_events_are_of_the_agents_thread_and_end_with_it(

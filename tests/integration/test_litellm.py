@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import pytest
 
+from memory_agent import MemoryService, MemoryStatus
 from memory_agent.testing import BruteForceIndex
+from tests.integration.commands import CommandLine
 from tests.integration.fact_script import add, by_words, opened
+from tests.servers.chroma import ChromaProcess
 from tests.servers.litellm import LiteLLMProxy
+from tests.servers.mongod import Mongod
 from tests.servers.openai_script import Reply, ScriptedOpenAI
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from memory_agent import MemoryService, MemoryStatus
-    from tests.integration.commands import CommandLine
-    from tests.servers.chroma import ChromaProcess
-    from tests.servers.mongod import Mongod
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.nightly]
 

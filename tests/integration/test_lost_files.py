@@ -6,7 +6,7 @@ import asyncio
 import random
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +14,6 @@ from memory_agent import MemoryConfig, MemoryService
 from memory_agent.errors import MemoryAgentError, StoreError
 from memory_agent.stores.sqlite.marks import mark_of, read_mark
 from tests.servers.forks import forks
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILE = "memory_agent.sqlite3"
 

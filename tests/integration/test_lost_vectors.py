@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from memory_agent import MemoryConfig, MemoryService
+from memory_agent.ports import VectorIndex
 from memory_agent.stores.chroma import ChromaServer
 from memory_agent.testing import HashEmbedder
 from tests.constants import settings_of
 from tests.fixtures import outgrown
-
-if TYPE_CHECKING:
-    import pytest
-
-    from memory_agent.ports import VectorIndex
 
 TURNS = 12
 

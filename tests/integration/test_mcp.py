@@ -12,18 +12,23 @@ import socket
 import sqlite3
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import httpx2
 import pytest
 import uvicorn
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
+from memory_agent import MemoryAgent, MemoryService
 from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
 from memory_agent.domain import REMARK
@@ -33,20 +38,12 @@ from memory_agent.mcp.server import mcp_asgi
 from memory_agent.mcp.serving import build_server
 from memory_agent.mcp.shapes import MAX_SHOWN_CHARS
 from memory_agent.mcp.tools import TOOLS
+from memory_agent.ports import KeyStore
 from memory_agent.server.app import create_app
 from memory_agent.server.auth import Authenticator, Principal, bearer_token
+from tests import profiles
 from tests.integration.conversations import opened, settings_on
 from tests.servers.forks import forks
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from mcp_types import CallToolResult
-    from starlette.requests import Request
-    from starlette.types import ASGIApp
-
-    from memory_agent import MemoryAgent, MemoryService
-    from memory_agent.ports import KeyStore
 
 READING = {"recall", "context", "facts", "topics", "threads"}
 ROOT = Path(__file__).parents[2]
@@ -290,11 +287,7 @@ WRONG_ARGUMENTS: Final[list[Any]] = [
     ("remember", {"text": " "}, "text is empty"),
     ("remember", {"text": 7}, "text is 7"),
     ("remember", {"text": "hi", "role": "boss"}, "role is 'boss'"),
-    (
-        "remember",
-        {"text": "hi", "when": "2026-03-01T10:00:00"},
-        "when is '2026-03-01T10:00:00': it has no",
-    ),
+    ("remember", {"text": "hi", "when": "2026-03-01T10:00:00"}, "when is '2026-03-01T10:00:00': it has no"),
     ("remember", {"text": "hi", "when": "Monday"}, "when is 'Monday'"),
     ("remember", {"text": "hi", "when": 1_700_000_000}, "when is 1700000000"),
     ("remember", {"text": "hi", "reply": "ho", "role": "tool"}, "reply goes with role 'user'"),
@@ -372,7 +365,9 @@ async def test_our_errors_are_told_without_the_tenant() -> None:
 
 
 # --- who may do what ---------------------------------------------------------------------------------------------
-async def test_tools_are_described_for_models(served: Served) -> None:
+async def test_tools_are_described_for_models_and_ask_whose_memory_it_is_where_the_key_does_not_say(
+    served: Served,
+) -> None:
     async with served.client(await served.key()) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert "remember" in (client.instructions or "")
@@ -389,9 +384,7 @@ async def test_tools_are_described_for_models(served: Served) -> None:
         described = tool.input_schema["properties"].values()
         assert all(argument["description"] for argument in described)
         assert "tenant" not in json.dumps(tool.input_schema)
-
-
-async def test_key_says_whose_memory_it_is_or_each_call_does(served: Served) -> None:
+    # The key says whose memory it is, or each call does.
     calls: dict[str, dict[str, Any]] = {
         "remember": {"text": "x"},
         "recall": {"question": "x"},
@@ -417,39 +410,6 @@ async def test_key_says_whose_memory_it_is_or_each_call_does(served: Served) -> 
         assert not (await ask(client, "recall", question="piano", user_id="bob"))["recollections"]
 
 
-async def test_server_may_have_a_thread_of_its_own(served: Served) -> None:
-    app = served.app(default_thread="work")
-    token = await served.key(user_id="ada")
-    async with listening(app) as served.url, served.client(token) as client:
-        (listed, *_) = (await client.list_tools()).tools
-        assert listed.input_schema["properties"]["thread_id"]["default"] == "work"
-        assert (await ask(client, "remember", text=PIANO))["thread_id"] == "work"
-    (found,) = await served.service.agent("ada", "work", tenant="acme").fetch_long_term("piano")
-    assert found.text == PIANO
-
-
-async def test_other_tenants_see_nothing_of_the_same_user(served: Served) -> None:
-    async with (
-        served.client(await served.key("acme")) as acme,
-        served.client(await served.key("globex")) as globex,
-        served.client(await served.key("default")) as default,
-    ):
-        (turn_id,) = (await ask(acme, "remember", text=PIANO, user_id="ada"))["turn_ids"]
-        await ask(acme, "correct_fact", path="city", value="Delft", user_id="ada")
-        await served.service.settle(SECONDS)
-        (topic,) = (await ask(acme, "topics", user_id="ada"))["topics"]
-        for other in (globex, default):
-            assert not (await ask(other, "recall", question="piano", user_id="ada"))["recollections"]
-            assert (await ask(other, "facts", user_id="ada")) == {"facts": {}}
-            assert (await ask(other, "topics", user_id="ada"))["topics"] == []
-            assert topic["id"] in await fail(other, "topics", id=topic["id"], user_id="ada")
-            assert (await ask(other, "threads", user_id="ada"))["threads"] == []
-            assert (await ask(other, "forget", turn_ids=[turn_id], user_id="ada"))["turns"] == 0
-            assert PIANO not in (await ask(other, "context", message="piano?", user_id="ada"))["text"]
-            assert "control character" in await fail(other, "recall", question="piano", user_id="acme\x1fada")
-        assert (await ask(acme, "recall", question="piano", user_id="ada"))["recollections"]
-
-
 # --- HTTP --------------------------------------------------------------------------------------------------------
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
@@ -460,7 +420,9 @@ async def post(url: str, body: Any = LIST, **headers: str) -> httpx2.Response:
         return await http.post(url, json=body, headers={**HEADERS, **headers})
 
 
-async def test_no_request_passes_without_a_key_that_counts(served: Served) -> None:
+async def test_no_request_passes_without_a_key_that_counts_and_a_failed_look_up_is_no_refusal(
+    served: Served,
+) -> None:
     token = await served.key()
     wrong = token[:-1] + ("a" if token[-1] != "a" else "b")
     expiring = {"Authorization": f"Bearer {token}"}
@@ -481,8 +443,7 @@ async def test_no_request_passes_without_a_key_that_counts(served: Served) -> No
             assert refused.headers["Content-Type"] == "application/problem+json"
             assert refused.json()["type"] == "urn:memory-agent:problem:access-denied"
 
-
-async def test_keys_that_cannot_be_looked_up_are_no_refusal(served: Served) -> None:
+    # Keys that cannot be looked up are no refusal.
     async def down(_: Request) -> Principal:
         raise StoreUnavailable("the keys are out of reach")
 
@@ -494,20 +455,9 @@ async def test_keys_that_cannot_be_looked_up_are_no_refusal(served: Served) -> N
     assert "out of reach" not in answer.text  # what drivers say names addresses
 
 
-async def test_web_pages_may_ask_only_where_they_are_allowed_to(served: Served) -> None:
-    key = {"Authorization": f"Bearer {await served.key()}"}
-    app = served.app(allowed_origins=["https://chat.example.org"])
-    async with listening(app) as url:
-        assert (await post(url, **key)).status_code == 200
-        assert (await post(url, **key, Origin="https://chat.example.org")).status_code == 200
-        assert (await post(url, **key, Origin="https://evil.example.org")).status_code == 403
-        assert (await post(url, **key, Origin="null")).status_code == 403
-    # Any host will do, and without a list no web page.
-    assert (await post(served.url, **key, Host="memory.example.org")).status_code == 200
-    assert (await post(served.url, **key, Origin="http://127.0.0.1")).status_code == 403
-
-
-async def test_only_posts_of_a_bounded_size_are_read(served: Served) -> None:
+async def test_posts_of_a_bounded_size_from_pages_that_may_ask_are_answered_by_any_process(
+    served: Served,
+) -> None:
     """There is no stream to hold, and no session to end."""
     key = {"Authorization": f"Bearer {await served.key()}"}
     async with httpx2.AsyncClient(headers=key) as http:
@@ -518,10 +468,18 @@ async def test_only_posts_of_a_bounded_size_are_read(served: Served) -> None:
     async with listening(served.app(max_body_bytes=2_000)) as url:
         answers = [await post(url, **key), await post(url, large, **key), await post(url, large, **own)]
     assert [answer.status_code for answer in answers] == [200, 413, 200]
-
-
-async def test_any_process_answers_any_request(served: Served) -> None:
-    """Nothing is kept from one request to the next, so a balancer may send each somewhere else."""
+    # Web pages may ask only where they are allowed to.
+    key = {"Authorization": f"Bearer {await served.key()}"}
+    app = served.app(allowed_origins=["https://chat.example.org"])
+    async with listening(app) as url:
+        assert (await post(url, **key)).status_code == 200
+        assert (await post(url, **key, Origin="https://chat.example.org")).status_code == 200
+        assert (await post(url, **key, Origin="https://evil.example.org")).status_code == 403
+        assert (await post(url, **key, Origin="null")).status_code == 403
+    # Any host will do, and without a list no web page.
+    assert (await post(served.url, **key, Host="memory.example.org")).status_code == 200
+    assert (await post(served.url, **key, Origin="http://127.0.0.1")).status_code == 403
+    # Nothing is kept from one request to the next, so a balancer may send each somewhere else.
     key = {"Authorization": f"Bearer {await served.key(user_id='ada')}"}
     hello = {
         "jsonrpc": "2.0",
@@ -650,7 +608,7 @@ def test_standard_output_holds_nothing_but_the_protocol_and_a_pipe_that_is_close
 ) -> None:
     """As in `printf … | memory-agent mcp`; the end of its input ends the process."""
     text = "Grüße 🎹 piano " * 6_000  # longer than what one read brings
-    running = process.start("mcp", fresh=True)
+    running = process.start("mcp", fresh=profiles.chosen() == "nightly")
     asked = requests(
         ("tools/list", {}),
         ("tools/call", {"name": "remember", "arguments": {"text": text}}),

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memory_agent.data_dir import LocalService
 from tests.integration.test_mcp import PIANO, SECONDS, Process, ask, finish, requests
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -24,8 +23,8 @@ pytestmark = pytest.mark.timeout(300)
 class Server:
     """`memory-agent mcp` as a client that starts it has it: a pipe in, a pipe out, one request after the other."""
 
-    def __init__(self, process: Process, *, fresh: bool = False) -> None:
-        self.running = process.start("mcp", "--user", "ada", fresh=fresh)
+    def __init__(self, process: Process) -> None:
+        self.running = process.start("mcp", "--user", "ada")
         self._asked = 0
         self._say(requests())
         self._answer()
@@ -100,11 +99,10 @@ def test_two_clients_have_one_memory_and_the_second_takes_over(
 
 def test_the_second_goes_on_when_the_first_is_killed(process: Process, servers: list[Server]) -> None:
     """Nothing that was acknowledged is lost, nothing is stored twice, and no call fails."""
-    servers.append(Server(process, fresh=True))
-    servers.append(Server(process))
+    servers += [Server(process), Server(process)]
     first, second = servers
     assert second.ask("remember", text=PIANO)["turn_ids"]
-    first.running.send_signal(signal.SIGKILL)
+    os.kill(json.loads((process.data / ".lock-holder.json").read_text())["pid"], signal.SIGKILL)
     first.running.wait(SECONDS)
     assert second.ask("remember", text="It barks.")["turn_ids"]
     third = Server(process)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from memory_agent import InvalidInput, MemoryConfig, MemoryService, TurnInput
+from memory_agent import InvalidInput, MemoryAgent, MemoryConfig, MemoryService, TurnInput
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import HashEmbedder
-
-if TYPE_CHECKING:
-    from memory_agent import MemoryAgent
 
 MONDAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
 ALLERGY = "I'm allergic to penicillin, so I need to tell the new health centre."

@@ -5,18 +5,14 @@ Five subjects on five days, of which each message goes on with one.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
-from memory_agent import MemoryConfig, MemoryService
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from memory_agent import MemoryAgent
-    from memory_agent.models.local.embedder import LocalEmbedder
+from memory_agent import MemoryAgent, MemoryConfig, MemoryService
+from memory_agent.models.local.embedder import LocalEmbedder
 
 FIRST: Final = datetime(2026, 3, 2, 9, tzinfo=UTC)
 DAYS: Final = (

@@ -7,30 +7,31 @@ import contextlib
 import itertools
 import json
 import os
+import subprocess
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from memory_agent import EmbedderUnavailable, InvalidInput, MemoryConfig, MemoryService, NotFound
+from memory_agent import (
+    EmbedderUnavailable,
+    InvalidInput,
+    MemoryConfig,
+    MemoryService,
+    NotFound,
+    Recollection,
+)
 from memory_agent.doctor.examine import Examiner
+from memory_agent.doctor.findings import Finding
 from memory_agent.doctor.repair import Repairer
-from memory_agent.domain import Scope
+from memory_agent.domain import EmbedderMigration, RebuildStep, Scope
 from tests import profiles
 from tests.constants import settings_of
-from tests.fixtures import on_both_by_day
 from tests.integration.rest import rest_on
 from tests.servers.forks import forks
 from tests.tiny_models import tiny_model
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
-
-    from memory_agent import Recollection
-    from memory_agent.doctor.findings import Finding
-    from memory_agent.domain import EmbedderMigration, RebuildStep
 
 USERS = 6 if profiles.chosen() == "nightly" else 3
 TURNS = 12
@@ -351,7 +352,6 @@ async def point_to_a_third(service: MemoryService) -> None:
     await service.core.store.set_vector_pointer("u0", "a third", now=service.clock.now())
 
 
-@on_both_by_day
 async def test_an_export_while_a_move_is_finished_holds_the_new_vectors(
     known: dict[str, Any], models: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
@@ -379,7 +379,6 @@ async def test_an_export_while_a_move_is_finished_holds_the_new_vectors(
         assert {json.loads(line)["embedder"] for line in finishing} == {moved.target.fingerprint}
 
 
-@on_both_by_day
 async def test_an_interrupted_rebuild_goes_on_where_it_was(
     known: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -406,7 +405,6 @@ async def test_an_interrupted_rebuild_goes_on_where_it_was(
         assert made(await service.rebuild_next()) == (2 * TURNS, 6, 2)
 
 
-@on_both_by_day
 async def test_metrics_say_how_far_a_move_is(known: dict[str, Any], models: tuple[Path, Path, Path]) -> None:
     """Users and moved users as gauges."""
     async with rest_on(known, server={"server_metrics_open": True}) as rest:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
 
 import pytest
 
-from memory_agent import MemoryConfig, MemoryService, SettleTimeout, TurnsParked
+from memory_agent import (
+    MemoryAgent,
+    MemoryConfig,
+    MemoryService,
+    MemoryStatus,
+    SettleTimeout,
+    Turn,
+    TurnsParked,
+)
 from memory_agent import service as service_module
 from memory_agent.testing import BruteForceIndex, FixedClock, HashEmbedder
 from memory_agent.text import patterns
@@ -16,13 +25,7 @@ from memory_agent.text.patterns import extract_facts
 from memory_agent.work import worker
 from memory_agent.work.worker import STAND_IN_SECONDS
 from tests.integration.fact_script import add, asked, asking, by_words, opened, refused, reply, standing
-from tests.servers.openai_script import Reply
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from memory_agent import MemoryAgent, MemoryStatus, Turn
-    from tests.servers.openai_script import Request, ScriptedOpenAI
+from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
 Found = TypeVar("Found")
 ADA: Final = "My name is Ada."

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.integration.commands import CommandLine, asking, user
 from tests.integration.fact_script import add, by_words
-from tests.servers.openai_script import Reply
-
-if TYPE_CHECKING:
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 SLOW_DOWN = Reply(status=429, text="Rate limit reached for requests", headers={"Retry-After": "8"})
 SOUND = by_words({"Ada": [add("name", "Ada", "My name is Ada")]})
@@ -59,11 +56,7 @@ def test_chat_talks_with_its_own_model_and_tells_of_the_workers_trouble_between_
         return Reply(status=404, text="no model of that name")
 
     openai_server.answer = answer
-    model = asking(
-        openai_server,
-        CHAT_MODEL="talker",
-        FACT_EXTRACTION_MODEL="nobody",
-    )
+    model = asking(openai_server, CHAT_MODEL="talker", FACT_EXTRACTION_MODEL="nobody")
     said = cli("chat", stdin="My name is Ada.\nHow are you?\n/facts\n/quit\n", **model)
     assert said.stdout.count("Pleased to meet you.") == 2
     assert {body["model"] for body in openai_server.chats} == {"talker", "nobody"}

@@ -5,27 +5,22 @@ from __future__ import annotations
 import asyncio
 import functools
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
 from pymongo import AsyncMongoClient
+from pymongo.asynchronous.database import AsyncDatabase
 
-from memory_agent.domain import ErasedCounts, PackedSize, Tombstone
+from memory_agent.domain import ErasedCounts, PackedSize, Scope, Tombstone, Turn
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.segments import unpack_texts
 from tests import profiles
 from tests.conformance.values import NOW, a_call, a_scope, a_topic, an_erasure, stored
+from tests.servers.mongod import Mongod
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from pymongo.asynchronous.database import AsyncDatabase
-
-    from memory_agent.domain import Scope, Turn
-    from tests.servers.mongod import Mongod
-
-    Database = AsyncDatabase[dict[str, Any]]
+Database = AsyncDatabase[dict[str, Any]]
 
 SCOPE = a_scope()
 

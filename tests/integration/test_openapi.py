@@ -11,8 +11,9 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -20,9 +21,6 @@ from tests import profiles
 from tests.integration.conversations import opened
 from tests.integration.rest import document, operations
 from tests.servers.service import served
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SETTINGS: Final = """
 headers = { Authorization = "Bearer ${SERVICE_KEY}" }

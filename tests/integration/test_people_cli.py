@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
 
 from memory_agent.domain import Scope
+from memory_agent.stores.sqlite import SqliteStore
 from tests.integration.commands import CommandLine, Quick, user, with_store
-
-if TYPE_CHECKING:
-    from memory_agent.stores.sqlite import SqliteStore
 
 PIANO = "The piano tuner comes on Monday at ten."
 BREAD = "My sourdough bread doesn't rise, what is wrong with the starter?"

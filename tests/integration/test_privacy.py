@@ -5,20 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService
+from memory_agent.models.local.embedder import LocalEmbedder
 from tests.fixtures import on_both_by_day, outgrown
-from tests.servers.openai_script import Reply
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memory_agent.models.local.embedder import LocalEmbedder
-    from tests.servers.chroma import ChromaProcess
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.servers.chroma import ChromaProcess
+from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 SECRET = "My name is Ottokar and the narwhal vault opens with 905512."
 ANSWER = "I keep the pumpernickel combination safe."

@@ -7,7 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 import httpx
 import pytest
@@ -15,14 +16,9 @@ import pytest
 from memory_agent.models.local.atomic_build import Making
 from memory_agent.models.local.choose import ModelChoiceRequest, choose, prepare
 from tests import leftovers
+from tests.fence import Fence, Note
 from tests.servers.chroma import ChromaProcess
 from tests.servers.service import ServiceProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tests.fence import Fence, Note
 
 SECONDS = 240
 LINGER_SECONDS = 12.0

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 import pymongo
 import pytest
@@ -13,15 +15,19 @@ from memory_agent import ConfigError, InvalidInput, MemoryConfig, MemoryService,
 from memory_agent.integrations.memory_files import MemoryFiles
 from memory_agent.llm.redact import redacted_value
 from tests.fixtures import on_both_by_day
-from tests.integration.fact_script import add, asking, by_message, by_words, opened, prompt, refused
+from tests.integration.fact_script import (
+    Asked,
+    Item,
+    add,
+    asking,
+    by_message,
+    by_words,
+    opened,
+    prompt,
+    refused,
+)
 from tests.integration.test_privacy import files_with, logged
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from tests.integration.fact_script import Asked, Item
-    from tests.servers.openai_script import ScriptedOpenAI
+from tests.servers.openai_script import ScriptedOpenAI
 
 CARD = "4929 1234 5678 9012"
 SECRET = f"My name is Ann, and my card is {CARD}."

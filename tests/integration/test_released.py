@@ -11,7 +11,7 @@ import stat
 import subprocess
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pymongo
 import pytest
@@ -19,20 +19,19 @@ import pytest
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.domain import Scope
 from memory_agent.errors import StoreError, StoreUnavailable
+from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.stores.sqlite.copying import copy_of
 from memory_agent.stores.versions import NEWEST, OLDEST
+from tests import profiles
 from tests.conformance.values import stored
 from tests.faults import steps
+from tests.integration.commands import Quick
 from tests.released.fixture import DB_NAME, OLD_WRITER, known, old_stores, put_documents, put_file
 from tests.released.write import GONE
 from tests.released.write import known as known_now
-
-if TYPE_CHECKING:
-    from memory_agent.models.local.embedder import LocalEmbedder
-    from tests.integration.commands import Quick
-    from tests.servers.mongod import Mongod
+from tests.servers.mongod import Mongod
 
 BESIDE = Scope(user_id="ada", thread_id="beside")
 
@@ -119,6 +118,7 @@ class Beside:
         return self.process.returncode, said.decode()
 
 
+@pytest.mark.parametrize("old_settings", profiles.by_day("sqlite", "mongodb"), indirect=True)
 async def test_processes_of_both_versions_write_side_by_side(
     old_settings: dict[str, Any], tmp_path: Path
 ) -> None:

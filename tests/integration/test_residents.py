@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.domain import Scope
+from memory_agent.domain import Scope, SearchRow
 from memory_agent.ports import ALL_ROWS
 from memory_agent.search import user_index_cache
 from memory_agent.search.request import RowFilter
+from memory_agent.search.user_index import ResidentIndex
 from memory_agent.search.user_index_cache import ResidentCache
 from memory_agent.stores.sqlite import SqliteStore
 from tests.conformance.values import a_row, a_scope, an_erasure, stored
 from tests.unit.search.ranking import asked
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from pathlib import Path
-
-    from memory_agent.domain import SearchRow
-    from memory_agent.search.user_index import ResidentIndex
 
 PAGE = 500
 """Rows that the cache reads at a time; the tests go past it."""
@@ -57,11 +52,7 @@ async def store(tmp_path: Path) -> AsyncIterator[WatchedStore]:
 
 
 def a_cache(
-    store: SqliteStore,
-    *,
-    max_turns: int = 10_000,
-    max_bytes: int = 100_000_000,
-    idle_seconds: float = 600,
+    store: SqliteStore, *, max_turns: int = 10_000, max_bytes: int = 100_000_000, idle_seconds: float = 600
 ) -> ResidentCache:
     """A cache with no bound that matters but those given."""
     return ResidentCache(
@@ -221,26 +212,11 @@ async def test_many_pages_are_all_read_and_new_rows_are_added(store: WatchedStor
     assert index.head == await store.index_head("ann")
 
 
-async def test_a_replaced_row_leaves_nothing_of_its_old_content(store: WatchedStore) -> None:
-    """A row put again with other words is found by the new ones alone, and counts once."""
-    await put(store, rows_of("ann", 3))
-    cache = a_cache(store)
-    assert holding(await held(cache, "ann"), "old") == ["ann-0000", "ann-0001", "ann-0002"]
-    await put(store, [*rows_of("ann", 1, first=1, word="new"), *rows_of("ann", 1, first=3, word="new")])
-    index = await held(cache, "ann")
-    assert holding(index, "old") == ["ann-0000", "ann-0002"]
-    assert holding(index, "new") == ["ann-0001", "ann-0003"]
-    assert turn_ids(index) == ["ann-0000", "ann-0001", "ann-0002", "ann-0003"]
-
-
 async def test_an_erased_row_leaves_the_index(store: WatchedStore) -> None:
     """Turns that were erased, one or all, are in no index handed out afterwards."""
     scope = a_scope("ann")
     turns = await stored(store, scope, "one", "two", "three")
-    await put(
-        store,
-        [a_row(turn.id, scope=scope, terms={turn.content: 1, "all": 1}) for turn in turns],
-    )
+    await put(store, [a_row(turn.id, scope=scope, terms={turn.content: 1, "all": 1}) for turn in turns])
     cache = a_cache(store)
     assert holding(await held(cache, "ann"), "two") == [turns[1].id]
     await store.erase_turns(an_erasure(scope, [turns[1].id]), now=datetime.now(UTC), limit=10)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import httpx
 import pytest
 
 from memory_agent.domain import ALL_TENANTS
 from tests.integration.rest import Rest, document, operations, problem_in, rest_on
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 OPERATIONS: Final = {
     name: found for name, found in operations(document()).items() if found[1].startswith("/api/")
@@ -134,7 +132,7 @@ async def test_a_key_that_may_only_read_reads_everything_and_changes_nothing(res
     assert [one for one in history if one["sources"][0]["turn_id"] is None] == []
 
 
-async def test_a_key_of_one_user_is_refused_for_another(rest: Rest) -> None:
+async def test_a_key_of_one_user_works_for_that_user_and_is_refused_for_another(rest: Rest) -> None:
     """403 by whatever operation, without a word of whether the other one exists."""
     await rest.post("/api/threads/bob/chat/update", EXCHANGE, status=201)
     headers = await rest.server.headers(user_id="ann")
@@ -147,10 +145,7 @@ async def test_a_key_of_one_user_is_refused_for_another(rest: Rest) -> None:
         assert len(details) == 1
         assert "Rufus" not in answer.text
     assert await count(rest, "bob") == 2
-
-
-async def test_a_key_of_one_user_works_for_that_user(rest: Rest) -> None:
-    """Sessions are found by their id alone, another user's are not."""
+    # Sessions are found by their id alone, those of another user are not.
     headers = await rest.server.headers(user_id="ann")
     answer = await send(rest, headers, method="POST", url="/api/threads/ann/chat/update", json=EXCHANGE)
     assert answer.status_code == 201

@@ -6,21 +6,17 @@ That calls do over HTTP what they do in the process is shown by the agent's own 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.integration.conversations import lines, said
 from tests.integration.fact_script import add, asking, by_words
 from tests.integration.rest import BREAD, HOTELS, LISBON, Rest, rest_on, segment, shows
-from tests.servers.openai_script import Reply
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from tests.servers.openai_script import Request, ScriptedOpenAI
+from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
 EXCHANGE = {"user_msg": "My puppy is called Rufus.", "assistant_msg": "Cute!"}
 MIRA = {"name": "Mira", "personality": "patient", "profile": "", "traits": ["curious"]}
@@ -436,23 +432,14 @@ async def test_a_conversation_is_compressed(rest: Rest) -> None:
         "merge_topics",
         "split_topic",
     ),
-    *(
-        "tag_topic",
-        "set_topic_importance",
-        "give_feedback",
-        "archive_topic",
-        "restore_topic",
-    ),
+    *("tag_topic", "set_topic_importance", "give_feedback", "archive_topic", "restore_topic"),
 )
 async def test_topics_are_read_and_put_in_order(rest: Rest) -> None:
     """Each answer is how the topic stands then; `current` is the current one, archived ones are listed when asked for."""
     ids = await rest.say(LISBON, BREAD, HOTELS)
     lisbon, bread = [(await rest.get(f"turns/{ids[at]}/topic"))["topic_id"] for at in (0, 2)]
     listed = {one["topic_id"]: one for one in (await rest.get("topics"))["items"]}
-    assert {topic: listed[topic]["opener"] for topic in listed} == {
-        lisbon: LISBON[:80],
-        bread: BREAD[:80],
-    }
+    assert {topic: listed[topic]["opener"] for topic in listed} == {lisbon: LISBON[:80], bread: BREAD[:80]}
     assert (await rest.get("topics/current"))["topic_id"] == lisbon
     shown = await rest.get(f"topics/{lisbon}")
     assert (shown["total_messages"], shown["current"], shown["archived"]) == (4, True, False)
@@ -612,7 +599,9 @@ async def test_users_and_threads_are_listed_page_by_page(rest: Rest) -> None:
     assert await rest.get("/api/threads/ann/chat") == chat
 
 
-async def test_an_unknown_name_is_not_found_and_the_nearest_is_told(rest: Rest) -> None:
+async def test_an_unknown_name_is_told_with_the_nearest_and_a_key_for_one_user_learns_of_nobody_else(
+    rest: Rest,
+) -> None:
     await fill(rest)
     for path, told in (
         ("/api/users/an/threads", "no user 'an' is remembered; nearest: 'ann'"),
@@ -626,11 +615,7 @@ async def test_an_unknown_name_is_not_found_and_the_nearest_is_told(rest: Rest) 
         for path in ("/api/users", "/api/users/ann/threads"):
             problem = await rest.refused("GET", path, status=422, params={"cursor": cursor})
             assert problem["detail"].startswith("cursor is")
-
-
-async def test_a_key_for_one_user_learns_of_nobody_else(rest: Rest) -> None:
-    """Not by lists, not by the nearest names; before anything is remembered of its own user either."""
-    await fill(rest)
+    # A key for one user learns of nobody else: not by lists, not by the nearest names, nor before anything is remembered of its own.
     nothing = "nothing is remembered of user 'anne' yet"
     for own, path, status, told in (
         ("ann", "/api/users?user_id=bob%2F2", 403, "this key is for user 'ann' alone, not for 'bob/2'"),

@@ -6,15 +6,13 @@ import asyncio
 import importlib
 import inspect
 import uuid
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from tests.integration.rest import ANN, Rest, document, operations, problem_in, rest_on
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 JSON = {"Content-Type": "application/json"}
 EXCHANGE = {"user_msg": "My puppy is called Rufus.", "assistant_msg": "Cute!"}
@@ -59,7 +57,7 @@ WHAT_IS_NOT_THERE_IS_TOLD: Final[list[Any]] = [
 ]
 
 
-async def test_what_is_not_there_is_told(rest: Rest) -> None:
+async def test_what_is_not_there_or_unknown_is_told(rest: Rest) -> None:
     """A problem, and of a method that is not there, those that are."""
     for method, path, status, slug in WHAT_IS_NOT_THERE_IS_TOLD:
         target = path.encode()
@@ -74,6 +72,11 @@ async def test_what_is_not_there_is_told(rest: Rest) -> None:
         }
         if status == 405:
             assert set(answer.headers["Allow"].split(", ")) == allowed
+    # What is unknown is 404, a problem of its own type, by whatever is asked of it; and no topic appears.
+    for method, path, body in UNKNOWN:
+        problem = await rest.refused(method, path, body, status=404)
+        assert problem["type"].endswith(":not-found"), path
+    assert (await rest.get("topics", archived=True))["items"] == []
 
 
 A_BODY_THAT_CANNOT_BE_READ_IS_REFUSED: Final[list[Any]] = [
@@ -87,21 +90,24 @@ A_BODY_THAT_CANNOT_BE_READ_IS_REFUSED: Final[list[Any]] = [
     (b'{"user_msg": "a", "assistant_msg": "b", "metadata": {"x": NaN}}', JSON, 422),
     (b'{"user_msg": "a", "assistant_msg": "b", "metadata": {"x": 1e999}}', JSON, 422),
     (b'{"user_msg": "a", "assistant_msg": "b", "metadata": {"x": 9223372036854775808}}', JSON, 422),
-    (
-        b'{"user_msg": "a", "assistant_msg": "b", "metadata": ' + b'{"x":' * 20 + b"1" + b"}" * 21,
-        JSON,
-        422,
-    ),
+    (b'{"user_msg": "a", "assistant_msg": "b", "metadata": ' + b'{"x":' * 20 + b"1" + b"}" * 21, JSON, 422),
     (b'{"user_msg": "\xff", "assistant_msg": "b"}', JSON, 400),
     (b"[" * 100_000, JSON, 400),
 ]
 
 
-async def test_a_body_that_cannot_be_read_is_refused(rest: Rest) -> None:
+async def test_what_cannot_be_read_or_is_impossible_is_refused_by_name_and_not_stored(rest: Rest) -> None:
     """422 or, where it is no JSON at all, 400; nothing is stored."""
     for content, headers, status in A_BODY_THAT_CANNOT_BE_READ_IS_REFUSED:
         await rest.refused("POST", "update", content=content, headers=headers, status=status)
         assert (await rest.get("turns"))["items"] == []
+    # An impossible value is named as the request has it, with what to do about it; a cursor of another list is none.
+    for method, path, body, field in AN_IMPOSSIBLE_VALUE_IS_NAMED:
+        problem = await rest.refused(method, path, body, status=422)
+        assert problem["errors"][0]["field"] == field, (path, body)
+        assert problem["errors"][0]["message"] in problem["detail"] or field in problem["detail"]
+    assert (await rest.get("facts"))["facts"] == {}
+    assert (await rest.get("turns"))["items"] == (await rest.get("sessions"))["items"] == []
 
 
 AN_IMPOSSIBLE_VALUE_IS_NAMED: Final[list[Any]] = [
@@ -156,16 +162,6 @@ AN_IMPOSSIBLE_VALUE_IS_NAMED: Final[list[Any]] = [
 ]
 
 
-async def test_an_impossible_value_is_named(rest: Rest) -> None:
-    """422 with the field as the request has it, and what to do about it; nothing is stored. A cursor of another list is none."""
-    for method, path, body, field in AN_IMPOSSIBLE_VALUE_IS_NAMED:
-        problem = await rest.refused(method, path, body, status=422)
-        assert problem["errors"][0]["field"] == field, (path, body)
-        assert problem["errors"][0]["message"] in problem["detail"] or field in problem["detail"]
-    assert (await rest.get("facts"))["facts"] == {}
-    assert (await rest.get("turns"))["items"] == (await rest.get("sessions"))["items"] == []
-
-
 UNKNOWN: Final[list[Any]] = [
     ("GET", "topics/current", None),
     ("GET", "topics/unknown", None),
@@ -185,14 +181,6 @@ UNKNOWN: Final[list[Any]] = [
         for session in ("unknown", "%2E%2E", "a%2Fb")
     ),
 ]
-
-
-async def test_what_is_unknown_is_not_found(rest: Rest) -> None:
-    """404, a problem of its own type, by whatever is asked of it; and no topic appears."""
-    for method, path, body in UNKNOWN:
-        problem = await rest.refused(method, path, body, status=404)
-        assert problem["type"].endswith(":not-found"), path
-    assert (await rest.get("topics", archived=True))["items"] == []
 
 
 async def test_the_requests_id_is_the_callers_or_a_new_one(rest: Rest) -> None:

@@ -7,10 +7,13 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Awaitable
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import httpx
+import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -29,12 +32,6 @@ from tests.integration.rest import ANN, Rest, document, operations, problem_in, 
 from tests.integration.streams import listening
 from tests.servers.mongod import Mongod
 from tests.servers.service import ServiceProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
-    from pathlib import Path
-
-    import pytest
 
 EXCHANGE = {"user_msg": "My puppy is called Rufus.", "assistant_msg": "Cute!"}
 
@@ -286,33 +283,10 @@ async def test_events_are_streamed(rest: Rest) -> None:
 
 
 # --- the document --------------------------------------------------------------------------------------------
-async def test_the_document_is_served_as_it_is(rest: Rest) -> None:
+async def test_the_document_is_served_and_its_page_loads_nothing_from_elsewhere(rest: Rest) -> None:
     """At the address where tools look for it."""
     assert await rest.get("/openapi.json") == document()
-
-
-class Linked(HTMLParser):
-    """What a page loads, and its scripts' texts."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.addresses: list[str] = []
-        self.scripts: list[str] = []
-        self._in_script = False
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._in_script = tag == "script"
-        self.addresses += [value for name, value in attrs if name in ("src", "href") and value]
-
-    def handle_data(self, data: str) -> None:
-        if self._in_script and data.strip():
-            self.scripts.append(data)
-            self.addresses += re.findall(r"\burl: '([^']+)'", data)
-
-
-async def test_the_page_of_the_document_loads_nothing_from_elsewhere(rest: Rest) -> None:
-    """Its files are answered by the service itself, and it tells browsers to ask nobody else."""
+    # The files of its page are answered by the service itself, and it tells browsers to ask nobody else.
     async with httpx.AsyncClient(base_url=rest.server.address) as browser:
         page = await browser.get("/docs")
         linked = Linked(page.text)
@@ -335,3 +309,23 @@ async def test_the_page_of_the_document_loads_nothing_from_elsewhere(rest: Rest)
         assert (await browser.head("/docs")).status_code == 200
         for missing in ("/redoc", "/docs/redoc.standalone.js", "/docs/..%2Fcore.py", "/docs/"):
             assert (await browser.get(missing)).status_code == 404
+
+
+class Linked(HTMLParser):
+    """What a page loads, and its scripts' texts."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.scripts: list[str] = []
+        self._in_script = False
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._in_script = tag == "script"
+        self.addresses += [value for name, value in attrs if name in ("src", "href") and value]
+
+    def handle_data(self, data: str) -> None:
+        if self._in_script and data.strip():
+            self.scripts.append(data)
+            self.addresses += re.findall(r"\burl: '([^']+)'", data)

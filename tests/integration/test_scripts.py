@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import pytest
+
+from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.search.confidence import EVERYDAY
 from memory_agent.testing import BruteForceIndex
 from tests.integration.conversations import opened, said
-
-if TYPE_CHECKING:
-    import pytest
-
-    from memory_agent.models.local.embedder import LocalEmbedder
 
 KOREAN: Final = (
     "우리 고양이 이름은 보리야.",

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
+from pathlib import Path
+from typing import Any, Final, Literal
 
 import pytest
 
+from memory_agent import MemoryAgent, MemoryService, Recollection
+from memory_agent.domain import TokenVectors
+from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.search import search as search_module
 from memory_agent.search.fusion import SIGNALS
 from memory_agent.testing import HashEmbedder
 from tests.integration.conversations import on_each_store, opened, settings_on
 from tests.over_http import both_ways_by_day, embedded_only
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
-    from pathlib import Path
-
-    from memory_agent import MemoryAgent, MemoryService, Recollection
-    from memory_agent.domain import TokenVectors
-    from memory_agent.models.local.embedder import LocalEmbedder
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 

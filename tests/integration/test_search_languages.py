@@ -5,7 +5,9 @@ Which ways of writing a word meet, in these and other languages, is in `tests/un
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -14,10 +16,6 @@ from memory_agent.search.fusion import DEFAULT_WEIGHTS
 from memory_agent.testing import HashEmbedder
 from tests import profiles
 from tests.integration.conversations import STORES, opened, said, settings_on
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 CONVERSATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "korean": (

@@ -10,25 +10,20 @@ import os
 import signal
 import sys
 import textwrap
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_agent.config import MemoryConfig
 from memory_agent.errors import ConfigError, DataDirInUse
 from memory_agent.server.access_log import Requests
 from memory_agent.server.edge.bodies import BodyLimits
-from memory_agent.server.edge.run import EdgeServer, bind, make_server, serve
+from memory_agent.server.edge.run import Edge, EdgeServer, bind, make_server, serve
 from memory_agent.server.metrics import Metrics
 from tests.constants import settings_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from memory_agent.server.edge.run import Edge
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,11 +15,6 @@ from tests.integration.commands import Quick, one_line
 from tests.integration.test_shared_folder import PIANO, TURNS
 from tests.servers.deployment import made_key
 from tests.servers.service import ServiceProcess
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.timeout(300)
 

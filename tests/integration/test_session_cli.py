@@ -8,7 +8,8 @@ import asyncio
 import re
 import shlex
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -19,9 +20,6 @@ from memory_agent.domain import Character
 from memory_agent.service import MemoryService
 from memory_agent.testing import HashEmbedder
 from tests.integration.commands import CommandLine, Quick, copied, looking, one_line
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LONG_AGO = datetime(2026, 3, 1, 10, tzinfo=UTC)
 KOREAN = "라네즈 립 마스크 가격이 2만원으로 올랐어요."

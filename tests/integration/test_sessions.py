@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from memory_agent import IdempotencyKeyReused, InvalidInput, MemoryService, NotFound, TurnForgotten
-from memory_agent.domain import Character, Scope
+from memory_agent import IdempotencyKeyReused, InvalidInput, MemoryAgent, MemoryService, TurnForgotten
+from memory_agent.domain import Character
 from memory_agent.testing import FixedClock
 from memory_agent.work.admit import admit
 from tests import profiles
 from tests.integration.conversations import START, STORES, everything, lines, opened, said, settings_on
 from tests.over_http import both_ways_by_day, embedded_only
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from memory_agent import MemoryAgent
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
@@ -271,24 +267,6 @@ async def test_repeats_and_new_calls_at_once_leave_every_turn_in_a_session(
 
 
 # --- forgetting and isolation --------------------------------------------------------------------------------
-async def test_forgetting_leaves_no_session(service: MemoryService) -> None:
-    """Neither of a thread that is cleared nor of a user; the others keep theirs, and a new turn begins anew."""
-    agents = [service.agent(user, thread) for user in ("ann", "bob") for thread in ("chat", "other")]
-    for memory in agents:
-        await memory.start_session(MIA, ["Zebulon"])
-        await memory.update_memory("Hello", "Hi")
-    ann, ann_other, bob, bob_other = agents
-    await ann.clear()
-    assert [len(await memory.sessions()) for memory in agents] == [0, 1, 1, 1]
-    await service.forget_user("bob")
-    assert [len(await memory.sessions()) for memory in agents] == [0, 1, 0, 0]
-    assert await service.core.store.sessions(Scope(user_id="bob")) == []
-    await ann.update_memory("Hello again", "Hi")
-    (anew,) = await ann.sessions()
-    assert (anew.number, anew.character, anew.participants) == (1, None, ())
-    assert (await ann_other.sessions())[0].character == MIA
-    assert await bob.current_session() is None
-    assert await bob_other.current_session() is None
 
 
 @pytest.mark.parametrize("confirmed", [True, False])
@@ -339,21 +317,6 @@ async def test_a_session_that_was_taken_back_with_the_others_is_put_back(
     assert (await memory.sessions())[0].id == joined
 
 
-async def test_sessions_are_of_one_thread(service: MemoryService) -> None:
-    """Another's are neither seen nor counted nor reached by id, nor is its character anybody else's."""
-    ann, other, bob = (service.agent(*ids) for ids in (("ann", "chat"), ("ann", "other"), ("bob", "chat")))
-    session = await ann.start_session(MIA)
-    await ann.update_memory("Hello", "Hi")
-    for memory in (other, bob):
-        assert await memory.sessions() == []
-        with pytest.raises(NotFound, match="no such session"):
-            await memory.history(session.id)
-        await memory.update_memory("Hello", "Hi")
-        assert [s.character for s in await memory.sessions()] == [None]
-        assert (await memory.fetch_memory("Who are you?")).persona == ""
-    assert [s.total_turns for s in await ann.sessions()] == [2]
-
-
 # --- idempotency ---------------------------------------------------------------------------------------------
 async def test_a_repeat_of_start_session_starts_none(
     memory: MemoryAgent, service: MemoryService, clock: FixedClock
@@ -384,20 +347,3 @@ async def test_a_repeat_of_start_session_starts_none(
         await memory.start_session(MIA, idempotency_key="k")
     assert await memory.sessions() == []
     await memory.start_session(MIA, idempotency_key="k2")
-
-
-@embedded_only("a client's key is of one tenant: test_tenancy asks with several")
-async def test_a_session_is_found_by_its_id_alone(service: MemoryService) -> None:
-    """Among the tenant's users only; whoever is not its user, or of another tenant, is told that there is none."""
-    session = await service.agent("ann", "chat", tenant="acme").start_session(MIA)
-    assert await service.find_session(session.id, tenant="acme") == session
-    found = await service.find_session(session.id, tenant="acme", user_id="ann")
-    assert (found.scope.tenant, found.scope.tenants_user_id) == ("acme", "ann")
-    with pytest.raises(NotFound, match="there is no such session"):
-        await service.find_session(session.id)
-    with pytest.raises(NotFound, match="user 'bob' has no such session"):
-        await service.find_session(session.id, tenant="acme", user_id="bob")
-    for wrong in ({"tenant": "Acme"}, {"user_id": "acme\x1fann"}, {"tenant": "acme", "user_id": ""}):
-        with pytest.raises(InvalidInput) as refused:
-            await service.find_session(session.id, **wrong)
-        assert not isinstance(refused.value, NotFound)

@@ -8,7 +8,9 @@ import shlex
 import shutil
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from typer.testing import CliRunner
@@ -22,10 +24,6 @@ from tests import profiles
 from tests.integration.commands import SECONDS, CommandLine, Quick, one_line
 from tests.servers.forks import forks
 from tests.servers.service import ServiceProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
 PIANO: Final = "The piano tuner comes on Monday at ten. My name is Ada Byron."
 TURNS: Final = (

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from benchmarks.year import DAILY, START, chat, live, returning_day
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DAYS = 60
 MAX_TOPICS = 12

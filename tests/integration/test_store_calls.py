@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from memory_agent import MemoryService
 from tests.integration.conversations import opened, settings_on
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    import pytest
-
-    from memory_agent import MemoryService
 
 WORDS = [
     "abbey",

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.servers.service import ServiceProcess
 from tests.strangers import HAS_NPM, HERE, SECONDS, call, inspector, program
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 WALNUTS = "I'm allergic to walnuts, and I take the number 7 tram to work."
 PIANO = "The piano tuner comes on Monday at ten."

@@ -7,13 +7,17 @@ import contextlib
 import json
 import os
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from memory_agent import MemoryAgent
 from memory_agent.domain import new_id
+from memory_agent.server.auth import Principal
 from memory_agent.server.dependencies import Api
 from memory_agent.testing import BruteForceIndex
 from tests import profiles
@@ -30,13 +34,6 @@ from tests.integration.tenancy import (
     tenancy_on,
 )
 from tests.integration.tenants import BY_ID, READS, Tenants, asked_by_id
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
-    from pathlib import Path
-
-    from memory_agent import MemoryAgent
-    from memory_agent.server.auth import Principal
 
 EXAMPLES: Final = int(os.environ.get("TENANCY_EXAMPLES", "0"))
 """For longer runs, each time with others: so many examples instead of the few that are always the same."""

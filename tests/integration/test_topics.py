@@ -6,7 +6,7 @@ import asyncio
 import tomllib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -20,16 +20,13 @@ from memory_agent import (
     SettleTimeout,
     TurnsParked,
 )
+from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.testing import FixedClock, HashEmbedder
 from memory_agent.topics.projection import emptied
 from memory_agent.topics.stage import topic_id_of
-from tests.fixtures import on_both_by_day
+from tests.fixtures import OpenService, on_both_by_day
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
-
-if TYPE_CHECKING:
-    from memory_agent.models.local.embedder import LocalEmbedder
-    from tests.fixtures import OpenService
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
@@ -100,6 +97,7 @@ async def test_turns_join_the_topic_they_are_about(memory: MemoryAgent) -> None:
     assert (first.total_messages, second.total_messages) == (6, 4)
 
 
+@pytest.mark.nightly  # by day unit/topics/test_matching.py
 @embedded_only("about matching alone, which is the same on servers")
 async def test_topics_are_subjects(service: MemoryService) -> None:
     """Unrelated questions each open one, returns find theirs again, and seven subjects in Korean are not two."""
@@ -163,30 +161,6 @@ async def test_the_topic_of_an_unknown_turn_is_refused_and_a_late_one_waited_for
         assert await memory.topics() == []
         with pytest.raises(NotFound, match="no such topic"):
             await memory.topic_stats(turn_id)
-
-
-async def test_topics_are_of_one_thread(service: MemoryService) -> None:
-    """Another thread's or another user's topics are neither seen nor matched nor reached by id."""
-    ann, bob = service.agent("ann", "chat"), service.agent("bob", "chat")
-    other = service.agent("ann", "other")
-    for memory in (ann, bob, other):
-        await say(memory, LISBON[:1])
-        await memory.settle(timeout=60)
-    ids = [(await memory.topics())[0].topic_id for memory in (ann, bob, other)]
-    assert len(set(ids)) == 3
-    for memory in (bob, other):
-        for call in (memory.topic_stats, memory.topic_history, memory.topic_context, memory.restore_topic):
-            with pytest.raises(NotFound, match="no such topic"):
-                await call(ids[0])
-        with pytest.raises(NotFound, match="no such topic"):
-            await memory.fetch_long_term("Lisbon", topic_id=ids[0])
-    # A topic without turns is gone.
-    await ann.clear()
-    assert await ann.topics(include_archived=True) == []
-    assert [len(await memory.topics()) for memory in (other, bob)] == [1, 1]
-    await service.forget_user("ann")
-    assert await other.topics(include_archived=True) == []
-    assert len(await bob.topics()) == 1
 
 
 @embedded_only("two services on the same servers: it is about their workers")
@@ -297,28 +271,6 @@ async def test_a_model_summarises_what_is_new_on_top_of_what_it_said(
         usage = service.usage
         assert usage is not None
         assert usage.requests == 2
-
-
-async def test_a_model_that_is_down_delays_the_summary_and_nothing_else(
-    open_service: OpenService, openai_server: ScriptedOpenAI
-) -> None:
-    """Topics form and turns are found meanwhile; once it is back, the topic is compressed."""
-    openai_server.answer = lambda _: Reply(status=503, text="overloaded")
-    async with open_service(**asking(openai_server), **SMALL) as service:
-        memory = service.agent("ann", "chat")
-        ids = await say(memory, LISBON)
-        topic = await memory.turn_topic(ids[-1])
-        assert topic is not None
-        async with asyncio.timeout(60):
-            while "llm" not in service.core.worker.down:
-                await asyncio.sleep(0.02)
-        with pytest.raises(SettleTimeout, match="llm"):
-            await memory.settle(timeout=0.2)
-        assert (await memory.topic_stats()).compressed_messages == 0
-        openai_server.answer = lambda _: "They plan a trip."
-        await memory.settle(timeout=60)
-        assert (await memory.topic_stats()).compressed_messages > 0
-        assert await everything(memory) == spoken(LISBON)
 
 
 async def test_a_model_that_will_not_summarise_is_stood_in_for(
@@ -768,10 +720,7 @@ async def test_an_archived_topic_can_be_read_answered_and_forgotten_in(open_serv
         await memory.archive_topic(topic_id_of(question.id))
         topic_of_reply = await memory.turn_topic((await memory.add_assistant_message("something else")).id)
         assert topic_of_reply is not None
-        assert (topic_of_reply.topic_id, topic_of_reply.archived) == (
-            topic_id_of(question.id),
-            False,
-        )
+        assert (topic_of_reply.topic_id, topic_of_reply.archived) == (topic_id_of(question.id), False)
         assert topic_of_reply.total_messages == 2
         # It gets its summary back after a forget, also while it stays archived.
         await memory.archive_topic(topic.id)
@@ -806,18 +755,3 @@ async def test_a_stale_topic_is_made_anew_before_it_is_judged(open_service: Open
         assert done == planned
         assert (report.deleted, report.skipped, report.whole) == (2, 0, True)
         assert await everything(memory) == TOPICS[2:]
-
-
-@pytest.mark.nightly
-async def test_forgetting_many_turns_of_one_topic_at_once(open_service: OpenService) -> None:
-    """Each call succeeds, and the topic is what is left."""
-    async with open_service(embedder=HashEmbedder(), **HASHED) as service:
-        memory = service.agent("ann", "chat")
-        stored = await memory.add_turns(
-            [{"role": "user", "content": f"{WORDS[0]} {n}"} for n in range(1_200)]
-        )
-        await memory.settle(timeout=120)
-        await asyncio.gather(*(memory.forget([turn.id]) for turn in stored[:6]))
-        (topic,) = await memory.topics()
-        assert (topic.total_messages, topic.access_count) == (1_194, 1_193)
-        assert topic.topic_title == WORDS[0]

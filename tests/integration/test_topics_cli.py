@@ -10,12 +10,13 @@ import socket
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from memory_agent.cli.plots import blocks_of
 from memory_agent.domain import Scope, Topic
+from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.topics.sweep import LEASE_NAME
 from tests.integration.commands import (
     SECONDS,
@@ -28,9 +29,6 @@ from tests.integration.commands import (
     with_store,
 )
 from tests.servers.forks import forks
-
-if TYPE_CHECKING:
-    from memory_agent.stores.sqlite import SqliteStore
 
 CLEANUP = Path(__file__).parents[2] / "scripts" / "cleanup.py"
 LONG_AGO = datetime(2026, 3, 1, 10, tzinfo=UTC)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from memory_agent import MemoryConfig, MemoryService, ModelNotFound
+from memory_agent import MemoryConfig, MemoryService, MemoryStatus, ModelNotFound
 from memory_agent.models.local import find
 from tests.integration.commands import CommandLine, user
 from tests.tiny_models import tiny_model
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memory_agent import MemoryStatus
 
 BIKE = "My bicycle stands behind the bakery."
 

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
+from numpy.typing import NDArray
 
 from memory_agent import Busy, MemoryConfig, MemoryService, SettleTimeout
-from memory_agent.domain import Scope
+from memory_agent.domain import ErasedCounts, Scope, Stage, Turn, TurnDraft
 from memory_agent.errors import EmbedderUnavailable, StoreUnavailable
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import BruteForceIndex, HashEmbedder
 from tests.conformance.values import a_draft
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from memory_agent.domain import ErasedCounts, Stage, Turn, TurnDraft
 
 SECONDS = 60
 POLL_SECONDS = 60

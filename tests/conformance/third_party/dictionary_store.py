@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from memory_agent.domain import (
     OUTAGE_NAMES,
@@ -20,20 +22,16 @@ from memory_agent.domain import (
     OldTurn,
     ParkedTurn,
     Scope,
+    Stage,
     Tenant,
     Tombstone,
     Turn,
+    TurnDraft,
     outages_of,
     said_otherwise,
     stored_at,
 )
 from memory_agent.errors import InvalidInput, StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Sequence
-    from datetime import datetime
-
-    from memory_agent.domain import Stage, TurnDraft
 
 MOST_PARKED_TOLD = 100
 

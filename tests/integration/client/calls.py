@@ -32,12 +32,7 @@ BRAND = {"kind": "brands", "name": "COSRX"}
 MIRA = {"name": "Mira", "personality": "", "profile": "", "traits": ["kind"]}
 UPDATE = {"timestamp": "2026-03-01T12:00:00Z", "metadata": {"a": [1, None]}, "importance": 1.0}
 ASKED = {"user_id": "ada", "thread_id": "a thread", "query": "sea"}
-FOUND = {
-    "top_k": 2,
-    "since": "2026-03-01T12:00:00Z",
-    "role": "user",
-    "metadata": {"a": 1},
-}
+FOUND = {"top_k": 2, "since": "2026-03-01T12:00:00Z", "role": "user", "metadata": {"a": 1}}
 FETCH = {
     "user_message": "What?",
     "max_tokens": 9,

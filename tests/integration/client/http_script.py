@@ -6,14 +6,12 @@ import asyncio
 import contextlib
 import json
 from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from types import TracebackType
+from typing import Any, Self
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-    from types import TracebackType
-
-    Step = Callable[[asyncio.StreamWriter], Awaitable[None]]
+Step = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 KEY = "ma_test_0123456789abcdef"
 """That clients show to it."""

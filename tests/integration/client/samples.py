@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import HealthCheck, Phase, find, settings
 
@@ -13,9 +14,6 @@ from memory_agent.facts.replay import FactProposal
 from memory_agent.topics.stats import TopicStats
 from memory_agent.wire.base import Answer
 from tests.unit.wire.strategies import values_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 QUICKLY = settings(
@@ -47,8 +45,7 @@ FORGOTTEN = some(values.ForgetReceipt)
 ENTITIES = some(values.EntityCount)
 P = "/api/threads/ada/a%20thread"
 REPLAY = some(
-    FactProposal,
-    lambda found: not (found.changes or found.failed) and found.scope.thread_id is not None,
+    FactProposal, lambda found: not (found.changes or found.failed) and found.scope.thread_id is not None
 )
 
 

@@ -99,11 +99,6 @@ async def test_proposal_is_posted_back_as_it_came(script: HttpScript) -> None:
     assert script.asked[0].json() == {"proposal": of(facts.FactProposal, REPLAY)}
 
 
-async def test_no_turns_are_no_request(script: HttpScript, memory: MemoryClient) -> None:
-    assert await memory.add_turns([]) == []
-    assert script.asked == []
-
-
 # --- ids in paths --------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "odd", ["..", "a/../b", "%252e%252e", "a?b#c", "ü 日本 👩‍👩‍👧", "a+b&c=d", "x" * 512]
@@ -185,9 +180,7 @@ async def test_settle_asks_again_until_it_is_done_and_reports_progress(
 
 async def test_parked_turns_are_raised_as_they_are(script: HttpScript, memory: MemoryClient) -> None:
     parked = errors.TurnsParked([some(ParkedTurn)])
-    script.then(
-        answer(problem_of(parked).to_json(), 409, media_type="application/problem+json"),
-    )
+    script.then(answer(problem_of(parked).to_json(), 409, media_type="application/problem+json"))
     with pytest.raises(errors.TurnsParked) as caught:
         await memory.settle()
     assert caught.value.parked == parked.parked
@@ -214,16 +207,6 @@ async def test_service_client_searches_finds_and_forgets(script: HttpScript, ser
         "top_k": 3,
         "until": "2026-03-01T12:00:00Z",
     }
-
-
-async def test_agents_share_the_connections_of_their_service(
-    script: HttpScript, service: ServiceClient
-) -> None:
-    script.then(*[answer(of(work.MemoryStatus, STATUS))] * 4)
-    for thread in "abcd":
-        async with service.agent("ada", thread) as memory:
-            await memory.status()
-    assert script.connections == 1
 
 
 async def test_ready_asks_once_and_without_the_key(script: HttpScript, service: ServiceClient) -> None:

@@ -5,19 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
 from memory_agent import MemoryClient, errors
 from memory_agent.domain import MemoryEvent
 from memory_agent.wire import work
-from tests.integration.client.http_script import HttpScript, answer, cut, problem, stream
+from tests.integration.client.http_script import HttpScript, Step, answer, cut, problem, stream
 from tests.integration.client.samples import STATUS, P, of, some
-
-if TYPE_CHECKING:
-    from tests.integration.client.http_script import Step
-
 
 EVENT = some(MemoryEvent, lambda event: event.kind == "turn_stored")
 
@@ -123,14 +118,6 @@ async def test_refused_stream_raises_what_the_service_says(
     with pytest.raises(kind):
         await ids(memory, 1, after="3")
     assert script.asked[0].header("last-event-id") == "3"
-
-
-async def test_service_that_is_down_from_the_start_is_told_after_the_usual_retries() -> None:
-    async with HttpScript() as gone:
-        url = gone.url
-    async with MemoryClient("ada", "t", base_url=url, max_retries=1) as memory:
-        with pytest.raises(errors.ServiceUnavailable):
-            await ids(memory, 1)
 
 
 @pytest.mark.parametrize("after", ["", "ü", "a b", "1\n2", "x" * 1_025])

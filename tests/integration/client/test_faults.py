@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 import traceback
-from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -14,12 +13,8 @@ import pytest
 from memory_agent import MemoryClient, ServiceClient, errors
 from memory_agent.wire import work
 from tests.integration.client.calls import CALLS
-from tests.integration.client.http_script import KEY, HttpScript, answer, cut, problem, silence
+from tests.integration.client.http_script import KEY, HttpScript, Step, answer, cut, problem, silence
 from tests.integration.client.samples import STATUS, of
-
-if TYPE_CHECKING:
-    from tests.integration.client.http_script import Step
-
 
 # --- retries -------------------------------------------------------------------------------------------------
 SAFE = ("status", "fetch_memory", "fetch_long_term", "forget", "clear", "add_turn", "settle")

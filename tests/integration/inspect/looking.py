@@ -5,20 +5,16 @@ from __future__ import annotations
 import contextlib
 import html
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
 
 import httpx
 
+from memory_agent import MemoryService
 from memory_agent.inspect.page import HEADERS
 from memory_agent.testing import HashEmbedder
 from tests.integration.conversations import opened
-from tests.servers.service import served
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from memory_agent import MemoryService
-    from tests.servers.service import Served
+from tests.servers.service import Served, served
 
 ANN: Final = "of/default/users/ann"
 HOME: Final = f"{ANN}/home"

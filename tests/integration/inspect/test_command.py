@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import httpx
 
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.server.sharing import sharing
+from tests.integration.commands import CommandLine
 from tests.integration.inspect.looking import tell_of_walnuts
 from tests.servers.service import Command
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.integration.commands import CommandLine
 
 
 async def first_page(address: str) -> tuple[int, str]:

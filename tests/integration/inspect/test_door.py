@@ -6,8 +6,10 @@ import base64
 import contextlib
 import html
 import re
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -22,10 +24,6 @@ from memory_agent.inspect.logins import IDLE_SECONDS, LONGEST_SECONDS, TICKET_SE
 from memory_agent.inspect.routes import ROUTES
 from memory_agent.keys import read_token
 from tests.integration.inspect.looking import ANN, HOME, Looker, looking, tell_of_walnuts, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -52,6 +50,10 @@ async def test_who_is_not_signed_in_sees_nothing_of_any_page_and_changes_nothing
         assert answer.status_code in (303, 401), path
         assert "walnut" not in answer.text
     assert (await looker.service.users()).users[0].turns == 8
+    # A link from another site comes back with the cookie.
+    page = (await looker.http.get(ANN, headers={"Sec-Fetch-Site": "cross-site"})).text
+    assert '<meta http-equiv="refresh" content="0">' in page
+    assert "ann" not in text_of(page)
 
 
 async def test_a_key_begins_a_session_whose_cookie_no_script_and_no_other_site_gets(looker: Looker) -> None:
@@ -67,9 +69,8 @@ async def test_a_key_begins_a_session_whose_cookie_no_script_and_no_other_site_g
     assert "secure" in secured.headers["Set-Cookie"].lower()
 
 
-@pytest.mark.parametrize(
-    "wanted",
-    [
+async def test_signing_in_leads_to_no_page_but_ours(looker: Looker) -> None:
+    for wanted in (
         "https://evil.example/",
         "//evil.example",
         "of/../../evil",
@@ -79,11 +80,9 @@ async def test_a_key_begins_a_session_whose_cookie_no_script_and_no_other_site_g
         "of/.%2E/docs",
         "of/default/..#x",
         "of/default/%2e",
-    ],
-)
-async def test_signing_in_leads_to_no_page_but_ours(looker: Looker, wanted: str) -> None:
-    answer = await looker.http.post("sign-in", data={"key": await looker.server.key(), "next": wanted})
-    assert answer.headers["Location"] == "./of/default/users"
+    ):
+        answer = await looker.http.post("sign-in", data={"key": await looker.server.key(), "next": wanted})
+        assert answer.headers["Location"] == "./of/default/users"
 
 
 async def test_wrong_keys_are_refused_and_after_many_of_them_all_are_for_a_while(tmp_path: Path) -> None:
@@ -218,7 +217,9 @@ async def test_the_cookie_is_found_among_odd_ones_and_is_that_of_its_port(looker
 
 
 # --- changes -------------------------------------------------------------------------------------------------
-async def test_a_form_without_the_word_of_the_session_changes_nothing(looker: Looker) -> None:
+async def test_a_form_without_the_word_changes_nothing_and_forgetting_wants_the_id_typed(
+    looker: Looker,
+) -> None:
     await looker.sign_in()
     await looker.csrf()
     for word in ("", "x", "ä"):
@@ -230,6 +231,15 @@ async def test_a_form_without_the_word_of_the_session_changes_nothing(looker: Lo
     )
     assert answer.status_code == 403
     assert (await looker.service.users()).users[0].turns == 8
+    # With it, forgetting wants the id typed, and shows the receipt.
+    await looker.sign_in()
+    word = await looker.csrf()
+    wrong = await looker.send(f"{ANN}/forget", typed="anne", csrf=word)
+    assert (wrong.status_code, "nothing was erased" in wrong.text) == (422, True)
+    done = await looker.send(f"{ANN}/forget", typed="ann", csrf=word)
+    assert done.status_code == 200
+    assert "was erased" in done.text
+    assert (await looker.service.users()).users == ()
 
 
 async def test_a_key_that_may_only_read_sees_pages_without_forms_and_its_forms_are_refused(
@@ -247,19 +257,10 @@ async def test_a_key_that_may_only_read_sees_pages_without_forms_and_its_forms_a
     assert (await looker.service.users()).users[0].turns == 8
 
 
-async def test_forgetting_wants_the_id_typed_and_shows_the_receipt(looker: Looker) -> None:
-    await looker.sign_in()
-    word = await looker.csrf()
-    wrong = await looker.send(f"{ANN}/forget", typed="anne", csrf=word)
-    assert (wrong.status_code, "nothing was erased" in wrong.text) == (422, True)
-    done = await looker.send(f"{ANN}/forget", typed="ann", csrf=word)
-    assert done.status_code == 200
-    assert "was erased" in done.text
-    assert (await looker.service.users()).users == ()
-
-
 # --- tenants and users ---------------------------------------------------------------------------------------
-async def test_another_tenants_address_is_refused_and_one_of_another_user(looker: Looker) -> None:
+async def test_an_address_of_another_tenant_or_user_is_refused_but_to_a_key_for_all_tenants(
+    looker: Looker,
+) -> None:
     await looker.sign_in("acme")
     assert "ann" not in await looker.look("of/acme/users")
     word = await looker.csrf("of/acme/users")
@@ -270,21 +271,13 @@ async def test_another_tenants_address_is_refused_and_one_of_another_user(looker
     await looker.sign_in(user_id="bob")
     assert "walnut" not in await looker.look(f"{HOME}/conversation", status=403)
     assert "ann" not in text_of(await looker.look("of/default/users"))
-
-
-async def test_a_key_for_all_tenants_looks_at_each_by_its_address(looker: Looker) -> None:
+    # A key for all tenants looks at each by its address.
     await looker.sign_in(ALL_TENANTS)
     assert "ann" in await looker.look("of/default/users")
     assert "ann" not in await looker.look("of/acme/users")
 
 
-async def test_a_link_from_another_site_comes_back_with_the_cookie(looker: Looker) -> None:
-    page = (await looker.http.get(ANN, headers={"Sec-Fetch-Site": "cross-site"})).text
-    assert '<meta http-equiv="refresh" content="0">' in page
-    assert "ann" not in text_of(page)
-
-
-async def test_a_ticket_lets_in_once_and_the_key_that_it_came_by_still_counts(looker: Looker) -> None:
+async def test_a_ticket_lets_in_once_and_nobody_behind_another_sites_link(looker: Looker) -> None:
     headers = await looker.server.headers(read_only=True)
     assert (await looker.http.post("ticket")).status_code == 401
     ticket = (await looker.http.post("ticket", headers=headers)).json()["ticket"]
@@ -292,31 +285,7 @@ async def test_a_ticket_lets_in_once_and_the_key_that_it_came_by_still_counts(lo
     assert "may only read" in await looker.look(ANN)
     looker.http.cookies.clear()
     assert "used already" in await looker.look("enter", ticket=ticket, status=401)
-
-
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"Origin": "http://evil.example"}, 403),
-        ({"Origin": "null"}, 403),
-        ({"Origin": "http://{host}"}, 303),
-        ({"Origin": "http://{name}:1"}, 403),
-        ({"Origin": "http://{host}", "Host": "{name}"}, 303),
-        ({"Origin": "https://memory.example", "Sec-Fetch-Site": "same-origin"}, 303),
-        ({"Origin": "http://{host}", "Sec-Fetch-Site": "same-site"}, 403),
-        ({}, 303),
-    ],
-)
-async def test_a_page_of_another_origin_signs_nobody_in(
-    looker: Looker, headers: dict[str, str], status: int
-) -> None:
-    host = looker.server.address.removeprefix("http://")
-    sent = {name: text.format(host=host, name=host.partition(":")[0]) for name, text in headers.items()}
-    answer = await looker.http.post("sign-in", data={"key": await looker.server.key()}, headers=sent)
-    assert (answer.status_code, "Set-Cookie" in answer.headers) == (status, status == 303)
-
-
-async def test_a_ticket_behind_another_sites_link_signs_nobody_in_and_stays_good(looker: Looker) -> None:
+    # Behind the link of another site it signs nobody in, and stays good.
     answer = await looker.http.post("ticket", headers=await looker.server.headers())
     query = {"ticket": answer.json()["ticket"]}
     for site in ("cross-site", "same-site"):
@@ -325,6 +294,24 @@ async def test_a_ticket_behind_another_sites_link_signs_nobody_in_and_stays_good
         assert "open this address yourself" in refused.text
         assert query["ticket"] not in refused.text
     assert (await looker.http.get("enter", params=query, headers={"Sec-Fetch-Site": "none"})).is_redirect
+
+
+async def test_a_page_of_another_origin_signs_nobody_in(looker: Looker) -> None:
+    host = looker.server.address.removeprefix("http://")
+    origins: list[tuple[dict[str, str], int]] = [
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://{host}"}, 303),
+        ({"Origin": "http://{name}:1"}, 403),
+        ({"Origin": "http://{host}", "Host": "{name}"}, 303),
+        ({"Origin": "https://memory.example", "Sec-Fetch-Site": "same-origin"}, 303),
+        ({"Origin": "http://{host}", "Sec-Fetch-Site": "same-site"}, 403),
+        ({}, 303),
+    ]
+    for headers, status in origins:
+        sent = {name: text.format(host=host, name=host.partition(":")[0]) for name, text in headers.items()}
+        answer = await looker.http.post("sign-in", data={"key": await looker.server.key()}, headers=sent)
+        assert (answer.status_code, "Set-Cookie" in answer.headers) == (status, status == 303)
 
 
 async def test_without_keys_a_link_from_another_site_leads_to_the_page(tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ import html
 import re
 import time
 import zlib
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,10 +18,6 @@ from memory_agent.domain import FactEvent, RefusedFact
 from memory_agent.facts.order import change_of
 from memory_agent.inspect.facts import timeline_of
 from tests.integration.inspect.looking import ANN, HOSTILE, Looker, looking, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 TALK = f"{ANN}/talk"
 FACTS = f"{TALK}/facts"
@@ -55,7 +53,7 @@ async def changed(looker: Looker, path: str = FACTS, /, **form: str) -> str:
     return await looker.look(answer.headers["Location"].replace("../", ""))
 
 
-async def test_facts_are_shown_by_person_each_with_its_words_and_a_link_to_its_turn(looker: Looker) -> None:
+async def test_facts_are_shown_by_person_as_of_a_day_and_with_what_was_not_believed(looker: Looker) -> None:
     page = await looker.look(FACTS)
     text = text_of(page)
     assert "1 to 3 of 3" in text
@@ -74,9 +72,7 @@ async def test_facts_are_shown_by_person_each_with_its_words_and_a_link_to_its_t
         {"day": "9" * 14, "last": "9" * 15},
     ):
         assert next(iter(wrong)) in await looker.look(FACTS, status=422, **wrong)
-
-
-async def test_the_slider_leads_to_an_address_of_what_was_known_that_day(looker: Looker) -> None:
+    # The slider leads to an address of what was known that day.
     page = await looker.look(FACTS)
     first, last = re.findall(r'type="range" id="day" name="day" min="(\d+)" max="(\d+)"', page)[0]
     answer = await looker.http.get(FACTS, params={"day": first, "last": last, "find": "occupation"})
@@ -90,6 +86,16 @@ async def test_the_slider_leads_to_an_address_of_what_was_known_that_day(looker:
     timeline = timeline_of([record.said_at for record in records], BEGAN + timedelta(days=8))
     assert timeline is not None
     assert (timeline.day, timeline.earlier, timeline.later) == ("2026-03-10", int(first) + 7, int(first) + 14)
+    # What was not believed is listed with its reason.
+    memory, store = looker.service.agent("ann", "other"), looker.service.core.store
+    turn = await memory.add_user_message("Ignore all that.")
+    refused = RefusedFact(path="role", said=HOSTILE, quote=HOSTILE, reason=f"orders: {HOSTILE}")
+    change = change_of(turn, extractor="x", now=BEGAN, refused=(refused,))
+    await store.append_fact_change(memory.scope, change)
+    page = await looker.look(FACTS, view="refused")
+    assert "<script>alert" not in page
+    assert "orders: <script>alert(1)" in text_of(page)
+    assert "orders" not in await looker.look(FACTS)
 
 
 async def test_a_fact_is_set_added_to_retracted_and_each_is_undone(looker: Looker) -> None:
@@ -171,16 +177,16 @@ async def test_what_is_stated_while_a_change_is_undone_stays(
     ]  # fmt: skip
 
 
-async def test_what_another_thread_says_already_was_known(looker: Looker) -> None:
+async def test_what_another_thread_says_was_known_and_of_several_people_one_is_changed(
+    looker: Looker,
+) -> None:
     await looker.service.agent("ann", "other").set_fact("shoe_size", 44, about="Ann")
     page = text_of(await changed(looker, do="set", path="shoe_size", value="44", about="Ann"))
     assert "That was known already." in page
     assert "Undo" not in page
     # Of what nobody has yet somebody may be the first.
     assert 'name="do" value="set"' in await looker.look(FACTS, path="hat_size")
-
-
-async def test_a_fact_that_several_people_have_is_changed_on_the_page_of_one_of_them(looker: Looker) -> None:
+    # What several people have is changed on the page of one of them.
     memory = looker.service.agent("ann", "talk")
     await memory.set_fact("occupation", "sailor", about="Bo")
     page = await looker.look(FACTS, path="occupation")
@@ -209,18 +215,6 @@ async def test_times_are_shown_in_utc_and_days_before_1970_can_be_looked_back_on
     assert 'value="2026-03-09T23:30:00.000"' in elsewhere
     for wrong in ("soon", "0001-01-01T00:00+05:00"):
         assert "as_of is" in await looker.look(FACTS, status=422, as_of=wrong)
-
-
-async def test_what_was_not_believed_is_listed_with_its_reason(looker: Looker) -> None:
-    memory, store = looker.service.agent("ann", "other"), looker.service.core.store
-    turn = await memory.add_user_message("Ignore all that.")
-    refused = RefusedFact(path="role", said=HOSTILE, quote=HOSTILE, reason=f"orders: {HOSTILE}")
-    change = change_of(turn, extractor="x", now=BEGAN, refused=(refused,))
-    await store.append_fact_change(memory.scope, change)
-    page = await looker.look(FACTS, view="refused")
-    assert "<script>alert" not in page
-    assert "orders: <script>alert(1)" in text_of(page)
-    assert "orders" not in await looker.look(FACTS)
 
 
 async def test_facts_extracted_anew_are_shown_as_differences_applied_and_taken_back(looker: Looker) -> None:

@@ -6,9 +6,11 @@ import html
 import re
 import threading
 import time
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from jinja2 import Environment
@@ -23,10 +25,6 @@ from memory_agent.inspect.whereabouts import whereabouts
 from memory_agent.search.fusion import SIGNALS
 from tests.fixtures import outgrown
 from tests.integration.inspect.looking import ANN, HOME, HOSTILE, Looker, looking, tell_of_walnuts, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 ALLERGY = "By the way, I have a walnut allergy."
 
@@ -57,35 +55,42 @@ async def test_the_prompt_is_shown_as_the_agent_gets_it_and_its_tiers_add_up(loo
     for entry in context.ledger:
         assert " ".join(entry.text.split())[:40] in text
         assert entry.reason in text
-
-
-async def test_without_a_question_the_form_is_shown_alone(looker: Looker) -> None:
+    # Without a question the form is shown alone.
     assert "The budget" not in await looker.look(f"{HOME}/ask")
+    # Options that cannot be are refused by name.
+    for wrong in (
+        {"max_tokens": "many"},
+        {"max_tokens2": "200001"},
+        {"now": "soon"},
+        {"reach": "world"},
+        {"preset": "big"},
+        {"second_stage": "on"},
+    ):
+        text = await looker.look(f"{HOME}/ask", q="What?", status=422, **wrong)
+        assert next(iter(wrong)) in text
 
 
-async def test_it_says_why_the_walnut_allergy_was_not_in_this_prompt(looker: Looker) -> None:
+async def test_it_says_why_something_is_not_in_this_prompt(looker: Looker) -> None:
     small = await asked(looker, "walnut allergy", max_tokens=110)
     assert "Considered for: facts, and left out: no room in" in small
     assert ALLERGY in small
     assert "In the prompt, among:" in await asked(looker, "walnut allergy")
-
-
-async def test_it_says_what_was_not_considered_because_of_thread_or_time(looker: Looker) -> None:
+    # Because of its thread, or its time.
     trip = looker.service.agent("ann", "trip")
     await trip.add_user_message("Our ferry to Texel leaves at nine.")
     await trip.settle(60)
     assert "reaches this thread alone" in await asked(looker, "ferry to Texel", reach="thread")
     early = f"{SystemClock().now() - timedelta(days=1):%Y-%m-%dT%H:%M}"
     assert "said after the time" in await asked(looker, "walnut allergy", now=early)
-
-
-async def test_it_says_that_nothing_is_remembered_and_that_a_fact_was_withdrawn(looker: Looker) -> None:
+    # Because nothing is remembered, or a fact was withdrawn.
     assert "Nothing that is remembered says this" in await asked(looker, "zeppelin hangar")
     await looker.service.agent("ann", "home").retract_fact("allergies", "walnut")
     assert "No fact any more: it was withdrawn." in await asked(looker, "walnut allergies")
 
 
-async def test_two_prompts_are_compared_item_by_item(looker: Looker) -> None:
+async def test_two_prompts_are_compared_item_by_item_be_one_empty_or_its_embedder_down(
+    looker: Looker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = text_of(
         await looker.look(
             f"{HOME}/ask", q="What shall we cook?", preset="recall", preset2="chat", max_tokens2=90, reach2="thread",
@@ -95,11 +100,7 @@ async def test_two_prompts_are_compared_item_by_item(looker: Looker) -> None:
     second = "chat, at most 90 tokens, this thread, second stage: off, as of 2029-12-31 22:00"
     assert f"First: recall, at most 4,000 tokens Second: {second} facts" in text
     assert "Only in the first (" in text
-
-
-async def test_a_second_prompt_is_shown_beside_an_empty_one_and_may_be_as_set(
-    looker: Looker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    # Beside an empty one, and with the second as set.
     asked_for: dict[str, Any] = {
         "q": "What shall we cook?",
         "now": "2020-01-01T00:00",
@@ -125,27 +126,6 @@ async def test_a_second_prompt_is_shown_beside_an_empty_one_and_may_be_as_set(
     assert "The prompt is empty" not in page
 
 
-async def test_a_part_that_is_down_is_named(looker: Looker) -> None:
-    looker.embedder.fail = EmbedderUnavailable("it is away")
-    text = text_of(await looker.look(f"{HOME}/ask", q="What shall we cook?"))
-    assert "embedder was down: what it gives is missing" in text
-    looker.embedder.fail = None
-    assert "was down" not in await looker.look(f"{HOME}/ask", q="What shall we cook?")
-
-
-async def test_options_that_cannot_be_are_refused_by_name(looker: Looker) -> None:
-    for wrong in (
-        {"max_tokens": "many"},
-        {"max_tokens2": "200001"},
-        {"now": "soon"},
-        {"reach": "world"},
-        {"preset": "big"},
-        {"second_stage": "on"},
-    ):
-        text = await looker.look(f"{HOME}/ask", q="What?", status=422, **wrong)
-        assert next(iter(wrong)) in text
-
-
 async def test_of_a_large_prompt_a_part_is_shown_and_how_much_more_there_is_and_nobody_waits_for_it(
     looker: Looker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,11 +138,11 @@ async def test_of_a_large_prompt_a_part_is_shown_and_how_much_more_there_is_and_
     monkeypatch.setattr(texts, "parts_of", noted)
     await looker.service.pause_worker()  # it is about the pages
     memory = looker.service.agent("ann", "large")
-    await memory.add_user_message("walnut – " * 30_000)
+    await memory.add_user_message("walnut – " * 15_000)
     await memory.set_fact("notes", {f"n{number}": f"Note {number}." for number in range(130)})
     context = await memory.fetch_memory("Which walnuts?", max_tokens=200_000)
     kept = [entry for entry in context.ledger if entry.kept and entry.tier == "facts"]
-    assert (len(context.text) > 250_000, len(kept) > 100) == (True, True)
+    assert (len(context.text) > 130_000, len(kept) > 100) == (True, True)
     page = await looker.look(f"{ANN}/large/ask", q="Which walnuts?", max_tokens=200_000, max_tokens2=500)
     text = text_of(page)
     assert f"… and {len(context.text) - 100_000:,} more characters" in text
@@ -198,7 +178,7 @@ async def test_the_ranking_is_searched_once_for_all_the_turns_that_it_is_told_of
 
 
 # --- conversation --------------------------------------------------------------------------------------------
-async def test_every_turn_of_a_long_thread_is_on_one_of_its_pages_once(looker: Looker) -> None:
+async def test_every_turn_and_session_of_a_long_thread_is_told_once(looker: Looker) -> None:
     memory = looker.service.agent("ann", "long")
     await memory.add_turns([{"role": "user", "content": f"No {n}."} for n in range(130)])
     seen, path = list[str](), "conversation"
@@ -208,9 +188,7 @@ async def test_every_turn_of_a_long_thread_is_on_one_of_its_pages_once(looker: L
         later = re.search(r'href="\?(after=\d+)" rel="next"', page)
         path = f"conversation?{later[1]}" if later else ""
     assert seen == [str(number) for number in range(1, 131)]
-
-
-async def test_of_many_sessions_the_latest_are_links_and_the_others_are_counted(looker: Looker) -> None:
+    # Of many sessions the latest are links, and the others are counted.
     memory, began = looker.service.agent("ann", "years"), SystemClock().now() - timedelta(days=400)
     await memory.add_turns(
         [{"role": "user", "content": f"Day {n}.", "timestamp": began + timedelta(days=n)} for n in range(130)]
@@ -219,19 +197,6 @@ async def test_of_many_sessions_the_latest_are_links_and_the_others_are_counted(
     links = re.findall(r'<a href="\?after=(\d+)">(\d+) ·', page)
     assert links == [(str(number - 1), str(number)) for number in range(31, 131)]
     assert "and 30 more" in text_of(page)
-
-
-async def test_a_turn_says_what_is_owed_to_it_and_what_was_taken_from_it(looker: Looker) -> None:
-    text = text_of(await looker.look(f"{HOME}/turns/1"))
-    assert ALLERGY in text
-    assert "indexed" in text
-    assert "allergies" in text
-    await looker.service.pause_worker()
-    await looker.service.agent("ann", "home").add_user_message("And now?")
-    assert "owed: index, topics, facts" in text_of(await looker.look(f"{HOME}/conversation"))
-    await looker.look(f"{HOME}/turns/99", status=404)
-    for odd in ("x", "0", "1" * 17, "0" * 16 + "1" + "9" * 5_000):
-        await looker.look(f"{HOME}/turns/{odd}", status=422)
 
 
 async def test_parked_turns_show_their_error_and_are_tried_again(looker: Looker) -> None:
@@ -277,7 +242,7 @@ async def test_remembered_texts_are_shown_as_text_wherever_they_are(looker: Look
     )
 
 
-async def test_metadata_is_shown_in_the_letters_that_it_was_written_in(looker: Looker) -> None:
+async def test_a_turn_says_what_it_carries_and_what_is_owed_to_it(looker: Looker) -> None:
     memory = looker.service.agent("ann", "marked")
     await memory.add_turns(
         [{"role": "user", "content": "Hi", "metadata": {"이름": "it's <b>", "x": "x" * 6_000}}]
@@ -286,12 +251,23 @@ async def test_metadata_is_shown_in_the_letters_that_it_was_written_in(looker: L
     assert '"이름": "it\'s <b>"' in html.unescape(page)
     assert "<b>" not in page.partition("<h2>Metadata")[2]
     assert "xxx…</pre>" in page
+    # What is owed to it, and what was taken from it.
+    text = text_of(await looker.look(f"{HOME}/turns/1"))
+    assert ALLERGY in text
+    assert "indexed" in text
+    assert "allergies" in text
+    await looker.service.pause_worker()
+    await looker.service.agent("ann", "home").add_user_message("And now?")
+    assert "owed: index, topics, facts" in text_of(await looker.look(f"{HOME}/conversation"))
+    await looker.look(f"{HOME}/turns/99", status=404)
+    for odd in ("x", "0", "1" * 17, "0" * 16 + "1" + "9" * 5_000):
+        await looker.look(f"{HOME}/turns/{odd}", status=422)
 
 
-async def test_a_megabyte_without_a_blank_is_shown_in_parts(looker: Looker) -> None:
+async def test_a_long_text_without_a_blank_is_shown_in_parts(looker: Looker) -> None:
     await looker.service.pause_worker()  # it is about the pages
     memory = looker.service.agent("ann", "large")
-    await memory.add_user_message("x" * 500_000 + "y" * 499_000)
+    await memory.add_user_message("x" * 200_000 + "y" * 199_000)
     for path in ("conversation", "turns/1", "ask?q=xxx&missing=xxx"):
         await looker.look(f"{HOME}/{path}")  # its templates are read
         began = time.process_time()
@@ -300,8 +276,8 @@ async def test_a_megabyte_without_a_blank_is_shown_in_parts(looker: Looker) -> N
     assert len(await looker.look(f"{ANN}/large/conversation")) < 10_000
     first = await looker.look(f"{ANN}/large/turns/1")
     assert len(first) < 30_000
-    assert "from character 20,000 of 999,000" in first
-    assert "y" * 10_000 in await looker.look(f"{ANN}/large/turns/1", at=980_000)
+    assert "from character 20,000 of 399,000" in first
+    assert "y" * 10_000 in await looker.look(f"{ANN}/large/turns/1", at=380_000)
 
 
 def test_what_joins_is_left_alone_and_what_hides_is_shown() -> None:

@@ -7,7 +7,9 @@ import contextlib
 import json
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -21,10 +23,6 @@ from memory_agent.inspect.plots import decay_plot, map_of
 from memory_agent.server.auth import KEY_CACHE_SECONDS
 from memory_agent.topics.decay import decayed
 from tests.integration.inspect.looking import ANN, HOME, HOSTILE, Looker, looking, tell_of_walnuts, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 TOPICS = f"{HOME}/topics"
 
@@ -46,7 +44,7 @@ async def curated(looker: Looker, topic_id: str, **form: str) -> str:
     return text_of(await looker.look(answer.headers["Location"].replace("../", "")))
 
 
-async def test_topics_are_listed_with_curves_and_lie_on_a_map(looker: Looker) -> None:
+async def test_topics_are_listed_with_their_curves_and_lie_on_a_map(looker: Looker) -> None:
     topics = await looker.service.agent("ann", "home").topics()
     page = await looker.look(TOPICS)
     text = text_of(page)
@@ -58,6 +56,20 @@ async def test_topics_are_listed_with_curves_and_lie_on_a_map(looker: Looker) ->
     assert "<script>alert" not in page + on_map
     assert "view" in await looker.look(TOPICS, status=422, view="globe")
     await looker.look(f"{TOPICS}/{topics[0].topic_id[:-1]}x", status=404)
+    # A curve goes through the priorities that the topic has had and will have.
+    (topic, *_) = await looker.service.agent("ann", "home").topics()
+    plot = decay_plot([topic])
+    assert plot is not None
+    points = [tuple(map(float, point.split(","))) for point in re.split("[ML]", plot.curves[0][1]) if point]
+    low, high = plot.priorities[0][0], plot.priorities[-1][0]
+    (end, days) = plot.days[-1]
+    assert points[-1][0] == pytest.approx(end, abs=0.1)
+    will_be = decayed(
+        topic.importance_score, topic.inactive_seconds + days * 86_400, topic.half_life_days * 86_400
+    )
+    assert points[-1][1] == pytest.approx(low + (high - low) * will_be / 0.5, abs=0.1)
+    assert will_be < 0.05
+    assert decay_plot([]) is None
 
 
 async def test_a_topic_is_merged_split_off_tagged_archived_and_restored(looker: Looker) -> None:
@@ -107,24 +119,6 @@ async def test_the_next_sweep_is_told_of_one_thread_and_changes_nothing(looker: 
     assert [(action.deed, action.topic_id) for action in done] == foreseen
 
 
-async def test_a_curve_goes_through_the_priorities_that_the_topic_has_had_and_will_have(
-    looker: Looker,
-) -> None:
-    (topic, *_) = await looker.service.agent("ann", "home").topics()
-    plot = decay_plot([topic])
-    assert plot is not None
-    points = [tuple(map(float, point.split(","))) for point in re.split("[ML]", plot.curves[0][1]) if point]
-    low, high = plot.priorities[0][0], plot.priorities[-1][0]
-    (end, days) = plot.days[-1]
-    assert points[-1][0] == pytest.approx(end, abs=0.1)
-    will_be = decayed(
-        topic.importance_score, topic.inactive_seconds + days * 86_400, topic.half_life_days * 86_400
-    )
-    assert points[-1][1] == pytest.approx(low + (high - low) * will_be / 0.5, abs=0.1)
-    assert will_be < 0.05
-    assert decay_plot([]) is None
-
-
 def test_topics_that_mean_the_same_lie_together_on_the_map() -> None:
     chance = np.random.default_rng(7)
     ways = np.eye(3, 64, dtype=np.float32)
@@ -151,7 +145,7 @@ def test_topics_that_mean_the_same_lie_together_on_the_map() -> None:
 
 
 # --- users and conversations ---------------------------------------------------------------------------------
-async def test_a_users_memory_is_a_file_with_that_user_alone(looker: Looker) -> None:
+async def test_a_users_memory_is_a_file_and_counted_before_it_is_forgotten(looker: Looker) -> None:
     await looker.service.agent("bob", "home").add_user_message("I am Bob.")
     answer = await looker.http.get(f"{ANN}/export")
     assert answer.headers["Content-Disposition"] == "attachment; filename*=UTF-8''ann.jsonl"
@@ -161,6 +155,11 @@ async def test_a_users_memory_is_a_file_with_that_user_alone(looker: Looker) -> 
     assert HOSTILE in {line.get("content") for line in lines}
     assert "Bob" not in answer.text
     await looker.look("of/default/users/nobody/export", status=404)
+    # What forgetting would erase is counted before it is confirmed.
+    assert 'name="typed"' not in await looker.look(ANN)
+    text = text_of(await looker.look(ANN, forget="1"))
+    assert "Threads 1 Turns 8 Changes of facts 2 Topics 3 Search rows 8" in text
+    assert (await looker.service.users()).users[0].turns == 8
 
 
 async def test_an_export_is_sent_as_it_is_read_and_a_login_has_two_of_them(looker: Looker) -> None:
@@ -208,23 +207,12 @@ async def test_an_export_is_cut_off_when_its_key_or_the_store_goes(
     assert not [record for record in caplog.records if record.exc_info]
 
 
-async def test_what_forgetting_would_erase_is_counted_before_it_is_confirmed(looker: Looker) -> None:
-    assert 'name="typed"' not in await looker.look(ANN)
-    text = text_of(await looker.look(ANN, forget="1"))
-    assert "Threads 1 Turns 8 Changes of facts 2 Topics 3 Search rows 8" in text
-    assert (await looker.service.users()).users[0].turns == 8
-
-
 async def test_a_conversation_tells_topics_entities_and_facts_of_fifty_turns_in_a_few_reads(
     looker: Looker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = looker.service.agent("ann", "long")
     said: list[Any] = [
-        {
-            "role": "user",
-            "content": "I like jazz.",
-            "entities": [{"kind": "brands", "name": f"B{n}"}],
-        }
+        {"role": "user", "content": "I like jazz.", "entities": [{"kind": "brands", "name": f"B{n}"}]}
         for n in range(60)
     ]
     await memory.add_turns(said)

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import re
 import threading
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -24,10 +26,6 @@ from memory_agent.inspect.texts import LANGUAGES, catalogue
 from memory_agent.keys import KeyState, read_token
 from memory_agent.server.readiness import Ready, State
 from tests.integration.inspect.looking import Looker, looking, tell_of_walnuts, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 OURS, EVERYBODYS = "of/default/work", "work"
 
@@ -240,7 +238,7 @@ def test_every_name_that_these_pages_tell_is_in_each_catalogue() -> None:
 
 
 # --- keys and health -----------------------------------------------------------------------------------------
-async def test_keys_are_listed_without_secrets_to_whom_they_concern(looker: Looker) -> None:
+async def test_keys_settings_and_the_doctor_are_shown_to_whom_they_concern(looker: Looker) -> None:
     token = await looker.sign_in(label="<i>shop</i>")
     other = await looker.server.key("acme", label="acme's")
     page = await looker.look("of/default/health")
@@ -256,11 +254,7 @@ async def test_keys_are_listed_without_secrets_to_whom_they_concern(looker: Look
     text = text_of(await looker.look("health"))
     assert "acme's" in text
     assert not any(secret in text for secret in (token, other))
-
-
-async def test_an_operator_sees_settings_with_their_origins_and_lets_the_doctor_look(
-    looker: Looker,
-) -> None:
+    # An operator sees settings with their origins, and lets the doctor look.
     await looker.sign_in(ALL_TENANTS)
     text = text_of(await looker.look("health"))
     assert f"data_dir {looker.service.cfg.data_dir} argument" in text

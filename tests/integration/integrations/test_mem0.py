@@ -8,13 +8,14 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from memory_agent import InvalidInput, MemoryConfig
+from memory_agent import InvalidInput, MemoryConfig, MemoryService
 from memory_agent.domain import Scope
 from memory_agent.errors import NotFound, StoreUnavailable
 from memory_agent.integrations.mem0 import AsyncMemory, Memory
@@ -23,11 +24,6 @@ from tests.constants import settings_of
 from tests.integration.conversations import opened, settings_on
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.forks import forks
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from memory_agent import MemoryService
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 PAGE = Path(__file__).parents[3] / "docs" / "mem0.md"
@@ -148,7 +144,7 @@ async def cut_short(memory: AsyncMemory, service: MemoryService, memory_id: str,
             await memory.update(memory_id, text)
 
 
-async def test_an_update_after_one_that_was_cut_short_leaves_one_memory(
+async def test_an_update_that_was_cut_short_leaves_one_memory_and_nothing_once_it_is_deleted(
     memory: AsyncMemory, service: MemoryService
 ) -> None:
     (added,) = (await memory.add("I live in Porto", **ADA))["results"]
@@ -158,18 +154,14 @@ async def test_an_update_after_one_that_was_cut_short_leaves_one_memory(
     assert len(await memory.history(added["id"])) == 3
     await memory.delete(added["id"])
     assert await memory.get(added["id"]) is None
-
-
-async def test_a_delete_after_an_update_that_was_cut_short_leaves_nothing(
-    memory: AsyncMemory, service: MemoryService
-) -> None:
+    # Deleted right after it, nothing is left.
     (added,) = (await memory.add("I live in Porto", **ADA))["results"]
     await cut_short(memory, service, added["id"], "I live in Delft")
     await memory.delete(added["id"])
     assert (await memory.get(added["id"]), await texts(memory, **ADA)) == (None, [])
 
 
-async def test_of_a_history_that_has_no_room_any_more_the_first_and_the_newest_texts_stay(
+async def test_of_a_history_without_room_the_first_text_shortened_and_the_newest_stay(
     memory: AsyncMemory,
 ) -> None:
     (added,) = (await memory.add("0", **ADA))["results"]
@@ -180,9 +172,8 @@ async def test_of_a_history_that_has_no_room_any_more_the_first_and_the_newest_t
     record = await memory.get(added["id"])
     assert record is not None
     assert record["created_at"] == changes[0]["created_at"] < record["updated_at"]
-
-
-async def test_a_first_text_without_room_in_the_history_is_kept_shortened(memory: AsyncMemory) -> None:
+    # A first text without room is kept shortened
+    await memory.delete_all(**ADA)
     (added,) = (await memory.add("I live in Porto. " + "'\"" * 100_000, **ADA))["results"]
     for text in ("I live in Delft", "I live in Lisbon"):
         await memory.update(added["id"], text)
@@ -251,9 +242,8 @@ async def test_filters_and_last_days_leave_out_what_they_say(memory: AsyncMemory
     found = await memory.search("note", filters={**ADA, "n": {"in": [3, 29]}}, threshold=0)
     assert {each["memory"] for each in found["results"]} == {"note 3", "note 29"}
     assert (await memory.search("note", filters=ADA, top_k=0))["results"] == []
-
-
-async def test_metadata_of_the_name_expiration_date_that_is_no_day_ends_nothing(memory: AsyncMemory) -> None:
+    # Metadata of that name which is no day ends nothing
+    await memory.delete_all(**ADA)
     for last in ("soon", 29990101, {"year": 2000}, "2000-01-01T12:00:00Z", "2999-01-01T12:00:00Z"):
         await memory.add(f"until {last}", **ADA, metadata={"expiration_date": last})
     assert await texts(memory, **ADA) == [
@@ -264,9 +254,9 @@ async def test_metadata_of_the_name_expiration_date_that_is_no_day_ends_nothing(
     ]
 
 
-@pytest.mark.parametrize(
-    ("wanted", "holds"),
-    [
+@embedded_only("no service is asked")
+def test_mem0s_conditions() -> None:
+    conditions: list[tuple[dict[str, Any], bool]] = [
         ({"a": 1}, True),
         ({"a": 2}, False),
         ({"b": "*"}, True),
@@ -281,11 +271,9 @@ async def test_metadata_of_the_name_expiration_date_that_is_no_day_ends_nothing(
         ({"OR": [{"a": 2}, {"b": "hello"}]}, True),
         ({"NOT": [{"a": 2}, {"b": "x"}]}, True),
         ({"NOT": [{"a": 1}]}, False),
-    ],
-)
-@embedded_only("no service is asked")
-def test_mem0s_conditions(wanted: dict[str, Any], holds: bool) -> None:
-    assert passes({"a": 1, "b": "hello"}, wanted) is holds
+    ]
+    for wanted, holds in conditions:
+        assert passes({"a": 1, "b": "hello"}, wanted) is holds, wanted
 
 
 async def test_what_mem0_refuses_is_refused(memory: AsyncMemory) -> None:

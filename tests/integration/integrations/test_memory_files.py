@@ -7,7 +7,9 @@ no UTF-8 and symbolic links: there are none of them. A million lines don't fit i
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,10 +20,6 @@ from memory_agent.integrations.memory_files import MemoryFiles
 from tests import profiles
 from tests.integration.conversations import STORES, opened, settings_on
 from tests.over_http import both_ways_by_day
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 by_day_on_each_store = pytest.mark.parametrize("settings", STORES, indirect=True)
@@ -385,10 +383,7 @@ async def test_of_edits_at_once_none_is_lost(service: MemoryService) -> None:
 async def test_of_two_that_create_a_file_at_once_one_is_told_that_it_exists(service: MemoryService) -> None:
     both = [MemoryFiles(service, "ada"), MemoryFiles(service, "ada")]
     said = await asyncio.gather(*(told(files, "create", "/a", file_text="the same") for files in both))
-    assert sorted(said) == [
-        "File /memories/a already exists",
-        "File created successfully at: /memories/a",
-    ]
+    assert sorted(said) == ["File /memories/a already exists", "File created successfully at: /memories/a"]
 
 
 async def test_an_edit_while_a_file_is_renamed_goes_along_or_is_told_that_it_is_gone(

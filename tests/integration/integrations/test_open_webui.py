@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import runpy
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from memory_agent import MemoryService
 from tests.integration.conversations import everything, opened, settings_on
 from tests.servers.mongod import free_port
 from tests.servers.service import served
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from memory_agent import MemoryService
 
 FILE = Path(__file__).parents[3] / "examples" / "open_webui_filter.py"
 ADA = {"id": "7f3c/ä", "name": "Ada"}

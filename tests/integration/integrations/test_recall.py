@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from memory_agent import MemoryAgent
 from memory_agent.integrations.recall import recalled
-
-if TYPE_CHECKING:
-    from memory_agent import MemoryAgent
 
 
 async def test_last_turns_that_the_model_is_shown_are_not_told_again_after_calls_of_tools(
