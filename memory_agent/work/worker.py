@@ -49,7 +49,8 @@ FACTS_BATCH_TURNS: Final = 8
 """Turns of a thread in one request for facts. More is cheaper, for instructions and context are sent once; but a long
 reply is cut off sooner, and small models lose track."""
 _LEASED_AT_ONCE: Final = 32
-"""Threads of one batch of indexing, or of another stage that asks no model."""
+_INDEXED_AT_ONCE: Final = 4
+"""Threads that share a batch of indexing, up to LIVE_TURNS each, before others have the room left: what is done with in one round costs least."""
 _FORGET: Final = "forget"
 """A loop that is no stage's, as those of `background` are none."""
 _BATCH_CHARS: Final = 1_000_000
@@ -192,7 +193,7 @@ class Worker:
                 turns: list[Turn] = []
                 chars = 0
                 async for _, owed in self._claims.claim(
-                    "index", claimed, at_once=_LEASED_AT_ONCE, room=_BATCH_TURNS
+                    "index", claimed, at_once=_INDEXED_AT_ONCE, room=_BATCH_TURNS
                 ):
                     for turn in filter(self._is_due, owed):
                         if len(turns) < _BATCH_TURNS and chars < _BATCH_CHARS:
@@ -215,8 +216,7 @@ class Worker:
             return await self._step_meanwhile(kind)
         async with self._claims.leases(kind.stage) as claimed:
             threads: list[list[Turn]] = []
-            asks_models = kind.narrow is not None or not kind.inline
-            most = self._settings.llm_concurrency if asks_models else _LEASED_AT_ONCE
+            most = _LEASED_AT_ONCE if kind.inline else self._settings.llm_concurrency
             async for _, owed in self._claims.claim(kind.stage, claimed, at_once=most):
                 if self._is_ready(owed[0], kind.stage):
                     threads.append(owed[: kind.per_claim])
