@@ -8,11 +8,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from memory_agent.errors import StoreUnavailable
 from memory_agent.together import together
-from memory_agent.work.claims import lease_name
+from memory_agent.work.claims import LIVE_TURNS, lease_name
 from memory_agent.work.stages import batches
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from memory_agent.work.stages import OrderedStage
 
 log = logging.getLogger(__name__)
-
-LIVE_TURNS: Final = 64
-"""Owed by a thread: up to so many go through all stages together; a backlog's stages run side by side, in larger batches."""
 
 
 class StrikeOff(Protocol):

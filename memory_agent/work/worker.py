@@ -49,8 +49,7 @@ FACTS_BATCH_TURNS: Final = 8
 """Turns of a thread in one request for facts. More is cheaper, for instructions and context are sent once; but a long
 reply is cut off sooner, and small models lose track."""
 _LEASED_AT_ONCE: Final = 32
-_INDEXED_AT_ONCE: Final = 4
-"""Threads that share a batch of indexing, up to LIVE_TURNS each, before others have the room left: what is done with in one round costs least."""
+"""Threads of one batch of indexing, or of another stage that asks no model."""
 _FORGET: Final = "forget"
 """A loop that is no stage's, as those of `background` are none."""
 _BATCH_CHARS: Final = 1_000_000
@@ -193,7 +192,7 @@ class Worker:
                 turns: list[Turn] = []
                 chars = 0
                 async for _, owed in self._claims.claim(
-                    "index", claimed, at_once=_INDEXED_AT_ONCE, room=_BATCH_TURNS
+                    "index", claimed, at_once=_LEASED_AT_ONCE, room=_BATCH_TURNS
                 ):
                     for turn in filter(self._is_due, owed):
                         if len(turns) < _BATCH_TURNS and chars < _BATCH_CHARS:
