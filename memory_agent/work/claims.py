@@ -95,7 +95,7 @@ class Claims:
             left = room - sum(len(turns) for turns in owed.values() if len(turns) < share)
             each = max(left // len(hungry), LIVE_TURNS)
             fed = hungry[: max(left // each, 1)]
-            owed |= dict.fromkeys(hungry, [])
+            owed |= {scope: [] for scope in hungry}
             owed |= zip(fed, await read(fed, each), strict=True)
         return list(owed.values())
 
