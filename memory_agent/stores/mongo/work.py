@@ -22,7 +22,7 @@ from memory_agent.domain import (
     stored_at,
 )
 from memory_agent.stores.fields import COST, LEASE, PARKED, TURN
-from memory_agent.stores.mongo.connection import bounded, read_all
+from memory_agent.stores.mongo.connection import bounded, read_all, united
 from memory_agent.stores.mongo.documents import one_of, scope_filter
 from memory_agent.stores.mongo.segments import MongoSegments
 
@@ -135,7 +135,7 @@ class MongoWork(MongoSegments):
 
         sums = {"$group": {"_id": None, **{name: {"$sum": f"${name}"} for name in COST.kinds}}}
         # One command. Counting all and the few forgotten ones stays within indexes; a filter on each document would not.
-        found = await _united(
+        found = await united(
             (self._turns, {"$match": where}, {"$count": "turns"}),
             (self._turns, {"$match": {**where, "gone_at": {"$exists": True}}}, {"$count": "gone"}),
             (self._turns, {"$match": {**where, "owes": True, "pending": {"$in": list(STAGES)}}}, _OWING),
@@ -199,19 +199,6 @@ class MongoWork(MongoSegments):
     @bounded
     async def release_leases(self, names: Sequence[str], holder: str) -> None:
         await self._leases.delete_many({**one_of(names), "holder": holder})
-
-
-async def _united(*parts: tuple[Any, ...]) -> list[list[Document]]:
-    """What each part, a collection with the stages of a pipeline, comes to; all in one command."""
-    pipelines = [[*part[1:], {"$set": {"part": number}}] for number, part in enumerate(parts)]
-    others = [
-        {"$unionWith": {"coll": part[0].name, "pipeline": pipeline}}
-        for part, pipeline in zip(parts[1:], pipelines[1:], strict=True)
-    ]
-    found: list[list[Document]] = [[] for _ in parts]
-    for document in await read_all(parts[0][0].aggregate([*pipelines[0], *others])):
-        found[document.pop("part")].append(document)
-    return found
 
 
 def _only(found: Sequence[Document], name: str) -> int:
