@@ -254,7 +254,7 @@ async def read_all(cursor: Any) -> list[dict[str, Any]]:
 
 
 async def united(*parts: tuple[Any, ...]) -> list[list[dict[str, Any]]]:
-    """What each part, a collection with the stages of a pipeline, comes to: one after the other in this order, all in one command."""
+    """Results of each part, a collection with the stages of a pipeline: one after the other in this order, all in one command."""
     pipelines = [[*stages, {"$set": {"part": number}}] for number, (_, *stages) in enumerate(parts)]
     first, *others = (collection for collection, *_ in parts)
     behind = [
