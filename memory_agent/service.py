@@ -307,7 +307,7 @@ class MemoryService(Upkeep):
             moved = self.core.worker.moved
             # Counting reads all turns of the scope, so what only waits looks whether one owes, and counts now and then.
             is_early = time.monotonic() - counted_at < _SETTLE_COUNT_SECONDS and not looks.is_over
-            if is_early and progress is None and scope is not None and await self._owes(scope):
+            if is_early and progress is None and await self._owes(scope):
                 await self._look_later(looks, moved)
                 continue
             status, counted_at = await self._counts(scope), time.monotonic()
@@ -332,7 +332,9 @@ class MemoryService(Upkeep):
             self.core.worker.wake()
         await looks.pause(moved)
 
-    async def _owes(self, scope: Scope) -> bool:
+    async def _owes(self, scope: Scope | None) -> bool:
+        if scope is None:
+            return await self.core.store.owes_more_than(0)
         return bool(await self.core.store.owed_turns(scope, None, limit=1, parked=False))
 
     @property

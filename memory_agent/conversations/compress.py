@@ -106,6 +106,11 @@ class Compressor:
         self._settings = settings
 
     # --- the stage -------------------------------------------------------------------------------------------
+    @property
+    def asks_model(self) -> bool:
+        """True unless summaries are extracts by intention."""
+        return self._summarizer.name != self._extract.name
+
     async def due(self, turns: Sequence[Turn]) -> list[Turn]:
         """The last of these turns of one thread, if its conversation is to be compressed by then; else none.
 

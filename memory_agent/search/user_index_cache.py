@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import time
 from collections import OrderedDict
@@ -35,6 +36,7 @@ class _Entry:
     index: ResidentIndex | None = None
     too_large: bool = False
     checked: float = 0.0
+    nbytes: int = 0
 
 
 class ResidentCache:
@@ -69,16 +71,23 @@ class ResidentCache:
         self._max_bytes = max_bytes
         self._idle_seconds = idle_seconds
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        """By `checked`, the oldest first."""
+        self.nbytes = 0
+        """Memory taken by all indexes, in bytes."""
 
     async def get(self, user_id: str) -> ResidentIndex | None:
         """The user's index, as fresh as the store was when this was called; None if the user is too large."""
         self.drop_idle()
         entry = self._entries.setdefault(user_id, _Entry(checked=time.monotonic()))
-        self._entries.move_to_end(user_id)
         async with entry.lock:
-            if not entry.too_large:
-                await self._freshen(user_id, entry)
-            entry.checked = time.monotonic()
+            try:
+                if not entry.too_large:
+                    await self._freshen(user_id, entry)
+                entry.checked = time.monotonic()
+                if self._entries.get(user_id) is entry:
+                    self._entries.move_to_end(user_id)
+            finally:
+                self._measure(user_id, entry)
         self._shrink(keep=user_id)
         return entry.index
 
@@ -96,23 +105,20 @@ class ResidentCache:
 
     def drop(self, user_id: str) -> None:
         """Forget the user's index; the next search loads it anew."""
-        self._entries.pop(user_id, None)
+        if (entry := self._entries.pop(user_id, None)) is not None:
+            self.nbytes -= entry.nbytes
 
     def drop_idle(self) -> None:
         """Forget the indexes that nobody asked for in `idle_seconds`."""
         oldest = time.monotonic() - self._idle_seconds
-        idle = [
-            user
-            for user, entry in self._entries.items()
-            if entry.checked < oldest and not entry.lock.locked()
-        ]
-        for user in idle:
-            del self._entries[user]
+        old = itertools.takewhile(lambda item: item[1].checked < oldest, self._entries.items())
+        for user in [user for user, entry in old if not entry.lock.locked()]:
+            self.drop(user)
 
-    @property
-    def nbytes(self) -> int:
-        """Memory taken by all indexes, in bytes."""
-        return sum(entry.index.nbytes for entry in self._entries.values() if entry.index is not None)
+    def _measure(self, user_id: str, entry: _Entry) -> None:
+        if self._entries.get(user_id) is entry:
+            before, entry.nbytes = entry.nbytes, 0 if entry.index is None else entry.index.nbytes
+            self.nbytes += entry.nbytes - before
 
     def __contains__(self, user_id: str) -> bool:
         return user_id in self._entries
@@ -199,11 +205,10 @@ class ResidentCache:
         return turns > self._max_turns and await self._store.candidates_through(user_id) == ALL_ROWS
 
     def _shrink(self, *, keep: str) -> None:
-        total = self.nbytes
-        for user in list(self._entries):
-            if total <= self._max_bytes:
+        if self.nbytes <= self._max_bytes:
+            return
+        for user, entry in list(self._entries.items()):
+            if self.nbytes <= self._max_bytes:
                 return
-            entry = self._entries[user]
             if user != keep and entry.index is not None and not entry.lock.locked():
-                total -= entry.index.nbytes
-                del self._entries[user]
+                self.drop(user)

@@ -56,6 +56,11 @@ class Compactor:
     clock: Clock
     settings: CompactSettings
 
+    @property
+    def asks_model(self) -> bool:
+        """True unless summaries are extracts by intention."""
+        return self.summarizer.name != self.extract.name
+
     async def grown(self, turns: Sequence[Turn]) -> list[Turn]:
         """Of these turns of one thread the last of each topic that has to be compacted (and so, needs no other).
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LIVE_TURNS: Final = 64
+"""Owed by a thread: up to so many go through all stages together; a backlog's stages run side by side, in larger batches."""
 _DUE_THREADS: Final = 200
 _DUE_THREADS_LOOKED_AT: Final = 20_000
 
@@ -57,8 +59,8 @@ class Claims:
     ) -> AsyncIterator[tuple[Scope, list[Turn]]]:
         """Lease due threads, as the store orders them, `at_once` together, and give what each owes of the stage.
 
-        With `room` for so many turns, those of threads that are leased together have it in equal shares, and what some
-        leave of theirs is for the others. Looks further where all that it found are leased by others or wait for their first turn.
+        With `room` for so many turns, threads that are leased together and owe no more than an equal share of it have theirs; the rest is for
+        the others that are due first, LIVE_TURNS or more each: what is done with in one round costs least. Looks further where all that it found are leased by others or wait for their first turn.
         """
         seen: set[Scope] = set()
         limit = _DUE_THREADS
@@ -89,9 +91,12 @@ class Claims:
         share = max(room // len(scopes), 1)
         owed = dict(zip(scopes, await read(scopes, share), strict=True))
         hungry = [scope for scope, turns in owed.items() if len(turns) == share]
-        left = room - sum(map(len, owed.values()))
-        if hungry and left >= len(hungry):
-            owed |= zip(hungry, await read(hungry, share + left // len(hungry)), strict=True)
+        if hungry and len(scopes) > 1:
+            left = room - sum(len(turns) for turns in owed.values() if len(turns) < share)
+            each = max(left // len(hungry), LIVE_TURNS)
+            fed = hungry[: max(left // each, 1)]
+            owed |= {scope: [] for scope in hungry}
+            owed |= zip(fed, await read(fed, each), strict=True)
         return list(owed.values())
 
     async def claim_more(

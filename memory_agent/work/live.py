@@ -1,6 +1,6 @@
 """Live rounds: threads that owe few turns go through the stages behind `index` at once, as far as no model is asked.
 
-So an exchange is done with in one round, of few writes. Whatever goes wrong is left to the stage's own loop.
+So an exchange, or a short history, is done with in one round, of few writes. Whatever goes wrong is left to the stage's own loop.
 """
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from memory_agent.errors import StoreUnavailable
 from memory_agent.together import together
-from memory_agent.work.claims import lease_name
+from memory_agent.work.claims import LIVE_TURNS, lease_name
+from memory_agent.work.stages import batches
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from memory_agent.work.stages import OrderedStage
 
 log = logging.getLogger(__name__)
-
-LIVE_TURNS: Final = 16
-"""Owed by a thread: up to so many go through all stages together; a backlog's stages run side by side, in larger batches."""
 
 
 class StrikeOff(Protocol):
@@ -51,7 +49,7 @@ class LiveRounds:
     ) -> None:
         """`stages`: all behind `index`, in order; `may_work`: False while one has to wait."""
         self._store, self._claims, self._clock = store, claims, clock
-        self._stages = list(itertools.takewhile(lambda kind: kind.inline, stages))
+        self._stages = list(itertools.takewhile(lambda kind: kind.inline or kind.narrow is not None, stages))
         self._may_work, self._strike_off = may_work, strike_off
 
     async def follow(self, indexed: dict[Scope, Sequence[Turn]], claimed: Claimed) -> None:
@@ -106,9 +104,11 @@ class LiveRounds:
         if not self._may_work(kind.stage) or any(turn.pending[:1] != (kind.stage,) for turn in waiting):
             return False
         try:
-            if kind.narrow is not None:
-                return not await kind.narrow(waiting)
-            await kind.work(waiting)
+            needed = waiting if kind.narrow is None else await kind.narrow(waiting)
+            if needed and not kind.inline:
+                return False
+            for batch in batches(needed, kind.at_once):
+                await kind.work(batch)
         except StoreUnavailable:
             raise
         except Exception as exc:

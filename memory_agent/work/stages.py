@@ -35,7 +35,8 @@ class OrderedStage:
     per_claim: int
     """How many turns of a thread before another thread has its turn."""
     inline: bool = True
-    """Whether it asks no model: done right behind the stages before it where few turns of a thread are owed."""
+    """Whether it asks no model: done right behind the stages before it where few turns of a thread are owed. One that asks, but of
+    which `narrow` finds nothing to do, is done with there as well."""
     assigns: bool = False
     """Whether it gives turns their topics, which stages behind it look at."""
     narrow: Callable[[Sequence[Turn]], Awaitable[Sequence[Turn]]] | None = None
@@ -74,8 +75,18 @@ class Stages:
                 after=self.facts.confirm,
                 meanwhile=self.facts.stand_in,
             ),
-            one_by_one(stage="compact", work=self.compactor.compact, narrow=self.compactor.grown),
-            one_by_one(stage="compress", work=self.compressor.work, narrow=self.compressor.due),
+            one_by_one(
+                stage="compact",
+                inline=not self.compactor.asks_model,
+                work=self.compactor.compact,
+                narrow=self.compactor.grown,
+            ),
+            one_by_one(
+                stage="compress",
+                inline=not self.compressor.asks_model,
+                work=self.compressor.work,
+                narrow=self.compressor.due,
+            ),
         )
 
 

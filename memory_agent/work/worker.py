@@ -215,8 +215,7 @@ class Worker:
             return await self._step_meanwhile(kind)
         async with self._claims.leases(kind.stage) as claimed:
             threads: list[list[Turn]] = []
-            asks_models = kind.narrow is not None or not kind.inline
-            most = self._settings.llm_concurrency if asks_models else _LEASED_AT_ONCE
+            most = _LEASED_AT_ONCE if kind.inline else self._settings.llm_concurrency
             async for _, owed in self._claims.claim(kind.stage, claimed, at_once=most):
                 if self._is_ready(owed[0], kind.stage):
                     threads.append(owed[: kind.per_claim])

@@ -44,6 +44,26 @@ def service_on(folder: Path, *, store: SqliteStore | None = None, **settings: An
 
 
 # --- fairness ------------------------------------------------------------------------------------------------
+async def test_a_short_history_is_indexed_in_one_batch(tmp_path: Path) -> None:
+    """Eight at once, of which no batch holds all: each comes as a whole, since what comes again is read and written again."""
+    embedder = Watched()
+    cfg = MemoryConfig(data_dir=tmp_path, run_worker=False, worker_poll_seconds=0.1)
+    async with MemoryService(cfg, vectors=BruteForceIndex(), embedder=embedder) as service:
+        for user in range(8):
+            said = [{"role": "user", "content": f"history {user} {number}"} for number in range(40)]
+            await service.agent(f"user{user}", "chat").add_turns(said)
+        stop = asyncio.Event()
+        working = asyncio.create_task(service.run_worker(stop))
+        await service.settle(SECONDS)
+        stop.set()
+        await working
+    for user in range(8):
+        parts = [
+            [text for text in batch if text.startswith(f"history {user} ")] for batch in embedder.batches
+        ]
+        assert [len(part) for part in parts if part] == [40]
+
+
 @pytest.mark.parametrize(
     ("threads", "turns"), [(1, 1_200), (60, 20), pytest.param(1, 20_000, marks=pytest.mark.nightly)]
 )

@@ -251,3 +251,17 @@ async def read_all(cursor: Any) -> list[dict[str, Any]]:
         cursor = await cursor
     documents: list[dict[str, Any]] = await cursor.to_list(None)
     return documents
+
+
+async def united(*parts: tuple[Any, ...]) -> list[list[dict[str, Any]]]:
+    """Results of each part, a collection with the stages of a pipeline: one after the other in this order, all in one command."""
+    pipelines = [[*stages, {"$set": {"part": number}}] for number, (_, *stages) in enumerate(parts)]
+    first, *others = (collection for collection, *_ in parts)
+    behind = [
+        {"$unionWith": {"coll": other.name, "pipeline": pipeline}}
+        for other, pipeline in zip(others, pipelines[1:], strict=True)
+    ]
+    found: list[list[dict[str, Any]]] = [[] for _ in parts]
+    for document in await read_all(first.aggregate([*pipelines[0], *behind], batchSize=_READ_AT_ONCE)):
+        found[document.pop("part")].append(document)
+    return found

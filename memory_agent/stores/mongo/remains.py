@@ -50,8 +50,8 @@ class MongoRemains(MongoMeta):
         hashed = [] if hasher is None else [scope_filter(hasher.remains(scope))]
         return [scope_filter(scope), *hashed]
 
-    async def _has_left(self, scope: Scope) -> bool:
-        """True if turns of a keyed call were forgotten in the thread, as of the last SEQ_TRUST_SECONDS.
+    async def _has_left(self, scope: Scope, places: Sequence[Document] | None = None) -> bool:
+        """True if turns of a keyed call were forgotten in the thread (at these `places`), as of the last SEQ_TRUST_SECONDS.
 
         That is soon enough: such remains are older than SEQ_HELD when they go under hashes, where no unique index meets a repeat.
         """
@@ -59,7 +59,7 @@ class MongoRemains(MongoMeta):
         if time.monotonic() - known_at >= SEQ_TRUST_SECONDS:
             known_at = time.monotonic()
             keyed = {"gone_at": {"$exists": True}, "idempotency_key": {"$type": "string"}}
-            places = await self._of_remains(scope)
+            places = await self._of_remains(scope) if places is None else places
             left = any([await self._turns.find_one({**where, **keyed}, {"_id": 1}) for where in places])
             if len(self._left) >= _REMEMBERED_THREADS:
                 self._left.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -12,7 +13,7 @@ from memory_agent.domain import Scope, TopicChanges, TopicTurns
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import chunks, thread_of
 from memory_agent.stores.fields import HEAD, STANDING, TOPIC, TURN
-from memory_agent.stores.mongo.connection import bounded, read_all
+from memory_agent.stores.mongo.connection import bounded, read_all, united
 from memory_agent.stores.mongo.documents import BLANK_TOPIC, scope_filter
 from memory_agent.stores.mongo.errors import first_write_error, violated_keys
 from memory_agent.stores.mongo.indexes import CHANGED_KEYS, TOPIC_KEYS
@@ -77,11 +78,14 @@ class MongoTopics(MongoSegments):
         thread_of(scope)
         # The mark before the topics: what is deleted in between shows in the next one.
         where = scope_filter(scope)
-        found = await self._topic_marks.find_one(where)
-        deleted = found["unnumbered"] if found else 0
+        above = {} if after is None else {"changed": {"$gt": after[0]}}
+        found, changed = await united(
+            (self._topic_marks, {"$match": where}), (self._topics, {"$match": {**where, **above}})
+        )
+        deleted = found[0]["unnumbered"] if found else 0
         whole = after is None or after[1] != deleted
-        above = {} if after is None or whole else {"changed": {"$gt": after[0]}}
-        changed = await read_all(self._topics.find({**where, **above}))
+        if whole and above:
+            changed = await read_all(self._topics.find(where))
         highest = max((each.get("changed", 0) for each in changed), default=0)
         mark = (highest if after is None or whole else max(highest, after[0]), deleted)
         return TopicChanges(topics=tuple(map(TOPIC.get, changed)), mark=mark, whole=whole)
@@ -161,13 +165,12 @@ class MongoTopics(MongoSegments):
         turns = {"turns": {"$sum": 1}, "compressed": {"$sum": packed}}
         sizes = {name: {"$sum": f"${name}"} for name in ("raw_bytes", "packed_bytes")}
         counts = dict.fromkeys(topic_ids, TopicTurns())
-        for holder, where, sums in (
-            (self._turns, {**ours, "gone_at": None}, turns),
-            (self._segments, ours, sizes),
-        ):
-            by_topic: list[Document] = [{"$match": where}, {"$group": {"_id": "$topic_id", **sums}}]
-            for group in await read_all(holder.aggregate(by_topic)):
-                counts[group.pop("_id")] += TopicTurns(**group)
+        found = await united(
+            (self._turns, {"$match": {**ours, "gone_at": None}}, {"$group": {"_id": "$topic_id", **turns}}),
+            (self._segments, {"$match": ours}, {"$group": {"_id": "$topic_id", **sizes}}),
+        )
+        for group in itertools.chain.from_iterable(found):
+            counts[group.pop("_id")] += TopicTurns(**group)
         return counts
 
     @bounded

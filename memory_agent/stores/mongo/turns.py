@@ -107,8 +107,9 @@ class MongoTurns(MongoSegments, MongoRemains):
         async for _ in Tries():
             last = self._sequences.take(scope)
             if last is None:
-                last = await self._last_seq(scope)
-                await self._has_left(scope)  # so that a call with a key, too, is one round trip then
+                places = await self._of_remains(scope)
+                # Whether something is left as well, so that a call with a key, too, is one round trip then.
+                last, _ = await together(self._highest(places), self._has_left(scope, places))
             for seq, document in enumerate(remaining, start=last + 1):
                 document["seq"] = seq
             try:

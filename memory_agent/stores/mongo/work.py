@@ -22,10 +22,9 @@ from memory_agent.domain import (
     stored_at,
 )
 from memory_agent.stores.fields import COST, LEASE, PARKED, TURN
-from memory_agent.stores.mongo.connection import bounded, read_all
+from memory_agent.stores.mongo.connection import bounded, read_all, united
 from memory_agent.stores.mongo.documents import one_of, scope_filter
 from memory_agent.stores.mongo.segments import MongoSegments
-from memory_agent.together import together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +37,13 @@ _DUE_TURNS_READ: Final = (2_000, 100_000)
 """Of a backlog, longest due first: nearly always the first is all of it. More only where one thread is all that was found."""
 _PARKED_LISTED: Final = 100
 _DUPLICATE_KEY: Final = 11_000
+_OWING: Final = {
+    "$group": {
+        "_id": {"pending": "$pending", "parked": "$parked"},
+        "turns": {"$sum": 1},
+        "first": {"$min": "$_id"},
+    }
+}
 
 
 class MongoWork(MongoSegments):
@@ -127,40 +133,35 @@ class MongoWork(MongoSegments):
             # A forget call for the whole user concerns each of the threads.
             erasures["thread_id"] = {"$in": [where["thread_id"], None]}
 
-        async def count(**more: Any) -> int:
-            return await self._turns.count_documents({**where, **more})
-
-        async def aggregated(collection: Any, *pipeline: Document) -> list[Document]:
-            return await read_all(collection.aggregate(list(pipeline)))
-
-        parked = self._turns.find({**where, "parked": True}).sort("_id", 1).limit(_PARKED_LISTED)
-        least = {"$group": {"_id": None, "first": {"$min": "$_id"}}}
         sums = {"$group": {"_id": None, **{name: {"$sum": f"${name}"} for name in COST.kinds}}}
-        # Counting all and the few forgotten ones stays within indexes; a filter on each document would not.
-        turns, gone, owed, parked_count, *by_stage = await together(
-            count(),
-            count(gone_at={"$exists": True}),
-            count(owes=True, pending={"$in": list(STAGES)}),
-            count(parked=True),
-            *(count(owes=True, pending=stage) for stage in STAGES),
+        # One command. Counting all and the few forgotten ones stays within indexes; a filter on each document would not.
+        found = await united(
+            (self._turns, {"$match": where}, {"$count": "turns"}),
+            (self._turns, {"$match": {**where, "gone_at": {"$exists": True}}}, {"$count": "gone"}),
+            (self._turns, {"$match": {**where, "owes": True, "pending": {"$in": list(STAGES)}}}, _OWING),
+            (self._costs, {"$match": where}, sums),
+            (self._leases, {"$match": one_of(OUTAGE_NAMES)}),
+            (self._erasures, {"$match": erasures}, {"$count": "erasures"}),
         )
-        of_parked, of_oldest, costs, outages, erasing = await together(
-            read_all(parked),
-            aggregated(self._turns, {"$match": {**where, "due_at": {"$exists": True}}}, least),
-            aggregated(self._costs, {"$match": where}, sums),
-            read_all(self._leases.find(one_of(OUTAGE_NAMES))),
-            self._erasures.count_documents(erasures),
-        )
-        lags = [(now - stored_at(found["first"])).total_seconds() for found in of_oldest]
-        pending: dict[Stage, int] = dict(zip(STAGES, by_stage, strict=True))
+        turns, gone, owing, costs, outages, erasing = found
+        parked_count = sum(each["turns"] for each in owing if each["_id"].get("parked"))
+        parked: list[Document] = []
+        if parked_count:
+            listed = self._turns.find({**where, "parked": True}).sort("_id", 1).limit(_PARKED_LISTED)
+            parked = await read_all(listed)
+        due = [each["first"] for each in owing if not each["_id"].get("parked")]
+        lag = (now - stored_at(min(due))).total_seconds() if due else 0.0
+        pending: dict[Stage, int] = {
+            stage: sum(each["turns"] for each in owing if stage in each["_id"]["pending"]) for stage in STAGES
+        }
         return MemoryStatus(
-            turns=turns - gone,
+            turns=_only(turns, "turns") - _only(gone, "gone"),
             pending=pending,
-            owed_count=owed,
+            owed_count=sum(each["turns"] for each in owing),
             parked_count=parked_count,
-            parked=tuple(map(PARKED.get, of_parked)),
-            lag_seconds=max([0.0, *lags]),
-            erasures=erasing,
+            parked=tuple(map(PARKED.get, parked)),
+            lag_seconds=max(lag, 0.0),
+            erasures=_only(erasing, "erasures"),
             extraction=COST.get(costs[0]) if costs else ExtractionCost(),
             outages=outages_of(map(LEASE.get, outages), pending),
         )
@@ -198,6 +199,11 @@ class MongoWork(MongoSegments):
     @bounded
     async def release_leases(self, names: Sequence[str], holder: str) -> None:
         await self._leases.delete_many({**one_of(names), "holder": holder})
+
+
+def _only(found: Sequence[Document], name: str) -> int:
+    """A count, of which there is no document where it is 0."""
+    return int(found[0][name]) if found else 0
 
 
 def owing(stage: Stage, now: datetime) -> list[dict[str, Any]]:
