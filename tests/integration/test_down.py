@@ -66,7 +66,7 @@ async def test_chroma_stopped(
 ) -> None:
     """Stopped as a user outgrows the memory, and again later: remembering and finding go on, and the vectors follow."""
     own_chroma.stop()
-    chroma = {"chroma_host": f"127.0.0.1:{own_chroma.port}", "store_timeout_seconds": 2}
+    chroma = {"chroma_host": "127.0.0.1", "chroma_port": own_chroma.port, "store_timeout_seconds": 2}
     cfg = MemoryConfig(**{**server_settings, **chroma, "resident_max_turns": 1})
     async with MemoryService(cfg, embedder=shared_embedder) as service:
         memory = service.agent("ann", "chat")
@@ -95,7 +95,12 @@ async def test_chroma_stopped_for_a_small_user(
     """Whoever is searched in memory is settled and found without it."""
     own_chroma.stop()
     cfg = MemoryConfig(
-        **{**server_settings, "chroma_host": f"127.0.0.1:{own_chroma.port}", "store_timeout_seconds": 2}
+        **{
+            **server_settings,
+            "chroma_host": "127.0.0.1",
+            "chroma_port": own_chroma.port,
+            "store_timeout_seconds": 2,
+        }
     )
     async with MemoryService(cfg, embedder=shared_embedder) as service:
         memory = service.agent("ann", "chat")
@@ -112,7 +117,8 @@ async def test_chroma_stopped_for_a_large_user(
     cfg = MemoryConfig(
         **{
             **server_settings,
-            "chroma_host": f"127.0.0.1:{own_chroma.port}",
+            "chroma_host": "127.0.0.1",
+            "chroma_port": own_chroma.port,
             "resident_max_turns": 0,
             "store_timeout_seconds": 2,
         }

@@ -21,12 +21,12 @@ from memory_agent.domain import EVENT_KINDS, Scope
 from memory_agent.keys import read_token
 from memory_agent.server import events as events_module
 from memory_agent.server import routes_events
+from memory_agent.server.edge import run as run_module
 from memory_agent.server.edge.run import bind
 from tests.conformance.test_document_store_events import LIFE, a_life
 from tests.conformance.values import a_draft, only_turns
 from tests.integration.conversations import STORES, opened, settings_on
 from tests.integration.streams import Refused, events_path, head_of, listening, raw, request
-from tests.servers import service as service_module
 from tests.servers.mongod import Mongod
 from tests.servers.service import Served, ServiceProcess, served
 
@@ -271,7 +271,7 @@ async def test_a_slow_reader_is_dropped_while_writers_and_others_go_on(
     """It takes nothing, and its connection is ended; others get everything, and writing goes on."""
     monkeypatch.setattr(routes_events, "SEND_SECONDS", 0.5)
     monkeypatch.setattr(events_module, "QUEUE", 50)
-    monkeypatch.setattr(service_module, "bind", _narrow)
+    monkeypatch.setattr(run_module, "bind", _narrow)
     async with served(service) as there:
         headers = await there.headers("acme")
         hub = there.app.state.api.hub
