@@ -384,6 +384,9 @@ async def test_tools_are_described_for_models_and_ask_whose_memory_it_is_where_t
         described = tool.input_schema["properties"].values()
         assert all(argument["description"] for argument in described)
         assert "tenant" not in json.dumps(tool.input_schema)
+        # What may be left out is not told to be null.
+        assert all(argument.get("default", "") is not None for argument in described)
+        assert "null" not in json.dumps(tool.input_schema)
     # The key says whose memory it is, or each call does.
     calls: dict[str, dict[str, Any]] = {
         "remember": {"text": "x"},

@@ -50,6 +50,11 @@ async def test_who_is_not_signed_in_sees_nothing_of_any_page_and_changes_nothing
         assert answer.status_code in (303, 401), path
         assert "walnut" not in answer.text
     assert (await looker.service.users()).users[0].turns == 8
+    # The files of the pages are anybody's, and no others are.
+    style = await looker.http.get("static/inspect.css")
+    assert (style.status_code, style.headers["Content-Type"]) == (200, "text/css; charset=utf-8")
+    assert "font" in style.text
+    assert (await looker.http.get("static/%2e%2e%2fdoor.py")).status_code == 404
     # A link from another site comes back with the cookie.
     page = (await looker.http.get(ANN, headers={"Sec-Fetch-Site": "cross-site"})).text
     assert '<meta http-equiv="refresh" content="0">' in page
