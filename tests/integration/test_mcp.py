@@ -595,8 +595,9 @@ def finish(running: subprocess.Popen[str]) -> tuple[str, str]:
 
 async def test_process_remembers_across_two_starts(process: Process) -> None:
     async with process.client("--user", "ada", "--thread", "music") as client:
-        names = {tool.name for tool in (await client.list_tools()).tools}
-        assert names == set(TOOLS)
+        tools = (await client.list_tools()).tools
+        assert {tool.name for tool in tools} == set(TOOLS)
+        assert {tool.input_schema["properties"]["thread_id"]["default"] for tool in tools} == {"music"}
         assert (await ask(client, "remember", text=PIANO, reply="Noted. 🎹"))["thread_id"] == "music"
         assert "for user 'ada' alone" in await fail(client, "recall", question="x", user_id="bob")
     async with process.client("--user", "ada", "--thread", "music", "--read-only") as client:
