@@ -21,7 +21,7 @@ from memory_agent.data_dir import DataDirLock, LocalService, is_held, say_leavin
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.keys import new_key
 from memory_agent.server.sharing import sharing
-from tests.servers.service import SECONDS, ServiceProcess
+from tests.servers.service import SECONDS, Served, ServiceProcess
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -122,8 +122,10 @@ async def test_who_follows_takes_over_though_a_stranger_took_the_port(
         await asyncio.to_thread(holder.kill)
 
 
-async def test_what_a_holder_serves_beside_its_work_is_for_no_web_page(cfg: MemoryConfig) -> None:
-    """Neither by a name that was made to point here, nor from an origin that the settings let ask a service."""
+async def test_what_a_holder_serves_beside_its_work_is_for_no_web_page_and_no_key_but_its_own(
+    cfg: MemoryConfig,
+) -> None:
+    """Neither by a name that was made to point here, nor from an origin that the settings let ask a service, nor by a stored key."""
     changed = cfg.model_copy(update={"server_cors_origins": ("https://app.example",)})
     async with MemoryService(changed) as service, sharing(service):
         while (left := LocalService.left_in(cfg.data_dir)) is None:
@@ -134,6 +136,8 @@ async def test_what_a_holder_serves_beside_its_work_is_for_no_web_page(cfg: Memo
             for path in ("/readyz", "/api/worker"):
                 page = {**key, "Origin": "https://app.example"}
                 assert (await http.get(path, headers=page)).status_code == 403
-            assert (await http.get("/api/worker")).status_code == 401
+            stored = await Served(left.url, None, cfg).headers(ALL_TENANTS)  # type: ignore[arg-type]
+            for headers in ({}, stored):
+                assert (await http.get("/api/worker", headers=headers)).status_code == 401
             assert (await http.get("/api/worker", headers=key)).status_code == 200
             assert (await http.get("/holder")).status_code == 422

@@ -54,7 +54,7 @@ def test_token_goes_into_a_new_file_that_only_its_owner_can_read(quick: Quick, t
 
 
 def test_file_that_is_there_or_cannot_be_made_costs_no_key(quick: Quick, tmp_path: Path) -> None:
-    """And a key that cannot be stored leaves no file."""
+    """And a key that cannot be stored leaves no file and is not shown."""
     quick(*ACME)
     file = tmp_path / "key.txt"
     file.write_text("another key")
@@ -66,6 +66,7 @@ def test_file_that_is_there_or_cannot_be_made_costs_no_key(quick: Quick, tmp_pat
     file.unlink()
     quick(*ACME, "--out", str(file), code=1)
     assert not file.exists()
+    assert quick(*ACME, code=1).stdout == ""
 
 
 # --- as processes --------------------------------------------------------------------------------------------

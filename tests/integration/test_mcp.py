@@ -384,6 +384,9 @@ async def test_tools_are_described_for_models_and_ask_whose_memory_it_is_where_t
         described = tool.input_schema["properties"].values()
         assert all(argument["description"] for argument in described)
         assert "tenant" not in json.dumps(tool.input_schema)
+        # What may be left out is not told to be null.
+        assert all(argument.get("default", "") is not None for argument in described)
+        assert "null" not in json.dumps(tool.input_schema)
     # The key says whose memory it is, or each call does.
     calls: dict[str, dict[str, Any]] = {
         "remember": {"text": "x"},
@@ -592,8 +595,9 @@ def finish(running: subprocess.Popen[str]) -> tuple[str, str]:
 
 async def test_process_remembers_across_two_starts(process: Process) -> None:
     async with process.client("--user", "ada", "--thread", "music") as client:
-        names = {tool.name for tool in (await client.list_tools()).tools}
-        assert names == set(TOOLS)
+        tools = (await client.list_tools()).tools
+        assert {tool.name for tool in tools} == set(TOOLS)
+        assert {tool.input_schema["properties"]["thread_id"]["default"] for tool in tools} == {"music"}
         assert (await ask(client, "remember", text=PIANO, reply="Noted. 🎹"))["thread_id"] == "music"
         assert "for user 'ada' alone" in await fail(client, "recall", question="x", user_id="bob")
     async with process.client("--user", "ada", "--thread", "music", "--read-only") as client:

@@ -15,6 +15,7 @@ from pymongo import AsyncMongoClient
 from memory_agent import (
     DataDirInUse,
     IdempotencyKeyReused,
+    InvalidInput,
     MemoryAgent,
     MemoryConfig,
     MemoryService,
@@ -394,3 +395,31 @@ async def test_an_agent_alone_owns_its_service(embedded_settings: dict[str, Any]
         ]
     with pytest.raises(NotOpen, match="async with"):
         await memory.fetch_short_term()
+
+
+BAD_CALLS: list[Any] = [
+    (lambda m: m.update_memory("", "b"), ["content", "empty"]),
+    (lambda m: m.update_memory("a", "b", timestamp=datetime(2026, 1, 1)), ["time zone"]),  # noqa: DTZ001
+    (lambda m: m.fetch_memory(""), ["user_message"]),
+    (lambda m: m.fetch_memory("x", max_tokens=-1), ["max_tokens", "-1"]),
+    (lambda m: m.fetch_long_term("x", top_k=1.5), ["top_k", "1.5"]),
+    (lambda m: m.fetch_long_term("x", scope="all"), ["scope", "'all'", "'user'"]),
+    (lambda m: m.fetch_long_term("x", role="boss"), ["role", "boss"]),
+    (lambda m: m.fetch_facts(scope=""), ["scope", "''"]),
+    (lambda m: m.forget([]), ["turn_ids", "clear()"]),
+    (lambda m: m.forget(None), ["turn_ids", "clear()"]),
+    (lambda m: m.forget("abc"), ["turn_ids", "abc"]),
+    (lambda m: m.fetch_short_term(limit="5"), ["limit", "5"]),
+]
+
+
+async def test_bad_calls_are_refused_by_name(embedded_settings: dict[str, Any]) -> None:
+    """Impossible arguments get an error that names them, and nothing is stored."""
+    cfg = MemoryConfig(**embedded_settings, run_worker=False)
+    async with MemoryService(cfg, embedder=HashEmbedder()) as service:
+        memory = service.agent("ann", "chat")
+        for call, names in BAD_CALLS:
+            with pytest.raises(InvalidInput) as caught:
+                await call(memory)
+            assert [name for name in names if name not in str(caught.value)] == []
+        assert (await memory.status()).turns == 0

@@ -132,6 +132,8 @@ async def test_answers_follow_their_question(memory: MemoryAgent, service: Memor
     answer = await memory.add_turn("tool", "sourdough sourdough sourdough")
     await memory.settle(timeout=60)
     assert await memory.turn_topic(greeting.id) is None
+    with pytest.raises(InvalidInput, match="has no topic; name one that has"):
+        await memory.feedback(greeting.id, useful=True)
     topic, followed = await memory.turn_topic(question.id), await memory.turn_topic(answer.id)
     assert topic is not None
     assert followed is not None
@@ -158,6 +160,8 @@ async def test_the_topic_of_an_unknown_turn_is_refused_and_a_late_one_waited_for
             await memory.turn_topic("nobody said this")
         with pytest.raises(NotFound, match="no topic yet"):
             await memory.topic_context()
+        with pytest.raises(InvalidInput, match="has no topic yet"):
+            await memory.feedback(turn_id, useful=True)
         assert await memory.topics() == []
         with pytest.raises(NotFound, match="no such topic"):
             await memory.topic_stats(turn_id)

@@ -291,14 +291,26 @@ class Down(HashEmbedder):
         raise EmbedderUnavailable("no such server")
 
 
-async def test_settle_names_what_it_waits_for(tmp_path: Path) -> None:
+async def test_settle_names_what_it_waits_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stage, turns, whose, how old, and who is at it: nobody, this process's worker, or a part that is down; up to five threads."""
     cfg = MemoryConfig(data_dir=tmp_path, run_worker=False)
     async with MemoryService(cfg, vectors=BruteForceIndex(), embedder=Down()) as service:
         memory = service.agent("ann", "chat")
         await memory.update_memory("I like the sea.", "Noted.")
-        with pytest.raises(SettleTimeout) as idle:
-            await memory.settle(0.05)
+        # Counting reads all turns: for so short a time once, at the end.
+        store, counted = service.core.store, list[Scope | None]()
+        status = store.status
+
+        async def counting(scope: Scope | None, **given: Any) -> Any:
+            counted.append(scope)
+            return await status(scope, **given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr("memory_agent.service._SETTLE_COUNT_SECONDS", 60)
+            patch.setattr(store, "status", counting)
+            with pytest.raises(SettleTimeout) as idle:
+                await memory.settle(0.05)
+        assert counted == [memory.scope]
         said = str(idle.value)
         assert (
             "; no worker runs in this process; it waits for: index of 2 turn(s) of user 'ann', thread 'chat'"

@@ -84,6 +84,12 @@ def test_servers_and_the_api_are_published_on_the_loopback_interface_and_nothing
     assert api["command"] == ["serve", "--host", "0.0.0.0"]
 
 
+def test_ours_wait_for_healthy_servers_and_for_the_settings() -> None:
+    needed: dict[str, Any] = {server: {"condition": "service_healthy"} for server in SERVERS}
+    needed["settings"] = {"condition": "service_completed_successfully"}
+    assert [service["depends_on"] for service in OURS.values()] == [needed] * len(OURS)
+
+
 def test_containers_of_ours_can_do_and_take_little() -> None:
     for service in OURS.values():
         assert (service["init"], service["read_only"], service["tmpfs"]) == (True, True, "/tmp")

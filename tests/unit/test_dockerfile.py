@@ -6,6 +6,7 @@ cut out and run.
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -151,3 +152,10 @@ def test_it_runs_as_a_user_without_rights_who_writes_to_its_data_alone() -> None
 
 
 # --- how it runs ---------------------------------------------------------------------------------------------
+
+
+def test_it_serves_by_default_and_takes_other_commands() -> None:
+    entrypoint, command = json.loads(values("ENTRYPOINT")[0]), json.loads(values("CMD")[0])
+    assert entrypoint == ["memory-agent"]
+    assert entrypoint[0] in PROJECT["scripts"]
+    parsed(command)

@@ -50,6 +50,11 @@ async def test_who_is_not_signed_in_sees_nothing_of_any_page_and_changes_nothing
         assert answer.status_code in (303, 401), path
         assert "walnut" not in answer.text
     assert (await looker.service.users()).users[0].turns == 8
+    # The files of the pages are anybody's, and no others are.
+    style = await looker.http.get("static/inspect.css")
+    assert (style.status_code, style.headers["Content-Type"]) == (200, "text/css; charset=utf-8")
+    assert "font" in style.text
+    assert (await looker.http.get("static/%2e%2e%2fdoor.py")).status_code == 404
     # A link from another site comes back with the cookie.
     page = (await looker.http.get(ANN, headers={"Sec-Fetch-Site": "cross-site"})).text
     assert '<meta http-equiv="refresh" content="0">' in page
@@ -82,7 +87,7 @@ async def test_signing_in_leads_to_no_page_but_ours(looker: Looker) -> None:
         "of/default/%2e",
     ):
         answer = await looker.http.post("sign-in", data={"key": await looker.server.key(), "next": wanted})
-        assert answer.headers["Location"] == "./of/default/users"
+        assert answer.headers["Location"] == "./of/default/users", wanted
 
 
 async def test_wrong_keys_are_refused_and_after_many_of_them_all_are_for_a_while(tmp_path: Path) -> None:
@@ -311,7 +316,7 @@ async def test_a_page_of_another_origin_signs_nobody_in(looker: Looker) -> None:
     for headers, status in origins:
         sent = {name: text.format(host=host, name=host.partition(":")[0]) for name, text in headers.items()}
         answer = await looker.http.post("sign-in", data={"key": await looker.server.key()}, headers=sent)
-        assert (answer.status_code, "Set-Cookie" in answer.headers) == (status, status == 303)
+        assert (answer.status_code, "Set-Cookie" in answer.headers) == (status, status == 303), headers
 
 
 async def test_without_keys_a_link_from_another_site_leads_to_the_page(tmp_path: Path) -> None:

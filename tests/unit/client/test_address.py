@@ -41,14 +41,16 @@ def test_address_ends_without_a_slash_and_holds_no_credentials(given: str, url: 
         "http://",
         "http://h:x/",
         "http://h/?q=1",
+        "http://ada:secret@h/?q=1",
         "http://h/#a",
         "http://\ud800",
         7,
     ],
 )
-def test_what_is_no_address_is_refused_with_what_to_pass(given: str) -> None:
-    with pytest.raises(ConfigError, match=r"base_url must be .* e\.g\. 'http://127\.0\.0\.1:8080'"):
+def test_what_is_no_address_is_refused_with_what_to_pass_and_not_shown(given: str) -> None:
+    with pytest.raises(ConfigError, match=r"base_url must be .* e\.g\. 'http://127\.0\.0\.1:8080'") as caught:
         Address.of(given, None)
+    assert "secret" not in str(caught.value)
 
 
 def test_without_any_address_the_error_names_argument_and_setting() -> None:
@@ -58,15 +60,15 @@ def test_without_any_address_the_error_names_argument_and_setting() -> None:
         Address.of(None, None)
 
 
-def test_settings_give_what_is_not_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_give_what_is_not_passed_and_the_key_is_in_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORY_AGENT_SERVICE_URL", "http://from.settings:1")
     monkeypatch.setenv("MEMORY_AGENT_SERVICE_API_KEY", "ma_from_settings")
     assert Address.of(None, None) == Address(
         url="http://from.settings:1", authorization="Bearer ma_from_settings"
     )
-    assert Address.of("http://passed:2", "ma_passed") == Address(
-        url="http://passed:2", authorization="Bearer ma_passed"
-    )
+    passed = Address.of("http://passed:2", "ma_passed")
+    assert passed == Address(url="http://passed:2", authorization="Bearer ma_passed")
+    assert "ma_passed" not in repr(passed)
 
 
 @pytest.mark.parametrize("key", ["", "ma secret", "ma_secret\n", "ma_sécret", "ma_secret\r\nX-Evil: 1", 5])
