@@ -47,7 +47,7 @@ def service_on(folder: Path, *, store: SqliteStore | None = None, **settings: An
 async def test_a_short_history_is_indexed_in_one_batch(tmp_path: Path) -> None:
     """Eight at once, of which no batch holds all: each comes as a whole, since what comes again is read and written again."""
     embedder = Watched()
-    cfg = MemoryConfig(data_dir=tmp_path, run_worker=False, worker_poll_seconds=0.1)
+    cfg = MemoryConfig(data_dir=tmp_path, run_worker=False)
     async with MemoryService(cfg, vectors=BruteForceIndex(), embedder=embedder) as service:
         for user in range(8):
             said = [{"role": "user", "content": f"history {user} {number}"} for number in range(40)]
@@ -62,6 +62,23 @@ async def test_a_short_history_is_indexed_in_one_batch(tmp_path: Path) -> None:
             [text for text in batch if text.startswith(f"history {user} ")] for batch in embedder.batches
         ]
         assert [len(part) for part in parts if part] == [40]
+
+
+async def test_a_short_history_does_not_wait_for_the_whole_of_longer_ones(tmp_path: Path) -> None:
+    """Five of them, due before it, would fill each batch; by turns, what is short has its in the second."""
+    embedder = Watched()
+    cfg = MemoryConfig(data_dir=tmp_path, run_worker=False)
+    async with MemoryService(cfg, vectors=BruteForceIndex(), embedder=embedder) as service:
+        for user, turns in [*((f"importer{number}", 400) for number in range(5)), ("late", 60)]:
+            said = [{"role": "user", "content": f"{user} {number}"} for number in range(turns)]
+            await service.agent(user, "chat").add_turns(said)
+        stop = asyncio.Event()
+        working = asyncio.create_task(service.run_worker(stop))
+        await service.agent("late", "chat").settle(SECONDS)
+        stop.set()
+        await working
+    of_turns = [batch for batch in embedder.batches if any(text.startswith("importer") for text in batch)]
+    assert sum(text.startswith("late") for text in of_turns[1]) == 60
 
 
 @pytest.mark.parametrize(
