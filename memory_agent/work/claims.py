@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LIVE_TURNS: Final = 64
-"""Owed by a thread: up to so many go through all stages together; a backlog's stages run side by side, in larger batches."""
+"""Owed by a thread: fewer go through all stages together; a backlog's stages run side by side, in larger batches."""
 _DUE_THREADS: Final = 200
 _DUE_THREADS_LOOKED_AT: Final = 20_000
 
@@ -61,7 +61,7 @@ class Claims:
         """Lease due threads, as the store orders them, `at_once` together, and give what each owes of the stage.
 
         With `room` for so many turns, threads that are leased together and owe less than an equal share of it have theirs; the rest is for
-        some of the others, by turns, LIVE_TURNS or more each: what is done with in one round costs least. Looks further where all that it found are leased by others or wait for their first turn.
+        some of the others, by turns, at least LIVE_TURNS each: what is done with in one round costs least. Looks further where all that it found are leased by others or wait for their first turn.
         """
         seen: set[Scope] = set()
         limit = _DUE_THREADS
