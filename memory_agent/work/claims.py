@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LIVE_TURNS: Final = 64
-"""Owed by a thread: up to so many go through all stages together; a backlog's stages run side by side, in larger batches."""
+"""Owed by a thread: fewer go through all stages together; a backlog's stages run side by side, in larger batches."""
 _DUE_THREADS: Final = 200
 _DUE_THREADS_LOOKED_AT: Final = 20_000
 
@@ -48,6 +48,7 @@ class Claims:
         self._store, self._clock, self._holder = store, clock, holder
         self._lease_seconds, self._batch_turns = lease_seconds, batch_turns
         self._held: dict[Stage, Claimed] = {}
+        self._rounds = 0
 
     @property
     def counts(self) -> dict[Stage, int]:
@@ -59,8 +60,8 @@ class Claims:
     ) -> AsyncIterator[tuple[Scope, list[Turn]]]:
         """Lease due threads, as the store orders them, `at_once` together, and give what each owes of the stage.
 
-        With `room` for so many turns, threads that are leased together and owe no more than an equal share of it have theirs; the rest is for
-        the others that are due first, LIVE_TURNS or more each: what is done with in one round costs least. Looks further where all that it found are leased by others or wait for their first turn.
+        With `room` for so many turns, threads that are leased together and owe less than an equal share of it have theirs; the rest is for
+        some of the others, by turns, at least LIVE_TURNS each: what is done with in one round costs least. Looks further where all that it found are leased by others or wait for their first turn.
         """
         seen: set[Scope] = set()
         limit = _DUE_THREADS
@@ -91,10 +92,14 @@ class Claims:
         share = max(room // len(scopes), 1)
         owed = dict(zip(scopes, await read(scopes, share), strict=True))
         hungry = [scope for scope, turns in owed.items() if len(turns) == share]
-        if hungry and len(scopes) > 1:
-            left = room - sum(len(turns) for turns in owed.values() if len(turns) < share)
-            each = max(left // len(hungry), LIVE_TURNS)
-            fed = hungry[: max(left // each, 1)]
+        left = room - sum(len(turns) for turns in owed.values() if len(turns) < share)
+        each = max(left // len(hungry), LIVE_TURNS) if hungry else share
+        if each > share:
+            # One after the other, or whoever has little would wait for the whole of some imports that are due before it.
+            many = max(left // each, 1)
+            start = self._rounds * many % len(hungry)
+            self._rounds += 1
+            fed = [*hungry[start:], *hungry[:start]][:many]
             owed |= {scope: [] for scope in hungry}
             owed |= zip(fed, await read(fed, each), strict=True)
         return list(owed.values())

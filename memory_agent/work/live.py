@@ -57,7 +57,8 @@ class LiveRounds:
 
         Of each that is done with, also if another fails, its turns with what they owe then replace them.
         """
-        scopes = [scope for scope, turns in indexed.items() if len(turns) <= LIVE_TURNS]
+        # As many as a part of a backlog has: leases for that would keep its stages' own loops out, for nothing.
+        scopes = [scope for scope, turns in indexed.items() if len(turns) < LIVE_TURNS]
         if not scopes or not self._stages:
             return
         taken = await self._claims.claim_more(claimed, scopes, [kind.stage for kind in self._stages])
@@ -76,8 +77,8 @@ class LiveRounds:
     async def _run(
         self, scope: Scope, indexed: Sequence[Turn], kinds: Sequence[OrderedStage]
     ) -> Sequence[Turn]:
-        owed = await self._store.owed_turns(scope, None, limit=LIVE_TURNS + 1, parked=False)
-        if len(owed) > LIVE_TURNS:
+        owed = await self._store.owed_turns(scope, None, limit=LIVE_TURNS, parked=False)
+        if len(owed) == LIVE_TURNS:
             return [*owed, *indexed]  # of which the oldest alone were read
         # What came in since waits for its own round; nothing overtakes a turn that is to be tried again.
         turns = live = list(itertools.takewhile(self._is_live, owed))

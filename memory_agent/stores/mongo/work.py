@@ -134,10 +134,12 @@ class MongoWork(MongoSegments):
             erasures["thread_id"] = {"$in": [where["thread_id"], None]}
 
         sums = {"$group": {"_id": None, **{name: {"$sum": f"${name}"} for name in COST.kinds}}}
-        # One command. Counting all and the few forgotten ones stays within indexes; a filter on each document would not.
+        # One command. Counting all and the few forgotten ones stays within indexes, everybody's by a bound that all
+        # are within; a filter on each document would not.
+        counted = {"user_id": {"$gt": ""}, **where}
         found = await united(
-            (self._turns, {"$match": where}, {"$count": "turns"}),
-            (self._turns, {"$match": {**where, "gone_at": {"$exists": True}}}, {"$count": "gone"}),
+            (self._turns, {"$match": counted}, {"$count": "turns"}),
+            (self._turns, {"$match": {**counted, "gone_at": {"$exists": True}}}, {"$count": "gone"}),
             (self._turns, {"$match": {**where, "owes": True, "pending": {"$in": list(STAGES)}}}, _OWING),
             (self._costs, {"$match": where}, sums),
             (self._leases, {"$match": one_of(OUTAGE_NAMES)}),
