@@ -34,7 +34,7 @@ _OWED_LOOKED_AT: Final = 50
 
 def kept_of(max_messages_per_topic: int) -> int:
     """Number of a topic's last turns that stay active when it is packed."""
-    return max_messages_per_topic // 3
+    return max(max_messages_per_topic // 3, 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
