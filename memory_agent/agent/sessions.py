@@ -39,7 +39,7 @@ class SessionCalls(ThreadCalls):
 
         `character`: the role that the assistant plays; `participants`: names of those who take part (each turn names its
         speaker). Not needed: without it a session opens with the first turn, and with the first after one closed
-        (a day, 1,000 turns, `session_idle_seconds` without one), with the same people and character.
+        (after a day, 1,000 turns, or `session_idle_seconds` without a turn), with the same people and character.
 
         A repeat with the same `idempotency_key` starts none and returns the first one, as it stands now. Raises
         IdempotencyKeyReused if that was asked for otherwise, TurnForgotten if it was forgotten since.

@@ -51,7 +51,7 @@ group = MemoryTyper(
     help="""Look at the sittings of a thread.
 
 A session opens with the first turn, and with the first after one closed
-(a day, 1,000 turns, session_idle_seconds without one), with the same people and the same character. Beginning one by hand is for programs (`start_session`).
+(after a day, 1,000 turns, or session_idle_seconds without a turn), with the same people and the same character. Beginning one by hand is for programs (`start_session`).
 
 **Start with**: memory-agent session list
 """,
