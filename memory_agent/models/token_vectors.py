@@ -9,6 +9,7 @@ import numpy as np
 
 from memory_agent.domain import TokenVectors
 from memory_agent.errors import EmbedderError
+from memory_agent.products import product
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -85,7 +86,7 @@ def token_vectors(
     """
     unit = _unit(vectors)
     if directions is not None:
-        along = unit @ directions
+        along = product(unit, directions.T)
         unit = along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-6)
     found = TokenVectors(spans=spans, vectors=unit.astype(np.float16))
     for array in (found.spans, found.vectors):  # shared between callers

@@ -17,6 +17,7 @@ import numpy as np
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.lazily import lazily
 from memory_agent.ports import known_scripts, tokens_by
+from memory_agent.products import product
 from memory_agent.search.fusion import inverse_document_frequency
 from memory_agent.search.token_codes import token_bytes, unpacked
 from memory_agent.text.terms import count_terms
@@ -112,7 +113,7 @@ def token_matches(question: TokenVectors, turns: Sequence[bytes]) -> Floats:
         return found
     directions = asked.shape[1]
     begins = np.cumsum([0, *(len(turns[row]) // token_bytes(directions) for row in spoken[:-1])])
-    cosines = unpacked(b"".join(turns[row] for row in spoken), directions) @ asked.T
+    cosines = product(unpacked(b"".join(turns[row] for row in spoken), directions), asked)
     found[spoken] = np.maximum.reduceat(cosines, begins, axis=0).clip(0.0)
     return found
 

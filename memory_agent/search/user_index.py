@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from memory_agent.domain import Entity, TurnFeatures
+from memory_agent.products import product
 from memory_agent.search.entities import EntityTally
 from memory_agent.search.fusion import best_first
 from memory_agent.search.neighbours import TurnOrder
@@ -258,7 +259,7 @@ class ResidentIndex:
         speaker = np.array(self._speaker)
         may = (speaker[olds] == speaker[rows, None]) & self._places.before(rows, times, olds)
         rows, may = rows[may.any(axis=1)], may[may.any(axis=1)]
-        cosines = self._vectors.of(rows.tolist()) @ self._vectors.of(olds.tolist()).T
+        cosines = product(self._vectors.of(rows.tolist()), self._vectors.of(olds.tolist()))
         return {
             self._turn_ids[row]: {ids[i]: float(alike[i]) or np.nan for i in np.flatnonzero(its)}
             for row, its, alike in zip(rows.tolist(), may, cosines, strict=True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from memory_agent.errors import EmbedderError
+from memory_agent.products import product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,7 +118,7 @@ class Vectors:
         first = np.array(self._first, dtype=np.intp)[at[has]]
         passages = np.arange(ends[-1]) + np.repeat(first - begins, count[has])
         if _FEW * len(passages) < self._passages:
-            products = self._numbers[passages] * self._steps[passages, None] @ query
+            products = product(self._numbers[passages] * self._steps[passages, None], query)
         else:
             products = self._products(query)[passages]
         found[has] = np.maximum.reduceat(products, begins)
@@ -144,7 +145,7 @@ class Vectors:
             end = min(start + _BLOCK, self._passages)
             some = block[: end - start]
             some[...] = self._numbers[start:end]
-            np.matmul(some, question, out=products[start:end])
+            products[start:end] = product(some, question)
         products *= self._steps[: self._passages]
         return products
 
@@ -269,10 +270,10 @@ def repeats(vectors: NDArray[np.float32]) -> NDArray[np.bool_]:
     # |a - b|^2 = 2 - 2 cos for whole vectors, and no less than over some of their numbers.
     some = vectors[:, :_LOOKED_AT]
     squares = np.einsum("ij,ij->i", some, some)
-    apart = squares[:, None] + squares[None, :] - 2.0 * (some @ some.T)
+    apart = squares[:, None] + squares[None, :] - 2.0 * product(some, some)
     later, earlier = _pairs(apart <= 2.0 - 2.0 * ALIKE + _LEAST)
     if len(later) > _PAIRS_EACH * len(vectors):
-        later, earlier = _pairs(vectors @ vectors.T >= ALIKE)
+        later, earlier = _pairs(product(vectors, vectors) >= ALIKE)
     else:
         alike = np.einsum("ij,ij->i", vectors[later], vectors[earlier]) >= ALIKE
         later, earlier = later[alike], earlier[alike]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from memory_agent.domain import Similar
+from memory_agent.products import product
 from memory_agent.stores.codec import unpack_vectors
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Nearest:
         rows = np.frombuffer(b"".join(packed), dtype=np.uint8).reshape(-1, size)
         steps = rows[:, :_STEP_BYTES].copy().view("<f4")[:, 0]
         cosines: NDArray[np.float32] = (
-            rows[:, _STEP_BYTES:].view(np.int8).astype(np.float32) @ self._vector * steps
+            product(rows[:, _STEP_BYTES:].view(np.int8).astype(np.float32), self._vector) * steps
         )
         return cosines
 
@@ -60,7 +61,7 @@ class Nearest:
         vectors = unpack_vectors(packed, passages)
         if vectors.shape[1] != len(self._vector):
             raise ValueError(self._refusal(len(packed) // passages))
-        cosines: NDArray[np.float32] = vectors @ self._vector
+        cosines: NDArray[np.float32] = product(vectors, self._vector)
         return cosines
 
     def _refusal(self, size: int) -> str:

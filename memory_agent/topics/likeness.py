@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from memory_agent.products import product
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -29,7 +31,7 @@ def grown_together(topics: Sequence[Topic], *, least: float = GROWN_TOGETHER) ->
     for alike in by_model.values():
         matrix = np.stack([topic.embedding.astype(np.float32) for topic in alike])
         matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
-        cosines = np.triu(matrix @ matrix.T, k=1)
+        cosines = np.triu(product(matrix, matrix), k=1)
         near = np.argwhere(np.triu(cosines >= least, k=1))
         pairs += [(alike[i], alike[j], float(cosines[i, j])) for i, j in near]
     return [(one, other) for one, other, _ in sorted(pairs, key=lambda pair: -pair[2])]

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from memory_agent.products import product
 from memory_agent.topics.index import LEAST_NORM
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def topic_scores(
     looked = among.directed(unit.shape, archived=archived)
     overlaps = word_scores(turn.words, among, looked)
     return [
-        (topics, (topics.embeddings @ unit - turn.chance).astype(np.float64) + overlap)
+        (topics, (product(topics.embeddings, unit) - turn.chance).astype(np.float64) + overlap)
         for topics, overlap in zip(looked, overlaps, strict=True)
     ]
 
