@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -56,6 +57,7 @@ _LAST_EXCHANGE: Final = 4
 """So many turns hold what the user said last, even where the question was stored before it is asked."""
 _FEWEST_FOUND: Final = 20
 _MOST_FOUND: Final = 300
+_MANY_FOUND: Final = 50
 _TOKENS_EACH: Final = 10
 """So many recollections are asked for as short ones would fill the budget with."""
 _ENOUGH: Final = 1.2
@@ -129,7 +131,11 @@ class ContextReader:
             scope, reach or scope, question, budget, now, until, second_stage, missing
         )
         name = preset or self._settings.context_preset
-        return pack_context(material, shares=PRESETS[name], preset=name, budget=budget, counter=self._counter)
+        pack = functools.partial(
+            pack_context, material, shares=PRESETS[name], preset=name, budget=budget, counter=self._counter
+        )
+        # Some hundred turns take so long to be read that nobody else on the event loop should wait for them.
+        return await asyncio.to_thread(pack) if len(material.recollections) > _MANY_FOUND else pack()
 
     async def _named(self, question: str, down: list[str]) -> tuple[Entity, ...]:
         """Entities of the question; where the model fails, those of the dictionary alone."""

@@ -5,6 +5,7 @@ Function words, greetings and fillers don't count, nor do code, links, quoted sp
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import islice
@@ -15,7 +16,7 @@ import regex
 
 from memory_agent.lazily import kept_by_text, lazily
 from memory_agent.text.features import READ_CHARS, counts, names_in, of_self
-from memory_agent.text.languages import any_of, languages, languages_with
+from memory_agent.text.languages import any_of, languages, languages_with, plain_any_of
 from memory_agent.text.noun_phrases import (
     TOKEN,
     clear_nouns,
@@ -41,7 +42,7 @@ _UNSPACED_CHARS: Final = 5
 _FIRST_WORDS: Final = 4
 _NUMBER: Final = lazily(regex.compile, r"\p{N}+")
 _CLAUSE: Final = lazily(regex.compile, r"[^.!?,;…。！？，\n]+")
-_REACTION: Final = any_of("words", "reactions", regex.IGNORECASE, within=r"\W*(?:%s)\W*")
+_REACTION: Final = plain_any_of("words", "reactions", re.IGNORECASE, within=r"\W*(?:%s)\W*")
 _NOISE: Final = any_of("words", "noises")
 _PRONOUN: Final = any_of("words", "pronouns", regex.IGNORECASE)
 _CALLED: Final = any_of("words", "calling", within=r"(?i:\b(?:%s))(?P<name>\p{Lu}\p{L}+)\b")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -88,7 +89,12 @@ class MongoTopics(MongoSegments):
             changed = await read_all(self._topics.find(where))
         highest = max((each.get("changed", 0) for each in changed), default=0)
         mark = (highest if after is None or whole else max(highest, after[0]), deleted)
-        return TopicChanges(topics=tuple(map(TOPIC.get, changed)), mark=mark, whole=whole)
+
+        def changes() -> TopicChanges:
+            return TopicChanges(topics=tuple(map(TOPIC.get, changed)), mark=mark, whole=whole)
+
+        # A long thread's topics take so long to be made that nobody on the event loop should wait for them.
+        return changes() if len(changed) <= _BRANCHES else await asyncio.to_thread(changes)
 
     @bounded
     async def turns_behind(self, scope: Scope, after: Mapping[str, int]) -> list[Turn]:

@@ -175,8 +175,9 @@ class SqliteConnection:
 
     async def _select(self, fields: Fields[_V], rest: str, parameters: Sequence[Any]) -> list[_V]:
         """The values of those fields in all rows of `SELECT … {rest}`."""
-        found = await self._fetch(f"SELECT {fields.columns} {rest}", parameters)
-        return list(map(fields.read, found))
+        sql = f"SELECT {fields.columns} {rest}"
+        # In the lane's thread: thousands of topics take so long to be made that nobody on the event loop should wait for them.
+        return await self._read(lambda db: list(map(fields.read, db.execute(sql, parameters))))
 
     async def _run(
         self, lane: _Lane | None, mode: str | None, work: Callable[[sqlite3.Connection], _R]

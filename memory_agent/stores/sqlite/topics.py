@@ -89,8 +89,7 @@ class SqliteTopics(SqliteConnection):
 
     async def changed_topics(self, scope: Scope, *, after: TopicMark | None = None) -> TopicChanges:
         thread_of(scope)
-        mark, whole, records = await self._read(lambda db: _changed(db, scope, after))
-        return TopicChanges(topics=tuple(map(TOPIC.read, records)), mark=mark, whole=whole)
+        return await self._read(lambda db: _changed(db, scope, after))
 
     async def turns_behind(self, scope: Scope, after: Mapping[str, int]) -> list[Turn]:
         sql = (
@@ -146,21 +145,15 @@ def _save(db: sqlite3.Connection, record: Record, expected: str | None) -> bool:
     return db.execute(sql, [*record[3:], *record[:3], expected]).rowcount > 0
 
 
-def _changed(
-    db: sqlite3.Connection, scope: Scope, after: TopicMark | None
-) -> tuple[TopicMark, bool, list[Record]]:
-    """The thread's mark, whether all of its topics are given, and their records."""
+def _changed(db: sqlite3.Connection, scope: Scope, after: TopicMark | None) -> TopicChanges:
     where = in_scope(scope)
     found = db.execute(f"SELECT changed, deleted FROM topic_marks WHERE {where}", where.values).fetchone()
     mark: TopicMark = found or (0, 0)
     whole = after is None or after[1] != mark[1] or after[0] > mark[0]
     if after is not None and not whole:
         where = where.also("changed > ?", after[0])
-    return (
-        mark,
-        whole,
-        db.execute(f"SELECT {TOPIC.columns} FROM topics WHERE {where}", where.values).fetchall(),
-    )
+    records = db.execute(f"SELECT {TOPIC.columns} FROM topics WHERE {where}", where.values)
+    return TopicChanges(topics=tuple(map(TOPIC.read, records)), mark=mark, whole=whole)
 
 
 def _count(db: sqlite3.Connection, scope: Scope, topic_ids: Sequence[str]) -> dict[str, TopicTurns]:
