@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_LONG_CHARS: Final = 20_000
+_LONG_CHARS: Final = 2_000
 _DECLINED_CHARS: Final = 500
 _CONTEXT_TURNS: Final = 6
 """Before those asked about, to understand "she" and "there"; each costs its tokens again."""

@@ -137,17 +137,22 @@ class CandidateSource:
         )
         ids = list(dict.fromkeys([*nearest, *held.turn_ids]))
         rows = await self._store.search_rows(scope.user_id, ids=ids) if ids else []
-        index = self._index_of(rows, embedder=embedder, whole=False)
-        scored = index.score(asked, where=RowFilter(thread_id=scope.thread_id), statistics=statistics)
-        best = best_first(fuse(normalised(scored.values), DEFAULT_WEIGHTS))[:BESIDE]
-        of_best = {scored.turn_ids[position] for position in best}
-        here = {(row.thread_id, row.seq) for row in rows}
-        wanted = {
-            (row.thread_id, row.seq + step) for row in rows if row.turn_id in of_best for step in (-1, 1)
-        }
-        if wanted - here:
-            rows += await self._store.neighbour_rows(scope.user_id, sorted(wanted - here))
+
+        def begun() -> tuple[ResidentIndex, set[tuple[str, int]]]:
+            """Their index, and the places beside the best of them that it lacks."""
             index = self._index_of(rows, embedder=embedder, whole=False)
+            scored = index.score(asked, where=RowFilter(thread_id=scope.thread_id), statistics=statistics)
+            best = best_first(fuse(normalised(scored.values), DEFAULT_WEIGHTS))[:BESIDE]
+            of_best = {scored.turn_ids[position] for position in best}
+            beside = {
+                (row.thread_id, row.seq + step) for row in rows if row.turn_id in of_best for step in (-1, 1)
+            }
+            return index, beside - {(row.thread_id, row.seq) for row in rows}
+
+        # Thousands of rows take so long that nobody else on the event loop should wait for them.
+        index, beside = await asyncio.to_thread(begun)
+        if beside:
+            index.extend(await self._store.neighbour_rows(scope.user_id, sorted(beside)))
         return index, statistics
 
     async def _nearest(
