@@ -48,6 +48,7 @@ _SHOWN: Final = tuple(
 )
 _FACT: Final = lazily(re.compile, r"^[ \t>]*- (?:.*?, )??(?P<path>[^\s:]+): (?P<value>.*)$", re.MULTILINE)
 _SAME_SHAPE: Final = str.maketrans("’‘ʼ‛‚‹›´`′“”„‟«»「」『』″–—―‐‑−", "'" * 10 + '"' * 11 + "-" * 6)
+_BLANK_FOR_MARK: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
 _EDGES: Final = " \"'.,:;!?()。、"
 _UNSPACED: Final = lazily(
     regex.compile, r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
@@ -134,6 +135,8 @@ class SaidText:
 
 def plain_words(text: str) -> list[str]:
     """The words of `text` without punctuation, for comparing what was said with what was said before."""
+    if text.isascii():  # a tenth of the time, for each quote that is known
+        return text.lower().translate(_BLANK_FOR_MARK).split()
     return regex.sub(r"[^\p{L}\p{N}\p{M}\s]", " ", _folded(text)).split()
 
 

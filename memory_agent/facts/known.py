@@ -60,10 +60,12 @@ class Known:
         Each with the words it was taken from, lower-case and one blank apart. Only if they share five words or more, one
         after the other: fewer may mean something else.
         """
+        words = plain_words(quote)
+        if len(words) < REPEATED_WORDS:
+            return []
         if self._quotes is None:
             self._quotes = {}
             self._note_quotes(self._records, self._quotes)
-        words = plain_words(quote)
         said, whose = f" {' '.join(words)} ", person_key(subject)
         found: dict[tuple[str, str, str], tuple[FactRecord, str]] = {}
         for run in _runs(words):

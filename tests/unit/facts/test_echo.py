@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from memory_agent.context.render import fact_line, heading_of, recalled_line, summary_line
 from memory_agent.domain import ContextBlock, ContextLine, SummaryItem, Tier, Turn, prompt_text
-from memory_agent.facts.echo import REPEATED_WORDS, SaidText, own_words
+from memory_agent.facts.echo import REPEATED_WORDS, SaidText, own_words, plain_words
 from memory_agent.facts.fold import fold_facts
 from memory_agent.facts.known import Known
 from tests.unit.examples import cases, examples
@@ -286,3 +286,8 @@ def test_a_letter_with_a_great_many_accents_is_found_where_it_stands() -> None:
     """As it was written, and without taking time."""
     shouted = "a" + "\u0323\u0301" * 100_000
     assert SaidText(f"I said {shouted} to Tom").find(f"{shouted} to tom") == f"{shouted} to Tom"
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_ascii_words_are_read_as_those_of_other_texts_are(text: str) -> None:
+    assert plain_words(f"{text} é") == [*plain_words(text), "é"]
