@@ -110,8 +110,10 @@ def plain_any_of(file: str, key: str, flags: int = 0, *, within: str = "%s") -> 
 
 def _united(engine: Any, file: str, key: str, flags: int, within: str) -> Any:
     own = [table(each.name, file) for each in languages_with(file, key)]
-    for each in own:
-        each.compiled(engine, key, flags)  # says whose a wrong one is
-    return engine.compile(
-        within.replace("%s", "|".join(each.alternatives(key) for each in own) or "(?!)"), flags
-    )
+    united = within.replace("%s", "|".join(each.alternatives(key) for each in own) or "(?!)")
+    try:
+        return engine.compile(united, flags)
+    except engine.error:
+        for each in own:
+            each.compiled(engine, key, flags)  # says whose is wrong
+        raise
