@@ -105,6 +105,17 @@ class FactTree(Generic[Mark]):
         node = self._find(path)
         return iter(()) if node is None else _leaves(node, path)
 
+    def __contains__(self, path: tuple[str, ...]) -> bool:
+        return self._find(path) is not None
+
+    def is_group(self, path: tuple[str, ...]) -> bool:
+        """True if values stand below `path`, each by a key of its own."""
+        return isinstance(self._find(path), dict)
+
+    def is_list(self, path: tuple[str, ...]) -> bool:
+        """True if a list stands at `path`."""
+        return isinstance(self._find(path), Elements)
+
     def get(self, path: tuple[str, ...]) -> Any:
         """The plain value at `path`; None if nothing stands there."""
         node = self._find(path)
@@ -156,10 +167,10 @@ class FactTree(Generic[Mark]):
         if isinstance(node, Elements):
             if (there := node.by_key.get(key)) is not None:
                 return Effect(old=there.value, met=frozenset({there.mark}))
-            node.by_key[key] = Kept(copy.deepcopy(value), mark)
+            node.by_key[key] = Kept(_own(value), mark)
             return Effect()
         old = self.in_the_way(path)
-        return Effect(old=old, ended=self._put(path, Elements({key: Kept(copy.deepcopy(value), mark)})))
+        return Effect(old=old, ended=self._put(path, Elements({key: Kept(_own(value), mark)})))
 
     def remove(self, path: tuple[str, ...], value: Any) -> Effect[Mark]:
         """`value` is no element of the list at `path` any more (or no longer stands there by itself)."""
@@ -265,17 +276,22 @@ def _node(value: Any, mark: Mark) -> Node[Mark]:
     if isinstance(value, list):
         elements: dict[str, Kept[Mark]] = {}
         for element in value:
-            elements.setdefault(fact_json(element), Kept(copy.deepcopy(element), mark))
+            elements.setdefault(fact_json(element), Kept(_own(element), mark))
         return Elements(elements)
     return Kept(value, mark)
+
+
+def _own(value: Any) -> Any:
+    """A copy of a value that can be changed; most can't, and `deepcopy` takes its time to find that out."""
+    return copy.deepcopy(value) if isinstance(value, dict | list) else value
 
 
 def _plain(node: Node[Mark]) -> Any:
     if isinstance(node, dict):
         return {key: _plain(inner) for key, inner in node.items()}
     if isinstance(node, Elements):
-        return [copy.deepcopy(kept.value) for kept in node.by_key.values()]
-    return copy.deepcopy(node.value)
+        return [_own(kept.value) for kept in node.by_key.values()]
+    return _own(node.value)
 
 
 def _says(node: Node[Mark]) -> Any:

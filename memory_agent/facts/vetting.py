@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 import regex
 
 from memory_agent.domain import FactEvent, RefusedFact
-from memory_agent.facts.compare import leaves
 from memory_agent.facts.echo import SaidText, own_words, plain_words
 from memory_agent.facts.fold import MOST_CONFIDENT
 from memory_agent.facts.merge import UnmergeableFacts, encodable, fact_path, value_events
@@ -205,7 +204,7 @@ def _own_path(path: tuple[str, ...], tree: FactTree[int]) -> tuple[str, ...]:
     """The one path for what may be called by several, unless a group of facts is known by that name."""
     while len(path) > 1 and path[0] in _WRAPPERS:
         path = path[1:]
-    return path if isinstance(tree.get(path), dict) else _SAME_PATHS.get(path, path)
+    return path if tree.is_group(path) else _SAME_PATHS.get(path, path)
 
 
 def _stated(item: StatedFact, tree: FactTree[int]) -> list[FactEvent]:
@@ -213,8 +212,7 @@ def _stated(item: StatedFact, tree: FactTree[int]) -> list[FactEvent]:
     path, value = fact_path(item.path), item.value
     if isinstance(value, dict):
         own = _own_path(path, tree)
-        there = tree.get(own)
-        if item.op == "retract" or isinstance(there, list) or (own[-1] in LISTS and there is None):
+        if item.op == "retract" or tree.is_list(own) or (own[-1] in LISTS and own not in tree):
             # One pet with its name and kind is an element of the pets, not a group of facts.
             value = [value]
     return [
@@ -270,34 +268,37 @@ def _check_repetition(
 def _events(
     item: StatedFact, path: tuple[str, ...], stated: Sequence[FactEvent], tree: FactTree[int]
 ) -> Iterator[FactEvent]:
-    there = tree.get(path)
     if item.op == "retract":
-        yield from _retracted(item, path, there)
+        yield from _retracted(item, path, tree)
         return
     if not stated:
         raise _Refusal("it states nothing")
-    if item.op == "update" and isinstance(there, list):
+    if item.op == "update" and tree.is_list(path):
         new = {fact_json(event.value) for event in stated}
         yield from (event for event in _removed(path, item.old) if fact_json(event.value) not in new)
     for event in stated:
-        before, value = tree.get(event.path), event.value
-        spelled_otherwise = (
-            isinstance(before, str) and before != value and fact_json(before) == fact_json(value)
-        )
-        if item.op == "update" and event.op == "set" and spelled_otherwise:
+        if (
+            item.op == "update"
+            and event.op == "set"
+            and _is_spelled_otherwise(tree.get(event.path), event.value)
+        ):
             # A name put right says the same, and must replace it.
             yield FactEvent(op="retract", path=event.path)
         yield from _joined(event, tree)
 
 
-def _retracted(item: StatedFact, path: tuple[str, ...], there: Any) -> Iterator[FactEvent]:
-    count = sum(1 for _ in leaves(there, path))
-    if item.value is not None and (isinstance(there, list) or path[-1] in LISTS):
+def _is_spelled_otherwise(before: Any, value: Any) -> bool:
+    return isinstance(before, str) and before != value and fact_json(before) == fact_json(value)
+
+
+def _retracted(item: StatedFact, path: tuple[str, ...], tree: FactTree[int]) -> Iterator[FactEvent]:
+    count = sum(1 for _ in tree.leaves(path))
+    if item.value is not None and (tree.is_list(path) or path[-1] in LISTS):
         removed = _removed(path, item.value)
         if not removed:
             raise _Refusal("it states nothing")
         yield from removed
-    elif isinstance(there, dict | list) and count > 1:
+    elif count > 1:
         raise _Refusal(f"{'.'.join(path)} holds {count} facts; name the one that holds no more")
     else:
         yield FactEvent(op="retract", path=path)
@@ -305,14 +306,13 @@ def _retracted(item: StatedFact, path: tuple[str, ...], there: Any) -> Iterator[
 
 def _joined(event: FactEvent, tree: FactTree[int]) -> Iterator[FactEvent]:
     """`event` as it joins what is known: lists grow, and nothing that is more than it gives way to it."""
-    there = tree.get(event.path)
     for depth in range(1, len(event.path)):
-        above = tree.get(event.path[:depth])
-        if above is not None and not isinstance(above, dict):
+        above = event.path[:depth]
+        if above in tree and not tree.is_group(above):
             raise _Refusal(f"{'.'.join(event.path[:depth])} is known as a value, not as a group of facts")
-    if isinstance(there, dict):
+    if tree.is_group(event.path):
         raise _Refusal(f"{'.'.join(event.path)} is a group of facts, which one value would replace")
-    if event.op == "set" and (isinstance(there, list) or event.path[-1] in LISTS):
+    if event.op == "set" and (tree.is_list(event.path) or event.path[-1] in LISTS):
         event = dataclasses.replace(event, op="add")
     opposite = _OPPOSITES.get(event.path)
     if opposite is not None:
