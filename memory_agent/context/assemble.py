@@ -150,7 +150,13 @@ def _take_window(
             most = int(budget * _NEWEST_SHARE)
         else:
             most = int(max(room * _REPLY_SHARE, newest / (due - 1) if position < due else 0))
-        cut = None if item.tokens <= most else shortened(item, most)
+        cut = item if item.tokens <= most else shortened(item, most)
+        if cut is None and position < due:
+            # As much as leaves room for what it answers.
+            left = packing.room_for(item)
+            behind = sum(min(other.tokens, _LEAST_REPLY_TOKENS) for other in items[position + 1 : due])
+            most = left - min(behind, left // 2)
+            cut = item if item.tokens <= most else shortened(item, most)
         if packing.take(cut or item, limit=None if position < due else room):
             continue
         smaller = shortened(item, packing.room_for(item)) if position < due else None

@@ -101,10 +101,16 @@ async def check_sessions(memory: MemoryAgent) -> list[int]:
 
 
 async def state_of(memory: MemoryAgent) -> Any:
-    """What two runs have in common: the turns, the compressions but for ids and times, and what stands for them."""
+    """What two runs have in common: the turns, the compressions but for ids, times and the tokens of what was known by then, and
+    what stands for them.
+    """
     turns = [(turn.seq, turn.id, turn.content) for turn in (await memory.history(limit=10_000)).turns]
     made = [
-        tuple(getattr(compression, name) for name in compression.__slots__ if name not in ("id", "at"))
+        tuple(
+            getattr(compression, name)
+            for name in compression.__slots__
+            if name not in ("id", "at", "tokens_after")
+        )
         for compression in await memory.compressions()
     ]
     return turns, made, await memory.session_context(), await memory.session_context(through=13)

@@ -44,7 +44,7 @@ EXPECTED = {
     "bulk": ({"201"}, {"429"}),
     "readers": ({"opened", "201"}, {"429"}),
     "no_key": ({"401"}, set()),
-    "wrong_keys": ({"401"}, set()),
+    "wrong_keys": ({"401", "429"}, set()),
 }
 """What each attack must have got, and what it may have got besides. A connection may always be closed on it."""
 
