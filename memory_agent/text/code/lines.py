@@ -204,10 +204,12 @@ def _signs_in(text: str) -> list[Sign]:
     """All signs that `text` may have, as `_hinted` finds them."""
     looked_at = text + ATTACHED if "(" in text and _ATTACHED_BRACKET.search(text) else text
     by_char = _by_hint()
-    hints = (hint for char in by_char.keys() & set(looked_at) for hint in by_char[char])
-    return [
-        SIGNS[place] for place in sorted({place for hint, its in hints if hint in looked_at for place in its})
-    ]
+    places = set[int]()
+    for char in set(looked_at):
+        for hint, its in by_char.get(char, ()):
+            if hint in looked_at:
+                places.update(its)
+    return [SIGNS[place] for place in sorted(places)]
 
 
 def _hinted(text: str, signs: Sequence[Sign]) -> list[Sign]:
