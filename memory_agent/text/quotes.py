@@ -60,7 +60,7 @@ class Quote:
 
 
 # A turn is rated when it is analysed, and again when it is summed up, with its topic perhaps much later.
-@kept_by_text(256, short=2_048)
+@kept_by_text(256, short=1_024)
 def quotes_of(text: str) -> tuple[Quote, ...]:
     """Every sentence of a turn in which its speaker tells something, in their order.
 

@@ -64,7 +64,7 @@ class Sentence(NamedTuple):
 
 
 # A turn is read for its topic, when it is analysed, and again when it is summed up, while others of its backlog come in between.
-@kept_by_text(256, short=2_048)
+@kept_by_text(256, short=1_024)
 def sentences_of(text: str) -> tuple[Sentence, ...]:
     """The whole sentences of a turn that its speaker says, in their order. Never raises.
 

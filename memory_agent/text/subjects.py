@@ -65,7 +65,7 @@ class Subject:
     size: int = 0
 
 
-@kept_by_text(256, short=2_048)
+@kept_by_text(256, short=1_024)
 def subject_of(text: str) -> Subject:
     """The subject of a turn.
 

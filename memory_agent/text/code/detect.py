@@ -26,7 +26,7 @@ _LINE_OF_INFO: Final = lazily(re.compile, r"[ \t]*+[\w+#-]{0,30}+[ \t\r]*+\n\s*+
 
 
 # A turn is asked for its sentences, and again when it is analysed.
-@kept_by_text(256, short=2_048)
+@kept_by_text(256, short=1_024)
 def has_code(text: str) -> bool:
     """True if there is code in `text`. Never raises, and takes time in proportion to the text's length.
 
