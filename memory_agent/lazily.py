@@ -6,6 +6,7 @@ There are some three hundred expressions: importing this package compiles none, 
 from __future__ import annotations
 
 import functools
+import operator
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 P = TypeVar("P")
 
 _LONGEST_KEPT: Final = 8_192
+_SHORT: Final = 500
 
 
 class _Pattern:
@@ -64,15 +66,27 @@ class LateFields:
 class KeptByText(Generic[P]):
     """A function of one text that keeps its last results by their texts, but for texts so long that a few would fill the memory."""
 
-    def __init__(self, function: Callable[[str], P], maxsize: int) -> None:
+    def __init__(self, function: Callable[[str], P], maxsize: int, short: int) -> None:
         functools.update_wrapper(self, function)
         self._function, self._kept = function, functools.lru_cache(maxsize)(function)
-        self.cache_clear, self.cache_info = self._kept.cache_clear, self._kept.cache_info
+        self._of_short = functools.lru_cache(short)(function) if short else self._kept
 
     def __call__(self, text: str) -> P:
+        if len(text) <= _SHORT:
+            return self._of_short(text)
         return self._kept(text) if len(text) <= _LONGEST_KEPT else self._function(text)
 
+    def cache_info(self) -> functools._CacheInfo:
+        """Counts of the results of all texts, short ones and others."""
+        kept, of_short = self._kept.cache_info(), self._of_short.cache_info()
+        return kept if self._kept is self._of_short else type(kept)(*map(operator.add, kept, of_short))
 
-def kept_by_text(maxsize: int) -> Callable[[Callable[[str], P]], KeptByText[P]]:
-    """Decorate a function of one text to keep so many results."""
-    return functools.partial(KeptByText, maxsize=maxsize)
+    def cache_clear(self) -> None:
+        """Forget all results."""
+        self._kept.cache_clear()
+        self._of_short.cache_clear()
+
+
+def kept_by_text(maxsize: int, *, short: int = 0) -> Callable[[Callable[[str], P]], KeptByText[P]]:
+    """Decorate a function of one text to keep so many results; with `short` so many more of texts of at most 500 characters."""
+    return functools.partial(KeptByText, maxsize=maxsize, short=short)

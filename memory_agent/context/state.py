@@ -94,16 +94,27 @@ class ConversationReader:
         return last, digest, since
 
     async def digest_since(
-        self, scope: Scope, last: Compression | None, *, through: int | None, most: int | None = None
+        self,
+        scope: Scope,
+        last: Compression | None,
+        *,
+        through: int | None,
+        most: int | None = None,
+        since: Sequence[Turn] | None = None,
     ) -> tuple[Digest, list[Turn]]:
         """The digest of all turns up to `through`, and those of them since the compression `last`.
 
-        `most`: look at no more than so many of these, the newest.
+        `most`: look at no more than so many of these, the newest; `since`: these, and perhaps later ones, where they were read already.
         """
-        after = 0 if last is None else last.through
-        turns = await self._store.list_turns(
-            scope, after_seq=after, through=through, limit=most, newest=most is not None
-        )
+        if since is None:
+            since = await self._store.list_turns(
+                scope,
+                after_seq=0 if last is None else last.through,
+                through=through,
+                limit=most,
+                newest=most is not None,
+            )
+        turns = [turn for turn in since if through is None or turn.seq <= through]
         analysed = await self._live.analysed(scope, turns)
         if len(analysed) > _MANY_TURNS:
             digest = await asyncio.to_thread(fold, Digest.of(last), analysed)

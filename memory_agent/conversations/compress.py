@@ -122,24 +122,25 @@ class Compressor:
         owed = await self._store.owed_turns(scope, "compress", limit=_OWED_LOOKED_AT)
         if any(turn.parked and turn.pending[:1] == ("compress",) for turn in owed):
             return []
-        step = await self._next_step(scope, await self._states.last(scope), turns[-1].seq)
+        step, _ = await self._next_step(scope, await self._states.last(scope), turns[-1].seq)
         return [] if step is None else [turns[-1]]
 
     async def work(self, turns: Sequence[Turn]) -> None:
         """Compress up to the last of these turns of one thread, step by step. Raises what the summarizer raises."""
         await self._advance(turns[-1].scope, turns[-1].seq)
 
-    async def _next_step(self, scope: Scope, last: Compression | None, through: int | None) -> DueStep | None:
-        """The first turn up to `through` at which a compression falls due; None if there is none."""
+    async def _next_step(
+        self, scope: Scope, last: Compression | None, through: int | None
+    ) -> tuple[DueStep | None, list[Turn]]:
+        """The first turn up to `through` at which a compression falls due, and the turns since the last one; None if there is none."""
         turns = await self._store.list_turns(
             scope,
             after_seq=0 if last is None else last.through,
             through=through,
             limit=_LONGEST_GAP_TURNS,  # at the latest there
         )
-        return first_due(
-            turns, tokens_after=0 if last is None else last.tokens_after, settings=self._settings
-        )
+        tokens = 0 if last is None else last.tokens_after
+        return first_due(turns, tokens_after=tokens, settings=self._settings), turns
 
     # --- compressing -----------------------------------------------------------------------------------------
     async def compress(self, scope: Scope, *, through: int | None = None) -> CompressedContext:
@@ -175,20 +176,29 @@ class Compressor:
         tries = Tries(COSTLY_TRIES)
         async for _ in tries:
             last = await self._states.last(scope)
-            step = await self._next_step(scope, last, through)
+            step, since = await self._next_step(scope, last, through)
             if step is None:
                 return made
-            context = await self._compress(scope, last, step.turn, step.reason)
+            context = await self._compress(scope, last, step.turn, step.reason, since=since)
             if context is not None:
                 made = context
                 tries.won()
         raise overtaken("the thread while it was compressed")
 
     async def _compress(
-        self, scope: Scope, last: Compression | None, newest: Turn, reason: CompressionReason
+        self,
+        scope: Scope,
+        last: Compression | None,
+        newest: Turn,
+        reason: CompressionReason,
+        *,
+        since: Sequence[Turn] | None = None,
     ) -> CompressedContext | None:
-        """None if what it was made of changed meanwhile. Of a conversation that is shown whole nothing is recorded."""
-        digest, new = await self._states.digest_since(scope, last, through=newest.seq)
+        """None if what it was made of changed meanwhile. Of a conversation that is shown whole nothing is recorded.
+
+        `since`: the turns since the last one, at least up to `newest`, where they were read already.
+        """
+        digest, new = await self._states.digest_since(scope, last, through=newest.seq, since=since)
         if last is None and reason == "asked":
             whole = await self._states.whole(scope, digest, through=newest.seq, as_of=None)
             if whole is not None:

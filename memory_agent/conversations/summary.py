@@ -7,6 +7,7 @@ language model in a fixed format, else of quotes, the sentences of people that t
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import TYPE_CHECKING, Final, Protocol
 
 import regex
@@ -17,7 +18,14 @@ from memory_agent.errors import MalformedReply
 from memory_agent.lazily import lazily
 from memory_agent.llm.redact import redacted_turns
 from memory_agent.llm.summaries import calls_of, question_of, reply_text
-from memory_agent.text.quotes import LEAST_TELLING, picked_up, quotes_of, says_again, terms_of
+from memory_agent.text.quotes import (
+    LEAST_TELLING,
+    PICKED_UP,
+    is_picked_up,
+    quotes_of,
+    says_again,
+    terms_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,17 +151,19 @@ def quoted(turns: Sequence[Turn], *, before: Sequence[SummaryItem] = ()) -> list
     `importance` is how much it tells (`text.quotes`), at least `LEAST_TELLING`.
     """
     said = [terms_of(item.text) for item in before]
-    terms = [terms_of(turn.content) for turn in turns]
+    terms = functools.cache(lambda place: terms_of(turns[place].content))  # most turns' words nobody asks for
     items: list[SummaryItem] = []
     for place, turn in enumerate(turns):
         if turn.role != "user":
             continue
         after = range(place + 1, min(place + 1 + _ANSWERS, len(turns)))
         who = (turn.role, turn.speaker)
-        answers = [terms[i] for i in after if (turns[i].role, turns[i].speaker) != who]
+        answers = [i for i in after if (turns[i].role, turns[i].speaker) != who]
         for quote in quotes_of(turn.content):
+            if quote.weight + PICKED_UP < LEAST_TELLING:
+                continue
             of_quote = terms_of(quote.text)
-            weight = picked_up(quote, answers).weight
+            weight = quote.weight + PICKED_UP * is_picked_up(of_quote, map(terms, answers))
             if weight < LEAST_TELLING or says_again(of_quote, said):
                 continue
             said.append(of_quote)

@@ -65,7 +65,7 @@ class Digest:
 
 def clear_text_caches() -> None:
     """Forget the texts that the rules keep to read them once: something was forgotten."""
-    for cached in (sentences_of, quotes_of, features_of, claims_of):
+    for cached in (has_code, sentences_of, quotes_of, features_of, claims_of):
         cached.cache_clear()
     clear_subjects()
 

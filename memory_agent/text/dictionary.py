@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
+from operator import add
 from typing import TYPE_CHECKING, Final
 
 import regex
@@ -135,8 +136,11 @@ class EntityDictionary:
         written = _spelling(text)
         folded = _fold(written)
         end = 0
-        for start in _START.finditer(folded):
-            if start.start() >= end and (found := self._at(start.start(), written, folded)):
+        begins = self._lengths
+        pairs = map(add, folded, folded[1:] + " ")
+        # Names begin so at few places: the pattern is asked there alone.
+        for start in [at for at, pair in enumerate(pairs) if pair in begins or pair[0] in begins]:
+            if start >= end and _START.match(folded, start) and (found := self._at(start, written, folded)):
                 entity, end = found
                 yield entity
 
@@ -172,6 +176,8 @@ def united(
 
 def _spelling(text: str) -> str:
     """`text` with one way to write what looks the same, in the case it was written in; see `_fold`."""
+    if text.isascii() and "-" not in text and text.split() == text.split(" "):
+        return text  # as most are
     if not text.isascii():
         text = _ORNAMENTS.sub(" ", text)
         text = _NO_JAMO.sub(lambda part: unicodedata.normalize("NFKC", part[0]), text).translate(_STRAIGHT)

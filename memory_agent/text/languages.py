@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Final
+from string import ascii_lowercase
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import regex
 
@@ -95,21 +96,51 @@ def stop_words(name: str) -> frozenset[str]:
     return table(name, "words").words("stop")
 
 
+class _AnyOf:
+    """Pattern of what any language has at a key. In an ASCII text languages without such letters say nothing: there it does without theirs."""
+
+    def __init__(self, *arguments: Any) -> None:
+        """`arguments`: of `_united`."""
+        self._whole, self._ascii = (lazily(_united, *arguments, of_ascii) for of_ascii in (False, True))
+
+    def _for(self, text: str) -> Any:
+        return self._ascii if text.isascii() else self._whole
+
+    def search(self, text: str, *at: int) -> Any:
+        return self._for(text).search(text, *at)
+
+    def match(self, text: str, *at: int) -> Any:
+        return self._for(text).match(text, *at)
+
+    def fullmatch(self, text: str, *at: int) -> Any:
+        return self._for(text).fullmatch(text, *at)
+
+    def finditer(self, text: str, *at: int) -> Any:
+        return self._for(text).finditer(text, *at)
+
+    def findall(self, text: str, *at: int) -> Any:
+        return self._for(text).findall(text, *at)
+
+    def sub(self, by: Any, text: str, count: int = 0) -> Any:
+        return self._for(text).sub(by, text, count)
+
+
 def any_of(file: str, key: str, flags: int = 0, *, within: str = "%s") -> regex.Pattern[str]:
     """Pattern that matches where the pattern at `key` of any language does, of the package `regex`, compiled on first use.
 
     `within`: an expression about it, in which %s stands for it.
     """
-    return lazily(_united, regex, file, key, flags, within)
+    return cast("regex.Pattern[str]", _AnyOf(regex, file, key, flags, within))
 
 
 def plain_any_of(file: str, key: str, flags: int = 0, *, within: str = "%s") -> re.Pattern[str]:
     """The same of the standard library, which is faster and knows less: no Unicode properties, no group twice."""
-    return lazily(_united, re, file, key, flags, within)
+    return cast("re.Pattern[str]", _AnyOf(re, file, key, flags, within))
 
 
-def _united(engine: Any, file: str, key: str, flags: int, within: str) -> Any:
-    own = [table(each.name, file) for each in languages_with(file, key)]
+def _united(engine: Any, file: str, key: str, flags: int, within: str, of_ascii: bool) -> Any:
+    found = [each for each in languages_with(file, key) if not of_ascii or each.may_be_in(ascii_lowercase)]
+    own = [table(each.name, file) for each in found]
     united = within.replace("%s", "|".join(each.alternatives(key) for each in own) or "(?!)")
     try:
         return engine.compile(united, flags)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import regex
 
@@ -49,7 +49,9 @@ _NAME_FOLLOWS: Final = lazily(regex.compile, r" \p{Lu}")
 _ENDS: Final = ",!?."
 _IDENTIFIER: Final = lazily(regex.compile, r"\p{Ll}{2,}\p{Lu}")
 _BEFORE_CODE: Final = lazily(regex.compile, r"(?:[_=\\{}<>@#$/|~^*`\[]|\w\.)$")
-_CODE_AROUND: Final = lazily(regex.compile, r"[_=\\{}<>@#$/|~^*`\[\](]|[.:]\w|::|\w\.\S|\p{Ll}\p{Lu}")
+_CODE_AROUND: Final = lazily(
+    regex.compile, r"[_=\\{}<>@#$/|~^*`\[\](]|[.:]\w|::|(?<=\w)\.\S|(?<=\p{Ll})\p{Lu}"
+)
 """Without it no word of a text is code."""
 _AFTER_CODE: Final = lazily(regex.compile, r"[_=\\{}<>@#$/|~^*`\](]|[.:]\w|::")
 _AFTER_NOUNS: Final = any_of("words", "after_nouns", within=r"(?P<noun>[가-힣]{2,}?)(?:%s)")
@@ -68,13 +70,14 @@ class Run:
 
     def take(self, token: _Token, *, noun_follows: bool) -> bool:
         """Append a word; True if the phrase ends with it."""
-        noun = _AFTER_NOUNS.fullmatch(token.word) if token.hangul else None
-        self.is_noun |= token.named or noun is not None or (not self.words and noun_follows)
-        if not token.begins_name:
-            self.keys.append(token.key)
-        hyphen = "-" if self.words and token.before == "-" else ""
-        self.words.append(hyphen + (token.written if noun is None else noun["noun"]))
-        self.low.append(token.word if noun is None else noun["noun"])
+        word, written, hangul, named, _, begins_name, _, before = token
+        noun = _AFTER_NOUNS.fullmatch(word) if hangul else None
+        self.is_noun |= named or noun is not None or (not self.words and noun_follows)
+        if not begins_name:
+            self.keys.append(key_of(word, hangul))
+        hyphen = "-" if self.words and before == "-" else ""
+        self.words.append(hyphen + (written if noun is None else noun["noun"]))
+        self.low.append(word if noun is None else noun["noun"])
         return noun is not None
 
     @property
@@ -106,22 +109,12 @@ class Run:
         return (len(rest) > 1 or self.words[start + 1][0].isupper()) and not _says_little().issuperset(rest)
 
 
-class _Token(NamedTuple):
-    word: str
-    written: str
-    hangul: bool
-    named: bool
-    code: bool
-    begins_name: bool
-    """True for the "New" of a "New York"."""
-    ends: bool
-    """True before a mark that ends what is said to somebody by their name."""
-    before: str
-    """What stands between it and the token before."""
+_Token: TypeAlias = tuple[str, str, bool, bool, bool, bool, bool, str]
+"""A word of a sentence, as `_tokens` gives it: in lower case; as it is written; whether it is Korean, a name, code, the "New" of a "New York",
+before a mark that ends what is said to somebody by their name; and what stands between it and the word before.
 
-    @property
-    def key(self) -> str:
-        return key_of(self.word, hangul=self.hangul)
+No class: there are twenty in a turn, and of one each would take twice as long.
+"""
 
 
 def runs(low: str, sentence: Sentence) -> Iterator[Run]:
@@ -129,34 +122,28 @@ def runs(low: str, sentence: Sentence) -> Iterator[Run]:
     run, awaits, joint = Run(), "", ""
     greets, before = True, ""
     for token in _tokens(low, sentence):
-        apart = token.before not in _WITHIN_PHRASE
-        if apart and token.before not in _ENUMERATES:
+        word, written, hangul, named, _, _, ends, gap = token
+        apart = gap not in _WITHIN_PHRASE
+        if apart and gap not in _ENUMERATES:
             awaits = ""
-        kind = _kind(token, awaits, within=bool(run.words) and not apart)
-        if (
-            token.named
-            and token.ends
-            and (
-                greets
-                or before in _listed("adjectives") | _listed("before_address")
-                or token.before.startswith(",")
-            )
-        ):
-            kind = "address"
-        before = token.word
-        greets = greets and token.word in _listed("greetings")
-        if token.named and run.words and not (joint or run.words[-1][0].isupper()) and token.before == " ":
-            apart = True
+        kind = _kind(token, awaits, bool(run.words) and not apart)
+        if named:
+            if ends and (greets or before in _before_names() or gap.startswith(",")):
+                kind = "address"
+            if run.words and not (joint or run.words[-1][0].isupper()) and gap == " ":
+                apart = True
+        before = word
+        greets = greets and word in _listed("greetings")
         if kind == "joint" and run.is_noun and not apart:
-            joint = token.written
+            joint = written
             continue
         if run.words and (apart or kind):
             yield run
             run = Run()
         if kind:
             awaits = _AWAITED.get(kind, awaits)
-            if not says_nothing(token.word, hangul=token.hangul):
-                yield Run(keys=[token.key])
+            if not says_nothing(word, hangul):
+                yield Run(keys=[key_of(word, hangul)])
         else:
             if joint and run.words:
                 run.words.append(joint)
@@ -189,7 +176,8 @@ def tokens_of(low: str) -> Iterator[regex.Match[str]]:
 
 
 def _tokens(low: str, sentence: Sentence) -> Iterator[_Token]:
-    text, last = sentence.text, 0
+    text, last, length = sentence.text, 0, len(sentence.text)
+    said = sentence.low
     shouted = text.upper() == text
     codeless = _CODE_AROUND.search(text) is None
     begin_names = _listed("begins_names")
@@ -198,16 +186,15 @@ def _tokens(low: str, sentence: Sentence) -> Iterator[_Token]:
             continue
         (start, end), word = match.span(), match[0]
         written = text[start:end]
-        quoted = low[start] != sentence.low[start]
-        yield _Token(
-            word=word,
-            written=written,
-            hangul=script is not None,
-            named=quoted or (start > 0 and written[0].isupper() and not shouted),
-            begins_name=word in begin_names and _NAME_FOLLOWS.match(text, end) is not None,
-            ends=end == len(text) or text[end] in _ENDS,
-            code=not codeless and _is_code(text, start, end),
-            before=low[last:start],
+        yield (
+            word,
+            written,
+            script is not None,
+            low[start] != said[start] or (start > 0 and not shouted and written[0].isupper()),
+            not codeless and _is_code(text, start, end),
+            word in begin_names and _NAME_FOLLOWS.match(text, end) is not None,
+            end == length or text[end] in _ENDS,
+            low[last:start],
         )
         last = end
 
@@ -231,22 +218,22 @@ _AWAITED: Final = {
 """What follows a word of this kind; another kind changes nothing of that."""
 
 
-def _kind(token: _Token, awaits: str, *, within: bool) -> str:
+def _kind(token: _Token, awaits: str, within: bool) -> str:
     """The kind of a word that is no part of a noun phrase; "" for the others. `within`: behind another word of a phrase."""
-    word = token.word
-    if token.code:
+    word, _, hangul, named, code, begins_name, _, _ = token
+    if code:
         return "code"
-    if token.begins_name or (token.named and not says_nothing(word, hangul=token.hangul)):
+    if begins_name or (named and not says_nothing(word, hangul)):
         return ""
-    if kind := _kind_alone(word, hangul=token.hangul):
+    if kind := _kind_alone(word, hangul):
         return kind
-    if awaits == "verb" and not within and not token.hangul:
+    if awaits == "verb" and not within and not hangul:
         return "verb"
     return "verb" if within and _is_participle(word) else ""
 
 
 @lru_cache(maxsize=8_192)
-def _kind_alone(word: str, *, hangul: bool) -> str:
+def _kind_alone(word: str, hangul: bool) -> str:
     """What a word is whatever stands around it; "" if that tells."""
     if word in _listed("joints"):
         return "joint"
@@ -256,7 +243,7 @@ def _kind_alone(word: str, *, hangul: bool) -> str:
         return "hangul" if hangul else "verb"
     if word in all_words("words", "before_nouns"):
         return "before_noun"
-    if says_nothing(word, hangul=hangul):
+    if says_nothing(word, hangul):
         return "modifier" if word in _listed("modifiers") else "stop"
     return ""
 
@@ -267,7 +254,7 @@ def _is_participle(word: str) -> bool:
 
 
 @lru_cache(maxsize=8_192)
-def says_nothing(word: str, *, hangul: bool) -> bool:
+def says_nothing(word: str, hangul: bool) -> bool:
     """True for function words, fillers, and single syllables of Korean."""
     function_words, fillers = all_words("words", "stop", "before_nouns"), all_words("words", "fillers")
     if hangul:
@@ -276,7 +263,7 @@ def says_nothing(word: str, *, hangul: bool) -> bool:
 
 
 @lru_cache(maxsize=8_192)
-def key_of(word: str, *, hangul: bool) -> str:
+def key_of(word: str, hangul: bool) -> str:
     """The key under which the forms of a word meet."""
     return word[:_HANGUL_KEY] if hangul else next(iter(count_terms(word)), "")
 
@@ -289,6 +276,12 @@ def clear_nouns() -> None:
 
 def _listed(key: str) -> frozenset[str]:
     return all_words("nouns", key)
+
+
+@cache
+def _before_names() -> frozenset[str]:
+    """Words before the name of whom somebody speaks to: "Thank you, dear Jo"."""
+    return _listed("adjectives") | _listed("before_address")
 
 
 def small_talk() -> frozenset[str]:

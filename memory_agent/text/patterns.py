@@ -22,7 +22,7 @@ from memory_agent.text.languages import any_of, languages_with
 from memory_agent.text.sentences import bounds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from memory_agent.text.tables import Table
 
@@ -61,6 +61,10 @@ class Sentence:
     offsets: Sequence[int]
     number: int
     asks: bool
+
+    def has(self, parts: Collection[str]) -> bool:
+        """True if one of these lower-case parts of words is in it: asked before a pattern that cannot do without, which takes longer."""
+        return any(map(self.plain.casefold().__contains__, parts))
 
     def quote(self, start: int, end: int) -> str:
         """The sentence as it stands in the turn, or the part from `start` to `end` of a long one."""
@@ -102,8 +106,11 @@ _RUN: Final = lazily(re.compile, r"\s+|\S+")
 _BLANK: Final = (" ", "\n")
 
 
-def _plain(text: str) -> tuple[str, list[int]]:
+def _plain(text: str) -> tuple[str, Sequence[int]]:
     """`text` without what is quoted, with single blanks; and the offset of each character in `text`."""
+    may_quote = _MAY_NOT_BE_SAID.search(text) is not None
+    if not may_quote and text == " ".join(text.split()):
+        return text.translate(_STRAIGHT), range(len(text))
     runs: list[str] = []
     offsets: list[int] = []
 
@@ -116,7 +123,7 @@ def _plain(text: str) -> tuple[str, list[int]]:
             runs[-1] = blank
 
     position = 0
-    skipped = [match.span() for match in _NOT_SAID.finditer(text)] if _MAY_NOT_BE_SAID.search(text) else []
+    skipped = [match.span() for match in _NOT_SAID.finditer(text)] if may_quote else []
     for start, end in (*skipped, (len(text), len(text))):
         for run in _RUN.finditer(text, position, start):
             if run[0].isspace():
@@ -138,7 +145,8 @@ def sentences(text: str) -> Iterator[Sentence]:
     """The sentences of a turn, questions included, in order."""
     plain, offsets = _plain(text)
     number = 0
-    for start, end in bounds(_PARTS.sub("\n", plain)):
+    parted = plain if plain.isascii() and ";" not in plain and "~" not in plain else _PARTS.sub("\n", plain)
+    for start, end in bounds(parted):
         kept = plain[start:end].rstrip("!.~?")
         if kept:
             own = offsets[start : start + len(kept)]

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.lazily import lazily
+from memory_agent.lazily import kept_by_text, lazily
 from memory_agent.text.languages import all_words, plain_any_of
 from memory_agent.text.sentences import sentences_of
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from memory_agent.text.sentences import Sentence
 
@@ -35,7 +34,7 @@ _FELT: Final = 1.0
 _OTHERS: Final = 0.5
 """What a sentence is multiplied by in a turn of which none is about its speaker: mostly pasted, or about the world."""
 _OWN_WORDS: Final = 0.5
-_PICKED_UP: Final = 1.0
+PICKED_UP: Final = 1.0
 _CALL_WORDS: Final = 3
 """So few words that are not one's own tell nothing: "Thanks, Caroline!", "Nice job!"."""
 _TERMS_PICKED_UP: Final = 2
@@ -60,8 +59,8 @@ class Quote:
     weight: float
 
 
-# A turn is rated when it is analysed, and again when it is summed up.
-@lru_cache(maxsize=256)
+# A turn is rated when it is analysed, and again when it is summed up, with its topic perhaps much later.
+@kept_by_text(256, short=1_024)
 def quotes_of(text: str) -> tuple[Quote, ...]:
     """Every sentence of a turn in which its speaker tells something, in their order.
 
@@ -76,12 +75,9 @@ def quotes_of(text: str) -> tuple[Quote, ...]:
     )
 
 
-def picked_up(quote: Quote, answers: Sequence[frozenset[str]]) -> Quote:
-    """The quote, weightier if one of the `answers` (their terms) takes up two of its words."""
-    terms = terms_of(quote.text)
-    if not any(len(terms & answer) >= _TERMS_PICKED_UP for answer in answers):
-        return quote
-    return Quote(text=quote.text, weight=quote.weight + _PICKED_UP)
+def is_picked_up(terms: frozenset[str], answers: Iterable[frozenset[str]]) -> bool:
+    """True if one of the `answers` (their terms) takes up two of the words of a quote, which weighs `PICKED_UP` more then."""
+    return any(len(terms & answer) >= _TERMS_PICKED_UP for answer in answers)
 
 
 def terms_of(text: str) -> frozenset[str]:

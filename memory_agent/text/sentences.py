@@ -63,8 +63,8 @@ class Sentence(NamedTuple):
     asks: bool
 
 
-# A turn is read for its topic, when it is analysed, and again when it is summed up.
-@kept_by_text(256)
+# A turn is read for its topic, when it is analysed, and again when it is summed up, while others of its backlog come in between.
+@kept_by_text(256, short=1_024)
 def sentences_of(text: str) -> tuple[Sentence, ...]:
     """The whole sentences of a turn that its speaker says, in their order. Never raises.
 

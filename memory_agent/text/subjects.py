@@ -66,7 +66,7 @@ class Subject:
     size: int = 0
 
 
-@kept_by_text(256)
+@kept_by_text(256, short=1_024)
 def subject_of(text: str) -> Subject:
     """The subject of a turn.
 
@@ -80,12 +80,15 @@ def subject_of(text: str) -> Subject:
     for sentence in sentences_of(text):
         low = with_terms(sentence)
         for run in runs(low, sentence):
-            for key in run.keys:
-                words[key] = words.get(key) or run.phrase
+            if new := [key for key in run.keys if not words.get(key)]:
+                words |= dict.fromkeys(new, run.phrase)
+        if low.isascii():
+            size += sum([not says_nothing(match[0], False) for match in tokens_of(low)])
+            continue
         for match in tokens_of(low):
             word, script = match[0], match.lastgroup
             if script is None or script == "hangul":  # Latin and its like
-                size += not says_nothing(word, hangul=script is not None)
+                size += not says_nothing(word, script is not None)
             elif script != "kana":
                 han += len(word) if script == "han" else 0
                 unspaced += len(word) if script == "unspaced" else 0
@@ -240,9 +243,9 @@ def keys_of(phrase: str) -> tuple[str, ...]:
     ('histori', 'korea')
     """
     return tuple(
-        key_of(match.group(), hangul=bool(match["hangul"]))
+        key_of(match.group(), bool(match["hangul"]))
         for match in TOKEN.finditer(phrase.lower())
-        if not says_nothing(match.group(), hangul=bool(match["hangul"]))
+        if not says_nothing(match.group(), bool(match["hangul"]))
     )
 
 
@@ -299,5 +302,5 @@ def _everyday_languages(of_ascii: bool) -> tuple[Language, ...]:
 @lru_cache(maxsize=8_192)
 def _telling_key(word: str, *, hangul: bool) -> str | None:
     """The key of a word; None if it says nothing by itself."""
-    nothing = word in small_talk() or says_nothing(word, hangul=hangul)
-    return None if nothing else key_of(word, hangul=hangul)
+    nothing = word in small_talk() or says_nothing(word, hangul)
+    return None if nothing else key_of(word, hangul)

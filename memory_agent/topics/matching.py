@@ -134,16 +134,19 @@ def word_scores(
     for word in words:
         told = among.having(word)
         having = [
-            [(places[topic_id], topic_id) for topic_id in told if topic_id in places] for places in all_places
+            [
+                (place, turns / users_turns[topic_id])
+                for topic_id, turns in told.items()
+                if (place := places.get(topic_id)) is not None
+            ]
+            for places in all_places
         ]
         idf = math.log((count + 1) / max(sum(map(len, having)), 1))
         all_of_it += idf
-        for found, topics_having in zip(sums, having, strict=True):
-            for place, topic_id in topics_having:
-                share = told[topic_id] / users_turns[topic_id]
-                if share > 1.0:
-                    share = 1.0
-                found[place] += idf * share / (share + _HALF_SHARE)
+        for found, shares in zip(sums, having, strict=True):
+            for place, share in shares:
+                had = share if share < 1.0 else 1.0
+                found[place] += idf * had / (had + _HALF_SHARE)
     return [np.array(found) / all_of_it for found in sums]
 
 

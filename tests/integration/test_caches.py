@@ -12,10 +12,12 @@ from memory_agent.domain import new_id
 from memory_agent.facts.documents import FactDocuments
 from memory_agent.stores import codec
 from memory_agent.text import features, noun_phrases, quotes, sentences, subjects, terms
+from memory_agent.text.code import detect
 from tests.integration.conversations import opened, settings_on
 
 CACHES = (
     terms._stem,
+    detect.has_code,
     sentences.sentences_of,
     quotes.quotes_of,
     subjects.subject_of,

@@ -260,7 +260,7 @@ CREATE TABLE events (
   user_id TEXT,
   thread_id TEXT,
   seq INTEGER,
-  topic_id TEXT,
+  topic_id TEXT,                    -- only in files of version 0.1.0: a first assignment stands, so the turn tells it
   change_id TEXT,
   at INTEGER NOT NULL DEFAULT ({_NOW})
 ) STRICT;
@@ -290,7 +290,7 @@ WHEN OLD.pending & {STAGE_BITS["index"]} AND NOT NEW.pending & {STAGE_BITS["inde
 END;
 CREATE TRIGGER turn_topic_assigned AFTER UPDATE OF topic_id ON turns
 WHEN NEW.topic_id IS NOT NULL AND NEW.topic_id IS NOT OLD.topic_id BEGIN
-  INSERT INTO events (kind, turn, topic_id) VALUES ({_of("topic_assigned")}, NEW.number, NEW.topic_id);
+  INSERT INTO events (kind, turn) VALUES ({_of("topic_assigned")}, NEW.number);
 END;
 CREATE TRIGGER turn_parked AFTER UPDATE OF parked ON turns WHEN NEW.parked AND NOT OLD.parked BEGIN
   INSERT INTO events (kind, turn) VALUES ({_of("parked")}, NEW.number);

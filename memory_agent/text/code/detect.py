@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from memory_agent.lazily import lazily
+from memory_agent.lazily import kept_by_text, lazily
 from memory_agent.text.code.lines import prose_has_code
 
 _FENCE: Final = lazily(re.compile, r"`{3,}|^[ \t>]{0,12}~{3,}", re.MULTILINE)
@@ -25,6 +25,8 @@ _INFO: Final = lazily(re.compile, r"[ \t]*\{?\.?([\w+#-]{1,30})[^\n\S]*(?=\n)")
 _LINE_OF_INFO: Final = lazily(re.compile, r"[ \t]*+[\w+#-]{0,30}+[ \t\r]*+\n\s*+\S")
 
 
+# A turn is asked for its sentences, and again when it is analysed.
+@kept_by_text(256, short=1_024)
 def has_code(text: str) -> bool:
     """True if there is code in `text`. Never raises, and takes time in proportion to the text's length.
 

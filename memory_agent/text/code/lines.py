@@ -45,7 +45,9 @@ def prose_has_code(text: str) -> bool:
     if "://" in text:
         text = _URL.sub(lambda url: "/" + "x" * (len(url[0]) - 1), text)
     signs = _signs_in(text)
-    lines = [_Line(piece, _points(piece, signs)) for piece in _pieces(text) if not piece.isspace()]
+    pieces = [piece for piece in _pieces(text) if not piece.isspace()]
+    its = [signs] if len(pieces) == 1 else [_hinted(piece, signs) for piece in pieces]
+    lines = [_Line(piece, _points(piece, hinted)) for piece, hinted in zip(pieces, its, strict=True)]
     return _has_yaml(lines) or any(map(_is_code_together, _runs(lines)))
 
 
@@ -121,7 +123,7 @@ def _looks_like_code(content: str) -> bool:
         return True
     if not any(char.isalnum() for char in content) or _has_function_words(content):
         return False
-    return _EXPRESSION.search(content) is not None or _points(content, SIGNS) >= ENOUGH
+    return _EXPRESSION.search(content) is not None or _points(content, _hinted(content, SIGNS)) >= ENOUGH
 
 
 def _beside_a_noun(section: str, span: re.Match[str]) -> bool:
@@ -151,8 +153,8 @@ def _pieces(text: str) -> Iterator[str]:
         yield text[start : end + 1]
 
 
-def _points(piece: str, signs: Sequence[Sign]) -> int:
-    """Points of a piece of a line; from `ENOUGH` on it is code alone."""
+def _points(piece: str, hinted: Sequence[Sign]) -> int:
+    """Points of a piece of a line; from `ENOUGH` on it is code alone. `hinted`: the signs that it may have."""
     piece = piece.rstrip()
     marks = _MARKS.match(piece)
     body = piece[marks.end() :] if marks else piece
@@ -160,7 +162,7 @@ def _points(piece: str, signs: Sequence[Sign]) -> int:
     colon = body.find(": ")
     tail = body[colon + 2 :].lstrip() if colon >= 0 else ""
     by_kind: dict[str, int] = {}
-    for sign in _hinted(piece, signs):
+    for sign in hinted:
         if table_row and sign.points < ENOUGH:
             continue
         strong = sign.points >= ENOUGH
@@ -180,20 +182,33 @@ def _points(piece: str, signs: Sequence[Sign]) -> int:
     return sum(by_kind.values()) + commands
 
 
+_COMMON: Final = " etaoinshrdlucmfwygpbvk"
+"""Characters of prose, the most common first."""
+
+
 @cache
-def _by_hint() -> dict[str, list[int]]:
-    """The places of the signs by each of their hints: many share one."""
+def _by_hint() -> dict[str, list[tuple[str, list[int]]]]:
+    """By the rarest character of each hint: the hint, which many signs share, and their places."""
     found: dict[str, list[int]] = {}
     for place, sign in enumerate(SIGNS):
         for hint in sign.hints:
             found.setdefault(hint, []).append(place)
-    return found
+    by_char: dict[str, list[tuple[str, list[int]]]] = {}
+    for hint, places in found.items():
+        rarest = max(hint, key=lambda char: _COMMON.index(char) if char in _COMMON else len(_COMMON))
+        by_char.setdefault(rarest, []).append((hint, places))
+    return by_char
 
 
 def _signs_in(text: str) -> list[Sign]:
     """All signs that `text` may have, as `_hinted` finds them."""
     looked_at = text + ATTACHED if "(" in text and _ATTACHED_BRACKET.search(text) else text
-    places = {place for hint, its in _by_hint().items() if hint in looked_at for place in its}
+    by_char = _by_hint()
+    places = set[int]()
+    for char in set(looked_at):
+        for hint, its in by_char.get(char, ()):
+            if hint in looked_at:
+                places.update(its)
     return [SIGNS[place] for place in sorted(places)]
 
 

@@ -24,6 +24,9 @@ _PERSON: Final = _TABLE.patterns("person") | _TABLE.patterns(
 )
 _LIFE: Final = _TABLE.patterns("life")
 _TIMES: Final = table("english", "times")
+_NEEDS: Final = {key: _TABLE.words(f"needs.{key}") for key in _TABLE.items("needs")} | {
+    "family": frozenset({"kid", *table("english", "words").items("kin")})
+}
 _RELATIONS: Final = {word: name for word, name in table("english", "words").items("kin").items() if name}
 _NO_NAME: Final = _TABLE.words("words.no_name")
 _NO_LOWER_NAME: Final = _TABLE.words("words.no_lower_name")
@@ -42,8 +45,9 @@ def english_facts(sentences: Sequence[Sentence]) -> Iterator[StatedFact]:
     yield from _introduction(sentences)
     for sentence in sentences:
         if SPEAKER.search(sentence.plain):
-            for rule in (_names, _plain, _occupations, _ended, _places, _family, _pets, _allergies, *TASTES):
-                yield from rule(sentence)
+            for rule, needs in _RULES:
+                if not needs or sentence.has(needs):
+                    yield from rule(sentence)
 
 
 # --- name ----------------------------------------------------------------------------------------------------
@@ -81,15 +85,15 @@ def _introduction(sentences: Sequence[Sentence]) -> Iterator[StatedFact]:
 
 # --- what one pattern says: birthday, education, diet, languages; age --------------------------------------------
 def _plain(sentence: Sentence) -> Iterator[StatedFact]:
-    for path, pattern, confidence in (
-        ("birthday", _PERSON["birthday"], 0.95),
-        ("education", _PERSON["education"], 0.85),
-        ("education", _PERSON["studies"], 0.8),
-        ("goals", _PERSON["goal"], 0.85),
-        ("diet", _LIFE["diet"], 0.9),
-        ("languages", _LIFE["languages"], 0.9),
+    for path, pattern, needs, confidence in (
+        ("birthday", _PERSON["birthday"], "birthday", 0.95),
+        ("education", _PERSON["education"], "", 0.85),
+        ("education", _PERSON["studies"], "studies", 0.8),
+        ("goals", _PERSON["goal"], "", 0.85),
+        ("diet", _LIFE["diet"], "", 0.9),
+        ("languages", _LIFE["languages"], "languages", 0.9),
     ):
-        for match in statements(pattern, sentence):
+        for match in statements(pattern, sentence) if not needs or sentence.has(_NEEDS[needs]) else ():
             changed = match.groupdict().get("new") or (path == "diet" and " now" in match[0])
             for value in match.captures("value"):
                 value = value.lower() if path == "diet" else value
@@ -98,7 +102,9 @@ def _plain(sentence: Sentence) -> Iterator[StatedFact]:
         if int(match["age"]) >= 13:
             op: Op = "update" if match["turned"] else "add"
             yield stated(sentence, match, "age", int(match["age"]), 0.85, op)
-    for match in statements(_LIFE["no_diet"], sentence, past_is_meant=True):
+    for match in (
+        statements(_LIFE["no_diet"], sentence, past_is_meant=True) if sentence.has(_NEEDS["no_diet"]) else ()
+    ):
         if "no longer" in match[0] or "being" in match[0] or _any_more(sentence):
             yield stated(sentence, match, "diet", None, 0.9, "retract")
 
@@ -125,13 +131,22 @@ def _occupations(sentence: Sentence) -> Iterator[StatedFact]:
             yield stated(sentence, match, "occupation", title, 0.9 if match["title"] else 0.85, op)
             if (company := _company(match["company"])) and "student" not in title:
                 yield stated(sentence, match, "employer", company, 0.85)
+
+
+def _teaching(sentence: Sentence) -> Iterator[StatedFact]:
     for match in statements(_PERSON["teaches"], sentence):
         yield stated(sentence, match, "occupation", f"{match['subject']} teacher", 0.85)
+
+
+def _promotions(sentence: Sentence) -> Iterator[StatedFact]:
     for match in statements(_PERSON["changed"], sentence):
         role, job = match["role"], match["job"]
         unclear = _PERSON["no_role"].match(role) if role else _MODIFIED.match(job)
         if not unclear:
             yield stated(sentence, match, "occupation", role or job, 0.85, "update")
+
+
+def _employers(sentence: Sentence) -> Iterator[StatedFact]:
     for match in statements(_PERSON["works_for"], sentence):
         if company := _company(match["company"]):
             yield stated(sentence, match, "employer", company, 0.85, "update" if match["new"] else "add")
@@ -229,3 +244,23 @@ def _allergies(sentence: Sentence) -> Iterator[StatedFact]:
         for item in match.captures("item"):
             if len(item) <= MAX_VALUE_CHARS and item.lower() not in _NO_ALLERGEN:
                 yield stated(sentence, match, "allergies", item, 0.9)
+
+
+_RULES: Final = tuple(
+    (rule, _NEEDS[needs] if needs else ())
+    for rule, needs in (
+        (_names, "names"),
+        (_plain, ""),
+        (_occupations, ""),
+        (_teaching, "teaches"),
+        (_promotions, "changed"),
+        (_employers, ""),
+        (_ended, "over"),
+        (_places, "places"),
+        (_family, "family"),
+        (_pets, "pets"),
+        (_allergies, "allergies"),
+        *TASTES,
+    )
+)
+"""Each with what it needs; none of it: always looked at."""

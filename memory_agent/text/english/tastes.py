@@ -161,8 +161,6 @@ def _favorites(sentence: Sentence) -> Iterator[StatedFact]:
 
 def _called_favorites(sentence: Sentence) -> Iterator[StatedFact]:
     """ "Ajax is my favourite team"; a like where it is one of several, or of no kind."""
-    if "fav" not in sentence.plain.lower():  # as nearly always
-        return
     for match in statements(_TASTES["a_favorite"], sentence):
         if _object(match["value"]) != match["value"] or _no_subject(match):
             continue
@@ -179,10 +177,14 @@ def _no_subject(match: regex.Match[str]) -> bool:
 
 
 def _fan_of(sentence: Sentence) -> Iterator[StatedFact]:
-    """ "I'm a big tennis fan", "I'm interested in law"."""
+    """ "I'm a big tennis fan"."""
     for match in statements(_TASTES["fan_of"], sentence):
         if _object(match["value"]) == match["value"]:
             yield stated(sentence, match, _DISLIKES if match["not"] else _LIKES, match["value"], 0.8)
+
+
+def _interests(sentence: Sentence) -> Iterator[StatedFact]:
+    """ "I'm interested in law"."""
     for match in statements(_TASTES["interest"], sentence):
         if _object(match["value"]) == match["value"]:
             yield stated(sentence, match, "interests", match["value"], 0.8)
@@ -210,4 +212,14 @@ def _times(sentence: Sentence) -> Iterator[StatedFact]:
         yield stated(sentence, match, f"preferences.{name}_time", time, 0.9)
 
 
-TASTES: Final = (_times, _tastes, _no_more, _favorites, _called_favorites, _fan_of, _titled)
+TASTES: Final = (
+    (_times, "time"),
+    (_tastes, "taste"),
+    (_no_more, "no_more"),
+    (_favorites, "favorites"),
+    (_called_favorites, "favorites"),
+    (_fan_of, "fans"),
+    (_interests, "interests"),
+    (_titled, "titles"),
+)
+"""Each with the key of what it needs."""
