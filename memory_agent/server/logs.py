@@ -68,8 +68,6 @@ def _safe(value: Any) -> Any:
     return safe_words(value) if isinstance(value, BaseException) else value
 
 
-
-
 def _class(value: object) -> str:
     return type(value).__name__
 
