@@ -12,6 +12,7 @@ from fastapi import Depends, Header, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, BeforeValidator, Json, ValidationError, create_model
+from starlette.requests import ClientDisconnect
 
 from memory_agent import domain
 from memory_agent.agent.agent import MemoryAgent
@@ -19,6 +20,7 @@ from memory_agent.checks import MAX_ID_CHARS
 from memory_agent.config import MemoryConfig
 from memory_agent.domain import ApiKey
 from memory_agent.server.auth import Authenticator, Principal
+from memory_agent.server.edge.bodies import LARGE_BYTES
 from memory_agent.server.edge.paths import segment_text
 from memory_agent.server.events import EventHub
 from memory_agent.server.metrics import Metrics
@@ -180,20 +182,26 @@ class DirectRoute(APIRoute):
         if hints.pop("request", None) is None:
             return by_fastapi
         defaults = {"key": None}  # a header, which may be missing
-        hints["body"] = Json[hints["body"]]
+        as_json: Any = Json
+        hints["body"] = as_json[hints["body"]]
         fields: Any = {name: (hint, defaults.get(name, ...)) for name, hint in hints.items()}
         given = create_model("Given", **fields)
         headers = [field.alias for field in given.model_fields.values() if field.alias]
 
+        async def read(request: Request) -> dict[str, Any] | None:
+            with contextlib.suppress(ClientDisconnect, ValidationError):
+                body = await request.body()
+                # What is wrong is read twice, which a large body must not be.
+                if request.headers.get("content-type") == "application/json" and len(body) <= LARGE_BYTES:
+                    sent = {name: request.headers[name] for name in headers if name in request.headers}
+                    return dict(given.model_validate({**request.path_params, **sent, "body": body}))
+            return None
+
         async def handle(request: Request) -> Response:
-            if request.headers.get("content-type") != "application/json":
+            if (values := await read(request)) is None:
                 return await by_fastapi(request)
-            sent = {name: request.headers[name] for name in headers if name in request.headers}
-            try:
-                read = given.model_validate({**request.path_params, **sent, "body": await request.body()})
-            except ValidationError:
-                return await by_fastapi(request)
-            return await self.endpoint(request, **dict(read))
+            answered: Response = await self.endpoint(request, **values)
+            return answered
 
         return handle
 
