@@ -61,7 +61,7 @@ def checked_id(name: str, value: object) -> str:
     for empty, blank or overlong ids and for control characters.
     """
     text = checked_text(name, value, max_chars=MAX_ID_CHARS)
-    for position, char in enumerate(text):
+    for position, char in enumerate(text if not text.isprintable() else ""):
         if unicodedata.category(char) == "Cc":
             raise InvalidInput(f"{name} has the control character {char!r} at position {position}; remove it")
     return text

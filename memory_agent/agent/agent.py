@@ -67,12 +67,14 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         service: MemoryService | None = None,
         tenant: str = DEFAULT_TENANT,
     ) -> None:
-        from memory_agent.service import MemoryService
-
         # A missing thread would silently mean all of the user's threads.
         self.scope = Scope.of(user_id, checked_id("thread_id", thread_id), tenant=tenant)
         self._owns_service = service is None
-        self._service = service or MemoryService(cfg)
+        if service is None:
+            from memory_agent.service import MemoryService
+
+            service = MemoryService(cfg)
+        self._service = service
 
     # --- remember --------------------------------------------------------------------------------------------
     async def update_memory(

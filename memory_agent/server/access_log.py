@@ -48,11 +48,11 @@ class Requests:
         scope.setdefault("state", {})["request_id"] = id_
         token = request_id.set(id_)
         request = _Request(scope, receive, send, id_)
-        self._metrics.in_flight.inc()
+        self._metrics.in_flight += 1
         try:
             await self._run(request)
         finally:
-            self._metrics.in_flight.dec()
+            self._metrics.in_flight -= 1
             seconds = request.answer_seconds()
             self._metrics.observe(method_of(scope), route_of(scope), request.status, seconds)
             if log.isEnabledFor(logging.INFO):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import sys
@@ -9,6 +10,8 @@ import traceback
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
+
+import orjson
 
 from memory_agent.errors import ConfigError
 
@@ -65,8 +68,12 @@ def _safe(value: Any) -> Any:
     return safe_words(value) if isinstance(value, BaseException) else value
 
 
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=True, default=lambda value: type(value).__name__)
-"""Made once; `json.dumps` with options makes one each time."""
+def _class(value: object) -> str:
+    return type(value).__name__
+
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), default=_class)
+"""For lines that are not plain ASCII, or hold what orjson does not write; it takes thirty times as long."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -76,6 +83,10 @@ class JsonFormatter(logging.Formatter):
         line = _told(record)
         if record.exc_info and (exc := record.exc_info[1]) is not None:
             line |= {"error": type(exc).__name__, "origin": origin(exc)}
+        with contextlib.suppress(orjson.JSONEncodeError):
+            written = orjson.dumps(line, default=_class)
+            if written.isascii() and b"\x7f" not in written:
+                return written.decode("ascii")
         return _ENCODER.encode(line)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import time
 from collections.abc import Mapping
@@ -51,24 +52,27 @@ class Metrics:
     def __init__(self, connections: Connections | None = None) -> None:
         self.registry = CollectorRegistry()
         # By status alone or by time alone: both together would be eighteen lines for each method, route and status.
-        self._requests = Counter(
+        requests = Counter(
             "memory_agent_http_requests",
             "Requests answered",
             ("method", "route", "status"),
             registry=self.registry,
         )
-        self._seconds = Histogram(
+        seconds = Histogram(
             "memory_agent_http_request_seconds",
             "Time from a request's head to the end of its answer (of an event stream: to its beginning)",
             ("method", "route"),
             buckets=_BUCKETS,
             registry=self.registry,
         )
-        self.in_flight = Gauge(
+        # Labels are few: whoever looks one up in the registry waits for its lock each time.
+        self._requests, self._seconds = functools.cache(requests.labels), functools.cache(seconds.labels)
+        self.in_flight = 0
+        Gauge(
             "memory_agent_http_requests_in_flight",
             "Requests in progress",
             registry=self.registry,
-        )
+        ).set_function(lambda: self.in_flight)
         ProcessCollector(registry=self.registry)
         self._memory = _Memory(connections)
         self.registry.register(self._memory)
@@ -83,9 +87,9 @@ class Metrics:
         kind = "none" if status is None else f"{status // 100}xx"
         if route == UNMATCHED or status == HTTPStatus.METHOD_NOT_ALLOWED:
             method, route = "OTHER", UNMATCHED
-        self._requests.labels(method, route, kind).inc()
+        self._requests(method, route, kind).inc()
         if status is not None and status < HTTPStatus.BAD_REQUEST:
-            self._seconds.labels(method, route).observe(seconds)
+            self._seconds(method, route).observe(seconds)
 
     async def render(self, service: MemoryService, events: EventHub | None = None) -> bytes:
         """All metrics as `CONTENT_TYPE`. Never fails: what cannot be had is missing, and memory_agent_store_up is 0."""

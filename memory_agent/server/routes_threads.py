@@ -15,6 +15,7 @@ from memory_agent.server.dependencies import (
     THREAD,
     Caller,
     Cursor,
+    DirectRoute,
     Limit,
     Memory,
     OpenApi,
@@ -37,7 +38,7 @@ from memory_agent.wire.people import THREADS, USERS, ThreadSummary, UserSummary
 from memory_agent.wire.requests import Fetch, Forget, Settle
 from memory_agent.wire.work import EntityCount, ForgetReceipt, MemoryStatus
 
-router = APIRouter(tags=["threads"], generate_unique_id_function=operation_id)
+router = APIRouter(tags=["threads"], route_class=DirectRoute, generate_unique_id_function=operation_id)
 people = APIRouter(tags=["people"], generate_unique_id_function=operation_id)
 
 Found = TypeVar("Found")

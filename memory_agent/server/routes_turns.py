@@ -15,6 +15,7 @@ from memory_agent.server.dependencies import (
     THREAD,
     Caller,
     Cursor,
+    DirectRoute,
     IdempotencyKey,
     Limit,
     Memory,
@@ -32,7 +33,7 @@ from memory_agent.wire.requests import AddTurn, AddTurns, Search, Update
 from memory_agent.wire.topics import TopicStats
 from memory_agent.wire.turns import HISTORY, Recollection, Turn, UpdateReceipt
 
-router = APIRouter(tags=["turns"], generate_unique_id_function=operation_id)
+router = APIRouter(tags=["turns"], route_class=DirectRoute, generate_unique_id_function=operation_id)
 search = APIRouter(tags=["search"], generate_unique_id_function=operation_id)
 
 

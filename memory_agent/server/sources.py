@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from typing import TYPE_CHECKING, Final
 
@@ -23,11 +24,23 @@ def source_of(scope: Scope, trusted: Sequence[Network]) -> str:
     address stands for its /64. Empty without an address, as on a Unix socket.
     """
     client = scope.get("client")
+    if not trusted:
+        return _told(client[0]) if client else ""
     source = _address(client[0]) if client else None
     forwarded = b",".join(value for name, value in scope["headers"] if name == b"x-forwarded-for")
     named = [_address(part) for part in forwarded.decode("latin-1").split(",")] if forwarded else []
     while source is not None and named and any(source in network for network in trusted):
         source = named.pop() or source
+    return _named(source)
+
+
+@functools.lru_cache(maxsize=1_024)
+def _told(peer: str) -> str:
+    """The source of a connection, whose requests are many."""
+    return _named(_address(peer))
+
+
+def _named(source: ipaddress.IPv4Address | ipaddress.IPv6Address | None) -> str:
     if isinstance(source, ipaddress.IPv6Address):
         return str(ipaddress.ip_network((source, _SITE_BITS), strict=False))
     return "" if source is None else str(source)

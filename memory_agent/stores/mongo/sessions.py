@@ -15,9 +15,10 @@ from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from memory_agent.domain import Session, ThreadHead
+from memory_agent.domain.hashing import HASHING
 from memory_agent.stores.codec import lowest_by_thread, of_tenant, pack_derived, thread_of
 from memory_agent.stores.fields import COMPRESSION, SESSION
-from memory_agent.stores.mongo.connection import bounded, read_all
+from memory_agent.stores.mongo.connection import bounded, read_all, united
 from memory_agent.stores.mongo.documents import scope_filter
 from memory_agent.stores.mongo.errors import first_write_error, violated_keys
 from memory_agent.stores.mongo.indexes import NUMBER_KEYS, ONCE_KEYS
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 _IDENTITY: Final = {"user_id": 1, "thread_id": 1, "session_id": 1, "idempotency_key": 1}
 _BY_SESSION: Final[Document] = {"thread": "$thread_id", "session": "$session_id"}
+_HEAD: Final[Document] = {"$project": {"seq": 1, "timestamp": 1, "session_id": 1, "gone_at": 1}}
 
 
 class MongoSessions(MongoRemains):
@@ -46,26 +48,33 @@ class MongoSessions(MongoRemains):
     async def thread_head(self, scope: Scope) -> ThreadHead:
         thread_of(scope)
         where = scope_filter(scope)
-        newest, given, hashed = await together(
-            self._sessions.find_one(where, sort=[("number", -1)]),
-            self._last_turn(where),
-            self._last_hashed(scope),
+        # In this order: what leaves its id is under its hash before. Without the secret it is seen that there is none yet.
+        hasher = self._known_hasher
+        left = (
+            (self._meta, {"$match": {"_id": HASHING}})
+            if hasher is None
+            else (self._turns, *_newest(scope_filter(hasher.remains(scope)), "seq"))
         )
+        opened, turns, hashed = await united(
+            (self._sessions, *_newest(where, "number")), (self._turns, *_newest(where, "seq"), _HEAD), left
+        )
+        newest, given = next(iter(opened), None), next(iter(turns), None)
+        if hashed and hasher is None:
+            last_hashed = await self._last_hashed(scope)
+        else:
+            last_hashed = hashed[0]["seq"] if hashed else 0
         last = given
         if given is not None and "gone_at" in given:
             # Forgotten turns are read past, down to the first that is there: few, but right after the newest ones went.
-            last = await self._last_turn({**where, "gone_at": None, "seq": {"$lt": given["seq"]}})
+            below = {**where, "gone_at": None, "seq": {"$lt": given["seq"]}}
+            last = await self._turns.find_one(below, sort=[("seq", -1)])
         return ThreadHead(
             session=None if newest is None else SESSION.get(newest),
             last_seq=last["seq"] if last else 0,
-            last_given=max(given["seq"] if given else 0, hashed),
+            last_given=max(given["seq"] if given else 0, last_hashed),
             last_at=last["timestamp"] if last else None,
             last_session_id=last.get("session_id") if last else None,
         )
-
-    async def _last_turn(self, where: Document) -> Document | None:
-        fields = {"seq": 1, "timestamp": 1, "session_id": 1, "gone_at": 1}
-        return await self._turns.find_one(where, fields, sort=[("seq", -1)])
 
     @bounded
     async def put_sessions(self, sessions: Sequence[Session]) -> bool:
@@ -315,3 +324,8 @@ class MongoSessions(MongoRemains):
 
 def _key(group: Document) -> Key:
     return group["_id"]["thread"], group["_id"]["session"]
+
+
+def _newest(where: Document, number: str) -> tuple[Document, ...]:
+    """Stages that find the document of the highest number."""
+    return {"$match": where}, {"$sort": {number: -1}}, {"$limit": 1}
