@@ -154,8 +154,8 @@ def _take_window(
         if cut is None and position < due:
             # As much as leaves room for what it answers.
             left = packing.room_for(item)
-            behind = sum(min(other.tokens, _LEAST_REPLY_TOKENS) for other in items[position + 1 : due])
-            most = left - min(behind, left // 2)
+            others = sum(min(other.tokens, _LEAST_REPLY_TOKENS) for other in items[position + 1 : due])
+            most = left - min(others, left // 2)
             cut = item if item.tokens <= most else shortened(item, most)
         if packing.take(cut or item, limit=None if position < due else room):
             continue
