@@ -37,8 +37,8 @@ def sharing(load: Callable[[LocalEmbedder], Any]) -> Callable[[LocalEmbedder], A
         file = embedder.choice.file
         if file is None or not file.is_file() or embedder.choice.precision != "fp32":
             return load(embedder)
-        seen = file.stat()
-        key = (file, seen.st_mtime_ns, seen.st_size)
+        beside = sum(one.stat().st_size for one in file.parent.glob(f"{file.name}*"))  # large weights are
+        key = (file, file.stat().st_mtime_ns, beside)
         loaded[key] = loaded.pop(key, None) or load(embedder)
         if embedder.choice.file != file:  # it fell back to another one
             return loaded.pop(key)
