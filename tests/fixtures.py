@@ -50,10 +50,10 @@ def _models_are_loaded_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _tokens_are_estimated() -> Iterator[None]:
-    """By day, in a worker's own services; those of other processes count with the table, which takes 70 MB."""
+    """By day, in a worker's own services; those of other processes count with the table, which takes 70 MB and stays."""
     with pytest.MonkeyPatch.context() as patch:
         if profiles.chosen() != "nightly":
-            patch.setattr("memory_agent.adapters.make_counter", EstimatedTokens)
+            patch.setattr("memory_agent.models.tokens.best_token_counter", EstimatedTokens)
         yield
 
 

@@ -7,6 +7,7 @@ removes the folder.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -75,7 +76,8 @@ def kill_what_is_left(variable: str) -> None:
             except psutil.Error:
                 continue
             command = " ".join(words)[:200]
-            sys.stderr.write(f"tests left process {process.pid} behind, which is killed: {command}\n")
+            with contextlib.suppress(OSError):  # whoever read the run's output may be gone with it
+                sys.stderr.write(f"tests left process {process.pid} behind, which is killed: {command}\n")
         time.sleep(0.1)
 
 

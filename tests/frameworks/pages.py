@@ -1,17 +1,22 @@
-"""The program of a page, run as it stands, by a process of its own: on a memory in its folder, and on a service over HTTP."""
+"""The program of a page, run as it stands, by a process of its own: on a memory in its folder, and on a service over HTTP.
+
+Below it what tests of several frameworks say to a model and ask of the memory.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from memory_agent import MemoryService
 from tests.servers.forks import forks
 from tests.servers.openai_script import Reply, ScriptedOpenAI
 
@@ -143,3 +148,26 @@ def _reply(message: dict[str, Any], finish: str) -> Reply:
 def sent_to(server: ScriptedOpenAI) -> list[str]:
     """All that each request told the model, as text."""
     return [json.dumps(chat["messages"]) for chat in server.chats]
+
+
+async def said(service: MemoryService, user: str = "ada", thread: str = "t") -> list[tuple[str, str]]:
+    """A thread's turns: who said what."""
+    return [(turn.role, turn.content) for turn in (await service.agent(user, thread).history()).turns]
+
+
+@contextlib.asynccontextmanager
+async def recalled_and_kept_apart(service: MemoryService) -> AsyncIterator[None]:
+    """For two exchanges that recall where Ada lives: they are stored as they were said, and nothing recalled becomes a turn or a fact."""
+    await service.agent("ada", "old").update_memory("My name is Ada and I live in Oslo.", "Hello.")
+    await service.settle()
+    before = await service.agent("ada", "old").fetch_facts()
+    yield
+    await service.settle()
+    assert await said(service) == [
+        ("user", "Where do I live?"),
+        ("assistant", "You live in the north."),
+        ("user", "Really?"),
+        ("assistant", "Yes."),
+    ]
+    assert await service.agent("ada", "t").fetch_facts(scope="thread") == {}
+    assert await service.agent("ada", "t").fetch_facts() == before

@@ -13,7 +13,7 @@ from openai import AsyncOpenAI
 
 from memory_agent import MemoryService
 from memory_agent.integrations.agent_framework import MemoryProvider
-from tests.frameworks.pages import calling, sent_to, streamed
+from tests.frameworks.pages import calling, recalled_and_kept_apart, said, sent_to, streamed
 from tests.over_http import both_ways_by_day
 from tests.servers.openai_script import Reply, ScriptedOpenAI
 
@@ -46,10 +46,6 @@ def session(user: str = "ada", thread: str = "t") -> AgentSession:
     return made
 
 
-async def said(service: MemoryService, user: str = "ada", thread: str = "t") -> list[tuple[str, str]]:
-    return [(turn.role, turn.content) for turn in (await service.agent(user, thread).history()).turns]
-
-
 @both_ways_by_day
 async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_else(
     service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI
@@ -71,24 +67,13 @@ async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_
 async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
     service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI
 ) -> None:
-    await service.agent("ada", "old").update_memory("My name is Ada and I live in Oslo.", "Hello.")
-    await service.settle()
-    before = await service.agent("ada", "old").fetch_facts()
-    openai_server.then(calling("weather", '{"city": "Bergen"}'), "You live in the north.", "Yes.")
-    one = session()
-    await agent.run("Where do I live?", session=one)
-    await agent.run("Really?", session=one)
-    assert all("Oslo" in sent for sent in sent_to(openai_server))
-    assert "Oslo" not in str(one.to_dict())
-    await service.settle()
-    assert await said(service) == [
-        ("user", "Where do I live?"),
-        ("assistant", "You live in the north."),
-        ("user", "Really?"),
-        ("assistant", "Yes."),
-    ]
-    assert await service.agent("ada", "t").fetch_facts(scope="thread") == {}
-    assert await service.agent("ada", "t").fetch_facts() == before
+    async with recalled_and_kept_apart(service):
+        openai_server.then(calling("weather", '{"city": "Bergen"}'), "You live in the north.", "Yes.")
+        one = session()
+        await agent.run("Where do I live?", session=one)
+        await agent.run("Really?", session=one)
+        assert all("Oslo" in sent for sent in sent_to(openai_server))
+        assert "Oslo" not in str(one.to_dict())
 
 
 async def test_what_the_history_shows_is_not_told_again(

@@ -18,7 +18,7 @@ from pydantic import BaseModel, SecretStr
 
 from memory_agent import HybridMemoryStrategy, MemoryService
 from memory_agent.integrations.langgraph import MemoryMiddleware
-from tests.frameworks.pages import Reader, calling, program_of, sent_to, streamed
+from tests.frameworks.pages import Reader, calling, program_of, said, sent_to, streamed
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply, ScriptedOpenAI
 
@@ -72,10 +72,6 @@ async def say(agent: Any, text: str, *, user: str = "ada", thread: str = "t") ->
     return await agent.ainvoke(
         {"messages": [("user", text)]}, {"configurable": {"thread_id": thread}}, context=Person(user)
     )
-
-
-async def said(service: MemoryService, user: str = "ada", thread: str = "t") -> list[tuple[str, str]]:
-    return [(turn.role, turn.content) for turn in (await service.agent(user, thread).history()).turns]
 
 
 async def test_a_stream_is_remembered_once_and_whole_when_it_was_read_to_its_end(

@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from memory_agent import MemoryService, ServiceClient
 from memory_agent.errors import InvalidInput
 from memory_agent.integrations.llama_index import MemoryBlock, RememberingMemory
-from tests.frameworks.pages import PAGE_ANSWERS, Reader, follow
+from tests.frameworks.pages import PAGE_ANSWERS, Reader, follow, recalled_and_kept_apart, said
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.mongod import free_port
 from tests.servers.ollama_script import ScriptedOllama
@@ -87,10 +87,6 @@ def sent_to(ollama: ScriptedOllama) -> list[str]:
     return [json.dumps(chat["messages"]) for chat in ollama.chats]
 
 
-async def said(service: MemoryService, user: str = "ada", thread: str = "t") -> list[tuple[str, str]]:
-    return [(turn.role, turn.content) for turn in (await service.agent(user, thread).history()).turns]
-
-
 @both_ways_by_day
 async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_else(
     service: MemoryService, agent: FunctionAgent, ollama: ScriptedOllama, history: AsyncEngine
@@ -132,24 +128,13 @@ async def test_a_call_that_would_wait_for_its_own_loop_is_refused(
 async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
     service: MemoryService, agent: FunctionAgent, ollama: ScriptedOllama, history: AsyncEngine
 ) -> None:
-    await service.agent("ada", "old").update_memory("My name is Ada and I live in Oslo.", "Hello.")
-    await service.settle()
-    before = await service.agent("ada", "old").fetch_facts()
-    ollama.replies[:] = [calling("Bergen"), "You live in the north.", "Yes."]
-    memory = memory_of(history, block_of(service))
-    await agent.run("Where do I live?", memory=memory)
-    await agent.run("Really?", memory=memory)
-    assert all("Oslo" in sent for sent in sent_to(ollama))
-    assert "Oslo" not in str(await memory.aget_all())
-    await service.settle()
-    assert await said(service) == [
-        ("user", "Where do I live?"),
-        ("assistant", "You live in the north."),
-        ("user", "Really?"),
-        ("assistant", "Yes."),
-    ]
-    assert await service.agent("ada", "t").fetch_facts(scope="thread") == {}
-    assert await service.agent("ada", "t").fetch_facts() == before
+    async with recalled_and_kept_apart(service):
+        ollama.replies[:] = [calling("Bergen"), "You live in the north.", "Yes."]
+        memory = memory_of(history, block_of(service))
+        await agent.run("Where do I live?", memory=memory)
+        await agent.run("Really?", memory=memory)
+        assert all("Oslo" in sent for sent in sent_to(ollama))
+        assert "Oslo" not in str(await memory.aget_all())
 
 
 async def test_the_callers_block_stays_as_it_is_and_texts_are_shown_as_by_llamaindex_s_own_memory(

@@ -16,7 +16,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from memory_agent import MemoryService
 from memory_agent.integrations.pydantic_ai import MemoryCapability, MemoryConversationStore
-from tests.frameworks.pages import calling, sent_to, streamed
+from tests.frameworks.pages import calling, recalled_and_kept_apart, said, sent_to, streamed
 from tests.over_http import both_ways_by_day
 from tests.servers.openai_script import Reply, ScriptedOpenAI
 
@@ -60,10 +60,6 @@ async def say(
     return await agent.run(text, deps=Person(user), conversation_id=thread, **how)
 
 
-async def said(service: MemoryService, user: str = "ada", thread: str = "t") -> list[tuple[str, str]]:
-    return [(turn.role, turn.content) for turn in (await service.agent(user, thread).history()).turns]
-
-
 @both_ways_by_day
 async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_else(
     service: MemoryService, agent: Agent[Person, str], openai_server: ScriptedOpenAI
@@ -83,23 +79,12 @@ async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_
 async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
     service: MemoryService, agent: Agent[Person, str], openai_server: ScriptedOpenAI
 ) -> None:
-    await service.agent("ada", "old").update_memory("My name is Ada and I live in Oslo.", "Hello.")
-    await service.settle()
-    before = await service.agent("ada", "old").fetch_facts()
-    openai_server.then(calling("weather", '{"city": "Bergen"}'), "You live in the north.", "Yes.")
-    first = await say(agent, "Where do I live?")
-    second = await say(agent, "Really?", message_history=first.all_messages())
-    assert all("Oslo" in sent for sent in sent_to(openai_server))
-    assert "Oslo" not in str(second.all_messages())
-    await service.settle()
-    assert await said(service) == [
-        ("user", "Where do I live?"),
-        ("assistant", "You live in the north."),
-        ("user", "Really?"),
-        ("assistant", "Yes."),
-    ]
-    assert await service.agent("ada", "t").fetch_facts(scope="thread") == {}
-    assert await service.agent("ada", "t").fetch_facts() == before
+    async with recalled_and_kept_apart(service):
+        openai_server.then(calling("weather", '{"city": "Bergen"}'), "You live in the north.", "Yes.")
+        first = await say(agent, "Where do I live?")
+        second = await say(agent, "Really?", message_history=first.all_messages())
+        assert all("Oslo" in sent for sent in sent_to(openai_server))
+        assert "Oslo" not in str(second.all_messages())
 
 
 async def test_what_the_history_shows_is_not_told_again(

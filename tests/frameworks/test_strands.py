@@ -13,7 +13,7 @@ from strands.models.openai import OpenAIModel
 
 from memory_agent import MemoryService
 from memory_agent.integrations.strands import StrandsMemoryStore
-from tests.frameworks.pages import sent_to, streamed, streamed_call
+from tests.frameworks.pages import recalled_and_kept_apart, said, sent_to, streamed, streamed_call
 from tests.over_http import both_ways_by_day
 from tests.servers.openai_script import ScriptedOpenAI
 
@@ -50,10 +50,6 @@ class Talk:
         await self.manager.flush()
 
 
-async def said(service: MemoryService, user: str = "ada", thread: str = "t") -> list[tuple[str, str]]:
-    return [(turn.role, turn.content) for turn in (await service.agent(user, thread).history()).turns]
-
-
 @both_ways_by_day
 async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_else(
     service: MemoryService, openai_server: ScriptedOpenAI
@@ -71,32 +67,21 @@ async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_
 async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
     service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
-    await service.agent("ada", "old").update_memory("My name is Ada and I live in Oslo.", "Hello.")
-    await service.settle()
-    before = await service.agent("ada", "old").fetch_facts()
-    openai_server.then(
-        streamed_call("weather", '{"city": "Bergen"}', "Let me look."),
-        streamed("You live in the north."),
-        streamed("Yes."),
-    )
-    talk = Talk(service, openai_server)
-    await talk.say("Where do I live?")
-    await talk.say("Really?")
-    asked, _, again = sent_to(
-        openai_server
-    )  # between them Strands hands on the tool's result, without memory
-    assert "Oslo" in asked
-    assert "Oslo" in again
-    assert "Oslo" not in str(talk.agent.messages)
-    await service.settle()
-    assert await said(service) == [
-        ("user", "Where do I live?"),
-        ("assistant", "You live in the north."),
-        ("user", "Really?"),
-        ("assistant", "Yes."),
-    ]
-    assert await service.agent("ada", "t").fetch_facts(scope="thread") == {}
-    assert await service.agent("ada", "t").fetch_facts() == before
+    async with recalled_and_kept_apart(service):
+        openai_server.then(
+            streamed_call("weather", '{"city": "Bergen"}', "Let me look."),
+            streamed("You live in the north."),
+            streamed("Yes."),
+        )
+        talk = Talk(service, openai_server)
+        await talk.say("Where do I live?")
+        await talk.say("Really?")
+        asked, _, again = sent_to(
+            openai_server
+        )  # between them Strands hands on the tool's result, without memory
+        assert "Oslo" in asked
+        assert "Oslo" in again
+        assert "Oslo" not in str(talk.agent.messages)
 
 
 async def test_the_best_come_first_and_no_more_than_asked_for(

@@ -81,8 +81,11 @@ async def test_a_model_that_is_down_is_waited_for(memory: MemoryAgent, openai_se
     """Who asks is told; the worker waits; contexts are served and say so; once it is back, it is made up for."""
     openai_server.answer = lambda _: Reply(status=503, text="overloaded")
     await memory.add_turns(said(lines(110)))
-    with pytest.raises(SettleTimeout, match="llm"):
-        await memory.settle(timeout=1)
+    told = ""
+    while "llm" not in told:  # on a busy machine the first second may go into indexing
+        with pytest.raises(SettleTimeout) as caught:
+            await memory.settle(timeout=1)
+        told = str(caught.value)
     with pytest.raises(LLMUnavailable):
         await memory.compress()
     context = await memory.fetch_memory("What now?")

@@ -19,10 +19,10 @@ from memory_agent import DataDirInUse, MemoryConfig, MemoryService
 from memory_agent.cli.app import app
 from memory_agent.data_dir import LocalService
 from memory_agent.keys import read_token
-from memory_agent.models.tokens import best_token_counter
+from memory_agent.models.tokens import EstimatedTokens
 from tests import profiles
 from tests.integration.commands import SECONDS, CommandLine, Quick, one_line
-from tests.servers.forks import forks
+from tests.servers.forks import ESTIMATES, forks
 from tests.servers.service import ServiceProcess
 
 PIANO: Final = "The piano tuner comes on Monday at ten. My name is Ada Byron."
@@ -152,9 +152,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Runner, 
         shutil.copytree(first.data, runner.data)
         runner.know(folder / "turns.jsonl")
     service = ServiceProcess(folder, settings={"data_dir": held.data, "retention_days": 3_000})
+    service.environment[ESTIMATES] = "1"
     service.start()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("memory_agent.adapters.make_counter", best_token_counter)  # as the service does
+        patch.setattr("memory_agent.models.tokens.best_token_counter", EstimatedTokens)  # as the service does
         yield free, held
     service.stop()
 

@@ -61,6 +61,8 @@ _LOADED_LATE = (
 )
 """What commands import once they need it."""
 _ADDRESS = "forks.socket"
+ESTIMATES = "TESTS_ESTIMATE_TOKENS"
+"""A variable of whoever estimates tokens, as services of a worker do: where answers of both are compared."""
 
 
 class Forks:
@@ -262,6 +264,9 @@ def _answer(connection: socket.socket) -> None:
     os.environ.clear()
     os.environ.update(call["env"])
     sys.argv = ["memory-agent", *call["argv"]]
+    if ESTIMATES in os.environ:
+        tokens = importlib.import_module("memory_agent.models.tokens")
+        tokens.best_token_counter = tokens.EstimatedTokens  # type: ignore[attr-defined]
     code = _run()
     # As an interpreter ends: what a thread or a function of `atexit` holds up there holds this up.
     threading._shutdown()  # type: ignore[attr-defined]

@@ -1,5 +1,5 @@
-"""Models that a process loads once, however many services in it ask: each load of the default one takes a second of processor time
-and 100 MB.
+"""Models that a process loads once, however many services in it ask: each load of the default one takes half a second of processor
+time and 50 MB.
 
 A loaded model keeps no state between calls, so whoever shares one sees no more than that it is there at once. It is known by its
 file: one that was made again is another one.
@@ -23,28 +23,31 @@ from memory_agent.ports import known_fingerprint
 from memory_agent.search.confidence import EVERYDAY
 from memory_agent.testing import HashEmbedder
 
-_KEPT: Final = 3
+_KEPT: Final = 2
+"""Tokenizers of 6 MB each."""
 _LARGE: Final = 20_000_000
-"""Bytes of a file above which only the last model stays."""
+"""Bytes of a large model's files: the default one stays while small ones come and go."""
 _WANTED: Final = ModelChoiceRequest(model="all-MiniLM-L6-v2")
 
 
 def sharing(load: Callable[[LocalEmbedder], Any]) -> Callable[[LocalEmbedder], Any]:
-    """`LocalEmbedder._load` that gives what it loaded before from the same file, of the last few and one large one. An int8 model is not kept."""
-    loaded: dict[tuple[Path, int, int], Any] = {}
+    """`LocalEmbedder._load` that gives what it loaded last from the same file, of large ones and of small ones. An int8 model is not kept."""
+    loaded: dict[bool, tuple[tuple[Path, int, int], Any]] = {}
 
     def shared(embedder: LocalEmbedder) -> Any:
         file = embedder.choice.file
         if file is None or not file.is_file() or embedder.choice.precision != "fp32":
             return load(embedder)
-        seen = file.stat()
-        key = (file, seen.st_mtime_ns, seen.st_size)
-        loaded[key] = loaded.pop(key, None) or load(embedder)
-        if embedder.choice.file != file:  # it fell back to another one
-            return loaded.pop(key)
-        model, large = loaded[key], [old for old in loaded if old[-1] > _LARGE]
-        if len(large) > 1 or len(loaded) > _KEPT:
-            loaded.pop(next(iter(large if len(large) > 1 else loaded)))
+        size = sum(
+            one.stat().st_size for one in file.parent.glob(f"{file.name}*")
+        )  # large weights lie beside it
+        key = (file, file.stat().st_mtime_ns, size)
+        known, model = loaded.get(size > _LARGE, (None, None))
+        if known != key:
+            loaded.pop(size > _LARGE, None)
+            model = load(embedder)
+            if embedder.choice.file == file:  # else it fell back to another one
+                loaded[size > _LARGE] = key, model
         return model
 
     return shared

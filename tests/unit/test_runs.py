@@ -85,7 +85,7 @@ def test_a_test_that_hangs_ends_with_its_stack_and_takes_no_other_along(tmp_path
 
 @pytest.fixture
 def killed(tmp_path: Path) -> Iterator[list[int]]:
-    """The processes of a run that was killed with -9: pytest's own, and what its tests had started."""
+    """The processes of a run that was killed with -9: pytest's own, and what its tests had started. Nobody reads what is said of it."""
     with inner(tmp_path, STARTS, "-n", "2") as run:
         while len(started := [*tmp_path.glob("started *")]) < 2 or not all(f.stat().st_size for f in started):
             assert run.poll() is None, run.communicate()[0]
@@ -96,6 +96,8 @@ def killed(tmp_path: Path) -> Iterator[list[int]]:
         commands = [psutil.Process(pid).cmdline() for pid in theirs]
         data = [Path(words[words.index("--dbpath") + 1]) for words in commands if "--dbpath" in words]
         assert [folder.is_dir() for folder in data] == [True, True]
+        assert run.stdout is not None
+        run.stdout.close()  # whoever reads its output is gone first, as under `timeout 60 make test | tail`
         run.send_signal(signal.SIGKILL)
         yield own
         until = time.monotonic() + 60

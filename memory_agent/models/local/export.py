@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-EXPORT_RECIPE: Final = 1
+EXPORT_RECIPE: Final = 2
 """Raised when exporting changes so that older files should not be used any more."""
 
 LEAST_EQUAL: Final = 0.9999
@@ -75,6 +75,8 @@ def export_weights(folder: Path, target: Path, making: Making) -> None:
         making.progress("checking the file")
         log.debug("made %s (least cosine %.6f)", target, check_file(folder, draft))
         note_weights(draft, weights_digest(weight_files(folder)))
+    for number in range(1, EXPORT_RECIPE):  # what an earlier release made, 90 MB of MiniLM
+        shutil.rmtree(target.parent.with_name(f"fp32-{number}"), ignore_errors=True)
 
 
 def quantize_weights(folder: Path, source: Path, target: Path, making: Making) -> None:

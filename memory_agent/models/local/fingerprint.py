@@ -115,7 +115,7 @@ def note_weights(file: Path, digest: str) -> None:
 
     Its own tensors may be more than the weights: positions that were computed while exporting, for instance.
     """
-    noted = {"weights": digest, "onnx": _files_digest([file])}
+    noted = {"weights": digest, "onnx": _files_digest(_written(file))}
     _note(file).write_text(json.dumps(noted), encoding="utf-8")
 
 
@@ -127,8 +127,13 @@ def weights_notes(file: Path) -> list[Path]:
 def _noted_weights(file: Path) -> str | None:
     noted = _read_note(_note(file)) if file.suffix == ".onnx" else {}
     # Of this very file: somebody may have put another in its place.
-    is_of_it = noted.get("weights") and noted.get("onnx") == _files_digest([file])
+    is_of_it = noted.get("weights") and noted.get("onnx") == _files_digest(_written(file))
     return str(noted["weights"]) if is_of_it else None
+
+
+def _written(file: Path) -> list[Path]:
+    """The ONNX file `file`, and what of its weights `write_onnx` put beside it."""
+    return [file, *file.parent.glob(f"{file.name}_data")]
 
 
 def _note(file: Path) -> Path:

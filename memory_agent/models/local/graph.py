@@ -84,7 +84,7 @@ def open_encoder(folder: Path) -> OpenEncoder:
 
 
 def write_onnx(encoder: OpenEncoder, file: Path, *, single_file_bytes: int = SINGLE_FILE_BYTES) -> None:
-    """Write the ONNX file of `encoder`; its weights beside it, as `model.onnx_data`, if they are larger than one file holds.
+    """Write the ONNX file of `encoder`; its weights beside it, as `model.onnx_data`, if they are large.
 
     Raises EmbedderError if the weights cannot be read, OSError if the file cannot be written.
     """

@@ -55,6 +55,8 @@ def quantize(source: Path, target: Path) -> None:
             )
         except (RuntimeError, ValueError, KeyError) as exc:
             raise EmbedderError(f"{source} cannot be made int8: {exc}; set embedding_precision=fp32") from exc
+    for file in data_files(target):  # the library makes it readable for its own user alone
+        file.chmod(target.stat().st_mode)
     report("done")
 
 

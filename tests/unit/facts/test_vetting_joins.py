@@ -70,7 +70,7 @@ def nested(depth: int) -> Any:
         pytest.param(("$",), "x", id="a path that names nothing"),
         pytest.param(("a",) * (MAX_DEPTH + 1), "x", id="a long path"),
         pytest.param(("\ud800" * 300,), "\ud800", id="lone surrogates"),
-        pytest.param(("a",), nested(10_000), id="nested far too deep"),
+        pytest.param(("a",), nested(3_000), id="nested far too deep"),
         pytest.param(("a",), 10**5_000, id="a huge number"),
         pytest.param(("a",), {("b", "c"): {1, 2}}, id="no JSON"),
         pytest.param(("a",), b"x" * 9_999, id="bytes"),

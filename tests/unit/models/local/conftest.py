@@ -183,7 +183,8 @@ def linked(source: Path, target: Path, *, onnx: Path | None = None, weights: boo
         (target / file.name).symlink_to(file)
     if onnx is not None:
         (target / "onnx").mkdir()
-        (target / "onnx" / "model.onnx").symlink_to(onnx)
+        for file in (onnx, *onnx.parent.glob("model.onnx_data")):
+            (target / "onnx" / file.name).symlink_to(file)
     return target
 
 

@@ -34,8 +34,11 @@ def test_a_written_file_holds_the_weights_themselves(tiny: Path, tmp_path: Path)
 
 
 # --- weights beside the graph
-def test_large_weights_lie_beside_the_graph(tiny: Path, tmp_path: Path) -> None:
-    """A file of this format holds 2 GB; what is more has a file of its own, and the vectors are the same."""
+def test_large_weights_lie_beside_the_graph_and_are_mapped(
+    tiny: Path, exported: Path, tmp_path: Path
+) -> None:
+    """So are MiniLM's. The vectors are the same, and the table of words stays in the file: pages of it that no text needs are never read."""
+    assert data_files(exported) == [exported.with_name("model.onnx_data")]
     encoder = open_encoder(tiny)
     assert encoder.size == pytest.approx((tiny / "model.safetensors").stat().st_size, rel=0.01)
     (tmp_path / "apart").mkdir()
@@ -44,8 +47,9 @@ def test_large_weights_lie_beside_the_graph(tiny: Path, tmp_path: Path) -> None:
     assert data_files(tmp_path / "apart" / "model.onnx") == [tmp_path / "apart" / "model.onnx_data"]
     assert (tmp_path / "apart" / "model.onnx").stat().st_size < 100_000
     files = tmp_path / "one.onnx", tmp_path / "apart" / "model.onnx"
-    one, apart = (OnnxModel(tiny, file).encode(SAMPLES) for file in files)
-    np.testing.assert_array_equal(one, apart)
+    one, apart = (OnnxModel(tiny, file) for file in files)
+    np.testing.assert_array_equal(one.encode(SAMPLES), apart.encode(SAMPLES))
+    assert str(tmp_path / "apart" / "model.onnx_data") in Path("/proc/self/maps").read_text("ascii")
     assert weights_digest([files[1]]) == weights_digest([tiny / "model.safetensors"])
 
 
