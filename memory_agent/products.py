@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _ON_ONE_THREAD: Final = 240_000
 """Multiplications of one block: OpenBLAS shares out products of matrices from 262,144 on, and those with a vector from 460,800."""
-_BLOCK: Final = 512
+_BLOCK: Final = 64
 """Rows of `right` in one block."""
 
 

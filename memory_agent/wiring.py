@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from memory_agent.config import MemoryConfig
-    from memory_agent.context.counts import KeptCounts
+    from memory_agent.context.counts import KeptCounts, TextCaches
     from memory_agent.context.gather import ContextReader
     from memory_agent.conversations.compress import Compressor
     from memory_agent.conversations.summary import ConversationSummarizer
@@ -75,6 +75,7 @@ class Core(Adapters):
     counts: KeptCounts
     """Of the tokens of prompts' lines."""
 
+    texts: TextCaches
     folder: TopicFolder
     topics: TopicKeeper
     compactor: Compactor
@@ -129,13 +130,13 @@ class Core(Adapters):
         self.folder.indexes.drop_idle()
         self.facts.drop_idle()
         self.live.clear()
-        _clear_shared_caches(self.searcher, self.embedder, self.counts)
+        self.texts.clear()
 
 
 def wire(on: Adapters) -> Core:
     """The core over its adapters."""
     # A tenth of a second, which only an open service has to pay.
-    from memory_agent.context.counts import KeptCounts
+    from memory_agent.context.counts import KeptCounts, TextCaches
     from memory_agent.context.gather import ContextReader, ContextSettings
     from memory_agent.context.state import ConversationReader
     from memory_agent.conversations.compress import Compressor, CompressSettings
@@ -152,14 +153,17 @@ def wire(on: Adapters) -> Core:
     fact_editor = FactEditor(store, facts, clock)
     live = AnalysisCache()
     counts = KeptCounts(on.counter)
+    texts = TextCaches(functools.partial(_empty_text_caches, searcher, on.embedder, counts))
     limits, prompt = _section(cfg, CompressSettings), _section(cfg, ContextSettings)
     states = ConversationReader(
         store, live, facts, counts, recent_turns=cfg.recent_messages_count, most_tokens=limits.most_tokens
     )
     compressor = Compressor(store, _make_conversation_summarizer(on), states, clock, counts, limits)
-    contexts = ContextReader(store, searcher, on.spotter, entity_counter, states, facts, counts, prompt)
+    contexts = ContextReader(
+        store, searcher, on.spotter, entity_counter, states, facts, counts, texts, prompt
+    )
     curator = Curator(store, folder, compactor, clock)
-    forgetter = _make_forgetter(on, residents, searcher, live, folder, facts, counts)
+    forgetter = _make_forgetter(on, residents, live, folder, facts, texts)
     stages = Stages(
         indexer=_make_indexer(on), topics=topics, facts=facts, compactor=compactor, compressor=compressor
     )
@@ -170,6 +174,7 @@ def wire(on: Adapters) -> Core:
         searcher=searcher,
         entity_counter=entity_counter,
         counts=counts,
+        texts=texts,
         folder=folder,
         topics=topics,
         compactor=compactor,
@@ -272,18 +277,17 @@ def _make_topic_reader(on: Adapters) -> TopicReader:
 def _make_forgetter(
     on: Adapters,
     residents: ResidentCache,
-    searcher: Searcher,
     live: AnalysisCache,
     folder: TopicFolder,
     facts: FactKeeper,
-    counts: KeptCounts,
+    texts: TextCaches,
 ) -> Forgetter:
     def drop_caches(user_id: str) -> None:
         live.drop(user_id)
         residents.drop(user_id)
         folder.indexes.drop(user_id)
         facts.drop(user_id)
-        _clear_shared_caches(searcher, on.embedder, counts)
+        texts.clear()
 
     return Forgetter(
         store=on.store,
@@ -311,13 +315,13 @@ def _files_of_chroma(cfg: MemoryConfig) -> tuple[ErasedTier, ...]:
     return (ErasedTier(tier="chroma_files", state="operator", note=note),)
 
 
-def _clear_shared_caches(searcher: Searcher, embedder: Embedder, counts: KeptCounts) -> None:
-    """Empty the caches of texts that are kept without their user."""
+def _empty_text_caches(searcher: Searcher, embedder: Embedder, counts: KeptCounts) -> None:
     from memory_agent.context.facts import forget_terms
     from memory_agent.context.passages import forget_passages
     from memory_agent.context.render import forget_names
+    from memory_agent.digest.fold import clear_text_caches
 
-    for forget in (forget_names, forget_passages, forget_terms):
+    for forget in (clear_text_caches, forget_names, forget_passages, forget_terms):
         forget()
     clear_store_caches()
     counts.clear()

@@ -1,10 +1,13 @@
-"""Token counts of the lines of prompts, kept: most lines of a prompt stood in one before."""
+"""Token counts of the lines of prompts, kept: most lines of a prompt stood in one before. And how all kept texts are forgotten."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from memory_agent.ports import TokenCounter
 
 _KEPT_CHARS: Final = 4_000
@@ -52,3 +55,27 @@ class KeptCounts:
     def clear(self) -> None:
         """Forget all texts: something was forgotten."""
         self._newer, self._older, self._newer_chars = {}, {}, 0
+
+
+class TextCaches:
+    """Caches of texts that are kept without their user."""
+
+    def __init__(self, empty: Callable[[], None]) -> None:
+        """`empty`: empties them all."""
+        self._empty = empty
+        self._cleared = 0
+
+    def clear(self) -> None:
+        """Forget all texts: something was forgotten."""
+        self._cleared += 1
+        self._empty()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Read turns in the block; if something is forgotten meanwhile, the block may put it back, so they are emptied again."""
+        before = self._cleared
+        try:
+            yield
+        finally:
+            if self._cleared != before:
+                self._empty()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
     from datetime import datetime
 
+    from memory_agent.context.counts import TextCaches
     from memory_agent.context.persona import Reminder
     from memory_agent.context.state import ConversationReader
     from memory_agent.domain import (
@@ -99,6 +100,7 @@ class ContextReader:
         states: ConversationReader,
         facts: FactDocuments,
         counter: TokenCounter,
+        texts: TextCaches,
         settings: ContextSettings,
     ) -> None:
         self._store = store
@@ -108,6 +110,7 @@ class ContextReader:
         self._states = states
         self._facts = facts
         self._counter = counter
+        self._texts = texts
         self._settings = settings
 
     async def read(
@@ -127,15 +130,17 @@ class ContextReader:
 
         `reach` (None: `scope`): the thread, or all of its user's, whose facts and turns are recalled; `now`: what "last week" in the question is told from; `second_stage`: of the search (None: as set); `missing`: parts that are known to be down.
         """
-        material = await self._material(
-            scope, reach or scope, question, budget, now, until, second_stage, missing
-        )
         name = preset or self._settings.context_preset
         pack = functools.partial(
-            pack_context, material, shares=PRESETS[name], preset=name, budget=budget, counter=self._counter
+            pack_context, shares=PRESETS[name], preset=name, budget=budget, counter=self._counter
         )
-        # Some hundred turns take so long to be read that nobody else on the event loop should wait for them.
-        return await asyncio.to_thread(pack) if len(material.recollections) > _MANY_FOUND else pack()
+        with self._texts.reading():
+            material = await self._material(
+                scope, reach or scope, question, budget, now, until, second_stage, missing
+            )
+            # Some hundred turns take so long to be read that nobody else on the event loop should wait for them.
+            many = len(material.recollections) > _MANY_FOUND
+            return await asyncio.to_thread(pack, material) if many else pack(material)
 
     async def _named(self, question: str, down: list[str]) -> tuple[Entity, ...]:
         """Entities of the question; where the model fails, those of the dictionary alone."""

@@ -11,7 +11,7 @@ import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.digest.fold import analyse, clear_text_caches
+from memory_agent.digest.fold import analyse
 from memory_agent.domain import LiveStats
 
 if TYPE_CHECKING:
@@ -79,9 +79,7 @@ class AnalysisCache:
         """Forget what is kept of this user's threads: something was forgotten."""
         for scope in [scope for scope in self._threads if scope.user_id == user_id]:
             del self._threads[scope]
-        clear_text_caches()
 
     def clear(self) -> None:
         """Forget everything kept."""
         self._threads.clear()
-        clear_text_caches()

@@ -136,7 +136,10 @@ class TokenCounter(Protocol):
         """The share by which a count may be too low, in [0, 1): budgets leave so much room. 0 if counts are exact."""
 
     def count(self, text: str) -> int:
-        """Tokens of `text`; 0 for the empty text. Never less for a text than for a prefix of it, minus 1."""
+        """Tokens of `text`; 0 for the empty text. Never less for a text than for a prefix of it, minus 1.
+
+        May be called from several threads.
+        """
 
 
 class EntityFinder(Protocol):

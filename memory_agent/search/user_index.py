@@ -137,7 +137,7 @@ class ResidentIndex:
         return _moment(self._first_at), _moment(self._last_at)
 
     def extend(self, rows: Sequence[SearchRow]) -> bool:
-        """Take in rows of rising `index_seq`; False, with nothing changed, if they replace or erase rows here.
+        """Take in rows, `head` then being the highest `index_seq`; False, with nothing changed, if they replace or erase rows here.
 
         What was erased must leave memory altogether, so such rows need a fresh load.
         """

@@ -68,6 +68,10 @@ def _safe(value: Any) -> Any:
     return safe_words(value) if isinstance(value, BaseException) else value
 
 
+_AS_CLASSES: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+"""Of a value that JSON does not have a line names the class alone: it may hold what somebody said."""
+
+
 def _class(value: object) -> str:
     return type(value).__name__
 
@@ -84,7 +88,7 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info and (exc := record.exc_info[1]) is not None:
             line |= {"error": type(exc).__name__, "origin": origin(exc)}
         with contextlib.suppress(orjson.JSONEncodeError):
-            written = orjson.dumps(line, default=_class)
+            written = orjson.dumps(line, default=_class, option=_AS_CLASSES)
             if written.isascii() and b"\x7f" not in written:
                 return written.decode("ascii")
         return _ENCODER.encode(line)

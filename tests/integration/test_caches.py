@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from memory_agent.context import facts as fact_items
 from memory_agent.context import passages, render
 from memory_agent.domain import new_id
 from memory_agent.facts.documents import FactDocuments
 from memory_agent.stores import codec
+from memory_agent.testing import HashEmbedder
 from memory_agent.text import features, noun_phrases, quotes, sentences, subjects, terms
 from memory_agent.text.code import detect
 from tests.integration.conversations import opened, settings_on
@@ -72,6 +78,41 @@ async def test_what_rules_keep_of_texts_goes_when_something_is_forgotten_and_in_
                 service.core.housekeep()
             assert kept() == [0] * len(CACHES)
             assert (await service.get_stats()).live_threads == 0
+
+
+class HeldEmbedder(HashEmbedder):
+    """Embeds the question once it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.may = asyncio.Event(), asyncio.Event()
+
+    async def embed(
+        self, texts: Sequence[str], *, purpose: Literal["query", "document"]
+    ) -> NDArray[np.float32]:
+        if purpose == "query":
+            self.asked.set()
+            await self.may.wait()
+        return await super().embed(texts, purpose=purpose)
+
+
+async def test_a_prompt_that_is_made_meanwhile_keeps_nothing_of_what_is_forgotten(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """It has read the turn already, and reads its words once it is gone."""
+    embedder = HeldEmbedder()
+    async with opened(settings_on("sqlite", request, tmp_path), embedder=embedder) as service:
+        memory = service.agent("ann", "chat")
+        turn = await memory.add_user_message("I am so happy about the xylophone!")
+        await memory.settle(timeout=60)
+        fetch = asyncio.create_task(memory.fetch_memory("What is new?"))
+        await embedder.asked.wait()
+        await memory.forget([turn.id])
+        assert not fetch.done()
+        embedder.may.set()
+        assert "xylophone" in str(await fetch)
+        assert kept() == [0] * len(CACHES)
+        assert not [text for text in service.core.counts._newer if "xylophone" in text]
 
 
 async def test_a_history_of_facts_is_kept_while_nothing_changes_and_goes_when_forgotten_and_in_time(

@@ -67,7 +67,7 @@ class MongoSessions(MongoRemains):
         if given is not None and "gone_at" in given:
             # Forgotten turns are read past, down to the first that is there: few, but right after the newest ones went.
             below = {**where, "gone_at": None, "seq": {"$lt": given["seq"]}}
-            last = await self._turns.find_one(below, sort=[("seq", -1)])
+            last = await self._turns.find_one(below, _HEAD["$project"], sort=[("seq", -1)])
         return ThreadHead(
             session=None if newest is None else SESSION.get(newest),
             last_seq=last["seq"] if last else 0,

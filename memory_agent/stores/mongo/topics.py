@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _BRANCHES: Final = 50
 """Topics asked for in one query: planning takes time with the square of them."""
+_MANY_TOPICS: Final = 50
 
 
 class MongoTopics(MongoSegments):
@@ -94,7 +95,7 @@ class MongoTopics(MongoSegments):
             return TopicChanges(topics=tuple(map(TOPIC.get, changed)), mark=mark, whole=whole)
 
         # A long thread's topics take so long to be made that nobody on the event loop should wait for them.
-        return changes() if len(changed) <= _BRANCHES else await asyncio.to_thread(changes)
+        return changes() if len(changed) <= _MANY_TOPICS else await asyncio.to_thread(changes)
 
     @bounded
     async def turns_behind(self, scope: Scope, after: Mapping[str, int]) -> list[Turn]:

@@ -177,7 +177,7 @@ class SqliteConnection:
         """The values of those fields in all rows of `SELECT … {rest}`."""
         sql = f"SELECT {fields.columns} {rest}"
         # In the lane's thread: thousands of topics take so long to be made that nobody on the event loop should wait for them.
-        return await self._read(lambda db: list(map(fields.read, db.execute(sql, parameters))))
+        return await self._read(lambda db: list(map(fields.read, db.execute(sql, parameters).fetchall())))
 
     async def _run(
         self, lane: _Lane | None, mode: str | None, work: Callable[[sqlite3.Connection], _R]

@@ -152,7 +152,8 @@ def _changed(db: sqlite3.Connection, scope: Scope, after: TopicMark | None) -> T
     whole = after is None or after[1] != mark[1] or after[0] > mark[0]
     if after is not None and not whole:
         where = where.also("changed > ?", after[0])
-    records = db.execute(f"SELECT {TOPIC.columns} FROM topics WHERE {where}", where.values)
+    # All at once: a row that is damaged would leave a statement half read, and the lane on an old snapshot.
+    records = db.execute(f"SELECT {TOPIC.columns} FROM topics WHERE {where}", where.values).fetchall()
     return TopicChanges(topics=tuple(map(TOPIC.read, records)), mark=mark, whole=whole)
 
 

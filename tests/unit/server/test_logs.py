@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_agent.domain import ContextLine
 from memory_agent.errors import ConfigError, InvalidInput, NotFound
 from memory_agent.server.logs import (
     JsonFormatter,
@@ -52,7 +53,8 @@ def test_record_has_time_level_logger_event_and_its_fields(log: Log) -> None:
     logger, stream, _ = log
     token = request_id.set("abc")
     try:
-        logger.warning("held up: %s", "llm", extra={"fields": {"status": 200, "level": "x"}})
+        told = {"status": 200, "level": "x", "line": ContextLine(body=SAID)}
+        logger.warning("held up: %s", "llm", extra={"fields": told})
     finally:
         request_id.reset(token)
     line = json.loads(stream.getvalue())
@@ -63,6 +65,7 @@ def test_record_has_time_level_logger_event_and_its_fields(log: Log) -> None:
         "event": "held up: llm",
         "request_id": "abc",
         "status": 200,
+        "line": "ContextLine",
     }
 
 
