@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.conversations.message_summaries import Bounded, content_key
 from memory_agent.digest.importance import CODE_BONUS
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
-from memory_agent.text.code.detect import has_code
+from memory_agent.text.code.detect import is_found as code_is_found
 from memory_agent.text.code.lines import talks_of_code
 from memory_agent.text.terms import count_terms
 
@@ -81,7 +81,7 @@ class OlderMessages:
         return [i for named, score, i in ranked[:most] if named or score >= least], degraded
 
     def _is_about_code(self, prompt: str) -> bool:
-        return talks_of_code(prompt) or has_code(prompt)
+        return talks_of_code(prompt) or code_is_found(prompt)
 
     async def _code_of(self, contents: Sequence[str]) -> list[bool]:
         """True for each with code; in those not known yet it is looked for beside the event loop."""
@@ -89,7 +89,9 @@ class OlderMessages:
         known = {key: one for key in keys if (one := self._code.get(key)) is not None}
         missing = {key: content for key, content in zip(keys, contents, strict=True) if key not in known}
         if missing:
-            known |= await asyncio.to_thread(lambda: {key: has_code(text) for key, text in missing.items()})
+            known |= await asyncio.to_thread(
+                lambda: {key: code_is_found(text) for key, text in missing.items()}
+            )
         for key in missing:
             self._code.put(key, known[key])
         return [known[key] for key in keys]

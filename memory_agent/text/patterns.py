@@ -64,7 +64,8 @@ class Sentence:
 
     def has(self, parts: Collection[str]) -> bool:
         """True if one of these lower-case parts of words is in it: asked before a pattern that cannot do without, which takes longer."""
-        return any(map(self.plain.casefold().__contains__, parts))
+        folded = self.plain.casefold().replace("i̇", "i")  # of "İ", which patterns take for an i
+        return any(map(folded.__contains__, parts))
 
     def quote(self, start: int, end: int) -> str:
         """The sentence as it stands in the turn, or the part from `start` to `end` of a long one."""

@@ -122,7 +122,7 @@ def says_more_than(text: str, words: frozenset[str]) -> bool:
 def only_reacts(text: str) -> bool:
     """True if each clause of a short text is a reaction or courtesy, a name that it ends with, or has no content words.
 
-    >>> [only_reacts(text) for text in ("Night, sleep well!", "Oh wow, that sounds amazing!", "That's great, I sold mine.")]
+    >>> [only_reacts(text) for text in ("Night, sleep well!", "Oh wow, that sounds amazing ❤️", "That's great, I sold mine.")]
     [True, True, False]
     """
     if len(text) > _REACTION_CHARS:

@@ -72,6 +72,7 @@ async def check_covering(memory: MemoryAgent) -> list[Compression]:
     assert [compression.number for compression in made] == list(range(1, len(made) + 1))
     after = 0
     for compression in made:
+        assert 0 < compression.tokens_after <= compression.tokens_before
         covered = tuple(turn.id for turn in turns if after < turn.seq <= compression.through)
         assert (compression.after_seq, compression.covers) == (after, covered)
         assert covered
@@ -101,7 +102,7 @@ async def check_sessions(memory: MemoryAgent) -> list[int]:
 
 
 async def state_of(memory: MemoryAgent) -> Any:
-    """What two runs have in common: the turns, the compressions but for ids, times and the tokens of what was known by then, and
+    """What two runs have in common: the turns, the compressions but for ids, times and the tokens of the titles that topics had by then, and
     what stands for them.
     """
     turns = [(turn.seq, turn.id, turn.content) for turn in (await memory.history(limit=10_000)).turns]

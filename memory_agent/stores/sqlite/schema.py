@@ -260,7 +260,7 @@ CREATE TABLE events (
   user_id TEXT,
   thread_id TEXT,
   seq INTEGER,
-  topic_id TEXT,                    -- only in files of version 0.1.0: a first assignment stands, so the turn tells it
+  topic_id TEXT,                    -- only in files made before 27 November 2026: a first assignment stands, so the turn tells it
   change_id TEXT,
   at INTEGER NOT NULL DEFAULT ({_NOW})
 ) STRICT;

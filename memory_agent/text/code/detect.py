@@ -33,6 +33,11 @@ def has_code(text: str) -> bool:
     >>> has_code("I will return the import forms to the function manager"), has_code("def calculate():")
     (False, True)
     """
+    return is_found(text)
+
+
+def is_found(text: str) -> bool:
+    """The same of a text that must not be kept."""
     return _is_fenced(text) or prose_has_code(text)
 
 

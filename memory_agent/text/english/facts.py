@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import regex
@@ -25,7 +26,8 @@ _PERSON: Final = _TABLE.patterns("person") | _TABLE.patterns(
 _LIFE: Final = _TABLE.patterns("life")
 _TIMES: Final = table("english", "times")
 _NEEDS: Final = {key: _TABLE.words(f"needs.{key}") for key in _TABLE.items("needs")} | {
-    "family": frozenset({"kid", *table("english", "words").items("kin")})
+    "family": frozenset({"kid", *table("english", "words").items("kin")}),
+    "pets": frozenset(re.findall(r"(?:^|\|)([a-z]+)", _TABLE.value("lists.animals"), re.MULTILINE)),
 }
 _RELATIONS: Final = {word: name for word, name in table("english", "words").items("kin").items() if name}
 _NO_NAME: Final = _TABLE.words("words.no_name")
