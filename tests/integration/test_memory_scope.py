@@ -108,9 +108,9 @@ class CountedStore(SqliteStore):
 
     reads = 0
 
-    async def _fetch(self, *args: Any, **options: Any) -> Any:
+    async def _read(self, *args: Any, **options: Any) -> Any:
         self.reads += 1
-        return await super()._fetch(*args, **options)
+        return await super()._read(*args, **options)
 
 
 async def test_a_fetch_reads_as_often_however_many_threads_a_user_has(

@@ -48,6 +48,7 @@ MADE_TO_BE_DERIVED_FROM = {
     "agent_framework.ContextProvider",
     "anthropic.tools.memory.BetaAsyncAbstractMemoryTool",
     "fastapi.responses.StreamingResponse",
+    "fastapi.routing.APIRoute",
     "google.adk.memory.base_memory_service.BaseMemoryService",
     "langchain.agents.middleware.AgentMiddleware",
     "langchain_core.retrievers.BaseRetriever",
