@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 BATCH: Final = 500
 BACKLOG: Final = 500
 """Turns that the worker has in hand when exchanges are acknowledged beside it."""
-EXCHANGES, BACKLOG_FROM, MODEL_ALONE, WITH_MODEL, PROFILED_FROM = (FRESH * place for place in range(1, 6))
+EXCHANGES, BACKLOG_FROM, PROFILED_FROM, MODEL_FROM = (FRESH * place for place in range(1, 5))
 """From which number on the turns are that are remembered while measuring: a text that was embedded before costs nothing."""
 SETTLE_SECONDS: Final = 14_400
 EVERY_TURN_NEW: Final = {"similarity_threshold": 2.0}
@@ -140,10 +140,9 @@ async def _remember(case: Case, memory: MemoryAgent, turns: int, topics: int | N
 
 async def with_model(case: Case, service: MemoryService, turns: int) -> dict[str, float]:
     """The ingest of so many turns of another user beside the model's own time for as many others, one after the other."""
-    alone, coming = (
-        [case.texts.turn(number) for number in range(first, first + turns)]
-        for first in (MODEL_ALONE, WITH_MODEL)
-    )
+    begin = MODEL_FROM + 2 * turns * (case.store == "mongodb")  # the other store's are known by now
+    said = [case.texts.turn(number) for number in range(begin, begin + 2 * turns)]
+    alone, coming = said[:turns], said[turns:]
     model = turns * await case.embedder.learn([said.embedded for said in alone])
     memory = service.agent(user_id="another user", thread_id="one thread")
     began = time.perf_counter()
