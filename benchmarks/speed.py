@@ -141,8 +141,8 @@ async def _remember(case: Case, memory: MemoryAgent, turns: int, topics: int | N
 async def with_model(case: Case, service: MemoryService, turns: int) -> dict[str, float]:
     """The ingest of so many turns of another user beside the model's own time for as many others, one after the other."""
     begin = MODEL_FROM + 2 * turns * (case.store == "mongodb")  # the other store's are known by now
-    said = [case.texts.turn(number) for number in range(begin, begin + 2 * turns)]
-    alone, coming = said[:turns], said[turns:]
+    fresh = [case.texts.turn(number) for number in range(begin, begin + 2 * turns)]
+    alone, coming = fresh[:turns], fresh[turns:]
     model = turns * await case.embedder.learn([said.embedded for said in alone])
     memory = service.agent(user_id="another user", thread_id="one thread")
     began = time.perf_counter()

@@ -138,7 +138,7 @@ class ContextReader:
             material = await self._material(
                 scope, reach or scope, question, budget, now, until, second_stage, missing
             )
-            # Some hundred turns take so long to be read that nobody else on the event loop should wait for them.
+            # Dozens of turns take so long to be read that nobody else on the event loop should wait for them.
             many = len(material.recollections) > _MANY_FOUND
             return await asyncio.to_thread(pack, material) if many else pack(material)
 
