@@ -55,6 +55,7 @@ ORDER: Final[tuple[Tier, ...]] = (
 )
 """What changes least comes first: the longest common beginning with the prompt before is what a cache can reuse. The
 running conversation is last, for the user's new message continues it."""
+IN_WINDOW: Final = "in the window"
 _DUE_TURNS: Final = 2
 """The newest exchange."""
 _NEWEST_SHARE: Final = 0.5
@@ -197,7 +198,7 @@ def _items(packing: Packing, material: Material) -> dict[str, list[Item]]:
         ),
         "entities": _entity_items(packing, material),
         "topic": _topic_items(packing, material.topic),
-        "short_term": turn_items(packing, material.window, "in the window"),
+        "short_term": turn_items(packing, material.window, IN_WINDOW),
         "long_term": recalled_items(packing, material),
     }
 

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memory_agent.context.answered import LOOKED_BACK, answered, spoken_of
-from memory_agent.context.assemble import pack_context
+from memory_agent.context.assemble import IN_WINDOW, pack_context
 from memory_agent.context.budget import PERSONA_TOKENS, PRESETS
 from memory_agent.context.material import Material, TopicLine
 from memory_agent.context.persona import remind
+from memory_agent.context.recall import LAST_EXCHANGE, SURELY_WHOLE, are_all, are_few, recall_request
 from memory_agent.context.recollections import passage_tokens
 from memory_agent.digest.fold import Digest
 from memory_agent.errors import BackendError
 from memory_agent.facts.documents import CurrentFacts
-from memory_agent.facts.people import called, shown
-from memory_agent.search.request import RowFilter, SearchAnswer, SearchRequest
+from memory_agent.facts.people import shown
+from memory_agent.search.request import SearchAnswer, SearchRequest
 from memory_agent.text.scripts import as_letters
 from memory_agent.topics.merged import families_of, newest
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping, Sequence
+    from collections.abc import Awaitable, Coroutine, Sequence
     from datetime import datetime
 
     from memory_agent.context.counts import TextCaches
@@ -54,15 +55,7 @@ _EXPLAINED: Final = 30
 """So many of the best recollections are shown with what they answer, if they say little by themselves."""
 _SHORT_ANSWER_CHARS: Final = 40
 _SAYS_LITTLE_CHARS: Final = 120
-_LAST_EXCHANGE: Final = 4
-"""So many turns hold what the user said last, even where the question was stored before it is asked."""
-_FEWEST_FOUND: Final = 20
-_MOST_FOUND: Final = 300
 _MANY_FOUND: Final = 50
-_TOKENS_EACH: Final = 10
-"""So many recollections are asked for as short ones would fill the budget with."""
-_ENOUGH: Final = 1.2
-"""Budgets that the turns found would fill: of those behind, one in a hundred is worth a place for being short."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,13 +127,17 @@ class ContextReader:
         pack = functools.partial(
             pack_context, shares=PRESETS[name], preset=name, budget=budget, counter=self._counter
         )
+        gather = functools.partial(
+            self._material, scope, reach or scope, question, budget, now, until, second_stage, missing
+        )
         with self._texts.reading():
-            material = await self._material(
-                scope, reach or scope, question, budget, now, until, second_stage, missing
-            )
+            material = await gather(unsearched=PRESETS[name].short_term is not None)
             # Dozens of turns take so long to be read that nobody else on the event loop should wait for them.
             many = len(material.recollections) > _MANY_FOUND
-            return await asyncio.to_thread(pack, material) if many else pack(material)
+            context = await asyncio.to_thread(pack, material) if many else pack(material)
+            if material.unsearched and not _is_whole(context, material.window):
+                context = pack(await gather(unsearched=False))
+            return context
 
     async def _named(self, question: str, down: list[str]) -> tuple[Entity, ...]:
         """Entities of the question; where the model fails, those of the dictionary alone."""
@@ -160,28 +157,27 @@ class ContextReader:
         until: datetime | None,
         second_stage: SecondStage | None,
         missing: Sequence[str],
+        *,
+        unsearched: bool,
     ) -> Material:
-        """All that the context may be made of, read side by side."""
+        """All that the context may be made of, read side by side. `unsearched`: without recollections, if all turns fit in the window."""
         down: list[str] = []
         # First, for they tell who is meant by a name, and what a question of few words goes on with; what is searched needs neither.
-        shown_turns = self._settings.short_term_window
-        newest_turns = self.last_turns(scope, max(shown_turns, _LAST_EXCHANGE), until)
+        most = self._settings.short_term_window
+        newest_turns = self.last_turns(scope, max(most, LAST_EXCHANGE), until)
         facts, last_turns, searched = await asyncio.gather(
             _or_degraded(self._known(reach, until), CurrentFacts(people={}), "facts", down),
             _or_degraded(newest_turns, [], "short_term", down),
             _or_degraded(self._searcher.searched(reach), None, "long_term", down),
         )
-        window = last_turns[max(len(last_turns) - shown_turns, 0) :]
-        names = called(facts.people)
-        request = _request(scope, reach, question, names, last_turns, budget, now, until, second_stage)
-        answer, stand = await asyncio.gather(
-            self._found(request, searched, down),
-            self._standing(scope, last_turns, until, down),
-        )
-        window = await _or_degraded(self._widened(scope, window, stand, budget), window, "short_term", down)
-        kept = self._states.preserved(scope, stand.last, stand.digest, window)
+        window = last_turns[max(len(last_turns) - most, 0) :]
+        people = facts.people
+        request = recall_request(scope, reach, question, people, last_turns, budget, now, until, second_stage)
+        standing = self._standing(scope, window, last_turns, budget, until, down)
+        within = budget if unsearched else 0
+        answer, stand, window, shown_all = await self._recalled(request, searched, standing, within, down)
         (preserved, passed_over), counts, (answers, things) = await asyncio.gather(
-            _or_degraded(kept, _NOTHING_KEPT, "compression", down),
+            _or_degraded(self._preserved(scope, stand, window), _NOTHING_KEPT, "compression", down),
             _or_degraded(self._entities_beside(scope, answer, budget, until), [], "entities", down),
             _or_degraded(self._explained(reach, answer.recollections, until), ({}, {}), "long_term", down),
         )
@@ -194,14 +190,15 @@ class ContextReader:
             summary=() if stand.last is None else stand.last.summary,
             summarized=stand.last is not None and stand.last.made_by.startswith("llm"),
             preserved=preserved,
-            facts=shown(facts.people),
-            people=tuple(facts.people),
+            facts=shown(people),
+            people=tuple(people),
             fact_items=facts.items,
             entities=counts,
             asked=await self._named(question, down) if counts else (),
             topic=topic,
             window=window,
             whole=0 < len(window) == stand.digest.turns,
+            unsearched=shown_all,
             recollections=answer.recollections,
             answered=answers,
             spoken_of=things,
@@ -231,6 +228,25 @@ class ContextReader:
         if searched is None:
             return _NOTHING_FOUND
         return await _or_degraded(self._searcher.search(request, searched), _NOTHING_FOUND, "long_term", down)
+
+    async def _recalled(
+        self,
+        request: SearchRequest,
+        searched: tuple[list[Turn], ResidentIndex | None] | None,
+        standing: Coroutine[Any, Any, tuple[ConversationState, list[Turn]]],
+        budget: int,
+        down: list[str],
+    ) -> tuple[SearchAnswer, ConversationState, list[Turn], bool]:
+        """What the search finds, how the thread stands, its window, and True if that holds within `budget` all that could be found:
+        then it is only seen what is down.
+        """
+        if not are_few(searched, budget):
+            answer, (stand, window) = await asyncio.gather(self._found(request, searched, down), standing)
+            return answer, stand, window, False
+        stand, window = await standing
+        shown = stand.digest.tokens <= budget * SURELY_WHOLE and are_all(window, searched)
+        request = replace(request, top_k=0) if shown else request
+        return await self._found(request, searched, down), stand, window, shown
 
     async def _known(self, reach: Scope, until: datetime | None) -> CurrentFacts:
         if until is None:
@@ -305,8 +321,15 @@ class ContextReader:
         return answers, things
 
     async def _standing(
-        self, scope: Scope, last_turns: Sequence[Turn], until: datetime | None, down: list[str]
-    ) -> ConversationState:
+        self,
+        scope: Scope,
+        window: list[Turn],
+        last_turns: Sequence[Turn],
+        budget: int,
+        until: datetime | None,
+        down: list[str],
+    ) -> tuple[ConversationState, list[Turn]]:
+        """How the thread stands, and the window, `_widened` where all of it may fit."""
         before = None if until is None else last_turns
         through = None if before is None else before[-1].seq if before else 0
         nothing: tuple[Compression | None, Digest, list[Turn]] = (None, Digest(), [])
@@ -318,44 +341,27 @@ class ContextReader:
             down.append("topic")
         topic_ids = [topic.topic_id for topic in digest.topics]
         topics = await _or_degraded(families_of(self._store, scope, topic_ids), [], "topic", down)
-        return ConversationState(character=character, last=last, digest=digest, since=since, topics=topics)
+        stand = ConversationState(character=character, last=last, digest=digest, since=since, topics=topics)
+        widened = self._widened(scope, window, stand, budget)
+        return stand, await _or_degraded(widened, window, "short_term", down)
+
+    async def _preserved(
+        self, scope: Scope, stand: ConversationState, window: Sequence[Turn]
+    ) -> tuple[list[tuple[Turn, float]], list[KeyMoment]]:
+        """See `ConversationReader.preserved`; of a thread that the window holds whole nothing is left to preserve."""
+        if len(window) == stand.digest.turns:
+            return _NOTHING_KEPT
+        digest = await self._states.with_moments(scope, stand.last, stand.since)
+        return await self._states.preserved(scope, stand.last, digest, window)
 
 
 _NOTHING_FOUND: Final = SearchAnswer(recollections=(), degraded=())
 _NOTHING_KEPT: Final[tuple[list[tuple[Turn, float]], list[KeyMoment]]] = ([], [])
 
 
-def _request(
-    scope: Scope,
-    reach: Scope,
-    question: str,
-    names: Mapping[str, str],
-    last_turns: Sequence[Turn],
-    budget: int,
-    now: datetime,
-    until: datetime | None,
-    second_stage: SecondStage | None,
-) -> SearchRequest:
-    """The search of a prompt in `budget` tokens."""
-    return SearchRequest(
-        scope=reach,
-        here=scope.thread_id,
-        query=question,
-        called=names,
-        top_k=min(_FEWEST_FOUND + budget // _TOKENS_EACH, _MOST_FOUND),
-        where=RowFilter(thread_id=reach.thread_id, until=until),
-        now=now,
-        said=_said_before(question, last_turns),
-        enough_tokens=int(_ENOUGH * budget),
-        tokens_each=passage_tokens(budget),
-        second_stage=second_stage,
-    )
-
-
-def _said_before(question: str, last_turns: Sequence[Turn]) -> str:
-    """What the user said last in the thread before `question`; "" if nothing."""
-    turns = reversed(last_turns[-_LAST_EXCHANGE:])
-    return next((turn.content for turn in turns if turn.role == "user" and turn.content != question), "")
+def _is_whole(context: MemoryContext, window: Sequence[Turn]) -> bool:
+    shown = [entry for entry in context.ledger if entry.tier == "short_term" and entry.reason == IN_WINDOW]
+    return sum(entry.kept for entry in shown) == len(window)
 
 
 def _titles(stand: ConversationState) -> list[str]:

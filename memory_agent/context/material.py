@@ -51,6 +51,8 @@ class Material:
     window: Sequence[Turn] = ()
     recollections: Sequence[Recollection] = ()
     whole: bool = False
+    unsearched: bool = False
+    """There are no recollections, for the window holds all turns that there are."""
     answered: Mapping[str, Turn] = field(default_factory=dict)
     spoken_of: Mapping[str, Turn] = field(default_factory=dict)
     question: str = ""

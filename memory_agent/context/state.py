@@ -87,11 +87,16 @@ class ConversationReader:
     ) -> tuple[Compression | None, Digest, list[Turn]]:
         """The last compression, the digest of all turns, now or as of turn `through`, and the turns since the compression.
 
-        For prompts: where compression is off or keeps failing, no more than the last few hundred turns are looked at.
+        For prompts: where compression is off or keeps failing, no more than the last few hundred turns are looked at. Which of them
+        are moments is left to `with_moments`: a conversation that is shown whole needs none.
         """
         last = await self.last(scope, through)
-        digest, since = await self.digest_since(scope, last, through=through, most=MAX_KEPT_TURNS)
-        return last, digest, since
+        since = await self._since(scope, last, through, most=MAX_KEPT_TURNS)
+        return last, fold(Digest.of(last), ((turn, None) for turn in since)), since
+
+    async def with_moments(self, scope: Scope, last: Compression | None, since: Sequence[Turn]) -> Digest:
+        """The digest that `digest` gave with `last` and `since`, with its moments."""
+        return (await self.digest_since(scope, last, through=None, since=since))[0]
 
     async def digest_since(
         self,
@@ -99,21 +104,14 @@ class ConversationReader:
         last: Compression | None,
         *,
         through: int | None,
-        most: int | None = None,
         since: Sequence[Turn] | None = None,
     ) -> tuple[Digest, list[Turn]]:
         """The digest of all turns up to `through`, and those of them since the compression `last`.
 
-        `most`: look at no more than so many of these, the newest; `since`: these, and perhaps later ones, where they were read already.
+        `since`: these, and perhaps later ones, where they were read already.
         """
         if since is None:
-            since = await self._store.list_turns(
-                scope,
-                after_seq=0 if last is None else last.through,
-                through=through,
-                limit=most,
-                newest=most is not None,
-            )
+            since = await self._since(scope, last, through)
         turns = [turn for turn in since if through is None or turn.seq <= through]
         analysed = await self._live.analysed(scope, turns)
         if len(analysed) > _MANY_TURNS:
@@ -121,6 +119,16 @@ class ConversationReader:
         else:
             digest = fold(Digest.of(last), analysed)
         return digest, [turn for turn, _ in analysed]
+
+    async def _since(
+        self, scope: Scope, last: Compression | None, through: int | None, most: int | None = None
+    ) -> list[Turn]:
+        """The turns since `last` up to `through`, of them at `most` so many, the newest."""
+        after = 0 if last is None else last.through
+        newest = most is not None
+        return await self._store.list_turns(
+            scope, after_seq=after, through=through, limit=most, newest=newest
+        )
 
     async def whole(
         self, scope: Scope, digest: Digest, *, through: int | None, as_of: int | None

@@ -78,8 +78,8 @@ def analyse(turn: Turn) -> Analysis:
     return Analysis(score=score, code=code, excerpt=excerpt)
 
 
-def fold(digest: Digest, turns: Iterable[tuple[Turn, Analysis]]) -> Digest:
-    """The digest with these turns, which follow what it has, by rising `seq`."""
+def fold(digest: Digest, turns: Iterable[tuple[Turn, Analysis | None]]) -> Digest:
+    """The digest with these turns, which follow what it has, by rising `seq`. None: it is left open if that is a moment."""
     moments = list(digest.moments)
     topics = {topic.topic_id: list(topic.ranges) for topic in digest.topics}
     through, count, tokens = digest.through, digest.turns, digest.tokens
@@ -87,7 +87,7 @@ def fold(digest: Digest, turns: Iterable[tuple[Turn, Analysis]]) -> Digest:
         if turn.seq <= through:
             continue
         through, count, tokens = turn.seq, count + 1, tokens + turn.tokens
-        if analysis.code or analysis.score >= MIN_IMPORTANCE or analysis.excerpt.weight >= LEAST_TELLING:
+        if analysis is not None and _is_moment(analysis):
             moments.append(_moment(turn, analysis))
         if turn.topic_id is not None:
             ranges = topics.pop(turn.topic_id, [])
@@ -103,6 +103,11 @@ def fold(digest: Digest, turns: Iterable[tuple[Turn, Analysis]]) -> Digest:
             for topic_id, ranges in list(topics.items())[-MAX_TOPICS:]
         ),
     )
+
+
+def _is_moment(analysis: Analysis) -> bool:
+    telling = analysis.score >= MIN_IMPORTANCE or analysis.excerpt.weight >= LEAST_TELLING
+    return analysis.code or telling
 
 
 def _moment(turn: Turn, analysis: Analysis) -> KeyMoment:

@@ -165,6 +165,28 @@ async def test_a_conversation_that_fits_is_shown_whole_and_in_order(
         assert small.long_term[0].turn.seq == 7
 
 
+async def test_what_a_prompt_shows_whole_is_not_ranked_for_it(embedded_settings: dict[str, Any]) -> None:
+    """Until another thread has something to recall, or what stands around the words leaves no room for all of them."""
+    async with opened(embedded_settings, short_term_window=4) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_turns(said([f"line {number}" for number in range(1, 31)], role="user"))
+        await memory.settle(timeout=60)
+
+        async def recalled(most: int, preset: Preset = "balanced") -> tuple[int, int]:
+            context = await memory.fetch_memory("line 7", max_tokens=most, preset=preset)
+            return len(context.short_term), sum(entry.tier == "long_term" for entry in context.ledger)
+
+        assert await recalled(2_000) == (30, 0)
+        assert await recalled(2_000, "recall") == (0, 30)
+        tight = [await recalled(most) for most in range(120, 400, 20)]
+        assert {shown for shown, _ in tight} > {30}
+        assert all(ranked == (0 if shown == 30 else 30) for shown, ranked in tight if shown > 20), tight
+        await service.agent("ann", "other").update_memory("line 7 of another day", "Noted.")
+        context = await memory.fetch_memory("line 7", max_tokens=2_000)
+        assert len(context.short_term) == 30
+        assert [found.text for found in context.long_term][:1] == ["line 7 of another day"]
+
+
 async def test_parts_that_are_down_are_named_and_the_rest_is_served(
     embedded_settings: dict[str, Any],
 ) -> None:

@@ -1,0 +1,78 @@
+"""Recall for a prompt: the search that finds its recollections, and if there is anything to find that it doesn't show anyway. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.context.recollections import passage_tokens
+from memory_agent.facts.people import called
+from memory_agent.search.request import RowFilter, SearchRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from memory_agent.domain import Scope, SecondStage, Turn
+    from memory_agent.search.user_index import ResidentIndex
+
+LAST_EXCHANGE: Final = 4
+"""So many turns hold what the user said last, even where the question was stored before it is asked."""
+_FEWEST_FOUND: Final = 20
+_MOST_FOUND: Final = 300
+_TOKENS_EACH: Final = 10
+"""So many recollections are asked for as short ones would fill the budget with."""
+_SHORT_TURN_TOKENS: Final = 4
+SURELY_WHOLE: Final = 0.6
+"""Of the budget, for the words of a thread that fits with who says them and when; where it doesn't after all, it is searched."""
+_ENOUGH: Final = 1.2
+"""Budgets that the turns found would fill: of those behind, one in a hundred is worth a place for being short."""
+
+
+def recall_request(
+    scope: Scope,
+    reach: Scope,
+    question: str,
+    people: Mapping[str, Any],
+    last_turns: Sequence[Turn],
+    budget: int,
+    now: datetime,
+    until: datetime | None,
+    second_stage: SecondStage | None,
+) -> SearchRequest:
+    """The search of a prompt in `budget` tokens."""
+    return SearchRequest(
+        scope=reach,
+        here=scope.thread_id,
+        query=question,
+        called=called(people),
+        top_k=min(_FEWEST_FOUND + budget // _TOKENS_EACH, _MOST_FOUND),
+        where=RowFilter(thread_id=reach.thread_id, until=until),
+        now=now,
+        said=_said_before(question, last_turns),
+        enough_tokens=int(_ENOUGH * budget),
+        tokens_each=passage_tokens(budget),
+        second_stage=second_stage,
+    )
+
+
+def _said_before(question: str, last_turns: Sequence[Turn]) -> str:
+    """What the user said last in the thread before `question`; "" if nothing."""
+    turns = reversed(last_turns[-LAST_EXCHANGE:])
+    return next((turn.content for turn in turns if turn.role == "user" and turn.content != question), "")
+
+
+def are_few(searched: tuple[list[Turn], ResidentIndex | None] | None, budget: int) -> bool:
+    """True if so few turns are searched that a window may hold them all."""
+    unindexed, index = searched or ([], None)
+    return index is not None and (len(unindexed) + len(index)) * _SHORT_TURN_TOKENS <= budget
+
+
+def are_all(window: Sequence[Turn], searched: tuple[list[Turn], ResidentIndex | None] | None) -> bool:
+    """True if the window holds all turns that are searched: finding them would show nothing more."""
+    unindexed, index = searched or ([], None)
+    ids = {turn.id for turn in window}
+    return (
+        index is not None
+        and ids.issuperset(turn.id for turn in unindexed)
+        and sum(map(index.has, ids)) == len(index)
+    )
