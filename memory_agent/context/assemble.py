@@ -55,7 +55,6 @@ ORDER: Final[tuple[Tier, ...]] = (
 )
 """What changes least comes first: the longest common beginning with the prompt before is what a cache can reuse. The
 running conversation is last, for the user's new message continues it."""
-IN_WINDOW: Final = "in the window"
 _DUE_TURNS: Final = 2
 """The newest exchange."""
 _NEWEST_SHARE: Final = 0.5
@@ -76,8 +75,8 @@ _UNASKED_SHARE: Final = 1 / 3
 
 def pack_context(
     material: Material, *, shares: Shares, preset: str, budget: int, counter: TokenCounter
-) -> MemoryContext:
-    """The context that fits in `budget` tokens of rendered text."""
+) -> tuple[MemoryContext, frozenset[Tier]]:
+    """The context that fits in `budget` tokens of rendered text, and the tiers for which it has room though they are `unread`."""
     packing = Packing(ORDER, budget=budget, counter=counter)
     asked = frozenset(count_terms(material.question, material.language))
     items = _items(packing, material)
@@ -120,7 +119,9 @@ def pack_context(
         for preserved, some in groupby(left, key=lambda item: item.tier == "preserved"):
             packing.take_all(some, limit=PRESERVED_TOKENS if preserved else None)
     show_more(packing, cut, material, asked, told, _WIDER * most)
-    return _context(packing.packed(), material, facts, preset=preset, budget=budget)
+    missed = {"long_term": not whole, "preserved": not whole and all_fit and shares.preserved is not None}
+    missing = frozenset(tier for tier in material.unread if missed[tier])
+    return _context(packing.packed(), material, facts, preset=preset, budget=budget), missing
 
 
 def _take_window(
@@ -198,7 +199,7 @@ def _items(packing: Packing, material: Material) -> dict[str, list[Item]]:
         ),
         "entities": _entity_items(packing, material),
         "topic": _topic_items(packing, material.topic),
-        "short_term": turn_items(packing, material.window, IN_WINDOW),
+        "short_term": turn_items(packing, material.window, "in the window"),
         "long_term": recalled_items(packing, material),
     }
 

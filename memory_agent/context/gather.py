@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memory_agent.context.answered import LOOKED_BACK, answered, spoken_of
-from memory_agent.context.assemble import IN_WINDOW, pack_context
+from memory_agent.context.assemble import pack_context
 from memory_agent.context.budget import PERSONA_TOKENS, PRESETS
 from memory_agent.context.material import Material, TopicLine
 from memory_agent.context.persona import remind
-from memory_agent.context.recall import LAST_EXCHANGE, SURELY_WHOLE, are_all, are_few, recall_request
-from memory_agent.context.recollections import passage_tokens
+from memory_agent.context.recall import LAST_EXCHANGE, SURELY_WHOLE, are_all, are_few, fills, recall_request
 from memory_agent.digest.fold import Digest
 from memory_agent.errors import BackendError
 from memory_agent.facts.documents import CurrentFacts
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
         Recollection,
         Scope,
         SecondStage,
+        Tier,
         TopicHead,
         Turn,
     )
@@ -130,13 +130,18 @@ class ContextReader:
         gather = functools.partial(
             self._material, scope, reach or scope, question, budget, now, until, second_stage, missing
         )
+        shares = PRESETS[name]
+        needless: dict[Tier, bool] = {
+            "long_term": shares.short_term is not None,
+            "preserved": not shares.preserved,
+        }
         with self._texts.reading():
-            material = await gather(unsearched=PRESETS[name].short_term is not None)
+            material = await gather(frozenset(tier for tier in needless if needless[tier]))
             # Dozens of turns take so long to be read that nobody else on the event loop should wait for them.
             many = len(material.recollections) > _MANY_FOUND
-            context = await asyncio.to_thread(pack, material) if many else pack(material)
-            if material.unsearched and not _is_whole(context, material.window):
-                context = pack(await gather(unsearched=False))
+            context, wanted = await asyncio.to_thread(pack, material) if many else pack(material)
+            if wanted:
+                context, _ = pack(await gather(frozenset()))
             return context
 
     async def _named(self, question: str, down: list[str]) -> tuple[Entity, ...]:
@@ -157,10 +162,9 @@ class ContextReader:
         until: datetime | None,
         second_stage: SecondStage | None,
         missing: Sequence[str],
-        *,
-        unsearched: bool,
+        needless: frozenset[Tier],
     ) -> Material:
-        """All that the context may be made of, read side by side. `unsearched`: without recollections, if all turns fit in the window."""
+        """All that the context may be made of, read side by side, but for what is `needless` where there is much else to show."""
         down: list[str] = []
         # First, for they tell who is meant by a name, and what a question of few words goes on with; what is searched needs neither.
         most = self._settings.short_term_window
@@ -174,10 +178,11 @@ class ContextReader:
         people = facts.people
         request = recall_request(scope, reach, question, people, last_turns, budget, now, until, second_stage)
         standing = self._standing(scope, window, last_turns, budget, until, down)
-        within = budget if unsearched else 0
-        answer, stand, window, shown_all = await self._recalled(request, searched, standing, within, down)
+        answer, stand, window, unread = await self._recalled(
+            request, searched, standing, budget, needless, down
+        )
         (preserved, passed_over), counts, (answers, things) = await asyncio.gather(
-            _or_degraded(self._preserved(scope, stand, window), _NOTHING_KEPT, "compression", down),
+            _or_degraded(self._preserved(scope, stand, window, unread), _NOTHING_KEPT, "compression", down),
             _or_degraded(self._entities_beside(scope, answer, budget, until), [], "entities", down),
             _or_degraded(self._explained(reach, answer.recollections, until), ({}, {}), "long_term", down),
         )
@@ -198,7 +203,7 @@ class ContextReader:
             topic=topic,
             window=window,
             whole=0 < len(window) == stand.digest.turns,
-            unsearched=shown_all,
+            unread=unread,
             recollections=answer.recollections,
             answered=answers,
             spoken_of=things,
@@ -235,18 +240,22 @@ class ContextReader:
         searched: tuple[list[Turn], ResidentIndex | None] | None,
         standing: Coroutine[Any, Any, tuple[ConversationState, list[Turn]]],
         budget: int,
+        needless: frozenset[Tier],
         down: list[str],
-    ) -> tuple[SearchAnswer, ConversationState, list[Turn], bool]:
-        """What the search finds, how the thread stands, its window, and True if that holds within `budget` all that could be found:
-        then it is only seen what is down.
+    ) -> tuple[SearchAnswer, ConversationState, list[Turn], frozenset[Tier]]:
+        """What the search finds, how the thread stands, its window, and which tiers are `needless` beside these.
+
+        Where the window holds within `budget` all that could be found, it is only seen what is down.
         """
-        if not are_few(searched, budget):
+        if "long_term" in needless and are_few(searched, budget):
+            stand, window = await standing
+            if stand.digest.tokens <= budget * SURELY_WHOLE and are_all(window, searched):
+                answer = await self._found(replace(request, top_k=0), searched, down)
+                return answer, stand, window, needless
+            answer = await self._found(request, searched, down)
+        else:
             answer, (stand, window) = await asyncio.gather(self._found(request, searched, down), standing)
-            return answer, stand, window, False
-        stand, window = await standing
-        shown = stand.digest.tokens <= budget * SURELY_WHOLE and are_all(window, searched)
-        request = replace(request, top_k=0) if shown else request
-        return await self._found(request, searched, down), stand, window, shown
+        return answer, stand, window, needless - {"long_term"} if fills(answer, budget) else frozenset()
 
     async def _known(self, reach: Scope, until: datetime | None) -> CurrentFacts:
         if until is None:
@@ -282,8 +291,7 @@ class ContextReader:
         self, scope: Scope, answer: SearchAnswer, budget: int, until: datetime | None
     ) -> list[EntityCount]:
         """The entities that the thread names; none where what was found leaves no room for them."""
-        most = passage_tokens(budget)
-        if sum(min(found.turn.tokens, most) for found in answer.recollections) > budget:
+        if fills(answer, budget):
             return []
         counts = await self._entities.count(scope)
         return [count for count in counts if until is None or count.first_at < until]
@@ -346,10 +354,10 @@ class ContextReader:
         return stand, await _or_degraded(widened, window, "short_term", down)
 
     async def _preserved(
-        self, scope: Scope, stand: ConversationState, window: Sequence[Turn]
+        self, scope: Scope, stand: ConversationState, window: Sequence[Turn], unread: frozenset[Tier]
     ) -> tuple[list[tuple[Turn, float]], list[KeyMoment]]:
         """See `ConversationReader.preserved`; of a thread that the window holds whole nothing is left to preserve."""
-        if len(window) == stand.digest.turns:
+        if "preserved" in unread or len(window) == stand.digest.turns:
             return _NOTHING_KEPT
         digest = await self._states.with_moments(scope, stand.last, stand.since)
         return await self._states.preserved(scope, stand.last, digest, window)
@@ -357,11 +365,6 @@ class ContextReader:
 
 _NOTHING_FOUND: Final = SearchAnswer(recollections=(), degraded=())
 _NOTHING_KEPT: Final[tuple[list[tuple[Turn, float]], list[KeyMoment]]] = ([], [])
-
-
-def _is_whole(context: MemoryContext, window: Sequence[Turn]) -> bool:
-    shown = [entry for entry in context.ledger if entry.tier == "short_term" and entry.reason == IN_WINDOW]
-    return sum(entry.kept for entry in shown) == len(window)
 
 
 def _titles(stand: ConversationState) -> list[str]:

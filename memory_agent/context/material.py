@@ -51,8 +51,8 @@ class Material:
     window: Sequence[Turn] = ()
     recollections: Sequence[Recollection] = ()
     whole: bool = False
-    unsearched: bool = False
-    """There are no recollections, for the window holds all turns that there are."""
+    unread: frozenset[Tier] = frozenset()
+    """Tiers that were left unread, for a prompt will hardly have room for them, or shows what is in them anyway."""
     answered: Mapping[str, Turn] = field(default_factory=dict)
     spoken_of: Mapping[str, Turn] = field(default_factory=dict)
     question: str = ""

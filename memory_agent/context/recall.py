@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_agent.domain import Scope, SecondStage, Turn
+    from memory_agent.search.request import SearchAnswer
     from memory_agent.search.user_index import ResidentIndex
 
 LAST_EXCHANGE: Final = 4
@@ -76,3 +77,9 @@ def are_all(window: Sequence[Turn], searched: tuple[list[Turn], ResidentIndex | 
         and ids.issuperset(turn.id for turn in unindexed)
         and sum(map(index.has, ids)) == len(index)
     )
+
+
+def fills(answer: SearchAnswer, budget: int) -> bool:
+    """True if what was found leaves hardly any room for what has no share of the budget."""
+    most = passage_tokens(budget)
+    return sum(min(found.turn.tokens, most) for found in answer.recollections) > budget

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memory_agent import EmbedderUnavailable, InvalidInput, MemoryAgent, MemoryService
+from memory_agent import EmbedderUnavailable, InvalidInput, MemoryAgent, MemoryContext, MemoryService
 from memory_agent.agent.arguments import PRESET_NAMES
 from memory_agent.context.assemble import ORDER
 from memory_agent.context.budget import PERSONA_TOKENS
@@ -299,22 +299,27 @@ async def test_threads_leave_memory_and_nothing_else(settings: dict[str, Any]) -
         agents = [service.agent("ann", f"chat {n}") for n in range(10)]
         for n, memory in enumerate(agents):
             await memory.start_session(MIA)
-            await memory.add_turns(said([*lines(12), f"We have decided to meet at quay {n}.", "Good."]))
+            await memory.add_turns(said([*lines(40), f"We have decided to meet at quay {n}.", "Good."]))
         await service.settle(timeout=60)
         service.core.live.clear()
         before = await service.get_stats()
-        contexts = [await memory.fetch_memory("Where do we meet?") for memory in agents]
+
+        async def context_of(memory: MemoryAgent) -> MemoryContext:
+            """Of which moments are part: without room for the whole conversation."""
+            return await memory.fetch_memory("Where do we meet?", max_tokens=200, preset="code")
+
+        contexts = [await context_of(memory) for memory in agents]
         stats = await service.get_stats()
         assert (stats.live_threads, stats.max_live_threads) == (3, 3)
         assert stats.evictions - before.evictions == 7
-        assert (stats.misses - before.misses, stats.turns) == (10 * 14, 3 * 14)
-        again = await agents[0].fetch_memory("Where do we meet?")
+        assert (stats.misses - before.misses, stats.turns) == (10 * 42, 3 * 42)
+        again = await context_of(agents[0])
         assert again == contexts[0]
         assert "quay 0" in str(again)
         now = await service.get_stats()
-        assert (now.evictions - stats.evictions, now.misses - stats.misses) == (1, 14)
-        assert await agents[9].fetch_memory("Where do we meet?") == contexts[9]
-        assert (await service.get_stats()).hits - now.hits == 14
+        assert (now.evictions - stats.evictions, now.misses - stats.misses) == (1, 42)
+        assert await context_of(agents[9]) == contexts[9]
+        assert (await service.get_stats()).hits - now.hits == 42
 
 
 async def test_what_is_live_of_a_forgotten_turn_is_dropped(memory: MemoryAgent) -> None:

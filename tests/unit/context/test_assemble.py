@@ -56,7 +56,7 @@ def pack(
         preset=preset,
         budget=budget,
         counter=counter,
-    )
+    )[0]
 
 
 def said(*contents: str, first: int = 1) -> list[Any]:

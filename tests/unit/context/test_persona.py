@@ -77,7 +77,7 @@ def test_whatever_it_says_it_fits_and_is_shown_as_it_is(
         preset="balanced",
         budget=10_000,
         counter=counter,
-    )
+    )[0]
     assert context.reminder == str(shown)
 
 
