@@ -124,25 +124,27 @@ class ContextReader:
         `reach` (None: `scope`): the thread, or all of its user's, whose facts and turns are recalled; `now`: what "last week" in the question is told from; `second_stage`: of the search (None: as set); `missing`: parts that are known to be down.
         """
         name = preset or self._settings.context_preset
-        pack = functools.partial(
-            pack_context, shares=PRESETS[name], preset=name, budget=budget, counter=self._counter
-        )
-        gather = functools.partial(
-            self._material, scope, reach or scope, question, budget, now, until, second_stage, missing
-        )
         shares = PRESETS[name]
         needless: dict[Tier, bool] = {
             "long_term": shares.short_term is not None,
             "preserved": not shares.preserved,
         }
-        with self._texts.reading():
-            material = await gather(frozenset(tier for tier in needless if needless[tier]))
+        gather = functools.partial(
+            self._material, scope, reach or scope, question, budget, now, until, second_stage, missing
+        )
+        pack = functools.partial(
+            pack_context, shares=shares, preset=name, budget=budget, counter=self._counter
+        )
+
+        async def packed(material: Material) -> tuple[MemoryContext, frozenset[Tier]]:
             # Dozens of turns take so long to be read that nobody else on the event loop should wait for them.
             many = len(material.recollections) > _MANY_FOUND
-            context, wanted = await asyncio.to_thread(pack, material) if many else pack(material)
-            if wanted:
-                context, _ = pack(await gather(frozenset()))
-            return context
+            return await asyncio.to_thread(pack, material) if many else pack(material)
+
+        with self._texts.reading():
+            unread = frozenset(tier for tier in needless if needless[tier])
+            context, missed = await packed(await gather(unread))
+            return (await packed(await gather(frozenset())))[0] if missed else context
 
     async def _named(self, question: str, down: list[str]) -> tuple[Entity, ...]:
         """Entities of the question; where the model fails, those of the dictionary alone."""
