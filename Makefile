@@ -14,7 +14,8 @@ LINE = *************************************************************************
 # for processes to start, for clocks and for disks half of their time. A worker that has done its share takes over half
 # of what another still has to do, so that none is left alone with a long file at the end.
 JOBS   ?= 3
-# To import eight frameworks takes a worker longer than its share of their tests.
+# To import eight frameworks takes a worker longer than its share of their tests, and more memory than one may have; so there are
+# two workers, and they run one half of the tests after the other.
 FEWER  ?= 2
 PYTEST  = -m pytest -n $(JOBS) --dist worksteal --durations=15 --durations-min=5
 # Modules are compiled once and not by each worker and each process that it starts, whatever the environment says, and those
@@ -89,13 +90,15 @@ $(BROWSER)/.installed: $(STAMP) tests/browser/requirements.txt
 # A browser that is not to be had is missed loudly, at the end, where it is seen; by night the tests fail without one.
 test: $(STAMP) $(FRAMEWORKS)/.installed $(BROWSER)/.installed  ## the tests, on a real MongoDB, a real Chroma server and the real model
 	$(BIN)/python $(PYTEST) -m "not nightly"
-	$(FRAMEWORKS)/bin/python $(PYTEST) -m "not nightly" -n $(FEWER) tests/frameworks
+	$(FRAMEWORKS)/bin/python $(PYTEST) -m "not nightly" -n $(FEWER) tests/frameworks/test_[a-l]*.py
+	$(FRAMEWORKS)/bin/python $(PYTEST) -m "not nightly" -n $(FEWER) tests/frameworks/test_[m-z]*.py
 	@if $(BROWSER)/bin/python -m tests.browser.chromium; then $(BROWSER)/bin/python -m pytest -m "not nightly" tests/browser; \
 	else printf '\n%s\n%s\n%s\n' "$(LINE)" "NOT RUN: tests/browser, the pages in a browser. No Chromium was found, and none was to be had (see above)." "$(LINE)" >&2; fi
 
 test-nightly: $(STAMP) $(STRANGERS)/.installed $(FRAMEWORKS)/.installed browser  ## all of them, with more examples, every kill and every server
 	TEST_PROFILE=nightly $(BIN)/python $(PYTEST)
-	TEST_PROFILE=nightly $(FRAMEWORKS)/bin/python $(PYTEST) -n $(FEWER) tests/frameworks
+	TEST_PROFILE=nightly $(FRAMEWORKS)/bin/python $(PYTEST) -n $(FEWER) tests/frameworks/test_[a-l]*.py
+	TEST_PROFILE=nightly $(FRAMEWORKS)/bin/python $(PYTEST) -n $(FEWER) tests/frameworks/test_[m-z]*.py
 	TEST_PROFILE=nightly $(BROWSER)/bin/python -m pytest tests/browser
 
 check: $(STAMP) $(FRAMEWORKS)/.installed  ## format, lint and types
