@@ -146,7 +146,7 @@ ROOMS = {
     "doctor": "errors domain ports clock search facts topics work exports stores config data_dir adapters wiring",
     "agent": "errors checks domain llm search facts topics context conversations work config wiring",
     "upkeep": "domain ports search topics work adapters exports wiring",
-    "service": "errors checks domain ports clock search topics conversations work config adapters upkeep wiring agent",
+    "service": "errors checks domain ports clock together search topics conversations work config adapters upkeep wiring agent",
     "testing": "errors checks domain",
     "conformance": "errors",
     "strategy": "errors domain ports messages text context conversations config adapters",
