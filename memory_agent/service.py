@@ -18,6 +18,7 @@ from memory_agent.config import MemoryConfig
 from memory_agent.conversations.people import check_user, checked_limit, list_threads, list_users
 from memory_agent.domain import DEFAULT_TENANT, Scope, WorkerStatus, checked_tenant
 from memory_agent.errors import NotFound, NotOpen, SettleTimeout, TurnsParked
+from memory_agent.ports import known_scripts
 from memory_agent.search.row_scripts import unread
 from memory_agent.search.user_index_cache import IDLE_SECONDS
 from memory_agent.together import together
@@ -51,6 +52,7 @@ log = logging.getLogger(__name__)
 
 _SETTLE_PATIENCE_SECONDS = 60.0  # longer than a server takes to restart
 _SETTLE_COUNT_SECONDS = 1.0
+_UNREAD_KEPT = 10_000  # states of threads, by a hash each
 
 
 class MemoryService(Upkeep):
@@ -93,6 +95,7 @@ class MemoryService(Upkeep):
         self._stack: contextlib.AsyncExitStack | None = None
         self._core: Core | None = None
         self._working: asyncio.Task[None] | None = None
+        self._unread: dict[int, tuple[tuple[str, ...], str]] = {}
 
     # --- lifecycle -------------------------------------------------------------------------------------------
     async def __aenter__(self) -> Self:
@@ -281,8 +284,18 @@ class MemoryService(Upkeep):
         if scope is None:
             counts, migration = await together(self._counts(None), self.embedder_migration())
             return counts if migration is None or migration.is_over else replace(counts, migration=migration)
-        newest = unread(self.core.store, scope, self.core.embedder.current)
-        counts, (scripts, language) = await together(self._counts(scope), newest)
+        newest = self.core.store.list_turns(scope, limit=1, newest=True)
+        counts, turns = await together(self._counts(scope), newest)
+        embedder = self.core.embedder.current
+        # Whatever is said changes the newest turn, and whatever is forgotten the number. A hash, for it outlives them.
+        state = hash(
+            (id(embedder), known_scripts(embedder), scope, counts.turns, *(turn.id for turn in turns))
+        )
+        if state not in self._unread:
+            if len(self._unread) >= _UNREAD_KEPT:
+                self._unread.clear()
+            self._unread[state] = await unread(self.core.store, scope, embedder)
+        scripts, language = self._unread[state]
         return replace(counts, unread_scripts=scripts, unread_language=language)
 
     async def _counts(self, scope: Scope | None) -> MemoryStatus:
