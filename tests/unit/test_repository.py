@@ -127,7 +127,7 @@ ROOMS = {
     "llm": "errors lazily checks domain ports text",
     "digest": "lazily domain text",
     "search": "errors lazily products domain ports together text",
-    "facts": "errors lazily checks domain ports optimistic text llm",
+    "facts": "errors lazily checks domain ports optimistic together text llm",
     "topics": "errors lazily products checks domain ports optimistic text llm",
     "context": "errors lazily domain ports text digest search facts topics",
     "conversations": "errors lazily checks domain ports optimistic text llm digest context",
