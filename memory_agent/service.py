@@ -18,8 +18,10 @@ from memory_agent.config import MemoryConfig
 from memory_agent.conversations.people import check_user, checked_limit, list_threads, list_users
 from memory_agent.domain import DEFAULT_TENANT, Scope, WorkerStatus, checked_tenant
 from memory_agent.errors import NotFound, NotOpen, SettleTimeout, TurnsParked
+from memory_agent.ports import known_scripts
 from memory_agent.search.row_scripts import unread
 from memory_agent.search.user_index_cache import IDLE_SECONDS
+from memory_agent.together import together
 from memory_agent.upkeep import Upkeep
 from memory_agent.wiring import Core, wire
 from memory_agent.work.owed import owed_in_words, waits_for_a_part
@@ -50,6 +52,7 @@ log = logging.getLogger(__name__)
 
 _SETTLE_PATIENCE_SECONDS = 60.0  # longer than a server takes to restart
 _SETTLE_COUNT_SECONDS = 1.0
+_UNREAD_KEPT = 10_000  # states of threads, by a hash each
 
 
 class MemoryService(Upkeep):
@@ -92,6 +95,7 @@ class MemoryService(Upkeep):
         self._stack: contextlib.AsyncExitStack | None = None
         self._core: Core | None = None
         self._working: asyncio.Task[None] | None = None
+        self._unread: dict[int, tuple[tuple[str, ...], str]] = {}
 
     # --- lifecycle -------------------------------------------------------------------------------------------
     async def __aenter__(self) -> Self:
@@ -276,11 +280,22 @@ class MemoryService(Upkeep):
 
     async def status(self, scope: Scope | None = None) -> MemoryStatus:
         """Counts of the scope (None: everybody): turns, owed stages, parked turns with their last error, lag."""
-        counts = await self._counts(scope)
+        counts: MemoryStatus
         if scope is None:
-            migration = await self.embedder_migration()
+            counts, migration = await together(self._counts(None), self.embedder_migration())
             return counts if migration is None or migration.is_over else replace(counts, migration=migration)
-        scripts, language = await unread(self.core.store, scope, self.core.embedder.current)
+        newest = self.core.store.list_turns(scope, limit=1, newest=True)
+        counts, turns = await together(self._counts(scope), newest)
+        embedder = self.core.embedder.current
+        # Whatever is said changes the newest turn, and whatever is forgotten the number. A hash, for it outlives them.
+        state = hash(
+            (id(embedder), known_scripts(embedder), scope, counts.turns, *(turn.id for turn in turns))
+        )
+        if state not in self._unread:
+            if len(self._unread) >= _UNREAD_KEPT:
+                self._unread.clear()
+            self._unread[state] = await unread(self.core.store, scope, embedder)
+        scripts, language = self._unread[state]
         return replace(counts, unread_scripts=scripts, unread_language=language)
 
     async def _counts(self, scope: Scope | None) -> MemoryStatus:
@@ -305,9 +320,11 @@ class MemoryService(Upkeep):
         while True:
             worker = self.core.worker if self._works else None
             moved = self.core.worker.moved
-            # Counting reads all turns of the scope, so what only waits looks whether one owes, and counts now and then.
-            is_early = time.monotonic() - counted_at < _SETTLE_COUNT_SECONDS and not looks.is_over
-            if is_early and progress is None and await self._owes(scope):
+            # Who only waits looks for one turn that owes something, and has them counted now and then.
+            owes = None if progress is not None else await self._owes(scope)
+            if owes is False:
+                return
+            if owes and time.monotonic() - counted_at < _SETTLE_COUNT_SECONDS and not looks.is_over:
                 await self._look_later(looks, moved)
                 continue
             status, counted_at = await self._counts(scope), time.monotonic()
@@ -328,14 +345,19 @@ class MemoryService(Upkeep):
             raise TurnsParked(status.parked)
 
     async def _look_later(self, looks: Looks, moved: asyncio.Event) -> None:
-        if looks.may_wake():
+        is_at_work = self._works and bool(self.core.worker.at_work)
+        if not is_at_work and looks.may_wake():
             self.core.worker.wake()
-        await looks.pause(moved)
+        await looks.pause(moved, seldom=is_at_work)
 
-    async def _owes(self, scope: Scope | None) -> bool:
+    async def _owes(self, scope: Scope | None) -> bool | None:
+        """True if turns of the scope owe a stage and are not parked, False if none owes any; None if a count has to tell."""
         if scope is None:
-            return await self.core.store.owes_more_than(0)
-        return bool(await self.core.store.owed_turns(scope, None, limit=1, parked=False))
+            return await self.core.store.owes_more_than(0) or None
+        owed = await self.core.store.owed_turns(scope, None, limit=1)
+        if owed and owed[0].parked:
+            return bool(await self.core.store.owed_turns(scope, None, limit=1, parked=False)) or None
+        return bool(owed)
 
     @property
     def _works(self) -> bool:

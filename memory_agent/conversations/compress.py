@@ -119,11 +119,12 @@ class Compressor:
         if not self._settings.enable_compression:
             return []
         scope = turns[0].scope
-        owed = await self._store.owed_turns(scope, "compress", limit=_OWED_LOOKED_AT)
-        if any(turn.parked and turn.pending[:1] == ("compress",) for turn in owed):
-            return []
         step, _ = await self._next_step(scope, await self._states.last(scope), turns[-1].seq)
-        return [] if step is None else [turns[-1]]
+        if step is None:
+            return []
+        owed = await self._store.owed_turns(scope, "compress", limit=_OWED_LOOKED_AT)
+        waits = any(turn.parked and turn.pending[:1] == ("compress",) for turn in owed)
+        return [] if waits else [turns[-1]]
 
     async def work(self, turns: Sequence[Turn]) -> None:
         """Compress up to the last of these turns of one thread, step by step. Raises what the summarizer raises."""

@@ -223,4 +223,8 @@ def _compressions(view: ThreadView) -> Iterator[_Found]:
         for before, after in pairwise(view.compressions)
         if (after.number, after.after_seq) != (before.number + 1, before.through)
     }
+    if view.compressions:  # of which the last tells how many turns there are
+        last = view.compressions[-1]
+        if last.turns != sum(copied.turn.seq <= last.through for copied in view.turns):
+            false.add(last.id)
     yield "compression_false", sorted(false)

@@ -44,7 +44,7 @@ KINDS: Final[dict[str, tuple[str, str, Repair | None]]] = {
     "session_missing": ("session", "missing that turns belong to", "sessions"),
     "change_orphan": ("fact change", "of turns that are gone", "sweep"),
     "facts_false": ("facts document", "not the fold of the thread's changes", "facts"),
-    "compression_false": ("compression", "of turns that are gone, or out of order", "sweep"),
+    "compression_false": ("compression", "of turns that are gone, miscounted or out of order", "sweep"),
     "parked": ("turn", "parked", "retry"),
     "stuck": ("turn", "with work that no worker would ever begin", "owe"),
     "lease_ahead": ("lease", "held far into the future: was a clock ahead?", "release"),

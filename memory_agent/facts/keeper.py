@@ -28,6 +28,7 @@ from memory_agent.facts.request import ExtractionRequest, most_related, requeste
 from memory_agent.facts.vetting import usual_path_terms, vet
 from memory_agent.optimistic import COSTLY_TRIES, Tries
 from memory_agent.text.terms import count_terms
+from memory_agent.together import together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,9 +108,12 @@ class FactKeeper(FactDocuments):
         scope = turns[0].scope
         async for _ in Tries(COSTLY_TRIES):
             # Read again before anything is sent: a turn may have been forgotten since it was claimed.
-            waiting = await self._store.list_turns(scope, ids=[turn.id for turn in turns])
-            keys = [key for turn in waiting for key in (change_key(turn), stand_in_key(turn.id))]
-            there = {change.key: change for change in await self._store.fact_changes(scope, keys=keys)}
+            keys = [key for turn in turns for key in (change_key(turn), stand_in_key(turn.id))]
+            waiting, stored = await together(
+                self._store.list_turns(scope, ids=[turn.id for turn in turns]),
+                self._store.fact_changes(scope, keys=keys),
+            )
+            there = {change.key: change for change in stored}
             done = [there[key] for turn in waiting if (key := change_key(turn)) in there]
             # Whoever appended these may have died before the stage was struck off.
             self._to_confirm |= {change.turn_id or "": change.key for change in done}

@@ -37,6 +37,7 @@ class CopyStore(Protocol):
         """Store what of it is not there yet, durably; the ids of turns that are new. Repeating it changes nothing.
 
         Turns are stored plain, whatever `compressed` says, and what they are said to owe is owed. The thread's facts are folded anew.
+        Compressions go that a new turn comes in among, and all of the thread where its last one then miscounts the turns that are there.
         Raises StoreError if something else has the id, the number or the key of a turn or a change; what came before it in
         `copies` may be stored.
         """

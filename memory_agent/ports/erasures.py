@@ -68,7 +68,7 @@ class ErasureStore(Protocol):
 
         Fact changes with a turn in view that is gone go as above, with what their own turns owe then, and so do
         compressions that cover a turn that is gone, or whose predecessor is missing, with all later ones of their
-        threads.
+        threads, and all of threads whose last one miscounts the turns up to it.
         Topics of turns that are gone are reset if a crash kept `erase_turns` from it, and so is a topic that says
         something though no turn belongs to it. Stubs erased before `stubs_before` are deleted. Tombstones, spent keys and the highest
         number of each thread with forgotten turns are kept under hashes from then on (`domain.hashing`): a repeat of such a call

@@ -67,7 +67,7 @@ class WorkStore(Protocol):
         """Counts of the scope (None: everybody). `lag_seconds` counts to `now` from the owed turn's storing (`stored_at`).
 
         `outages` are those kept as leases (`OUTAGE_NAMES`, `outages_of`), run out or not, of stages that the scope's turns
-        owe.
+        owe. A thread's status costs no more the longer it grows, as long as its conversation is compressed.
         """
 
     async def acquire_leases(

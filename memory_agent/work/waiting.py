@@ -42,10 +42,11 @@ class Looks:
         self._wake_at = None
         return True
 
-    async def pause(self, moved: asyncio.Event) -> None:
-        """Wait until `moved` is set, the next look is due, or the time has run out."""
-        left = self._pause if self._deadline is None else self._deadline - time.monotonic()
+    async def pause(self, moved: asyncio.Event, *, seldom: bool = False) -> None:
+        """Wait until `moved` is set, the next look is due, or the time has run out. `seldom`: whoever sets it is at work."""
+        pause = _POLL_LONGEST_SECONDS if seldom else self._pause
+        left = pause if self._deadline is None else self._deadline - time.monotonic()
         waiting = asyncio.ensure_future(moved.wait())
-        await asyncio.wait({waiting}, timeout=max(min(self._pause, left), 0))
+        await asyncio.wait({waiting}, timeout=max(min(pause, left), 0))
         waiting.cancel()
         self._pause = min(self._pause * 1.5, _POLL_LONGEST_SECONDS)

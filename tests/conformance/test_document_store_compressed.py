@@ -67,6 +67,11 @@ async def test_compressed_turns_read_as_before(store: DocumentStore) -> None:
     status = await store.status(SCOPE, now=NOW)
     assert (status.turns, status.pending["topics"], status.owed_count) == (len(TEXTS),) * 3
     assert [parked.turn_id for parked in status.parked] == [turns[0].id]
+    await stored(store, SCOPE, "not packed")
+    every = await store.list_turns(SCOPE)
+    ids = [turn.id for turn in every]
+    assert await store.list_turns(SCOPE.user, ids=ids[::-1]) == every
+    assert await store.list_turns(SCOPE, ids=ids[1:], newest=True, limit=3) == every[-3:]
 
 
 async def test_packs_only_what_is_left(store: DocumentStore) -> None:
@@ -105,17 +110,18 @@ async def test_packs_more_than_a_segment_holds(store: DocumentStore) -> None:
 
 
 async def test_every_turn_can_be_read_while_it_is_packed(open_store: OpenStore) -> None:
-    """Readers of two processes see all texts as they were at every moment while others compress."""
+    """Readers of two processes see all texts as they were at every moment while others compress, by thread or by ids."""
     stores = [await open_store() for _ in range(3)]
     turns = await stored(stores[0], SCOPE, *(f"text {i} é" * 20 for i in range(40)))
     done = asyncio.Event()
 
-    async def read(store: DocumentStore) -> None:
+    async def read(store: DocumentStore, ids: list[str] | None) -> None:
         while not done.is_set():
             await asyncio.sleep(0)  # a store may answer without letting others have the loop
-            assert without_packing(await store.list_turns(SCOPE)) == turns
+            assert without_packing(await store.list_turns(SCOPE, ids=ids)) == turns
 
-    readers = [asyncio.create_task(read(store)) for store in stores[:2]]
+    asked = zip(stores, (None, [turn.id for turn in turns]), strict=False)
+    readers = [asyncio.create_task(read(store, ids)) for store, ids in asked]
     packed = await asyncio.gather(
         *(
             stores[1 + i % 2].compress_turns(SCOPE, "topic", [turn.id for turn in turns[i * 3 : i * 3 + 10]])

@@ -17,6 +17,7 @@ from .values import (
     FULL_COMPRESSION,
     NOW,
     OpenStore,
+    a_call,
     a_compression,
     a_draft,
     a_scope,
@@ -40,8 +41,9 @@ async def compressed(
     start = 0
     for number, size in enumerate(sizes, start=1):
         covered = turns[start : start + size]
-        after = made[-1].through if made else 0
-        made.append(a_compression(covered, number, after_seq=after, scope=scope))
+        after, before = (made[-1].through, made[-1].turns) if made else (0, 0)
+        turns_then = before + len(covered)
+        made.append(a_compression(covered, number, after_seq=after, scope=scope, turns=turns_then))
         assert await store.append_compression(made[-1])
         start += size
     return made
@@ -88,6 +90,31 @@ async def test_reads_compressions_in_order(store: DocumentStore) -> None:
     assert await store.compressions(SCOPE, through=5, newest=1) == made[1:2]
     with pytest.raises(InvalidInput, match="thread"):
         await store.compressions(SCOPE.user)
+
+
+async def counted(store: DocumentStore, scope: Scope) -> int:
+    """The thread's turns, by its status, which is right."""
+    there = len(await store.list_turns(scope))
+    assert (await store.status(scope, now=NOW)).turns == there
+    return there
+
+
+async def test_a_threads_turns_are_counted_whatever_becomes_of_them(store: DocumentStore) -> None:
+    """Those appended, and appended once more; compressed; forgotten, whether compressed or not, one by one or all."""
+    turns = await stored(store, SCOPE, *map(str, range(300)))
+    await stored(store, T2, "elsewhere")
+    await compressed(store, turns, 100, 100)
+    await stored(store, SCOPE, "b", "c", key="k")
+    await store.append_turns(SCOPE, a_call("b", "c", key="k"))
+    assert await counted(store, SCOPE) == 302
+    for gone, (number, left) in enumerate([(250, [1, 2]), (150, [1]), (20, [])], start=1):
+        await store.erase_turns(an_erasure(SCOPE, [turns[number].id]), now=NOW, limit=10)
+        assert await counted(store, SCOPE) == 302 - gone
+        assert await numbers(store, SCOPE) == left
+    await compressed(store, await store.list_turns(SCOPE, through=200), 198)
+    assert await counted(store, SCOPE) == 299
+    await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=1_000)
+    assert await counted(store, SCOPE) == 0
 
 
 # --- what cannot stand ---------------------------------------------------------------------------------------

@@ -22,7 +22,17 @@ from memory_agent.domain import (
 from memory_agent.errors import StoreError
 from memory_agent.ports import DocumentStore
 
-from .values import NOW, a_call, a_change, a_scope, a_topic, saved_topic, stored, stored_compressed
+from .values import (
+    NOW,
+    a_call,
+    a_change,
+    a_compression,
+    a_scope,
+    a_topic,
+    saved_topic,
+    stored,
+    stored_compressed,
+)
 
 SCOPE = a_scope(user_id="ada", thread_id="chat")
 OTHER = a_scope(user_id="eve", thread_id="elsewhere")
@@ -109,6 +119,23 @@ async def test_copies_are_stored_as_they_are_and_once(store: DocumentStore) -> N
     assert await store.damaged_records(OTHER) == []
     await store.drop_damaged(OTHER, [])
     assert len(await store.fact_changes(OTHER)) == 2
+
+
+async def test_copied_compressions_count_the_turns_that_are_there(store: DocumentStore) -> None:
+    """One that knows a turn more is not kept; one that was here goes when a turn comes in among its own."""
+    copied = [moved(turn, OTHER) for turn in await stored(store, SCOPE, *map(str, range(200)))]
+    first, *rest = [CopiedTurn(turn=turn) for turn in copied]
+    made = a_compression(copied[:150], scope=OTHER)
+    less = replace(made, turns=149, covers=made.covers[1:])
+    for turns, compressions, there, kept in (
+        (rest, (made,), 199, []),
+        ((), (less,), 199, [less]),
+        ((first,), (), 200, []),
+        ((), (made,), 200, [made]),
+    ):
+        await store.put_copies(OTHER, ThreadCopy(turns=tuple(turns), compressions=compressions))
+        assert await store.compressions(OTHER) == kept
+        assert (await store.status(OTHER, now=NOW)).turns == there == len(await store.list_turns(OTHER))
 
 
 async def test_what_another_turn_or_change_has_is_refused(store: DocumentStore) -> None:

@@ -276,7 +276,10 @@ FAULTS: dict[str, tuple[Callable[[Store], Awaitable[None]], str]] = {
     "a parked turn": (park_a_turn, "1 turn parked (the model is on fire)"),
     "a turn put off": (put_off_a_turn, "1 turn with work that no worker would ever begin"),
     "a lease of nobody": (hold_a_lease, "1 lease held far into the future: was a clock ahead?"),
-    "a compression of nobody": (plant_a_compression, "1 compression of turns that are gone, or out of order"),
+    "a compression of nobody": (
+        plant_a_compression,
+        "1 compression of turns that are gone, miscounted or out of order",
+    ),
     "a lost forget call": (lose_an_erasure, "1 forget call whose last pass nobody owes"),
 }
 
@@ -363,7 +366,7 @@ async def test_records_that_cannot_be_read_are_named_and_put_aside(settings: dic
         store: Store = service.core.store
         await service.settle(timeout=60)
         turns = await store.list_turns(SCOPE)
-        compression = a_compression((), scope=SCOPE, covers=(turns[0].id,), through=turns[0].seq)
+        compression = a_compression(turns[:1], scope=SCOPE)
         assert await store.append_compression(compression)
         before, receipts = json.dumps(await known(service)), len(await service.erasures())
         aside = service.cfg.data_dir / f"{service.cfg.db_name}.damaged.jsonl"

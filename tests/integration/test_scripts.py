@@ -41,6 +41,11 @@ async def test_a_model_of_english_is_silent_in_korean_and_says_so(
         assert found[0].turn.content == ENGLISH[1]
         known = {one.turn.content: one.similarity is not None for one in found}
         assert known == dict.fromkeys(KOREAN, False) | dict.fromkeys(ENGLISH, True)
+        # Asked for again, and once these are forgotten.
+        assert (await memory.status()).unread_scripts == ("HANGUL",)
+        turns = await memory.fetch_short_term(5)
+        await memory.forget(turn_ids=[turn.id for turn in turns if turn.content in KOREAN])
+        assert (await memory.status()).unread_scripts == ()
 
 
 async def test_a_language_in_latin_letters_that_the_model_does_not_know_is_named_with_the_way_out(

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from memory_agent import Busy, MemoryConfig, MemoryService, SettleTimeout
-from memory_agent.domain import ErasedCounts, Scope, Stage, Turn, TurnDraft
+from memory_agent.domain import ErasedCounts, MemoryStatus, Scope, Stage, Turn, TurnDraft
 from memory_agent.errors import EmbedderUnavailable, StoreUnavailable
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import BruteForceIndex, HashEmbedder
@@ -269,6 +269,22 @@ async def test_settle_wakes_a_worker_that_nobody_told(
         moving.cancel()
         stop.set()
         await working
+
+
+async def test_who_waits_looks_for_one_owed_turn_and_counts_none(tmp_path: Path) -> None:
+    """An exchange is settled by looks that read one turn each; the counts of a status are taken for who asks for them."""
+    async with service_on(tmp_path, run_worker=True) as service:
+        store, memory = service.core.store, service.agent("ann", "chat")
+        assert isinstance(store, SqliteStore)
+        statements = list[str]()
+        await store._read(lambda db: db.set_trace_callback(statements.append))
+        await memory.update_memory("I live in Ulm.", "How nice.")
+        await memory.settle(SECONDS)
+        counted = [sql for sql in statements if "FROM costs" in sql]
+        seen = list[MemoryStatus]()
+        await memory.settle(SECONDS, progress=seen.append)
+    assert counted == []
+    assert [status.turns for status in seen] == [2]
 
 
 # --- forgetting ----------------------------------------------------------------------------------------------

@@ -18,8 +18,9 @@ from memory_agent.errors import StoreError
 from memory_agent.stores.codec import pack_derived, thread_of
 from memory_agent.stores.fields import COMPRESSION, COST, SESSION, TURN
 from memory_agent.stores.mongo.connection import bounded, read_all
-from memory_agent.stores.mongo.documents import change_document, scope_filter
+from memory_agent.stores.mongo.documents import change_document, one_of, scope_filter
 from memory_agent.stores.mongo.facts import MongoFacts
+from memory_agent.stores.mongo.sessions import MongoSessions
 from memory_agent.stores.mongo.turns import MongoTurns
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from memory_agent.stores.mongo.connection import Collection, Document
 
 
-class MongoCopies(MongoTurns, MongoFacts):
+class MongoCopies(MongoTurns, MongoSessions, MongoFacts):
     """The copies of a MongoStore."""
 
     def _keeping(self) -> list[Collection]:
@@ -114,9 +115,21 @@ class MongoCopies(MongoTurns, MongoFacts):
     @bounded
     async def put_copies(self, scope: Scope, copies: ThreadCopy) -> Sequence[str]:
         thread_of(scope)
+        now = datetime.now(UTC)
+        known = {**one_of(one.turn.id for one in copies.turns), "user_id": scope.user_id}
+        there = {turn["_id"] for turn in await read_all(self._turns.find(known, {"_id": 1}))}
+        places = [
+            {"thread_id": one.turn.thread_id, "seq": one.turn.seq}
+            for one in copies.turns
+            if one.turn.id not in there
+        ]
+        # What was made of the turns around them was made without them: before, for a repeat after a crash would not see
+        # that they are new; and again, for a worker may make one meanwhile.
+        await self._forget_compressions(scope.user_id, places, None, now=now)
         async with self._sequences.lock(scope):
             self._sequences.take(scope)  # whoever counts next asks what the last number is
             new = await self._put_turns(scope, copies.turns)
+        await self._forget_compressions(scope.user_id, places, None, now=now)
         await self._insert_missing(
             self._sessions, [{"_id": str(uuid4()), **SESSION.document(one)} for one in copies.sessions]
         )
@@ -127,6 +140,8 @@ class MongoCopies(MongoTurns, MongoFacts):
                 for one in copies.compressions
             ],
         )
+        if copies.compressions:  # which may not know all turns that are here
+            await self._drop_miscounted(scope, now=now)
         await self._put_changes(scope, copies.changes)
         await self._put_remains(scope, copies.remains)
         return new

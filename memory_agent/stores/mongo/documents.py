@@ -13,6 +13,7 @@ hold, or reads as something else, are written otherwise, and read back as they w
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -32,7 +33,6 @@ from memory_agent.stores.fields import CHANGE, DRAFT, ROW, TOMBSTONE, TURN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
 
     from memory_agent.domain import FactChange, Scope, TurnDraft
     from memory_agent.stores.mongo.connection import Document
@@ -49,6 +49,8 @@ BLANK_TOPIC: Final[Document] = {
     "stale": True,
 }
 """The derived fields of a topic that is to be made anew; `summary` and `embedding` are left out."""
+STANDING: Final[Document] = {"timestamp": {"$gte": datetime(1, 1, 1, tzinfo=UTC)}}
+"""Turns that were not forgotten. A range, for MongoDB answers no `$exists` from an index alone."""
 _SPECIAL: Final = re.compile(r"[%.\0]|\A\$")
 _WRITTEN: Final = re.compile("%([0-9A-F]{2})")
 _NO_KEY: Final = "%"

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from memory_agent.stores.mongo.connection import Document
 
 _PLAIN: Final[Document] = {"gone_at": None, "segment_id": None}
+PACKED: Final[Document] = {"$project": {"codec": 1, "data": 1, "turn_ids": 1}}
+"""What a segment's texts are unpacked from."""
 _TURNS_OF_A_SEGMENT: Final = 1_000
 _READINGS: Final = 5
 
@@ -39,15 +41,17 @@ class MongoSegments(MongoConnection):
     """The segments of a MongoStore."""
 
     # --- reading ---------------------------------------------------------------------------------------------
-    async def _with_texts(self, documents: Sequence[Document]) -> list[Document]:
-        """One user's documents of `turns`, each with its `content`, in their order.
+    async def _with_texts(
+        self, documents: Sequence[Document], segments: Sequence[Document] | None = None
+    ) -> list[Document]:
+        """One user's documents of `turns`, each with its `content`, in their order. `segments`: theirs, where they were read after them.
 
         Those of turns that were forgotten since they were read come as they are now, or are left out.
         """
         turns = {document["_id"]: document for document in documents}
         for _ in range(_READINGS):
             packed = [t for t in turns.values() if "segment_id" in t and "content" not in t]
-            unread = await self._fill_in(packed)
+            unread, segments = await self._fill_in(packed, segments), None
             if not unread:
                 return list(turns.values())
             # Their text left the segment because they were forgotten between the two reads.
@@ -68,18 +72,19 @@ class MongoSegments(MongoConnection):
             return set()
         query = {**one_of({turn["segment_id"] for turn in packed}), "user_id": packed[0]["user_id"]}
         held: set[tuple[str, str]] = set()
-        for segment in await read_all(self._segments.find(query, {"codec": 1, "data": 1, "turn_ids": 1})):
+        for segment in await read_all(self._segments.find(query, PACKED["$project"])):
             with suppress(StoreError):
                 texts = await asyncio.to_thread(_unpacked, segment)
                 held |= {(segment["_id"], turn_id) for turn_id, _ in texts}
         return {turn["_id"] for turn in packed if (turn["segment_id"], turn["_id"]) not in held}
 
-    async def _fill_in(self, packed: Sequence[Document]) -> list[str]:
+    async def _fill_in(self, packed: Sequence[Document], segments: Sequence[Document] | None) -> list[str]:
         """Give these turns their `content`; the ids of those that their segment does not hold."""
         if not packed:
             return []
-        query = {**one_of({turn["segment_id"] for turn in packed}), "user_id": packed[0]["user_id"]}
-        segments = await read_all(self._segments.find(query, {"codec": 1, "data": 1, "turn_ids": 1}))
+        if segments is None:
+            query = {**one_of({turn["segment_id"] for turn in packed}), "user_id": packed[0]["user_id"]}
+            segments = await read_all(self._segments.find(query, PACKED["$project"]))
         texts = await asyncio.to_thread(_texts_of, segments, {turn["_id"] for turn in packed})
         for turn in packed:
             if (place := (turn["segment_id"], turn["_id"])) in texts:

@@ -14,12 +14,12 @@ from uuid import uuid4
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
-from memory_agent.domain import Session, ThreadHead
+from memory_agent.domain import Scope, Session, ThreadHead
 from memory_agent.domain.hashing import HASHING
 from memory_agent.stores.codec import lowest_by_thread, of_tenant, pack_derived, thread_of
 from memory_agent.stores.fields import COMPRESSION, SESSION
 from memory_agent.stores.mongo.connection import bounded, read_all, united
-from memory_agent.stores.mongo.documents import scope_filter
+from memory_agent.stores.mongo.documents import STANDING, scope_filter
 from memory_agent.stores.mongo.errors import first_write_error, violated_keys
 from memory_agent.stores.mongo.indexes import NUMBER_KEYS, ONCE_KEYS
 from memory_agent.stores.mongo.remains import MongoRemains
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Compression, Erasure, KeyedKind, Scope
+    from memory_agent.domain import Compression, Erasure, KeyedKind
     from memory_agent.stores.mongo.connection import Collection, Document
 
     Key = tuple[str, str]
@@ -252,7 +252,7 @@ class MongoSessions(MongoRemains):
     async def _forget_compressions(
         self, user_id: str, turns: Iterable[Document], erasure: Erasure | None, *, now: datetime
     ) -> int:
-        """Delete the compressions that go up to one of these turns (`thread_id`, `seq`) or further. How many.
+        """Delete the compressions that go up to one of these turns (`thread_id`, `seq`), gone or new, or further. How many.
 
         The newest turn of each of their threads that the erasure spares owes `compress` again.
         """
@@ -277,13 +277,29 @@ class MongoSessions(MongoRemains):
         found = self._compressions.find({"user_id": user_id}, {"thread_id": 1, "number": 1, "covers": 1})
         return await read_all(found.sort([("thread_id", 1), ("number", 1)]))
 
+    async def _drop_miscounted(self, scope: Scope, *, now: datetime) -> int:
+        """Delete all compressions of those threads of the scope whose last one miscounts the turns up to it. How many."""
+        where = scope_filter(scope)
+        last: list[Document] = [
+            {"$match": where},
+            {"$sort": dict.fromkeys(NUMBER_KEYS, 1)},
+            {"$group": {"_id": "$thread_id", "turns": {"$last": "$turns"}, "through": {"$last": "$through"}}},
+        ]
+        dropped = 0
+        for group in await self._bounded(read_all(self._compressions.aggregate(last))):
+            thread = {**where, "thread_id": group["_id"]}
+            there = {**thread, **STANDING, "seq": {"$lte": group["through"]}}
+            if group["turns"] != await self._bounded(self._turns.count_documents(there)):
+                dropped += await self._drop(thread, {}, None, now=now)
+        return dropped
+
     async def _sweep_compressions(
         self, user_id: str, found: Iterable[Document], gone: set[str], *, now: datetime
     ) -> int:
         """Delete those of these compressions (as `_covering` finds them) that cover one of the turns in `gone`.
 
         Also those whose predecessor is missing, for a crash may have stopped the deletion of a row of them, and
-        whatever follows in their threads. How many.
+        whatever follows in their threads; and all of threads that the last one miscounts. How many.
         """
         broken: dict[str, int] = {}
         last: dict[str, int] = {}
@@ -296,7 +312,7 @@ class MongoSessions(MongoRemains):
         for thread_id, number in broken.items():
             thread = {"user_id": user_id, "thread_id": thread_id}
             dropped += await self._drop(thread, {"number": {"$gte": number}}, None, now=now)
-        return dropped
+        return dropped + await self._drop_miscounted(Scope(user_id=user_id), now=now)
 
     @bounded
     async def _drop(

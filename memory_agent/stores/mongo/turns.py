@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from pymongo.errors import BulkWriteError
@@ -17,19 +16,24 @@ from memory_agent.domain import ThreadSummary, next_of_tenant, said_otherwise, s
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import by_thread, chunks, thread_of
 from memory_agent.stores.fields import OLD_TURN, TURN
-from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
-from memory_agent.stores.mongo.documents import scope_filter, turn_document, turn_or_tombstone
+from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all, united
+from memory_agent.stores.mongo.documents import STANDING, scope_filter, turn_document, turn_or_tombstone
 from memory_agent.stores.mongo.errors import first_write_error, violated_keys
 from memory_agent.stores.mongo.indexes import CALL_KEYS, CHANGE_KEYS, NUMBER_KEYS, SEQ_KEYS, STANDING_KEYS
 from memory_agent.stores.mongo.remains import MongoRemains
-from memory_agent.stores.mongo.segments import MongoSegments
+from memory_agent.stores.mongo.segments import PACKED, MongoSegments
 from memory_agent.together import together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import datetime
 
     from memory_agent.domain import OldTurn, Scope, Tombstone, Turn, TurnDraft
     from memory_agent.stores.mongo.connection import Collection, Document
+
+
+_MANY_IDS: Final = 8
+"""Of so many turns the segments come in the same command, found by what they hold; few are mostly fresh ones, and not packed."""
 
 
 class MongoTurns(MongoSegments, MongoRemains):
@@ -151,9 +155,15 @@ class MongoTurns(MongoSegments, MongoRemains):
             query["seq"] = {"$gt": after_seq}
         if through is not None:
             query.setdefault("seq", {})["$lte"] = through
-        order = "_id" if scope.thread_id is None else "seq"
-        cursor = self._turns.find(query).sort(order, -1 if newest else 1).limit(limit or 0)
-        found = await self._with_texts(await read_all(cursor))
+        order = {"_id" if scope.thread_id is None else "seq": -1 if newest else 1}
+        held: list[Document] | None = None
+        if ids is not None and len(ids) >= _MANY_IDS:
+            stages = [{"$match": query}, {"$sort": order}, *([{"$limit": limit}] if limit else [])]
+            segments = ({"$match": {"user_id": scope.user_id, "turn_ids": {"$in": list(ids)}}}, PACKED)
+            found, held = await united((self._turns, *stages), (self._segments, *segments))
+        else:
+            found = await read_all(self._turns.find(query, sort=list(order.items()), limit=limit or 0))
+        found = await self._with_texts(found, held)
         turns = [TURN.get(document) for document in found if "gone_at" not in document]
         return turns[::-1] if newest else turns
 
@@ -189,8 +199,6 @@ class MongoTurns(MongoSegments, MongoRemains):
 # --- who is remembered ---------------------------------------------------------------------------------------
 _KEYS_READ: Final = 500
 _USERS_AT_ONCE: Final = 50
-_STANDING: Final[Document] = {"timestamp": {"$gte": datetime(1, 1, 1, tzinfo=UTC)}}
-"""Turns that were not forgotten. A range, for MongoDB answers no `$exists` from an index alone."""
 _THREAD: Final[Document] = {"user": "$user_id", "thread": "$thread_id"}
 
 
@@ -242,7 +250,7 @@ class MongoPeople(MongoConnection):
     def _holders(self) -> list[tuple[Collection, Document, Sequence[str]]]:
         """The collections that hold threads: a filter each, and the index to read it from."""
         return [
-            (self._turns, _STANDING, STANDING_KEYS),
+            (self._turns, STANDING, STANDING_KEYS),
             (self._sessions, {}, NUMBER_KEYS),
             (self._fact_events, {}, CHANGE_KEYS),
         ]

@@ -23,7 +23,7 @@ from memory_agent.domain import (
 )
 from memory_agent.stores.fields import COST, LEASE, PARKED, TURN
 from memory_agent.stores.mongo.connection import bounded, read_all, united
-from memory_agent.stores.mongo.documents import one_of, scope_filter
+from memory_agent.stores.mongo.documents import STANDING, one_of, scope_filter
 from memory_agent.stores.mongo.segments import MongoSegments
 
 if TYPE_CHECKING:
@@ -36,6 +36,15 @@ if TYPE_CHECKING:
 _DUE_TURNS_READ: Final = (2_000, 100_000)
 """Of a backlog, longest due first: nearly always the first is all of it. More only where one thread is all that was found."""
 _PARKED_LISTED: Final = 100
+_NEWEST_COUNTED: Final = 128
+"""More than come between two compressions of a thread."""
+_ERASING: Final = {
+    "$group": {
+        "_id": None,
+        "erasures": {"$sum": 1},
+        "at_work": {"$sum": {"$cond": [{"$ifNull": ["$swept", False]}, 0, 1]}},
+    }
+}
 _DUPLICATE_KEY: Final = 11_000
 _OWING: Final = {
     "$group": {
@@ -134,18 +143,18 @@ class MongoWork(MongoSegments):
             erasures["thread_id"] = {"$in": [where["thread_id"], None]}
 
         sums = {"$group": {"_id": None, **{name: {"$sum": f"${name}"} for name in COST.kinds}}}
-        # One command. Counting all and the few forgotten ones stays within indexes, everybody's by a bound that all
-        # are within; a filter on each document would not.
-        counted = {"user_id": {"$gt": ""}, **where}
-        found = await united(
-            (self._turns, {"$match": counted}, {"$count": "turns"}),
-            (self._turns, {"$match": {**counted, "gone_at": {"$exists": True}}}, {"$count": "gone"}),
+        # One command; erasures last, for a compression goes once one has begun.
+        first, second, owing, costs, outages, erasing = await united(
+            *(self._counted_thread(where) if "thread_id" in where else self._counted_all(where)),
             (self._turns, {"$match": {**where, "owes": True, "pending": {"$in": list(STAGES)}}}, _OWING),
             (self._costs, {"$match": where}, sums),
             (self._leases, {"$match": one_of(OUTAGE_NAMES)}),
-            (self._erasures, {"$match": erasures}, {"$count": "erasures"}),
+            (self._erasures, {"$match": erasures}, _ERASING),
         )
-        turns, gone, owing, costs, outages, erasing = found
+        if "thread_id" in where:
+            turns = await self._thread_count(where, first, second, at_work=_only(erasing, "at_work") > 0)
+        else:
+            turns = _only(first, "turns") - _only(second, "gone")
         parked_count = sum(each["turns"] for each in owing if each["_id"].get("parked"))
         parked: list[Document] = []
         if parked_count:
@@ -157,7 +166,7 @@ class MongoWork(MongoSegments):
             stage: sum(each["turns"] for each in owing if stage in each["_id"]["pending"]) for stage in STAGES
         }
         return MemoryStatus(
-            turns=_only(turns, "turns") - _only(gone, "gone"),
+            turns=turns,
             pending=pending,
             owed_count=sum(each["turns"] for each in owing),
             parked_count=parked_count,
@@ -167,6 +176,38 @@ class MongoWork(MongoSegments):
             extraction=COST.get(costs[0]) if costs else ExtractionCost(),
             outages=outages_of(map(LEASE.get, outages), pending),
         )
+
+    def _counted_all(self, where: Document) -> list[tuple[Any, ...]]:
+        """Parts that count all turns, and the few forgotten ones.
+
+        This stays within indexes, everybody's by a bound that all are within; a filter on each document would not.
+        """
+        all_of = {"user_id": {"$gt": ""}, **where}
+        return [
+            (self._turns, {"$match": all_of}, {"$count": "turns"}),
+            (self._turns, {"$match": {**all_of, "gone_at": {"$exists": True}}}, {"$count": "gone"}),
+        ]
+
+    def _counted_thread(self, where: Document) -> list[tuple[Any, ...]]:
+        """Parts that find the numbers of a thread's newest turns, and its last compression, which counts those up to its own."""
+        newest = {"$group": {"_id": None, "seqs": {"$push": "$seq"}}}
+        found = ({"$match": {**where, **STANDING}}, {"$sort": {"seq": -1}}, {"$limit": _NEWEST_COUNTED})
+        last = ({"$match": where}, {"$sort": {"number": -1}}, {"$limit": 1})
+        return [
+            (self._turns, *found, newest),
+            (self._compressions, *last, {"$project": {"turns": 1, "through": 1}}),
+        ]
+
+    async def _thread_count(
+        self, where: Document, newest: list[Document], last: list[Document], *, at_work: bool
+    ) -> int:
+        """The thread's turns. All are counted only where many have come since its last compression, or an erasure is at work."""
+        seqs = newest[0]["seqs"] if newest else []
+        if len(seqs) < _NEWEST_COUNTED:
+            return len(seqs)
+        if last and not at_work and seqs[-1] <= last[0]["through"]:
+            return int(last[0]["turns"]) + sum(1 for seq in seqs if seq > last[0]["through"])
+        return int(await self._turns.count_documents({**where, **STANDING}))
 
     @bounded
     async def acquire_leases(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -15,6 +16,7 @@ from memory_agent.stores.sqlite.facts import put_views, reset_facts
 from memory_agent.stores.sqlite.records import Where, in_scope, scalar
 from memory_agent.stores.sqlite.remains import of_remains
 from memory_agent.stores.sqlite.segments import TURN_COLUMNS, with_texts, without_text
+from memory_agent.stores.sqlite.sessions import drop_miscounted, forget_compressions
 from memory_agent.stores.sqlite.turns import last_given
 
 if TYPE_CHECKING:
@@ -127,16 +129,21 @@ def _last_change(db: sqlite3.Connection, scope: Scope) -> int:
 
 
 def _put(db: sqlite3.Connection, scope: Scope, copies: ThreadCopy) -> list[str]:
-    new = [copied.turn.id for copied in copies.turns if _put_turn(db, scope, copied)]
+    now = datetime.now(UTC)
+    new = [copied.turn for copied in copies.turns if _put_turn(db, scope, copied)]
+    # What was made of the turns around them was made without them.
+    forget_compressions(db, scope.user_id, [(turn.thread_id, turn.seq) for turn in new], None, now)
     for session in copies.sessions:
         _insert(db, "sessions", SESSION.columns, SESSION.record(session))
     for compression in copies.compressions:
         record = COMPRESSION.record(compression, derived=pack_derived(compression))
         _insert(db, "compressions", COMPRESSION.columns, record)
+    if copies.compressions:  # which may not know all turns that are here
+        drop_miscounted(db, scope, now)
     if sum([_put_change(db, scope, change) for change in copies.changes]):
         reset_facts(db, scope.user_id, {thread_of(scope): 0})
     _put_remains(db, scope, copies.remains)
-    return new
+    return [turn.id for turn in new]
 
 
 def _insert(db: sqlite3.Connection, table: str, columns: str, values: Sequence[Any]) -> bool:

@@ -155,10 +155,10 @@ def forget_compressions(
     db: sqlite3.Connection,
     user_id: str,
     erased: Iterable[tuple[str, int]],
-    erasure: Erasure,
+    erasure: Erasure | None,
     now: datetime,
 ) -> int:
-    """Delete the compressions that go up to these turns (thread, `seq`), which are gone, or further. How many.
+    """Delete the compressions that go up to these turns (thread, `seq`), which are gone or new, or further. How many.
 
     The newest turn of each of their threads that the erasure spares owes `compress` again.
     """
@@ -167,7 +167,7 @@ def forget_compressions(
 
 def sweep_compressions(db: sqlite3.Connection, user_id: str, now: datetime) -> int:
     """Delete the user's compressions that cover a turn that is gone or whose predecessor is missing, and all later ones
-    of their threads. How many.
+    of their threads; all of threads that the last one miscounts. How many.
 
     `append_compression` and `forget_compressions` leave none; a file that was mended by hand may hold some.
     """
@@ -179,7 +179,23 @@ def sweep_compressions(db: sqlite3.Connection, user_id: str, now: datetime) -> i
         " AND thread_id = made.thread_id AND number = made.number - 1)) GROUP BY thread_id",
         [user_id],
     ).fetchall()
-    return _drop(db, user_id, "number", dict(broken), None, now)
+    return _drop(db, user_id, "number", dict(broken), None, now) + drop_miscounted(
+        db, Scope(user_id=user_id), now
+    )
+
+
+def drop_miscounted(db: sqlite3.Connection, scope: Scope, now: datetime) -> int:
+    """Delete all compressions of those threads of the scope whose last one miscounts the turns up to it. How many."""
+    where = in_scope(scope)
+    lasts = (
+        f"SELECT thread_id, max(number), turns, through FROM compressions WHERE {where} GROUP BY thread_id"
+    )
+    wrong: dict[str, int] = {}
+    for thread_id, _, turns, through in db.execute(lasts, where.values).fetchall():
+        there = in_scope(Scope(user_id=scope.user_id, thread_id=thread_id)).also("seq <= ?", through)
+        if turns != scalar(db, f"SELECT count(*) FROM turns WHERE {there}", there.values):
+            wrong[thread_id] = 0
+    return _drop(db, scope.user_id, "number", wrong, None, now)
 
 
 def _drop(

@@ -133,6 +133,12 @@ def _status(db: sqlite3.Connection, scope: Scope | Tenant | None, now: datetime)
     def one(expression: str, table: str, where: Where) -> Any:
         return scalar(db, f"SELECT {expression} FROM {table} WHERE {where}", where.values)
 
+    counted, since = 0, where
+    if isinstance(scope, Scope) and scope.thread_id is not None:
+        # A compression says how many turns there were up to its own, and goes with any of these that is forgotten.
+        last = f"SELECT turns, through FROM compressions WHERE {where} ORDER BY number DESC LIMIT 1"
+        counted, through = db.execute(last, where.values).fetchone() or (0, 0)
+        since = where.also("seq > ?", through)
     by_stages = f"SELECT pending, count(*) FROM turns WHERE {where} AND pending <> 0 GROUP BY pending"
     owed = dict(db.execute(by_stages, where.values).fetchall())
     parked = db.execute(
@@ -148,7 +154,7 @@ def _status(db: sqlite3.Connection, scope: Scope | Tenant | None, now: datetime)
     sums = ", ".join(f"coalesce(sum({name}), 0)" for name in COST.kinds)
     costs = db.execute(f"SELECT {sums} FROM costs WHERE {where}", where.values).fetchone()
     return MemoryStatus(
-        turns=one("count(*)", "turns", where),
+        turns=counted + one("count(*)", "turns", since),
         pending=pending,
         owed_count=sum(owed.values()),
         parked_count=one("count(*)", "turns", where.also("parked = 1")),

@@ -310,6 +310,21 @@ async def test_pages_over_everybody_stay_small(asked: Asked) -> None:
     assert [count["docsExamined"] for count in counts] == [0]
 
 
+async def test_how_a_long_thread_stands_is_told_from_its_newest_turns(asked: Asked) -> None:
+    """Of a thousand turns only those since the last compression are looked at; a turn that is being forgotten is not counted."""
+    store, scope = asked.store, a_scope()
+    turns = await stored(store, scope, *map(str, range(1_000)))
+    assert await store.append_compression(a_compression(turns[:950]))
+    async with asked.noting(op="command", docsExamined={"$exists": True}) as reads:
+        assert (await store.status(scope, now=NOW)).turns == 1_000
+    assert [(read["keysExamined"] < 200, read["docsExamined"] < 5) for read in reads] == [(True, True)]
+    # As a crash leaves it before the compression goes, which a worker had made of the turn meanwhile.
+    await store.put_erasure(an_erasure(scope, [turns[7].id]))
+    await store._empty_turns("ada", [turns[7].id], now=NOW)
+    assert await store.compressions(scope)
+    assert (await store.status(scope, now=NOW)).turns == 999
+
+
 def test_unique_indexes_can_be_sharded() -> None:
     """Every unique index starts with user_id, as a cluster sharded by it requires."""
     for indexes in INDEXES.values():

@@ -411,3 +411,18 @@ async def explained(store: SqliteStore, statements: list[str]) -> dict[str, list
 
     looking = [sql for sql in {*statements} if sql[:6] in ("SELECT", "UPDATE", "DELETE")]
     return await store._read(lambda db: {sql: steps(db, sql) for sql in looking})
+
+
+async def test_how_a_long_thread_stands_is_told_from_its_newest_turns(sqlite: SqliteStore) -> None:
+    """A status takes as many steps of the database with three hundred turns as with three thousand, most of them compressed."""
+    counted = list[None]()
+    steps = []
+    await sqlite._read(lambda db: db.set_progress_handler(lambda: counted.append(None), 1))
+    for thread, size in (("short", 300), ("long", 3_000)):
+        scope = a_scope(thread_id=thread)
+        turns = await stored(sqlite, scope, *map(str, range(size)))
+        assert await sqlite.append_compression(a_compression(turns[:-50], scope=scope))
+        counted.clear()
+        assert (await sqlite.status(scope, now=NOW)).turns == size
+        steps.append(len(counted))
+    assert 0 < steps[1] <= steps[0] + 20
