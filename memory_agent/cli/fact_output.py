@@ -19,6 +19,7 @@ from memory_agent.cli.output import (
     when,
 )
 from memory_agent.domain import UNNAMED
+from memory_agent.text.sentences import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,9 +61,8 @@ def _origin(sources: Iterable[FactSource], *, here: str | None = None) -> list[s
     source = max(sources, key=lambda source: source.said_at)
     words = ["person"]
     if source.turn_id is not None:
-        quote = _one_line(source.quote or "")
-        short = quote if len(quote) <= _QUOTE_CHARS else f"{quote[: _QUOTE_CHARS - 1]}…"
-        words = [*([f'"{short}"'] if quote else []), f"turn {source.turn_id}"]
+        quote = shortened(source.quote or "", _QUOTE_CHARS)
+        words = [*([f'"{quote}"'] if quote else []), f"turn {source.turn_id}"]
     return [*words, *([] if here in (None, source.thread_id) else [f"thread {source.thread_id!r}"])]
 
 
