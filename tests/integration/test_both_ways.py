@@ -141,29 +141,31 @@ async def written(memory: Call) -> list[Any]:
     )
     entities = [{"kind": "brands", "name": "COSRX"}]
     bread = await memory.add_turn("human", BREAD, speaker="Bob", entities=entities, idempotency_key="a key")
-    told = [
-        receipt,
-        bread,
-        await memory.add_turn("user", BREAD, speaker="Bob", entities=entities, idempotency_key="a key"),
-    ]
+    again = await memory.add_turn("user", BREAD, speaker="Bob", entities=entities, idempotency_key="a key")
+    told = [receipt, bread, again.id]
     told += await memory.add_turns([{"role": "tool", "content": "2"}, {"role": "assistant", "content": "3"}])
     told += [await memory.add_user_message("Hi", importance=0.2), await memory.add_assistant_message("Hello")]
     session = await memory.start_session(MIA, ["Ann"], {"plan": "pro"}, idempotency_key="another")
     await memory.add_turns([{"role": "user", "content": str(number)} for number in range(3)])
-    told += [session, await memory.history(session.id, limit=2)]
+    told += [session]
     told += [await memory.set_fact(("preferences", "Meeting time"), {"from": "9:30"})]
     told += [await memory.add_fact("interests", "sea"), await memory.add_fact("interests", "bread")]
     told += [await memory.retract_fact("interests", "sea"), await memory.revert_fact("interests")]
     told += [await memory.retract_fact("interests"), await memory.revert_fact("", START)]
     await memory.settle(30)
+    told += [await memory.history(session.id, limit=2)]
     lisbon, other = [(await memory.turn_topic(turn)).topic_id for turn in (receipt.turn_ids[0], bread.id)]
     assert lisbon != other
     told += [await memory.tag_topic(other, ["to do", "home"]), await memory.tag_topic(other, remove=["home"])]
     told += [await memory.set_topic_importance(other, value) for value in (0.5, None)]
     told += [await memory.feedback(other, useful=False), await memory.feedback(bread.id, useful=True)]
-    told += [await memory.archive_topic(other), await memory.settle(30), await memory.restore_topic(other)]
-    told += [await memory.merge_topics(other, lisbon), await memory.split_topic(other)]
-    await memory.settle(30)
+    for change in (
+        lambda: memory.archive_topic(other),
+        lambda: memory.restore_topic(other),
+        lambda: memory.merge_topics(other, lisbon),
+        lambda: memory.split_topic(other),
+    ):
+        told += [await change(), await memory.settle(30)]
     told += [await memory.compress(), await memory.forget([bread.id, "unknown"]), await memory.settle(30)]
     return [*told, await memory.history(), await memory.clear(), await memory.fact_history()]
 
