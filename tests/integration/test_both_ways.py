@@ -159,13 +159,13 @@ async def written(memory: Call) -> list[Any]:
     told += [await memory.tag_topic(other, ["to do", "home"]), await memory.tag_topic(other, remove=["home"])]
     told += [await memory.set_topic_importance(other, value) for value in (0.5, None)]
     told += [await memory.feedback(other, useful=False), await memory.feedback(bread.id, useful=True)]
-    for change in (
-        lambda: memory.archive_topic(other),
-        lambda: memory.restore_topic(other),
-        lambda: memory.merge_topics(other, lisbon),
-        lambda: memory.split_topic(other),
+    for change, *which in (
+        (memory.archive_topic, other),
+        (memory.restore_topic, other),
+        (memory.merge_topics, other, lisbon),
+        (memory.split_topic, other),
     ):
-        told += [await change(), await memory.settle(30)]
+        told += [await change(*which), await memory.settle(30)]
     told += [await memory.compress(), await memory.forget([bread.id, "unknown"]), await memory.settle(30)]
     return [*told, await memory.history(), await memory.clear(), await memory.fact_history()]
 
