@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import regex
 from rich.cells import cell_len
 from rich.text import Text
 
 from memory_agent.cli.output import clean, line, out, say
+from memory_agent.context.passages import LEFT_OUT, best_passage
 from memory_agent.text.terms import CJK, count_terms
 
 if TYPE_CHECKING:
@@ -20,16 +21,8 @@ if TYPE_CHECKING:
 _INDENT: Final = 4
 _PIPED_CHARS: Final = 240
 """Of a passage where nobody looks, who would see a line's end."""
-_SENTENCE: Final = re.compile(r"\S.*?(?:[.!?…]+[\"'”’)*]*(?=\s)|[。！？]+|$)")
 _WORD: Final = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _WITHOUT_SPACES: Final = regex.compile(rf"[{CJK}]")
-
-
-class Passage(NamedTuple):
-    """One line out of a turn. `answer`: the bounds of the sentence that shares most with the question."""
-
-    text: str
-    answer: tuple[int, int]
 
 
 def print_answers(
@@ -53,7 +46,7 @@ def print_answers(
         )
         said = clean(turn.content)
         if why:
-            _print_indented(marked(Passage(said, (0, len(said))), asked, language))
+            _print_indented(marked(said, asked, language))
             _print_indented(line((f"{recollection.explanation}  [turn {turn.id}]", "dim")))
         else:
             _print_indented(marked(passage_of(said, asked, language, cells=width), asked, language))
@@ -64,62 +57,31 @@ def _print_indented(text: Text) -> None:
         out.print(Text(" " * _INDENT).append_text(one), soft_wrap=True)
 
 
-def passage_of(text: str, asked: Collection[str], language: str, *, cells: int) -> Passage:
-    """The part of `text` around the sentence with most of the terms `asked` for, in one line of so many cells.
+def passage_of(text: str, asked: Collection[str], language: str, *, cells: int) -> str:
+    """Neighbouring sentences of `text` with most of the terms `asked` for, as a prompt would have them, in one line of so many cells.
 
-    Cut between words, with an ellipsis where something is left out. A question is no answer if there is another one.
+    If not even one fits, what stands around the first of those terms.
     """
+
+    def fits(passage: str) -> bool:
+        return cell_len(" ".join(passage.split())) <= cells
+
+    if found := best_passage(text, asked, language, fits):
+        return " ".join(found.split())
     whole = " ".join(text.split())
-    wide = cell_len(whole)
-    room = cells if wide <= cells else max(cells * len(whole) // wide, 3)
-    best = max(
-        (match.span() for match in _SENTENCE.finditer(whole)),
-        key=lambda span: _shared(whole[slice(*span)], asked, language),
-        default=(0, len(whole)),
-    )
-    if wide <= cells:
-        return Passage(whole, best)
-    room -= 2  # for the ellipses
-    start, end = best
-    if end - start > room:  # around the first word that was asked for
-        at = next((start + word[0] for word in _shared_words(whole[start:end], asked, language)), start)
-        start = max(start, min(at - room // 4, end - room))
-        end = start + room
-    else:
-        end = min(len(whole), start + room)
-        start = max(0, end - room)
-    start, end = _between_words(whole, start, end)
-    shown = f"{'…' if start else ''}{whole[start:end]}{'…' if end < len(whole) else ''}"
-    moved = bool(start) - start
-    return Passage(shown, (max(best[0] + moved, 0), min(best[1] + moved, len(shown))))
+    at = next((start for start, _ in _shared_words(whole, asked, language)), 0)
+    start = max(at - cells // 4, 0)
+    start = max(start, whole.find(" ", start, at) + 1)  # between words, where there are blanks
+    cut = Text(f"{LEFT_OUT} {whole[start:]}" if start else whole)
+    cut.truncate(cells, overflow="ellipsis")
+    return cut.plain
 
 
-def _between_words(line: str, start: int, end: int) -> tuple[int, int]:
-    """The bounds moved inwards to where words begin and end, but for words that would take half of what is between."""
-    if end < len(line) and line[end] != " ":
-        space = line.rfind(" ", (start + end) // 2, end)
-        end = end if space < 0 else space
-    if start and line[start - 1] != " ":
-        space = line.find(" ", start, (start + end) // 2)
-        start = start if space < 0 else space + 1
-    return start, end
-
-
-def _shared(sentence: str, asked: Collection[str], language: str) -> float:
-    shared = len(set(count_terms(sentence, language)).intersection(asked))
-    return shared - 0.5 * sentence.rstrip("\"'”’)*").endswith(("?", "？"))
-
-
-def marked(passage: Passage, asked: Collection[str], language: str) -> Text:
-    """The passage with the words that the question has as well in bold, and dim what stands around the answer."""
-    text = Text(passage.text)
-    start, end = passage.answer
-    text.stylize("dim", 0, start)
-    text.stylize("dim", end)
-    for begin, stop in _shared_words(passage.text, asked, language):
-        # Not of what stands around it: bold and dim are one weight on many terminals.
-        if start <= begin < end:
-            text.stylize("bold", begin, stop)
+def marked(passage: str, asked: Collection[str], language: str) -> Text:
+    """The passage with the words that the question has as well in bold."""
+    text = Text(passage)
+    for start, end in _shared_words(passage, asked, language):
+        text.stylize("bold", start, end)
     return text
 
 

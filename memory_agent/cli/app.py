@@ -2,63 +2,23 @@
 
 from __future__ import annotations
 
-from importlib import metadata
+from importlib import import_module, metadata
 from typing import Any, Final
 
 import typer
 
-from memory_agent.cli import (
-    ask,
-    chat,
-    compression,
-    conformance,
-    demo,
-    doctor,
-    embedder,
-    erasures,
-    exports,
-    fact_replay,
-    forget,
-    hooks,
-    imports,
-    ingest,
-    inspect,
-    keys,
-    mcp,
-    people,
-    server,
-    sessions,
-    settings,
-    status,
-    topics,
-    upgrade,
-    worker,
-)
 from memory_agent.cli.options import Group, MemoryTyper, option
 
 GROUPS: Final = {
-    "Start here": ("demo", "ingest", "ask", "chat"),
-    "What was said": ("users", "threads", "history", "session", "compressed"),
-    "What is known": ("facts", "topics", "topic"),
-    "Look after it": (
-        "status",
-        "settings",
-        "worker",
-        "retry",
-        "sweep",
-        "rebuild",
-        "forget",
-        "erasures",
-        "doctor",
-        "upgrade",
-        "backup",
-        "restore",
-        "export",
-        "import",
-        "embedder",
-        "conformance",
-    ),
-    "Serve it": ("serve", "inspect", "mcp", "hook", "keys"),
+    title: names.split()
+    for title, names in {
+        "Start here": "demo ingest ask chat",
+        "What was said": "users threads history session compressed",
+        "What is known": "facts topics topic",
+        "Look after it": "status settings worker retry sweep rebuild forget erasures doctor upgrade"
+        " backup restore export import embedder conformance",
+        "Serve it": "serve inspect mcp hook keys",
+    }.items()
 }
 _GROUP_OF: Final = {name: group for group, names in GROUPS.items() for name in names}
 
@@ -91,29 +51,12 @@ embedded in ./data, no server, no language model.
 **Start with**: memory-agent demo
 """,
 )
-for module in (
-    ask,
-    chat,
-    compression,
-    conformance,
-    demo,
-    doctor,
-    embedder,
-    exports,
-    forget,
-    hooks,
-    imports,
-    ingest,
-    inspect,
-    keys,
-    mcp,
-    people,
-    server,
-    sessions,
-):
-    app.add_typer(module.app)
-for module in (erasures, fact_replay, settings, status, topics, upgrade, worker):
-    app.add_typer(module.app)
+_MODULES: Final = (
+    "ask chat compression conformance demo doctor embedder erasures exports fact_replay forget hooks imports ingest inspect"
+    " keys mcp people server sessions settings status topics upgrade worker"
+)
+for module in _MODULES.split():
+    app.add_typer(import_module(f"memory_agent.cli.{module}").app)
 
 
 def _version(asked: bool) -> None:

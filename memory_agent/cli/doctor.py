@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path  # noqa: TC003 - read when the command is declared
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +12,7 @@ from memory_agent.cli.erasures import look_for
 from memory_agent.cli.options import OK, UNFINISHED, FolderOptions, MemoryTyper, flag, option, settings
 from memory_agent.cli.output import err, many, note, out, print_json, say
 from memory_agent.data_dir import check_memory
+from memory_agent.doctor.findings import HIDING, findings_by_kind, together
 from memory_agent.domain import DEFAULT_TENANT
 from memory_agent.errors import ConfigError, DataDirInUse, SettleTimeout, TurnsParked
 
@@ -74,7 +73,6 @@ async def doctor(
         return _save(cfg, save_to, as_json=where.as_json)
     if forget_unreadable and not repair:
         raise typer.BadParameter("--forget-unreadable changes the memory: give --repair as well")
-    from memory_agent.doctor.findings import HIDING
     from memory_agent.doctor.look import examined, open_stores
 
     check_memory(cfg)
@@ -124,7 +122,6 @@ def _show_totals(totals: Totals) -> None:
 
 
 async def _mend(service: MemoryService, found: Sequence[Finding], *, forgets: bool) -> list[Finding]:
-    from memory_agent.doctor.findings import HIDING
     from memory_agent.doctor.repair import Repairer
 
     repairer = Repairer(service.core, now=service.clock.now(), forgets=forgets)
@@ -151,9 +148,9 @@ def _show_owed(status: MemoryStatus) -> None:
 
 
 def _print(found: Sequence[Finding], totals: Totals, mended: Sequence[Finding]) -> None:
-    for of_kind in _by_kind(mended):
-        say(("Mended: ", "green"), _together(of_kind))
-    for of_kind in sorted(_by_kind(found), key=lambda each: not each[0].wrong):
+    for of_kind in findings_by_kind(mended):
+        say(("Mended: ", "green"), _in_a_line(of_kind))
+    for of_kind in findings_by_kind(found):
         _print_kind(of_kind)
     looked = (
         f"{many(totals.turns, 'turn')} in {many(totals.threads, 'thread')} of {many(totals.users, 'user')}"
@@ -167,27 +164,17 @@ def _print(found: Sequence[Finding], totals: Totals, mended: Sequence[Finding]) 
         out.print(f"Examined {looked}.")
 
 
-def _by_kind(found: Sequence[Finding]) -> list[list[Finding]]:
-    kinds: dict[str, list[Finding]] = defaultdict(list)
-    for finding in found:
-        kinds[finding.kind].append(finding)
-    return list(kinds.values())
-
-
-def _together(found: Sequence[Finding]) -> str:
-    """Findings of a kind in one line."""
-    first, *others = found
-    if not others:
-        return f"{first.what}{_whose(first.scope)}"
-    whole = replace(first, ids=tuple(each for one in found for each in one.ids), detail="")
-    return f"{whole.what}, in {len(found):,} places"
+def _in_a_line(found: Sequence[Finding]) -> str:
+    """Findings of a kind."""
+    where = _whose(found[0].scope) if len(found) == 1 else f", in {len(found):,} places"
+    return together(found).what + where
 
 
 def _print_kind(found: Sequence[Finding]) -> None:
     """What was found of a kind, the largest first."""
     first = found[0]
     label = ("Wrong: ", "bold red") if first.wrong else ("Note: ", "yellow")
-    say(label, _together(found))
+    say(label, _in_a_line(found))
     if len(found) > 1:
         for finding in sorted(found, key=lambda each: -len(each.ids))[:_SHOWN]:
             say(

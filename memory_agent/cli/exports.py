@@ -20,7 +20,7 @@ from memory_agent.cli.options import (
     scope_of,
     settings,
 )
-from memory_agent.cli.output import err, many, note, print_json, print_rows
+from memory_agent.cli.output import err, many, note, picked, print_json, print_rows
 from memory_agent.clock import SystemClock
 from memory_agent.data_dir import check_memory
 
@@ -37,6 +37,8 @@ _FILE: Final[Any] = typer.Argument(help="The file.", metavar="FILE")
 _TARGET: Final[Any] = typer.Argument(
     Path("-"), help="A new file, or - for standard output.", metavar="[FILE]"
 )
+IMPORTED: Final = "records new_turns forgotten_turns"
+"""What JSON says of an export that was taken in."""
 _PLURALS: Final = {"remains": "threads", "change": "fact changes", "row": "search rows", "key": "API keys"}
 
 
@@ -74,11 +76,11 @@ async def backup(where: FolderOptions, file: Path = _FILE) -> int:
 
     async with _stores(settings(where.data_dir)) as (store, keys):
         written = await back_up(file, store, keys, now=SystemClock().now(), progress=counting("written"))
-    if where.as_json:
-        print_json({"file": str(file), "bytes": _size(file), **_json(written.records)})
-        return OK
-    _print(written.records, ("file", str(file)), ("size", f"{_size(file) / 1e6:,.1f} MB"))
-    note("It holds everything that was said, and hashes of API keys: keep it where nobody else can read it.")
+    _tell(written.records, file, as_json=where.as_json)
+    if not where.as_json:
+        note(
+            "It holds everything that was said, and hashes of API keys: keep it where nobody else can read it."
+        )
     return OK
 
 
@@ -110,7 +112,7 @@ async def restore(
         file, cfg, now=SystemClock().now(), receipts=kept, replace=replace, progress=counting("restored")
     )
     if where.as_json:
-        print_json({"aside": done.aside, "receipts": done.receipts, **imported_as_json(done.imported)})
+        print_json({**picked(done, "aside receipts"), **picked(done.imported, IMPORTED)})
         return OK
     print_imported(done.imported)
     if done.aside is not None:
@@ -155,28 +157,17 @@ async def export(
         )
     if target is not file:
         sys.stdout.buffer.flush()
-    elif where.as_json:
-        print_json({"file": str(file), "bytes": _size(file), **_json(written.records)})
     else:
-        _print(written.records, ("file", str(file)), ("size", f"{_size(file) / 1e6:,.1f} MB"))
+        _tell(written.records, file, as_json=where.as_json)
     return OK
 
 
-def _size(file: Path) -> int:
-    return file.stat().st_size
-
-
-def _json(records: dict[str, int]) -> dict[str, Any]:
-    return {"records": records}
-
-
-def imported_as_json(done: Imported) -> dict[str, Any]:
-    """An export that was taken in, with stable keys."""
-    return {
-        **_json(done.records),
-        "new_turns": done.new_turns,
-        "forgotten_turns": done.forgotten_turns,
-    }
+def _tell(records: dict[str, int], file: Path, *, as_json: bool) -> None:
+    size = file.stat().st_size
+    if as_json:
+        print_json({"file": str(file), "bytes": size, "records": records})
+    else:
+        _print(records, ("file", str(file)), ("size", f"{size / 1e6:,.1f} MB"))
 
 
 def _print(records: dict[str, int], *rows: tuple[str, str]) -> None:

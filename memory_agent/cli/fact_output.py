@@ -19,15 +19,15 @@ from memory_agent.cli.output import (
     when,
 )
 from memory_agent.domain import UNNAMED
-from memory_agent.facts.compare import leaves
-from memory_agent.facts.tree import fact_json
+from memory_agent.text.sentences import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
     from datetime import datetime
 
     from memory_agent.domain import FactRecord, FactSource
     from memory_agent.facts.compare import FactDifference
+    from memory_agent.facts.fold import Folded
     from memory_agent.facts.replay import FactProposal
 
 Path = tuple[str, ...]
@@ -61,9 +61,8 @@ def _origin(sources: Iterable[FactSource], *, here: str | None = None) -> list[s
     source = max(sources, key=lambda source: source.said_at)
     words = ["person"]
     if source.turn_id is not None:
-        quote = _one_line(source.quote or "")
-        short = quote if len(quote) <= _QUOTE_CHARS else f"{quote[: _QUOTE_CHARS - 1]}…"
-        words = [*([f'"{short}"'] if quote else []), f"turn {source.turn_id}"]
+        quote = shortened(source.quote or "", _QUOTE_CHARS)
+        words = [*([f'"{quote}"'] if quote else []), f"turn {source.turn_id}"]
     return [*words, *([] if here in (None, source.thread_id) else [f"thread {source.thread_id!r}"])]
 
 
@@ -75,67 +74,28 @@ def at_path(document: Any, path: Path) -> Any:
     return document
 
 
-def source_record(path: Path, value: Any, standing: Iterable[FactRecord]) -> FactRecord | None:
-    """The record that a leaf, or an element of a list, stands by: its own, or that of what a person set around it."""
-    around = [
-        record
-        for record in standing
-        if record.path == path[: len(record.path)] and _holds(record, path[len(record.path) :], value)
-    ]
-    return max(around, key=lambda record: len(record.path), default=None)
-
-
-def _holds(record: FactRecord, below: Path, value: Any) -> bool:
-    if fact_json(record.value) == fact_json(value) and not below:
-        return True
-    said = leaves(record.value) if record.op == "set" else ()
-    return any(path == below and fact_json(part) == fact_json(value) for path, part, _ in said)
-
-
-def print_known(
-    title: str,
-    people: Mapping[str, Any],
-    path: Path,
-    standing: Sequence[FactRecord],
-    *,
-    now: datetime,
-    here: str,
-) -> None:
+def print_known(title: str, known: Folded, path: Path, *, now: datetime, here: str) -> None:
     """A tree of what stands at `path`, of several people under their names: each value with its age, how often it was
     said and by whom. `here`: the thread that need not be named.
     """
-    tree = Tree(line((title, "bold")), guide_style="dim")
-    for name, facts in people.items():
-        if at_path(facts, path):
-            branch = tree.add(line((_one_line(name), "bold"))) if len(people) > 1 else tree
-            own = [record for record in standing if record.subject == name]
-            _grow(branch, facts, path, own, now=now, here=here)
-    print_whole(tree)
+    several = len(known.people) > 1
+    branches: dict[Path, Tree] = {(): Tree(line((title, "bold")), guide_style="dim")}
 
+    def branch(keys: Path) -> Tree:
+        if keys not in branches:
+            style = "bold" if several and len(keys) == 1 else "bold cyan"
+            branches[keys] = branch(keys[:-1]).add(line((keys[-1], style)))
+        return branches[keys]
 
-def _grow(
-    tree: Tree, document: Any, path: Path, standing: Sequence[FactRecord], *, now: datetime, here: str
-) -> None:
-    """Add to the tree what stands at `path` of one person's document."""
-
-    def grow(branch: Tree, node: dict[str, Any], above: Path) -> None:
-        for key, value in node.items():
-            where = (*above, key)
-            if isinstance(value, dict):
-                grow(branch.add(line((key, "bold cyan"))), value, where)
-            elif isinstance(value, list):
-                elements = branch.add(line((key, "bold cyan")))
-                for element in value:
-                    leaf(elements, "", where, element)
-            else:
-                leaf(branch, f"{key}: ", where, value)
-
-    def leaf(branch: Tree, name: str, where: Path, value: Any) -> None:
-        record = source_record(where, value, standing)
-        about = "" if record is None else f"  ({_about(record, now=now, here=here)})"
-        branch.add(line((name, "bold cyan"), value_text(value), (about, "dim")))
-
-    grow(tree, {path[-1]: at_path(document, path)} if path else document, path[:-1])
+    for one in known.values:
+        if one.path[: len(path)] == path:
+            whose = (_one_line(one.subject),) if several else ()
+            keys = (*whose, *one.path[max(len(path) - 1, 0) :])
+            name = "" if one.in_list else f"{keys[-1]}: "
+            about = "" if one.record is None else f"  ({_about(one.record, now=now, here=here)})"
+            leaf = line((name, "bold cyan"), value_text(one.value), (about, "dim"))
+            branch(keys if one.in_list else keys[:-1]).add(leaf)
+    print_whole(branches[()])
 
 
 def _about(record: FactRecord, *, now: datetime, here: str) -> str:

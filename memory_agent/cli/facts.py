@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from datetime import UTC, datetime, timedelta
@@ -30,7 +29,7 @@ from memory_agent.facts.fold import Folded
 from memory_agent.facts.people import document_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from memory_agent.cli.opening import Agent
     from memory_agent.domain import FactRecord
@@ -109,28 +108,15 @@ async def show(
     several = len(parts) > 1
     found = {name: part for name, part in parts.items() if part} if several else next(iter(parts.values()))
     if where.as_json and sources:
-        there = (_about(known.standing(), name, keys, part) for name, part in parts.items())
-        print_json([record_as_json(record) for record in itertools.chain.from_iterable(there)])
+        there = {id(one.record) for one in known.values if one.path[: len(keys)] == keys}
+        print_json([record_as_json(record) for record in known.standing() if id(record) in there])
     elif where.as_json:
         print_json(found)
     elif found:
         title = _title(where, scope, until, recorded)
-        now = datetime.now(UTC)
-        print_known(title, known.people, keys, known.standing(), now=now, here=where.thread)
+        print_known(title, known, keys, now=datetime.now(UTC), here=where.thread)
     else:
         _note_nothing(where, keys, scope, then=until is not None or recorded is not None)
-
-
-def _about(
-    records: Sequence[FactRecord], name: str, path: tuple[str, ...], found: Any
-) -> Iterator[FactRecord]:
-    """Those of a person's `records` that stand at, above or below `path`; none if nothing is known there."""
-    for record in records:
-        shared = min(len(record.path), len(path))
-        if found is not None and record.subject == name and record.path[:shared] == path[:shared]:
-            below = path[shared:]
-            if not below or at_path(record.value, below) is not None:
-                yield record
 
 
 def _title(where: ThreadOptions, reach: Reach, as_of: datetime | None, recorded_by: datetime | None) -> str:

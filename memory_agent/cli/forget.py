@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import signal
-from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003 - read when the command is declared
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,7 @@ from memory_agent.cli.options import (
 from memory_agent.cli.output import complain, many, note, out, print_json, print_rows, progress_bar, say
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
 
@@ -116,16 +115,6 @@ async def _erase(where: ThreadOptions, turn_ids: Sequence[str], *, whole_user: b
 
 
 # --- the sweep -----------------------------------------------------------------------------------------------
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SweepOptions:
-    """Options of the command line."""
-
-    dry_run: bool
-    list_actions: bool
-    quiet: bool
-    as_json: bool
-
-
 @app.command()
 async def sweep(
     where: FolderOptions,
@@ -151,78 +140,60 @@ async def sweep(
     """
     if quiet and (dry_run or list_actions):
         raise typer.BadParameter("--quiet prints nothing and --dry-run and --list do: choose one")
-    listed = list_actions or dry_run
-    options = SweepOptions(dry_run=dry_run, list_actions=listed, quiet=quiet, as_json=where.as_json)
-    return await _sweep(where.data_dir, options)
-
-
-async def _sweep(data_dir: Path | None, options: SweepOptions) -> int:
-    """Sweep everybody, or only list what that would do; UNFINISHED if something is left over."""
-    # Sweeping needs no worker; the last passes of what it erases are due later than this command lives.
-    stop = _Stop()
+    listed, as_json = list_actions or dry_run, where.as_json
     actions: list[SweepAction] = []
-    show = not (options.quiet or options.as_json or options.list_actions)
+    check_goes_on = _cancelled_by_signals()
     try:
-        with progress_bar("Topics looked at", None, show=show) as moved:
+        with progress_bar("Topics looked at", show=not (quiet or as_json or listed)) as moved:
 
             def progress(so_far: SweepProgress) -> None:
-                stop.check()
+                check_goes_on()
                 moved(so_far.topics)
 
             def each(action: SweepAction) -> None:
-                if options.list_actions and options.as_json:
+                if listed and as_json:
                     actions.append(action)
-                elif options.list_actions:
+                elif listed:
                     print_action(action)
-                stop.check()
+                check_goes_on()
 
-            async with opened(data_dir) as service:
-                report = await service.sweep(dry_run=options.dry_run, progress=progress, each=each)
+            # Sweeping needs no worker; the last passes of what it erases are due later than this command lives.
+            async with opened(where.data_dir) as service:
+                report = await service.sweep(dry_run=dry_run, progress=progress, each=each)
             moved(report.topics)
     except asyncio.CancelledError:
-        after = "nothing was changed" if options.dry_run else "the next sweep goes on from there"
-        complain(f"interrupted; {after}")
+        complain(f"interrupted; {'nothing was changed' if dry_run else 'the next sweep goes on from there'}")
         return INTERRUPTED
-    return tell(report, actions, options)
+    if as_json and not (quiet and report.whole):
+        print_json({**({"actions": actions} if listed else {}), "report": report_as_json(report)})
+    elif not (quiet and report.whole):
+        print_report(report)
+    return _told_whole(report)
 
 
-class _Stop:
-    """Ends this task on SIGINT and SIGTERM, in order, so that the sweep leaves its lease with where it came to."""
+def _cancelled_by_signals() -> Callable[[], None]:
+    """Have SIGINT and SIGTERM cancel this task, so that the sweep leaves its lease with where it came to.
 
-    def __init__(self) -> None:
-        self._asked = False
-        self._task = asyncio.current_task()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._ask)
+    The function given raises CancelledError then: a driver may swallow the cancelling that hits it in the middle of its work.
+    """
+    task, asked = asyncio.current_task(), asyncio.Event()
 
-    def _ask(self) -> None:
-        self._asked = True
-        if self._task is not None:
-            self._task.cancel()
+    def ask() -> None:
+        asked.set()
+        if task is not None:
+            task.cancel()
 
-    def check(self) -> None:
-        # A driver may swallow the cancelling that hits it in the middle of its work.
-        if self._asked:
+    def check() -> None:
+        if asked.is_set():
             raise asyncio.CancelledError
 
-
-def tell(report: SweepReport, actions: list[SweepAction], options: SweepOptions) -> int:
-    """Print what there is to say; UNFINISHED if something is left over."""
-    if report.whole and options.quiet:
-        return OK
-    if options.as_json:
-        listed = {"actions": actions} if options.list_actions else {}
-        print_json({**listed, "report": report_as_json(report)})
-    else:
-        print_report(report)
-    if report.whole:
-        return OK
-    complain(f"the sweep is not whole: {'; '.join(_left_over(report))}")
-    return UNFINISHED
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, ask)
+    return check
 
 
-def _left_over(report: SweepReport) -> list[str]:
+def _told_whole(report: SweepReport) -> int:
+    """OK; or UNFINISHED, after a line that says what is left over."""
     left = []
     if report.skipped:
         made_anew = "threads skipped whose topics are being made anew"
@@ -231,7 +202,10 @@ def _left_over(report: SweepReport) -> list[str]:
         left.append(f"{report.failed:,} failed, which the next sweep tries again")
     if owed := ", ".join(report.owed):
         left.append(f"{owed} could not be reached, where a worker erases as soon as it is back")
-    return left
+    if not left:
+        return OK
+    complain(f"the sweep is not whole: {'; '.join(left)}")
+    return UNFINISHED
 
 
 def print_action(action: SweepAction) -> None:

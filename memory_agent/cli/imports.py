@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from memory_agent.cli.exports import counting, imported_as_json, print_imported
+from memory_agent.cli.exports import IMPORTED, counting, print_imported
 from memory_agent.cli.opening import opened
 from memory_agent.cli.options import (
     FAILED,
@@ -113,7 +113,7 @@ async def _take_in(where: ThreadOptions, file: Path, *, dry_run: bool) -> int:
     async with MemoryService(settings(where.data_dir, run_worker=False)) as service:
         done = await service.import_from(file, progress=counting("read"))
     if where.as_json:
-        print_json(imported_as_json(done))
+        print_json(picked(done, IMPORTED))
         return OK
     print_imported(done)
     note(_WORKER)

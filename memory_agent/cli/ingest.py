@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import hashlib
 import sys
@@ -18,16 +17,13 @@ from memory_agent.cli.options import FAILED, OK, UNFINISHED, MemoryTyper, Thread
 from memory_agent.cli.output import complain, many, note, out, print_json, progress_bar
 from memory_agent.cli.status import NO_TIMEOUT, PATIENCE, settled, status_as_json, tell_what_is_owed
 from memory_agent.domain import Scope
-from memory_agent.errors import Busy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from memory_agent.agent.agent import MemoryAgent
     from memory_agent.cli.opening import Service
     from memory_agent.cli.turn_files import ReadTurn, TurnFile
-    from memory_agent.client.memory import MemoryClient
-    from memory_agent.domain import MemoryStatus, Turn, TurnInput
+    from memory_agent.domain import MemoryStatus, TurnInput
 
 app = MemoryTyper()
 
@@ -156,6 +152,8 @@ def _chunks(reads: list[ReadTurn]) -> Iterator[list[ReadTurn]]:
 
 async def _store(service: Service, batches: list[Batch], where: ThreadOptions) -> int:
     """Store what is not there yet; how many turns that was."""
+    from memory_agent.imports.run import added
+
     stored = new = 0
     newest: dict[tuple[str, str], int] = {}
     total = sum(len(batch.turns) for batch in batches)
@@ -165,21 +163,12 @@ async def _store(service: Service, batches: list[Batch], where: ThreadOptions) -
             agent = service.agent(*thread, tenant=where.tenant)
             if thread not in newest:
                 newest[thread] = max((turn.seq for turn in await agent.fetch_short_term(1)), default=0)
-            turns = await _added(agent, batch)
+            turns = await added(agent, batch.turns, batch.key)
             # A call that is repeated gives back the turns of the first one.
             new += sum(turn.seq > newest[thread] for turn in turns)
             stored += len(turns)
             moved(stored)
     return new
-
-
-async def _added(agent: MemoryAgent | MemoryClient, batch: Batch) -> list[Turn]:
-    """The stored turns of a batch; waits while there is too much work to do, which is of this file's making mostly."""
-    while True:
-        try:
-            return await agent.add_turns(list(batch.turns), idempotency_key=batch.key)
-        except Busy as exc:
-            await asyncio.sleep(exc.retry_after)
 
 
 async def _settled(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path  # noqa: TC003 - read when the commands are declared
 from typing import TYPE_CHECKING, Any, Final
@@ -18,11 +17,12 @@ from memory_agent.cli.output import clean, line, note, picked, print_json, print
 from memory_agent.clock import SystemClock
 from memory_agent.data_dir import check_memory
 from memory_agent.domain import ALL_TENANTS
-from memory_agent.errors import InvalidInput, NotFound
+from memory_agent.errors import NotFound
+from memory_agent.exports.files import new_file
 from memory_agent.keys import new_key, read_id, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
     from rich.text import Text
 
@@ -111,7 +111,11 @@ async def create(
 
 async def _store(cfg: MemoryConfig, key: ApiKey, token: str, *, out: Path | None, as_json: bool) -> None:
     """Store the key, and print its token once it is stored, or write it into the new file `out`, for its owner only."""
-    with _written(out, token):
+    # The file first, for a token that cannot be kept would be lost; it goes again where the key cannot be stored.
+    with nullcontext() if out is None else new_file(out) as file:
+        if file is not None:
+            file.write(f"{token}\n".encode("ascii"))
+            file.flush()
         async with opened(cfg) as keys:
             await keys.put(key)
     shown: dict[str, Any] = {"token": token} if out is None else {"file": str(out)}
@@ -125,35 +129,6 @@ async def _store(cfg: MemoryConfig, key: ApiKey, token: str, *, out: Path | None
         f"Key {key.id} {_described(key)}{until}. Its token {where} and cannot be had again: keep it where"
         " secrets are kept."
     )
-
-
-@contextmanager
-def _written(out: Path | None, token: str) -> Iterator[None]:
-    """The new file with the token, for as long as the block lasts without an error, and from then on.
-
-    Raises InvalidInput if there is something of that name, and OSError. Before the key is stored: a token that cannot
-    be kept would be lost.
-    """
-    if out is None:
-        yield
-        return
-    try:
-        file = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise InvalidInput(
-            f"{out} exists already, and a key in it may be in use; name a new file (no key was made)"
-        ) from None
-    except OSError as exc:
-        raise InvalidInput(f"{out} cannot be written: {exc.strerror} (no key was made)") from exc
-    try:
-        with open(file, "w", encoding="ascii") as opened_file:
-            opened_file.write(f"{token}\n")
-            opened_file.flush()
-            os.fsync(file)
-        yield
-    except BaseException:
-        out.unlink(missing_ok=True)
-        raise
 
 
 @app.command("list")

@@ -209,11 +209,11 @@ def progress_bar(label: str, total: int | None = None, *, show: bool) -> Iterato
 
 
 @contextmanager
-def settle_bar(*, show: bool, turns: int | None = None) -> Iterator[SettleProgress]:
+def settle_bar(*, show: bool, turns: int | None = None) -> Iterator[Callable[..., None]]:
     """Two bars that count turns: those that search finds, and those that nothing is owed to any more.
 
-    What this yields is called with every status seen, for `settle(progress=…)`. `turns`: how many there are in all, if
-    that is known.
+    What this yields is called with every status seen, for `settle(progress=…)`, and for a thread with `of` of the turns
+    with that and with how many are done `before` it in others. `turns`: how many there are in all, if that is known.
     """
     columns = (
         TextColumn("{task.description}"),
@@ -222,27 +222,16 @@ def settle_bar(*, show: bool, turns: int | None = None) -> Iterator[SettleProgre
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=err, disable=not (show and err.is_terminal)) as progress:
-        yield SettleProgress(progress, turns)
+        labels = ("Making searchable", "Topics, facts, summaries")
+        bars = [progress.add_task(label, total=turns or 0, visible=False) for label in labels]
+        most = [0, 0]
 
+        def moved(status: MemoryStatus, *, before: int = 0, of: int | None = None) -> None:
+            for place, owed in enumerate((status.pending.get("index", 0), status.owed_count)):
+                most[place] = max(most[place], owed)
+                total, done = most[place], most[place] - owed
+                if turns is not None and of is not None:  # others may be owed to the thread as well
+                    total, done = turns, before + max(of - owed, 0)
+                progress.update(bars[place], total=total, completed=done, visible=total > 0)
 
-class SettleProgress:
-    """Progress of pending work, in turns. `turns`: see `settle_bar`."""
-
-    def __init__(self, progress: Progress, turns: int | None) -> None:
-        self._progress = progress
-        self._turns = turns
-        self._bars = [
-            progress.add_task(label, total=turns or 0, visible=False)
-            for label in ("Making searchable", "Topics, facts, summaries")
-        ]
-        self._most = [0, 0]
-
-    def __call__(self, status: MemoryStatus, *, before: int = 0, of: int | None = None) -> None:
-        """Show `status`; of a thread with `of` of the turns, when `before` of them are done in others."""
-        for place, owed in enumerate((status.pending.get("index", 0), status.owed_count)):
-            self._most[place] = most = max(self._most[place], owed)
-            if self._turns is None or of is None:
-                total, done = most, most - owed
-            else:  # others may be owed to the thread as well
-                total, done = self._turns, before + max(of - owed, 0)
-            self._progress.update(self._bars[place], total=total, completed=done, visible=total > 0)
+        yield moved

@@ -37,7 +37,7 @@ from memory_agent.errors import InvalidInput
 from memory_agent.exports.files import check_new
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Iterable
 
     from rich.text import Text
 
@@ -216,11 +216,16 @@ async def history(
             if where.as_json:
                 turns += page.turns
             elif html is None:
-                _print_turns(page.turns)
+                for turn in page.turns:
+                    who = (f"{when(turn.timestamp)}  {turn.speaker or turn.role}: ", "dim")
+                    say((f"{turn.seq:>4}  ", "bold"), who, turn.content)
     if html is not None and count:
         note(f"Wrote {many(count, 'turn')} into {html}. Whoever has the file can read them.")
     if where.as_json:
-        print_json({"turns": [_turn_as_json(turn) for turn in turns], "next": following})
+        more_of = "session=session_id importance entities"
+        print_json(
+            {"turns": [turn_as_json(turn) | picked(turn, more_of) for turn in turns], "next": following}
+        )
     elif following is not None:
         options = [] if session is None else ["--session", session]
         if html is not None:
@@ -257,13 +262,3 @@ async def _into_report(
             async for page in pages:
                 write(page.turns)
                 yield page
-
-
-def _print_turns(turns: Sequence[Turn]) -> None:
-    for turn in turns:
-        who = (f"{when(turn.timestamp)}  {turn.speaker or turn.role}: ", "dim")
-        say((f"{turn.seq:>4}  ", "bold"), who, turn.content)
-
-
-def _turn_as_json(turn: Turn) -> dict[str, Any]:
-    return {**turn_as_json(turn), **picked(turn, "session=session_id importance entities")}

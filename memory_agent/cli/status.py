@@ -7,7 +7,6 @@ import contextlib
 import logging
 import math
 import time
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,7 +44,7 @@ from memory_agent.domain import DEFAULT_TENANT
 from memory_agent.text.writing import MULTILINGUAL
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
 
     from memory_agent.cli.opening import Service
@@ -192,76 +191,52 @@ def _whose(scope: Scope) -> str:
 
 
 # --- waiting -------------------------------------------------------------------------------------------------
-class StillOwed(Exception):
-    """Nothing has moved for too long, for a part is down; `.status` is how everything stood then."""
-
-    def __init__(self, status: MemoryStatus) -> None:
-        self.status = status
-        super().__init__("work is still owed")
-
-
 async def settled(
     service: Service,
-    settle: Callable[[Callable[..., None]], Awaitable[None]],
+    settle: Callable[[Callable[..., None]], Coroutine[Any, Any, None]],
     *,
     patience: float,
     show: bool = True,
     scope: Scope | None = None,
     turns: int | None = None,
+    working: asyncio.Task[None] | None = None,
 ) -> MemoryStatus | None:
-    """Wait for `settle`, which takes the progress of `settle_bar`; None once it is done.
+    """Wait for `settle`, which takes the progress of `settle_bar`; None once it, or the worker `working`, is done.
 
     Else how everything stands: a part is down, and nothing of the scope (None: anybody's) has moved for `patience`
     seconds. `show`: say which part, and why, as soon as that is known.
     """
-    try:
-        with settle_bar(show=show, turns=turns) as bar:
-            async with _patiently(service, bar, scope=scope, patience=patience, show=show) as moved:
-                await settle(moved)
-    except StillOwed as exc:
-        return exc.status
-    return None
-
-
-@asynccontextmanager
-async def _patiently(
-    service: Service, moved: Callable[..., None], *, scope: Scope | None, patience: float, show: bool
-) -> AsyncIterator[Callable[..., None]]:
-    """`moved` for `settle(progress=…)`, which raises StillOwed as `settled` says: work that takes long is waited for."""
-    spent: list[MemoryStatus] = []
-
-    async def look() -> None:
-        owed, since = -1, time.monotonic()
-        told: set[tuple[str, str]] = set()
-        while True:
-            status = await service.status(scope)
-            now, left = time.monotonic(), sum(status.pending.values())
-            down = await _down(service, status)
-            if left != owed or not down:
-                owed, since = left, now
-            for outage in down:
-                if show and (outage.stage, outage.error) not in told:
-                    told.add((outage.stage, outage.error))
-                    err.print(outage_text(outage), soft_wrap=True)
-            if now - since >= patience:
-                spent.append(status)
-                return
-            await asyncio.sleep(_LOOK_SECONDS)
-
-    def looked(status: MemoryStatus, **place: int) -> None:
-        moved(status, **place)
-        if spent:
-            raise StillOwed(spent[0])
-
     log = logging.getLogger("memory_agent.work.outages")
     was, log.disabled = log.disabled, True  # it would say the same once more, in the middle of the bar
-    looking = asyncio.create_task(look())
-    try:
-        yield looked
-    finally:
-        looking.cancel()
-        await asyncio.wait({looking})
-        log.disabled = was
+    owed, since = -1, time.monotonic()
+    told: set[tuple[str, str]] = set()
+    with settle_bar(show=show, turns=turns) as bar:
+        settling = asyncio.create_task(settle(bar))
+        waiting = {settling} if working is None else {settling, working}
+        done: set[asyncio.Task[None]] = set()
+        try:
+            while not done:
+                status = await service.status(scope)
+                now, left = time.monotonic(), sum(status.pending.values())
+                down = await _down(service, status)
+                if left != owed or not down:
+                    owed, since = left, now
+                for outage in down:
+                    if show and (outage.stage, outage.error) not in told:
+                        told.add((outage.stage, outage.error))
+                        err.print(outage_text(outage), soft_wrap=True)
+                if now - since >= patience:
+                    return status
+                done, _ = await asyncio.wait(
+                    waiting, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                )
+            for task in done:
+                task.result()
+            return None
+        finally:
+            settling.cancel()
+            await asyncio.wait({settling})
+            log.disabled = was
 
 
 async def _down(service: Service, status: MemoryStatus) -> list[Outage]:
@@ -270,17 +245,6 @@ async def _down(service: Service, status: MemoryStatus) -> list[Outage]:
         return []
     worker = await service.worker_status()
     return [outage for outage in status.outages if not worker.runs or outage.part in worker.down]
-
-
-async def first_of(settling: Coroutine[Any, Any, None], working: asyncio.Task[None]) -> None:
-    """Wait for nothing to be owed, or for the worker to be told to stop; raise what either raised."""
-    idle = asyncio.create_task(settling)
-    try:
-        done, _ = await asyncio.wait({idle, working}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        idle.cancel()
-    for task in done:
-        task.result()
 
 
 def tell_what_is_owed(status: MemoryStatus, data_dir: Path | None) -> None:

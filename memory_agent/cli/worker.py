@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from typing import TYPE_CHECKING
 
 import typer
 
-from memory_agent.cli.opening import opened, say_if_unknown, stay_long, tell_if_idle
+from memory_agent.cli.opening import opened, say_if_unknown, stay_long, tell_if_idle, told_to_stop
 from memory_agent.cli.options import (
     OK,
     TENANT,
@@ -23,17 +22,15 @@ from memory_agent.cli.options import (
     scope_of,
 )
 from memory_agent.cli.output import many, note, out, print_json, print_rows, say, settle_bar
-from memory_agent.cli.status import NO_TIMEOUT, PATIENCE, first_of, settled, tell_what_is_owed
+from memory_agent.cli.status import NO_TIMEOUT, PATIENCE, settled, tell_what_is_owed
 from memory_agent.domain import Scope
 from memory_agent.errors import DataDirInUse, InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from memory_agent.cli.opening import Service
     from memory_agent.cli.options import ThreadOptions
-    from memory_agent.client import ServiceClient
     from memory_agent.domain import WorkerStatus
 
 
@@ -71,52 +68,45 @@ async def worker(
 
 
 async def _work(data_dir: Path | None, *, until_idle: bool, patience: float) -> int:
-    """Run until SIGTERM or SIGINT (the stage in hand is finished), or until nothing is owed that can be done."""
+    """Run until SIGTERM or SIGINT (the stage in hand is finished), or until nothing is owed that can be done.
+
+    Where a service has the stores, and a worker of its own, wait for that one, if at all.
+    """
     from memory_agent.service import MemoryService
 
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop, left = told_to_stop(), None
     async with opened(data_dir, new=True, shares=True, stores=True) as service:
-        if not isinstance(service, MemoryService):
-            return await _left_to(service, until_idle=until_idle, patience=patience)
-        stay_long()
-        note("working; SIGTERM or ctrl-C finishes the stage in hand and leaves")
-        working = asyncio.create_task(service.run_worker(stop))
-        left = None
+        working: asyncio.Task[None] | None = None
+        if isinstance(service, MemoryService):
+            stay_long()
+            note("working; SIGTERM or ctrl-C finishes the stage in hand and leaves")
+            working = asyncio.create_task(service.run_worker(stop))
+        elif until_idle:
+            await tell_if_idle(service)
+        else:
+            raise DataDirInUse(
+                f"the service at {service.connection.url} has the stores, and works off what is owed itself; "
+                "`worker --until-idle` waits for it, `worker --pause` and `--resume` control it"
+            )
         try:
             if until_idle:
-
-                async def settle(moved: Callable[..., None]) -> None:
-                    await first_of(service.settle(NO_TIMEOUT, progress=moved), working)
-
-                left = await settled(service, settle, patience=patience)
-            else:
-                await working
+                left = await settled(
+                    service,
+                    lambda moved: service.settle(NO_TIMEOUT, progress=moved),
+                    patience=patience,
+                    working=working,
+                )
         finally:
-            stop.set()
-            await working
+            if until_idle:
+                stop.set()
+            if working is not None:
+                await working
     if left is not None:
         tell_what_is_owed(left, data_dir)
         return UNFINISHED
-    note("stopped; what is still owed is taken up by the next worker")
+    if working is not None:
+        note("stopped; what is still owed is taken up by the next worker")
     return OK
-
-
-async def _left_to(service: ServiceClient, *, until_idle: bool, patience: float) -> int:
-    """A service has the stores, and a worker of its own: wait for that one, if at all."""
-    if not until_idle:
-        raise DataDirInUse(
-            f"the service at {service.connection.url} has the stores, and works off what is owed itself; "
-            "`worker --until-idle` waits for it, `worker --pause` and `--resume` control it"
-        )
-    await tell_if_idle(service)
-    left = await settled(service, lambda moved: service.settle(NO_TIMEOUT, progress=moved), patience=patience)
-    if left is None:
-        return OK
-    tell_what_is_owed(left, None)
-    return UNFINISHED
 
 
 async def _control(where: ThreadOptions, *, pause: bool, resume: bool) -> int:

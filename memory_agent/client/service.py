@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -44,6 +44,9 @@ _COUNT: Final = one(work.TurnCount)
 _MIGRATION: Final = one(work.EmbedderMigration)
 _OF_ALL: Final = "For a key for all tenants."
 _MODEL_OF: Final = f"A folder is one of the service's machine. {_OF_ALL}"
+_PROCESS: Final = "The process is the one that answers."
+_WORK: Final[dict[str, Any]] = {"repeatable": True, "long": True}
+"""Of calls that begin work, or go on with it."""
 
 
 # --- arguments that are not sent as they are -----------------------------------------------------------------
@@ -204,13 +207,7 @@ class ServiceClient(Asking):
         """If the request had to be sent again, fewer may be counted than there were."""
         return _COUNT(await self._ask(*_about(asked["scope"], "POST", "retry"), repeatable=True))
 
-    rebuild_index = sends(
-        MemoryService.rebuild_index,
-        "POST users/{user_id}/rebuild",
-        _COUNT,
-        repeatable=True,
-        long=True,
-    )
+    rebuild_index = sends(MemoryService.rebuild_index, "POST users/{user_id}/rebuild", _COUNT, **_WORK)
     erasures = sends(MemoryService.erasures, "GET erasures", many(work.ErasureReceipt), note=_OF_ALL)
 
     @stands_for(MemoryService.replay_erasures)
@@ -226,29 +223,23 @@ class ServiceClient(Asking):
         return calls
 
     rebuild_next = sends(
-        MemoryService.rebuild_next,
-        "POST rebuild",
-        one(work.RebuildStep),
-        long=True,
-        note=_OF_ALL,
+        MemoryService.rebuild_next, "POST rebuild", one(work.RebuildStep), long=True, note=_OF_ALL
     )
     plan_migration = sends(
         MemoryService.plan_migration,
         "POST embedder/plan",
         one(work.MigrationPlan),
         embedder.Model,
-        repeatable=True,
-        long=True,
         note=_MODEL_OF,
+        **_WORK,
     )
     migrate_embedder = sends(
         MemoryService.migrate_embedder,
         "POST embedder/migration",
         _MIGRATION,
         embedder.Model,
-        repeatable=True,
-        long=True,
         note=_MODEL_OF,
+        **_WORK,
     )
     embedder_migration = sends(
         MemoryService.embedder_migration,
@@ -261,25 +252,14 @@ class ServiceClient(Asking):
         "POST embedder/compare",
         one(work.MigrationReport),
         embedder.Compare,
-        repeatable=True,
-        long=True,
         note=_OF_ALL,
+        **_WORK,
     )
     roll_back_migration = sends(
-        MemoryService.roll_back_migration,
-        "POST embedder/rollback",
-        _MIGRATION,
-        repeatable=True,
-        long=True,
-        note=_OF_ALL,
+        MemoryService.roll_back_migration, "POST embedder/rollback", _MIGRATION, note=_OF_ALL, **_WORK
     )
     finish_migration = sends(
-        MemoryService.finish_migration,
-        "POST embedder/finish",
-        _MIGRATION,
-        repeatable=True,
-        long=True,
-        note=_OF_ALL,
+        MemoryService.finish_migration, "POST embedder/finish", _MIGRATION, note=_OF_ALL, **_WORK
     )
     worker_status = sends(
         MemoryService.worker_status,
@@ -288,18 +268,10 @@ class ServiceClient(Asking):
         note="The process is the one that answers; `usage` is told to a key for all tenants alone.",
     )
     pause_worker = sends(
-        MemoryService.pause_worker,
-        "POST worker/pause",
-        _WORKER,
-        repeatable=True,
-        note="The process is the one that answers.",
+        MemoryService.pause_worker, "POST worker/pause", _WORKER, repeatable=True, note=_PROCESS
     )
     resume_worker = sends(
-        MemoryService.resume_worker,
-        "POST worker/resume",
-        _WORKER,
-        repeatable=True,
-        note="The process is the one that answers.",
+        MemoryService.resume_worker, "POST worker/resume", _WORKER, repeatable=True, note=_PROCESS
     )
 
     @stands_for(MemoryService.sweep)

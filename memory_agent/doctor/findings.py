@@ -96,6 +96,20 @@ class Finding:
         return f"{count:,} {noun}{'' if count == 1 else 's'} {rest}{more}"
 
 
+def findings_by_kind(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """The findings of each kind: what is wrong before what is only worth knowing."""
+    kinds: dict[str, list[Finding]] = {}
+    for finding in findings:
+        kinds.setdefault(finding.kind, []).append(finding)
+    return sorted(kinds.values(), key=lambda of_kind: not of_kind[0].wrong)
+
+
+def together(of_kind: Sequence[Finding]) -> Finding:
+    """One finding in place of several of a kind, without what each says besides."""
+    ids = tuple(each for one in of_kind for each in one.ids)
+    return of_kind[0] if len(of_kind) == 1 else replace(of_kind[0], ids=ids, detail="")
+
+
 def still_there(before: Sequence[Finding], now: Iterable[Finding]) -> list[Finding]:
     """Those of `before` that were found again, as far as they were: what is under way looks like a difference once."""
     again = {finding.kind: finding for finding in now}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,13 +17,14 @@ from memory_agent.exports.writing import Importer
 from memory_agent.work.receipts import hasher_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
     from datetime import datetime
     from typing import IO
 
     from memory_agent.domain import ErasureReceipt, Scope
     from memory_agent.domain.hashing import Hasher
     from memory_agent.exports.files import Written
+    from memory_agent.exports.records import Record
     from memory_agent.ports import DocumentStore, KeyStore
 
 
@@ -61,16 +63,9 @@ async def export_to(
         thread_id=None if scope is None else scope.thread_id,
     )
 
-    async def write(stream: IO[bytes]) -> Written:
-        writer = ExportWriter(stream, header)
-        async for count in _put_threads(writer, store, header, scope):
-            if progress is not None and count % 500 == 0:
-                progress(count)
-        return writer.end()
-
     if scope is not None:
         await _check_remembered(store, scope)
-    return await _written(target, write)
+    return await _written(target, store, header, scope, progress)
 
 
 async def export_in_pieces(
@@ -114,23 +109,27 @@ async def back_up(
     """Write a backup of the whole memory into a new file, while it is in use. Raises ConfigError for a file that cannot be written."""
     header = Header(content="backup", started_at=now.isoformat(), vectors=True)
 
-    async def write(stream: IO[bytes]) -> Written:
+    return await _written(target, store, header, None, progress, memory_records(store, keys, now))
+
+
+async def _written(
+    target: Path | IO[bytes],
+    store: DocumentStore,
+    header: Header,
+    scope: Scope | None,
+    progress: Callable[[int], None] | None,
+    last: AsyncIterator[Record] | None = None,
+) -> Written:
+    """Write the records of all threads, then the `last`."""
+    with new_file(target) if isinstance(target, Path) else nullcontext(target) as stream:
         writer = ExportWriter(stream, header)
-        async for count in _put_threads(writer, store, header, None):
+        async for count in _put_threads(writer, store, header, scope):
             if progress is not None and count % 500 == 0:
                 progress(count)
-        async for record in memory_records(store, keys, now):
-            writer.put(record)
+        if last is not None:
+            async for record in last:
+                writer.put(record)
         return writer.end()
-
-    return await _written(target, write)
-
-
-async def _written(target: Path | IO[bytes], write: Callable[[IO[bytes]], Awaitable[Written]]) -> Written:
-    if not isinstance(target, Path):
-        return await write(target)
-    with new_file(target) as stream:
-        return await write(stream)
 
 
 async def _put_threads(

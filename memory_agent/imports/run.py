@@ -17,9 +17,10 @@ from memory_agent.imports.kinds import KINDS, read_file
 from memory_agent.imports.values import Unreadable, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
+    from memory_agent.domain import Turn
     from memory_agent.imports.values import Conversation
 
 _MOST_KEY_CHARS: Final = 400
@@ -138,7 +139,7 @@ async def _store(agent: Any, found: Conversation, tally: ImportTally) -> None:
         if len(key) > _MOST_KEY_CHARS:
             key = f"import:{digest(key)}"
         try:
-            stored = await _added(agent, turn, key)
+            stored = (await added(agent, [turn], key))[0]
         except TurnForgotten:
             found.left_out["forgotten here since"] += 1
         except IdempotencyKeyReused:  # a title or a text was changed since; what was imported stands
@@ -147,9 +148,11 @@ async def _store(agent: Any, found: Conversation, tally: ImportTally) -> None:
             tally.new += stored.seq > newest
 
 
-async def _added(agent: Any, turn: TurnInput, key: str) -> Any:
+async def added(agent: Any, turns: Sequence[TurnInput], key: str) -> list[Turn]:
+    """The stored turns; waits where a key has asked too much, or too much work is owed, mostly of this import's making."""
     while True:
         try:
-            return (await agent.add_turns([turn], idempotency_key=key))[0]
-        except RateLimited as exc:  # by a key, or by the work that is owed, mostly of this import's making
+            stored: list[Turn] = await agent.add_turns(list(turns), idempotency_key=key)
+            return stored
+        except RateLimited as exc:
             await asyncio.sleep(exc.retry_after)

@@ -97,5 +97,4 @@ async def turn(page: Page) -> Response:
 async def retry(page: Page) -> Response:
     """Give the thread's parked turns a fresh start."""
     await page.api.service.retry_parked(page.agent.scope)
-    tenant, user, thread = page.principal.tenant, page.path("user"), page.path("thread")
-    return page.go("of", tenant, "users", user, thread, "conversation", after=page.form.get("after", "0"))
+    return page.go(*page.of_thread("conversation"), after=page.form.get("after", "0"))

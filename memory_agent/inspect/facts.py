@@ -162,7 +162,7 @@ async def change(page: Page) -> Response:
     kept = {name: form[name] for name in ("reach",) if form.get(name)}
     # What it said may have been known before, and then the record is that of then.
     told = {"done": record.id} if record.recorded_at >= began else {"was_known": "1"}
-    return page.go(*_address(page), **kept, path=".".join(record.path), about=record.subject, **told)
+    return page.go(*page.of_thread("facts"), **kept, path=".".join(record.path), about=record.subject, **told)
 
 
 def _named(records: Sequence[FactRecord], name: str, page: Page) -> FactRecord | None:
@@ -179,12 +179,8 @@ def _common(page: Page) -> dict[str, Any]:
         "as_of": page.time("as_of"),
         "reach": _reach_name(page),
         "kept": kept,
-        "address_of": _address(page),
+        "address_of": page.of_thread("facts"),
     }
-
-
-def _address(page: Page) -> tuple[str, ...]:
-    return ("of", page.principal.tenant, "users", page.path("user"), page.path("thread"), "facts")
 
 
 def _reach_name(page: Page) -> str:
@@ -245,7 +241,7 @@ def _on_day(page: Page) -> Response:
             raise InvalidInput(
                 f"day is {day}; write the ordinal of a date, such as 719163 for 1970-01-01"
             ) from None
-    return page.go(*_address(page), **kept)
+    return page.go(*page.of_thread("facts"), **kept)
 
 
 def timeline_of(times: Iterable[datetime], as_of: datetime | None) -> Timeline | None:

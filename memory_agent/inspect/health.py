@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.config import setting_rows
 from memory_agent.data_dir import check_memory
+from memory_agent.doctor.findings import findings_by_kind, together
 from memory_agent.doctor.look import examined, open_stores
 from memory_agent.errors import MemoryAgentError
 from memory_agent.keys import state_of
@@ -103,7 +104,7 @@ class Doctor:
 
         try:
             found, totals = asyncio.run(self._examined(show))
-            ended = replace(begun, kinds=by_kind(found), totals=totals)
+            ended = replace(begun, kinds=kinds_of(found), totals=totals)
         except _TooLong:
             ended = replace(begun, problem="too_long")
         except MemoryAgentError as exc:
@@ -170,26 +171,18 @@ def _doctor(page: Page) -> Doctor:
     return doctor
 
 
-def by_kind(findings: Iterable[Finding]) -> tuple[Kind, ...]:
+def kinds_of(findings: Iterable[Finding]) -> tuple[Kind, ...]:
     """The findings kind by kind: what is wrong before what is only worth knowing."""
-    kinds: dict[str, list[Finding]] = {}
-    for finding in findings:
-        kinds.setdefault(finding.kind, []).append(finding)
-    together = [
+    return tuple(
         Kind(
-            what=_together(of).what,
-            wrong=of[0].wrong,
-            repair=of[0].repair is not None,
-            count=len(of),
-            places=tuple((one.scope, one.what) for one in of[:_PLACES]),
+            what=together(of_kind).what,
+            wrong=of_kind[0].wrong,
+            repair=of_kind[0].repair is not None,
+            count=len(of_kind),
+            places=tuple((one.scope, one.what) for one in of_kind[:_PLACES]),
         )
-        for of in kinds.values()
-    ]
-    return tuple(sorted(together, key=lambda kind: not kind.wrong))
-
-
-def _together(of: list[Finding]) -> Finding:
-    return of[0] if len(of) == 1 else replace(of[0], ids=tuple(i for one in of for i in one.ids), detail="")
+        for of_kind in findings_by_kind(findings)
+    )
 
 
 def _versions() -> list[tuple[str, str]]:

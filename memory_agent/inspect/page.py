@@ -102,6 +102,10 @@ class Page:
         """The memory of the thread in the path. Raises AccessDenied."""
         return self.api.agent(self.principal, self.path("user"), self.path("thread"))
 
+    def of_thread(self, *more: str) -> tuple[str, ...]:
+        """The parts of a page's address: one of the thread in the path."""
+        return ("of", self.principal.tenant, "users", self.path("user"), self.path("thread"), *more)
+
     @property
     def user_scope(self) -> Scope:
         """All threads of the user in the path. Raises AccessDenied."""

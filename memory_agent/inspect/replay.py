@@ -34,10 +34,11 @@ async def replay(page: Page) -> Response:
         case "propose":
             return await _propose(page)
         case "apply":
-            return _shown(page, replayed=await page.agent.apply_replay(_unpacked(page)))
+            replayed = await page.agent.apply_replay(_unpacked(page))
+            return page.go(*page.of_thread("facts"), replayed=replayed)
         case "undo":
             await page.agent.undo_replay(page.form.get("replay") or None)
-            return _shown(page)
+            return page.go(*page.of_thread("facts"))
         case other:
             raise InvalidInput(f"do is {other!r:.80}; use 'propose', 'apply' or 'undo'")
 
@@ -87,9 +88,3 @@ def _unpacked(page: Page) -> Proposed:
         raise InvalidInput("the proposal cannot be read, or another process made it; propose anew")
     proposal = FactProposal.model_validate_json(zlib.decompress(packed))
     return proposal.domain(tenant=page.principal.tenant)
-
-
-def _shown(page: Page, **query: str) -> Response:
-    return page.go(
-        "of", page.principal.tenant, "users", page.path("user"), page.path("thread"), "facts", **query
-    )

@@ -34,7 +34,10 @@ async def topics(page: Page) -> Response:
     view = page.asked("view") or "list"
     if view not in _VIEWS:
         raise InvalidInput(f"view is {view!r:.80}; use one of {', '.join(_VIEWS)}")
-    shown: dict[str, Any] = {"view": view, "address_of": functools.partial(address, *_address(page))}
+    shown: dict[str, Any] = {
+        "view": view,
+        "address_of": functools.partial(address, *page.of_thread("topics")),
+    }
     if view == "map":
         return await page.show("topics.html", **await _map(page), **shown)
     if view == "sweep":
@@ -101,7 +104,7 @@ async def topic(page: Page) -> Response:
         others=sorted(others, key=lambda head: head.last_access, reverse=True)[:_OFFERED],
         plot=decay_plot([stats]),
         done=page.asked("done"),
-        address_of=functools.partial(address, *_address(page)),
+        address_of=functools.partial(address, *page.of_thread("topics")),
     )
 
 
@@ -126,11 +129,7 @@ async def curate(page: Page) -> Response:
             raise InvalidInput(
                 f"do is {other!r:.80}; use 'merge', 'split', 'tag', 'untag', 'archive' or 'restore'"
             )
-    return page.go(*_address(page), stats.topic_id, done=do)
-
-
-def _address(page: Page) -> tuple[str, ...]:
-    return ("of", page.principal.tenant, "users", page.path("user"), page.path("thread"), "topics")
+    return page.go(*page.of_thread("topics"), stats.topic_id, done=do)
 
 
 async def _titles(page: Page, ids: Collection[str]) -> dict[str, str]:

@@ -162,6 +162,10 @@ async def writing_operator(principal: Writer) -> Principal:
     return await operator(principal)
 
 
+Operator = Annotated[Principal, Depends(operator)]
+WritingOperator = Annotated[Principal, Depends(writing_operator)]
+
+
 def answer(told: BaseModel | bytes | None, status: int = 200) -> Response:
     """The answer: JSON as it was written, or a model's; null for None."""
     body = told.model_dump_json() if isinstance(told, BaseModel) else told or b"null"

@@ -1,12 +1,11 @@
 """The move to another embedding model: its plan, its state, how both compare, the way back, and its end. All for a key for all tenants."""
 
-from typing import Annotated, Final
+from typing import Final
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from fastapi.responses import Response
 
-from memory_agent.server.auth import Principal
-from memory_agent.server.dependencies import OpenApi, answer, operator, writing_operator
+from memory_agent.server.dependencies import OpenApi, Operator, WritingOperator, answer
 from memory_agent.server.openapi import operation_id
 from memory_agent.wire.embedder import Compare, Model
 from memory_agent.wire.encoding import json_of
@@ -15,8 +14,6 @@ from memory_agent.wire.work import EmbedderMigration, MigrationPlan, MigrationRe
 router = APIRouter(tags=["work"], generate_unique_id_function=operation_id)
 
 EMBEDDER: Final = "/api/embedder"
-Operator = Annotated[Principal, Depends(operator)]
-WritingOperator = Annotated[Principal, Depends(writing_operator)]
 
 
 @router.get(f"{EMBEDDER}/migration", response_model=EmbedderMigration | None)

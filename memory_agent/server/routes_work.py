@@ -3,28 +3,27 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import replace
-from typing import Annotated, Final
+from typing import Final
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from fastapi.responses import Response
 from pydantic import BaseModel
 
 from memory_agent.errors import MemoryAgentError
-from memory_agent.server.auth import Principal
 from memory_agent.server.dependencies import (
     THREAD,
     Api,
     Caller,
     OpenApi,
+    Operator,
     PathText,
     WritableMemory,
     Writer,
+    WritingOperator,
     answer,
     event_source,
     nothing,
-    operator,
     waited,
-    writing_operator,
 )
 from memory_agent.server.openapi import operation_id
 from memory_agent.server.problems import problem_text
@@ -48,10 +47,6 @@ router = APIRouter(tags=["work"], generate_unique_id_function=operation_id)
 USER: Final = "/api/users/{user_id}"
 HEARTBEAT_SECONDS: Final = 15.0
 """Of silence, until whoever waits for a sweep is told that it is still at work."""
-
-
-Operator = Annotated[Principal, Depends(operator)]
-WritingOperator = Annotated[Principal, Depends(writing_operator)]
 
 
 # --- how it stands -------------------------------------------------------------------------------------------

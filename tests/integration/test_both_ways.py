@@ -6,6 +6,7 @@ The agent's other tests run both ways as well (tests/over_http.py), each by itse
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -100,6 +101,7 @@ READS: dict[str, Call] = {
     "entities": lambda m: m.entities(),
     "status": lambda m: m.status(),
     "threads": lambda m: m.threads(),
+    "threads behind one": lambda m: m.threads(after="chat", limit=1),
     "thread": lambda m: m.thread_summary(),
     "topics of a tag": lambda m: m.topics(tag="trips"),
     "long term of a tag": lambda m: m.fetch_long_term("sights", tag="trips"),
@@ -130,6 +132,63 @@ def kinds(value: object) -> object:
     if isinstance(value, list | tuple):
         return type(value), [kinds(one) for one in value]
     return type(value)
+
+
+async def written(memory: Call) -> list[Any]:
+    """The answers of every call that changes something, each with all that it takes."""
+    receipt = await memory.update_memory(
+        LISBON, "In May.", speaker="Ann", timestamp=START, metadata={"a": [1, None]}, importance=1
+    )
+    entities = [{"kind": "brands", "name": "COSRX"}]
+    bread = await memory.add_turn("human", BREAD, speaker="Bob", entities=entities, idempotency_key="a key")
+    again = await memory.add_turn("user", BREAD, speaker="Bob", entities=entities, idempotency_key="a key")
+    told = [receipt, bread, again.id]
+    told += await memory.add_turns([{"role": "tool", "content": "2"}, {"role": "assistant", "content": "3"}])
+    told += [await memory.add_user_message("Hi", importance=0.2), await memory.add_assistant_message("Hello")]
+    session = await memory.start_session(MIA, ["Ann"], {"plan": "pro"}, idempotency_key="another")
+    await memory.add_turns([{"role": "user", "content": str(number)} for number in range(3)])
+    told += [session]
+    told += [await memory.set_fact(("preferences", "Meeting time"), {"from": "9:30"})]
+    told += [await memory.add_fact("interests", "sea"), await memory.add_fact("interests", "bread")]
+    told += [await memory.retract_fact("interests", "sea"), await memory.revert_fact("interests")]
+    told += [await memory.retract_fact("interests"), await memory.revert_fact("", START)]
+    await memory.settle(30)
+    told += [await memory.history(session.id, limit=2)]
+    lisbon, other = [(await memory.turn_topic(turn)).topic_id for turn in (receipt.turn_ids[0], bread.id)]
+    assert lisbon != other
+    told += [await memory.tag_topic(other, ["to do", "home"]), await memory.tag_topic(other, remove=["home"])]
+    told += [await memory.set_topic_importance(other, value) for value in (0.5, None)]
+    told += [await memory.feedback(other, useful=False), await memory.feedback(bread.id, useful=True)]
+    for change, *which in (
+        (memory.archive_topic, other),
+        (memory.restore_topic, other),
+        (memory.merge_topics, other, lisbon),
+        (memory.split_topic, other),
+    ):
+        told += [await change(*which), await memory.settle(30)]
+    told += [await memory.compress(), await memory.forget([bread.id, "unknown"]), await memory.settle(30)]
+    return [*told, await memory.history(), await memory.clear(), await memory.fact_history()]
+
+
+async def test_writes_do_and_answer_the_same(sides: tuple[MemoryAgent, MemoryClient]) -> None:
+    """In threads of two users, whose ids are those of the order in which they come."""
+    agent, client = sides
+    here, there = [
+        [_numbered(repr(one), ids) for one in await written(memory)]
+        for memory, ids in (
+            (agent._service.agent("bob", "new"), {}),
+            (client._service.agent("eve", "new"), {}),
+        )
+    ]
+    assert there == [one.replace("'bob'", "'eve'") for one in here]
+
+
+def _numbered(text: str, ids: dict[str, int]) -> str:
+    return re.sub(
+        r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+        lambda found: f"#{ids.setdefault(found[0], len(ids))}",
+        text,
+    )
 
 
 BOTH_WAYS = (

@@ -58,7 +58,7 @@ def test_file_that_is_there_or_cannot_be_made_costs_no_key(quick: Quick, tmp_pat
     quick(*ACME)
     file = tmp_path / "key.txt"
     file.write_text("another key")
-    assert "key.txt exists already" in quick(*ACME, "--out", str(file), code=1).stderr
+    assert "key.txt is there already" in quick(*ACME, "--out", str(file), code=1).stderr
     assert file.read_text() == "another key"
     assert "cannot be written" in quick(*ACME, "--out", str(tmp_path / "no" / "key.txt"), code=1).stderr
     assert len(quick.json("keys", "list")) == 1

@@ -158,7 +158,7 @@ ROOMS = {
     "mcp": "errors checks domain topics agent wire client",
     "inspect": "errors lazily domain ports keys text facts topics config data_dir exports doctor agent service wire",
     "server": "errors checks domain ports clock keys topics conversations config data_dir adapters agent service wire mcp inspect",
-    "cli": "errors checks domain ports clock subprocesses keys text facts topics work models config_words config data_dir adapters agent service client conformance hooks demo doctor exports imports mcp inspect server",
+    "cli": "errors checks domain ports clock subprocesses keys text context facts topics work models config_words config data_dir adapters agent service client conformance hooks demo doctor exports imports mcp inspect server",
     "__init__": "errors domain facts topics config imports agent service strategy",
 }
 """Folders (and single files) of the package from the ground up, each with what it may import, for types too."""

@@ -34,15 +34,11 @@ TURN = some(values.Turn)
 RECEIPT = some(values.UpdateReceipt)
 RECOLLECTION = some(values.Recollection)
 CONTEXT = some(values.MemoryContext)
-COMPRESSED = some(values.CompressedContext)
-COMPRESSION = some(values.Compression)
 SESSION = some(values.Session)
 TOPIC = some(TopicStats)
 RECORD = some(values.FactRecord)
 STATUS = some(values.MemoryStatus)
-THREAD = some(values.ThreadSummary)
 FORGOTTEN = some(values.ForgetReceipt)
-ENTITIES = some(values.EntityCount)
 P = "/api/threads/ada/a%20thread"
 REPLAY = some(
     FactProposal, lambda found: not (found.changes or found.failed) and found.scope.thread_id is not None
@@ -62,11 +58,8 @@ def page(model: Any, *values: Any, cursor: str | None = None) -> Any:
     return items(model, *values) | {"next_cursor": cursor}
 
 
-def answer_with(result: Any, *, paged: bool = False) -> Any:
-    """The JSON of the answer from which a call makes `result`: a value, a list of values, or nothing."""
-    if result is None:
-        return None
-    if not isinstance(result, list):
-        return of(Answer.__class_getitem__(type(result)), result)
-    model = Answer.__class_getitem__(type(result[0])) if result else None
-    return page(model, *result) if paged else items(model, *result)
+def answer_with(result: Any) -> Any:
+    """The JSON of the answer from which a call makes `result`: a value, or a list of values."""
+    if isinstance(result, list):
+        return items(Answer.__class_getitem__(type(result[0])), *result)
+    return of(Answer.__class_getitem__(type(result)), result)

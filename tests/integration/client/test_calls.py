@@ -1,4 +1,4 @@
-"""Every method sends its request and returns the value; lists come page by page, waits in slices."""
+"""What a client sends beside the calls that tests/integration/test_both_ways.py compares: keys, odd ids, pages, slices of waits."""
 
 from __future__ import annotations
 
@@ -12,48 +12,35 @@ from memory_agent.domain import ParkedTurn
 from memory_agent.wire import facts, topics, turns, work
 from memory_agent.wire.pages import decode_cursor, encode_cursor
 from memory_agent.wire.problems import problem_of
-from tests.integration.client.calls import CALLS
 from tests.integration.client.http_script import KEY, HttpScript, answer, cut, problem
 from tests.integration.client.samples import (
     FORGOTTEN,
     NOON,
+    RECEIPT,
     RECOLLECTION,
+    RECORD,
     REPLAY,
     SESSION,
     STATUS,
     TOPIC,
     TURN,
     P,
+    answer_with,
     items,
     of,
     page,
     some,
 )
 
-
-@pytest.mark.parametrize("name", CALLS)
-async def test_method_sends_its_request_and_returns_the_value(
-    script: HttpScript, memory: MemoryClient, name: str
-) -> None:
-    call, method, target, body, answered, result = CALLS[name]
-    script.then(answer(answered, 204 if answered == b"" else 200))
-    assert await call(memory) == result
-    (asked,) = script.asked
-    assert (asked.method, asked.target) == (method, target)
-    assert (asked.json() if asked.body else None) == body
-    assert asked.header("authorization") == f"Bearer {KEY}"
-    assert asked.header("content-type") == ("application/json" if body is not None else None)
-
-
-WRITES_WITH_KEY = {
-    "update_memory": lambda m, **k: m.update_memory("Hi", "Hello", **k),
-    "add_turn": lambda m, **k: m.add_turn("user", "Hi", **k),
-    "add_turns": lambda m, **k: m.add_turns([{"role": "user", "content": "Hi"}], **k),
-    "set_fact": lambda m, **k: m.set_fact("name", "Ada", **k),
-    "add_fact": lambda m, **k: m.add_fact("interests", "sea", **k),
-    "retract_fact": lambda m, **k: m.retract_fact("name", **k),
-    "revert_fact": lambda m, **k: m.revert_fact("name", **k),
-    "start_session": lambda m, **k: m.start_session(**k),
+WRITES_WITH_KEY: dict[str, tuple[Any, Any]] = {
+    "update_memory": (lambda m, **k: m.update_memory("Hi", "Hello", **k), RECEIPT),
+    "add_turn": (lambda m, **k: m.add_turn("user", "Hi", **k), TURN),
+    "add_turns": (lambda m, **k: m.add_turns([{"role": "user", "content": "Hi"}], **k), [TURN]),
+    "set_fact": (lambda m, **k: m.set_fact("name", "Ada", **k), RECORD),
+    "add_fact": (lambda m, **k: m.add_fact("interests", "sea", **k), RECORD),
+    "retract_fact": (lambda m, **k: m.retract_fact("name", **k), RECORD),
+    "revert_fact": (lambda m, **k: m.revert_fact("name", **k), RECORD),
+    "start_session": (lambda m, **k: m.start_session(**k), SESSION),
 }
 
 
@@ -62,16 +49,17 @@ async def test_write_keeps_its_idempotency_key_over_retries(
     script: HttpScript, memory: MemoryClient, name: str
 ) -> None:
     """The caller's as it is, and one of the client's own for a call without: a write never counts twice."""
-    good = answer(CALLS[name][4])
+    write, result = WRITES_WITH_KEY[name]
+    good = answer(answer_with(result))
     script.then(cut(), problem(503, "store-unavailable", "down"), good)
-    await WRITES_WITH_KEY[name](memory)
+    assert await write(memory) == result
     keys = {asked.header("idempotency-key") for asked in script.asked}
     assert len(script.asked) == 3
     assert len(keys) == 1
     assert keys != {None}
     script.then(good, good)
-    await WRITES_WITH_KEY[name](memory)
-    await WRITES_WITH_KEY[name](memory, idempotency_key="Bestellung 7 für 日本")
+    await write(memory)
+    await write(memory, idempotency_key="Bestellung 7 für 日本")
     assert script.asked[3].header("idempotency-key") not in keys
     assert script.asked[4].header("idempotency-key") == "Bestellung 7 für 日本"
 

@@ -6,19 +6,46 @@ import asyncio
 import logging
 import time
 import traceback
+from typing import Any
 
 import httpx
 import pytest
 
 from memory_agent import MemoryClient, ServiceClient, errors
 from memory_agent.wire import work
-from tests.integration.client.calls import CALLS
 from tests.integration.client.http_script import KEY, HttpScript, Step, answer, cut, problem, silence
-from tests.integration.client.samples import STATUS, of
+from tests.integration.client.samples import (
+    CONTEXT,
+    FORGOTTEN,
+    RECOLLECTION,
+    STATUS,
+    TOPIC,
+    TURN,
+    answer_with,
+    of,
+)
 
 # --- retries -------------------------------------------------------------------------------------------------
-SAFE = ("status", "fetch_memory", "fetch_long_term", "forget", "clear", "add_turn", "settle")
-UNSAFE = ("feedback", "merge_topics", "compress", "undo_replay", "forget if all are known")
+CALLS: dict[str, tuple[Any, Any]] = {
+    "status": (lambda m: m.status(), STATUS),
+    "feedback": (lambda m: m.feedback("a", useful=False), TOPIC),
+}
+SAFE = {
+    "status": CALLS["status"],
+    "fetch_memory": (lambda m: m.fetch_memory("What?"), CONTEXT),
+    "fetch_long_term": (lambda m: m.fetch_long_term("sea"), [RECOLLECTION]),
+    "forget": (lambda m: m.forget(["a"]), FORGOTTEN),
+    "clear": (lambda m: m.clear(), FORGOTTEN),
+    "add_turn": (lambda m: m.add_turn("user", "Hi"), TURN),
+    "settle": (lambda m: m.settle(), None),
+}
+UNSAFE: dict[str, Any] = {
+    "feedback": CALLS["feedback"][0],
+    "merge_topics": lambda m: m.merge_topics("a", "b"),
+    "compress": lambda m: m.compress(),
+    "undo_replay": lambda m: m.undo_replay(),
+    "forget if all are known": lambda m: m.forget(["a"], missing_ok=False),
+}
 TEMPORARY: dict[str, Step] = {
     "connection cut": cut(),
     "half an answer": cut(
@@ -34,29 +61,30 @@ TEMPORARY: dict[str, Step] = {
 async def test_what_is_safe_to_repeat_is_repeated_and_nothing_else(
     script: HttpScript, memory: MemoryClient, failure: str
 ) -> None:
-    for name in SAFE if failure == "503" else SAFE[:1]:
+    for call, result in SAFE.values() if failure == "503" else [SAFE["status"]]:
         script.asked.clear()
-        good = CALLS[name][4]
-        script.then(TEMPORARY[failure], answer(good, 204 if good == b"" else 200))
-        await CALLS[name][0](memory)
+        good = answer(b"", 204) if result is None else answer(answer_with(result))
+        script.then(TEMPORARY[failure], good)
+        assert await call(memory) == result
         first, second = script.asked
         assert (first.target, first.body) == (second.target, second.body)
-    for name in UNSAFE:
+        assert first.header("authorization") == f"Bearer {KEY}"
+    for name, unsafe in UNSAFE.items():
         script.asked.clear()
         script.then(TEMPORARY[failure])
         with pytest.raises(errors.Unavailable):
-            await CALLS[name][0](memory)
+            await unsafe(memory)
         assert len(script.asked) == 1, name
 
 
-@pytest.mark.parametrize("name", ["feedback", "status"])
+@pytest.mark.parametrize("name", CALLS)
 async def test_refusal_for_too_many_requests_is_waited_out_whatever_it_was(
     script: HttpScript, memory: MemoryClient, name: str
 ) -> None:
     """The service has not begun with it, so it can count but once."""
     script.then(
         problem(429, "rate-limited", "slow down", headers={"Retry-After": "1"}, retry_after=0.4),
-        answer(CALLS[name][4]),
+        answer(answer_with(CALLS[name][1])),
     )
     began = time.monotonic()
     await CALLS[name][0](memory)
@@ -120,7 +148,7 @@ async def test_large_request_whose_connection_is_lost_says_that_it_is_large(
         await memory.add_turn("user", "x" * 600_000)
 
 
-@pytest.mark.parametrize("name", ["feedback", "status"])
+@pytest.mark.parametrize("name", CALLS)
 async def test_service_that_just_restarts_is_waited_for_whatever_is_asked(name: str) -> None:
     """What never reached it can be sent again without counting twice."""
     async with HttpScript() as before:
@@ -128,8 +156,8 @@ async def test_service_that_just_restarts_is_waited_for_whatever_is_asked(name: 
     async with MemoryClient("ada", "t", base_url=f"http://127.0.0.1:{port}", api_key=KEY) as memory:
         asking = asyncio.create_task(CALLS[name][0](memory))
         await asyncio.sleep(0.05)
-        async with HttpScript(at=port).then(answer(CALLS[name][4])) as script:
-            assert await asking == CALLS[name][5]
+        async with HttpScript(at=port).then(answer(answer_with(CALLS[name][1]))) as script:
+            assert await asking == CALLS[name][1]
             assert len(script.asked) == 1
 
 

@@ -275,7 +275,7 @@ async def test_keys_settings_and_the_doctor_are_shown_to_whom_they_concern(looke
 def test_findings_are_counted_by_kind_however_many_they_are() -> None:
     scope = Scope.of("ann", "home")
     found = [Finding(kind="clock", scope=scope), *[Finding(kind="parked", scope=scope, ids=("x",))] * 1_500]
-    parked, clock = health.by_kind(found)
+    parked, clock = health.kinds_of(found)
     assert (parked.what, parked.count, len(parked.places)) == ("1,500 turns parked", 1_500, 20)
     assert parked.places[0] == (scope, "1 turn parked")
     assert (clock.wrong, parked.repair) == (False, True)
