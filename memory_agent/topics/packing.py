@@ -118,8 +118,10 @@ class Compactor:
         packed = await self.store.list_turns(
             topic.scope, topic_ids=topic.turns_of, compressed=True, limit=1, newest=True
         )
-        through = max(turn.seq for turn in [*packed, *to_pack[-1:]])
-        await self._summarise(topic.scope, topic.id, through)
+        last = [*packed, *to_pack[-1:]]
+        if not last:
+            return  # its turns went to another topic, or were forgotten, since they were counted
+        await self._summarise(topic.scope, topic.id, max(turn.seq for turn in last))
         await self.store.compress_turns(topic.scope, topic.id, [turn.id for turn in to_pack])
 
     async def pack_all(self, topic: Topic) -> PackedSize:
