@@ -105,9 +105,11 @@ class FactKeeper(FactDocuments):
         the model would not look at several turns at once; then nothing of these turns was appended.
         """
         scope = turns[0].scope
-        async for _ in Tries(COSTLY_TRIES):
-            # Read again before anything is sent: a turn may have been forgotten since it was claimed.
-            waiting = await self._store.list_turns(scope, ids=[turn.id for turn in turns])
+        waiting: Sequence[Turn]
+        async for attempt in Tries(COSTLY_TRIES):
+            # Read again before anything is sent: a turn may have been forgotten since it was claimed. Where nothing is sent, that shows at the end.
+            again = attempt or self.extractor.sees_conversation
+            waiting = await self._store.list_turns(scope, ids=[turn.id for turn in turns]) if again else turns
             keys = [key for turn in waiting for key in (change_key(turn), stand_in_key(turn.id))]
             there = {change.key: change for change in await self._store.fact_changes(scope, keys=keys)}
             done = [there[key] for turn in waiting if (key := change_key(turn)) in there]

@@ -155,6 +155,8 @@ class Compactor:
                 made_at=self.clock.now(),
             )
             if await self._save_summary(topic, summary, [turn.id for turn in new]):
+                if summary.through >= through:
+                    return
                 tries.won()
         raise overtaken(f"the topic {topic_id} while it was summarised")
 
