@@ -81,6 +81,32 @@ async def test_a_short_history_does_not_wait_for_the_whole_of_longer_ones(tmp_pa
     assert sum(text.startswith("late") for text in of_turns[1]) == 60
 
 
+class Ahead(Watched):
+    """One that takes the texts of the next batch, and keeps them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead: list[list[str]] = []
+
+    def embed_ahead(self, texts: Sequence[str]) -> None:
+        self.ahead.append(list(texts))
+
+
+async def test_the_next_batch_is_embedded_while_this_one_is_indexed(tmp_path: Path) -> None:
+    embedder = Ahead()
+    cfg = MemoryConfig(data_dir=tmp_path, run_worker=False, enable_topics=False)
+    async with MemoryService(cfg, vectors=BruteForceIndex(), embedder=embedder) as service:
+        said = [{"role": "user", "content": f"history {number}"} for number in range(600)]
+        await service.agent("ann", "chat").add_turns(said)
+        stop = asyncio.Event()
+        working = asyncio.create_task(service.run_worker(stop))
+        await service.settle(SECONDS)
+        stop.set()
+        await working
+    assert [len(batch) for batch in embedder.batches] == [256, 256, 88]
+    assert embedder.ahead == embedder.batches[1:]
+
+
 @pytest.mark.parametrize(
     ("threads", "turns"), [(1, 1_200), (60, 20), pytest.param(1, 20_000, marks=pytest.mark.nightly)]
 )
