@@ -63,7 +63,7 @@ class Indexer:
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether the embedder takes turns that will come next."""
+        """True if the embedder takes turns that will come next."""
         return hasattr(self._embedders.current, "embed_ahead")
 
     async def index(self, turns: Sequence[Turn], ahead: Sequence[Turn] = ()) -> None:

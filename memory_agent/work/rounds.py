@@ -73,7 +73,7 @@ class Rounds:
         await together(*map(run, scopes))
 
     def begin_with(self, kind: OrderedStage) -> bool:
-        """Whether it is the first of several stages that are run together."""
+        """True for the first of several stages that are run together."""
         return len(self._stages) > 1 and self._stages[0] is kind
 
     async def work_off(self, scope: Scope, *, limit: int, claimed: Claimed) -> Sequence[Turn] | None:
@@ -94,41 +94,45 @@ class Rounds:
         # What came in since waits for its own round; nothing overtakes a turn that is to be tried again.
         turns = live = list(itertools.takewhile(self._is_live, owed))
         done: list[OrderedStage] = []
-        topic_ids: dict[str, str] = {}
+        past: set[Stage] = set()
         for kind in self._stages:
             waiting = [turn for turn in turns if kind.stage in turn.pending]
-            if lease_name(kind.stage, scope) not in taken:
+            topics = await self._did(kind, waiting) if lease_name(kind.stage, scope) in taken else None
+            if topics is None:
                 break
-            if waiting and not await self._did(kind, waiting, topic_ids):
-                break
+            past.add(kind.stage)
             done += [kind] if waiting else []
-            turns = [_done(turn, kind.stage, topic_ids) for turn in turns]
+            if topics:
+                turns = [
+                    dataclasses.replace(turn, topic_id=topics.get(turn.id) or turn.topic_id) for turn in turns
+                ]
         await self._end(live, done)
-        return done, [*turns, *owed[len(live) :]]
+        return done, [*(_without(turn, past) for turn in turns), *owed[len(live) :]]
 
     def _is_live(self, turn: Turn) -> bool:
         is_due = turn.due_at is not None and turn.due_at <= self._clock.now()
         return is_due and "index" not in turn.pending and not turn.attempts
 
-    async def _did(self, kind: OrderedStage, waiting: Sequence[Turn], topic_ids: dict[str, str]) -> bool:
-        """Whether the stage is done for these turns of one thread, which are all that owe it; False: its loop will see to it.
+    async def _did(self, kind: OrderedStage, waiting: Sequence[Turn]) -> Mapping[str, str] | None:
+        """Do the stage for these turns of one thread, which are all that owe it; the topics that it gave to turns, by turn id.
 
-        Topics that it gives to turns are then in `topic_ids`.
+        None if it is not done: its loop will see to it.
         """
-        if not self._may_work(kind.stage) or any(turn.pending[:1] != (kind.stage,) for turn in waiting):
-            return False
+        topics: dict[str, str] = {}
+        if waiting and not self._may_work(kind.stage):
+            return None
         try:
-            needed = waiting if kind.narrow is None else await kind.narrow(waiting)
+            needed = waiting if kind.narrow is None or not waiting else await kind.narrow(waiting)
             if needed and not kind.inline:
-                return False
+                return None
             for batch in batches(needed, kind.at_once):
-                topic_ids |= await kind.work(batch) or {}
+                topics |= await kind.work(batch) or {}
         except StoreUnavailable:
             raise
         except Exception as exc:
             log.info("the stage %s is left to its own loop: %s", kind.stage, type(exc).__name__)
-            return False
-        return True
+            return None
+        return topics
 
     async def _end(self, live: Sequence[Turn], done: Sequence[OrderedStage]) -> None:
         """Strike off what was done, all of it in one write."""
@@ -143,7 +147,5 @@ class Rounds:
                 await kind.after([turn for turn in struck if kind.stage in turn.pending])
 
 
-def _done(turn: Turn, stage: Stage, topic_ids: Mapping[str, str]) -> Turn:
-    """The turn without what it owed to the stage, in the topic that it was given."""
-    pending = tuple(each for each in turn.pending if each != stage)
-    return dataclasses.replace(turn, pending=pending, topic_id=topic_ids.get(turn.id) or turn.topic_id)
+def _without(turn: Turn, past: Collection[Stage]) -> Turn:
+    return dataclasses.replace(turn, pending=tuple(each for each in turn.pending if each not in past))
