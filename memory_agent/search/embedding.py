@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memory_agent.domain import NextVectors
-from memory_agent.ports import known_scripts, tokens_by
+from memory_agent.ports import ahead_by, known_scripts, tokens_by
 from memory_agent.search.token_codes import packed
 from memory_agent.text.writing import is_read
 from memory_agent.together import together
@@ -33,7 +33,7 @@ async def embedded(
         return {}
     passages = await _passages(turns, embedder)
     flat = [passage for of_turn in passages for passage in of_turn]
-    if ahead and (embed_ahead := getattr(embedder, "embed_ahead", None)):
+    if ahead and (embed_ahead := ahead_by(embedder)):
         later = [passage for of_turn in await _passages(ahead, embedder) for passage in of_turn]
         asyncio.get_running_loop().call_soon(
             embed_ahead, later

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memory_agent.domain import Scope, SearchRow
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
-from memory_agent.ports import tokens_by
+from memory_agent.ports import ahead_by, tokens_by
 from memory_agent.search.embedding import embedded as embedded_by
 from memory_agent.search.embedding import next_vectors
 from memory_agent.search.row_scripts import unread
@@ -64,7 +64,7 @@ class Indexer:
     @property
     def looks_ahead(self) -> bool:
         """True if the embedder takes turns that will come next."""
-        return hasattr(self._embedders.current, "embed_ahead")
+        return ahead_by(self._embedders.current) is not None
 
     async def index(self, turns: Sequence[Turn], ahead: Sequence[Turn] = ()) -> None:
         """Index turns of any users and threads, embedding them in one go. `ahead`: those that will come next.
