@@ -69,9 +69,9 @@ class TopicKeeper:
         if missed := chosen.keys() - found:
             # Another worker was first with these, or they are forgotten: what the store says stands.
             stored = await self._store.list_turns(scope, ids=list(missed))
-            others = {turn.id: turn.topic_id or "" for turn in stored}
-            fresh = {turn_id for turn_id in others if others[turn_id] != chosen[turn_id]}
-            topic_ids |= dict.fromkeys(missed, "") | others
+            theirs = {turn.id: turn.topic_id or "" for turn in stored}
+            fresh = {turn_id for turn_id in theirs if theirs[turn_id] != chosen[turn_id]}
+            topic_ids |= dict.fromkeys(missed, "") | theirs
             await take_in(_joined(stored, topic_ids, index), fresh)
         return topic_ids
 

@@ -80,6 +80,24 @@ async def test_a_batch_costs_the_same_calls_whatever_number_of_topics_it_touches
         assert sum(spent[1].values()) <= sum(spent[0].values()) <= 10
 
 
+async def test_turns_that_another_worker_was_first_with_stay_in_its_topic(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Of two that claimed the same turns, one dies before its topics hold them: the other brings those up to them, and opens none."""
+    settings = settings_on("sqlite", request, tmp_path)
+    async with opened(settings, enable_topics=True, run_worker=False) as service:
+        store, memory = service.core.store, service.agent("ann", "chat")
+        turns = await memory.add_turns([{"role": "user", "content": f"{word} " * 3} for word in WORDS[:4]])
+        await service.core.worker._stages.indexer.index(turns)
+        first = await service.core.topics.assign(turns[:1])
+        await store.assign_topics(
+            memory.scope, dict.fromkeys([turn.id for turn in turns], first[turns[0].id])
+        )
+        assert await service.core.topics.assign(turns) == {turn.id: first[turns[0].id] for turn in turns}
+        (topic,) = await store.list_topics(memory.scope)
+        assert topic.through == 4
+
+
 async def test_a_live_exchange_is_settled_in_one_round(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
