@@ -190,6 +190,12 @@ class MeteredEmbedder:
         found = dict(zip(new, made, strict=True))
         return [found[text] if text in found else self._kept(text) for text in texts]
 
+    def embed_ahead(self, texts: Sequence[str]) -> None:
+        """See `ahead_by` of the ports; of what is not known."""
+        new = [text for text in texts if text not in self._known]
+        if new and (begin := getattr(self._embedder, "embed_ahead", None)):
+            begin(new)
+
     def _kept(self, text: str) -> TokenVectors:
         from memory_agent.domain import TokenVectors  # which an environment of peers need not have
 

@@ -38,6 +38,8 @@ TRIGGER_SHARE: Final = 0.75
 """Of `context_limit_tokens`: what is said until the compression is done still has room."""
 _LONGEST_GAP_TURNS: Final = 100
 """Between two compressions: turns beyond the last one are looked through each time a context is made."""
+_READ_AHEAD_TURNS: Final = 4 * _LONGEST_GAP_TURNS
+"""Of a backlog, of which several are due: read once for all of these."""
 _OWED_LOOKED_AT: Final = 50
 
 
@@ -119,29 +121,26 @@ class Compressor:
         if not self._settings.enable_compression:
             return []
         scope = turns[0].scope
-        step, _ = await self._next_step(scope, await self._states.last(scope), turns[-1].seq)
-        if step is None:
-            return []
-        owed = await self._store.owed_turns(scope, "compress", limit=_OWED_LOOKED_AT)
-        waits = any(turn.parked and turn.pending[:1] == ("compress",) for turn in owed)
-        return [] if waits else [turns[-1]]
+        last = await self._states.last(scope)
+        since = await self._since(scope, last, turns[-1].seq, limit=_LONGEST_GAP_TURNS)
+        step = self._first_due(since, last)
+        owed = await self._store.owed_turns(scope, "compress", limit=_OWED_LOOKED_AT) if step else []
+        failed = any(turn.parked and turn.pending[:1] == ("compress",) for turn in owed)
+        return [] if step is None or failed else [turns[-1]]
 
     async def work(self, turns: Sequence[Turn]) -> None:
         """Compress up to the last of these turns of one thread, step by step. Raises what the summarizer raises."""
         await self._advance(turns[-1].scope, turns[-1].seq)
 
-    async def _next_step(
-        self, scope: Scope, last: Compression | None, through: int | None
-    ) -> tuple[DueStep | None, list[Turn]]:
-        """The first turn up to `through` at which a compression falls due, and the turns since the last one; None if there is none."""
-        turns = await self._store.list_turns(
-            scope,
-            after_seq=0 if last is None else last.through,
-            through=through,
-            limit=_LONGEST_GAP_TURNS,  # at the latest there
-        )
+    async def _since(
+        self, scope: Scope, last: Compression | None, through: int | None, *, limit: int
+    ) -> list[Turn]:
+        after = 0 if last is None else last.through
+        return await self._store.list_turns(scope, after_seq=after, through=through, limit=limit)
+
+    def _first_due(self, since: Sequence[Turn], last: Compression | None) -> DueStep | None:
         tokens = 0 if last is None else last.tokens_after
-        return first_due(turns, tokens_after=tokens, settings=self._settings), turns
+        return first_due(since, tokens_after=tokens, settings=self._settings)
 
     # --- compressing -----------------------------------------------------------------------------------------
     async def compress(self, scope: Scope, *, through: int | None = None) -> CompressedContext:
@@ -174,16 +173,23 @@ class Compressor:
         One after the other, so that what is done stays done if the model fails, and each can be looked at later.
         """
         made: CompressedContext | None = None
+        since: list[Turn] = []
         tries = Tries(COSTLY_TRIES)
         async for _ in tries:
             last = await self._states.last(scope)
-            step, since = await self._next_step(scope, last, through)
+            since = [turn for turn in since if turn.seq > last.through] if last else []
+            step = self._first_due(since, last)
+            if step is None:
+                since = await self._since(scope, last, through, limit=_READ_AHEAD_TURNS)
+                step = self._first_due(since, last)
             if step is None:
                 return made
             context = await self._compress(scope, last, step.turn, step.reason, since=since)
             if context is not None:
                 made = context
                 tries.won()
+            else:
+                since = []
         raise overtaken("the thread while it was compressed")
 
     async def _compress(

@@ -106,14 +106,17 @@ class FactKeeper(FactDocuments):
         the model would not look at several turns at once; then nothing of these turns was appended.
         """
         scope = turns[0].scope
-        async for _ in Tries(COSTLY_TRIES):
-            # Read again before anything is sent: a turn may have been forgotten since it was claimed.
-            keys = [key for turn in turns for key in (change_key(turn), stand_in_key(turn.id))]
-            waiting, stored = await together(
-                self._store.list_turns(scope, ids=[turn.id for turn in turns]),
-                self._store.fact_changes(scope, keys=keys),
-            )
-            there = {change.key: change for change in stored}
+        waiting: Sequence[Turn]
+        keys = [key for turn in turns for key in (change_key(turn), stand_in_key(turn.id))]
+        async for attempt in Tries(COSTLY_TRIES):
+            waiting, stored = turns, self._store.fact_changes(scope, keys=keys)
+            # Read again before anything is sent: a turn may have been forgotten since it was claimed. Where nothing is sent, that shows at the end.
+            if attempt or self.extractor.sees_conversation:
+                again = self._store.list_turns(scope, ids=[turn.id for turn in turns])
+                waiting, changed = await together(again, stored)
+            else:
+                changed = await stored
+            there = {change.key: change for change in changed}
             done = [there[key] for turn in waiting if (key := change_key(turn)) in there]
             # Whoever appended these may have died before the stage was struck off.
             self._to_confirm |= {change.turn_id or "": change.key for change in done}

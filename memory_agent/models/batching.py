@@ -9,6 +9,7 @@ its tokens.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -81,6 +82,7 @@ class BatchingEmbedder(ABC):
         self._queues: dict[Purpose, deque[_Entry]] = {"query": deque(), "document": deque()}
         self._in_flight: dict[str, _Entry] = {}
         self._lanes: dict[Purpose, set[asyncio.Task[None]]] = {"query": set(), "document": set()}
+        self._ahead: set[asyncio.Task[None]] = set()
         self._asked_at = -QUESTION_SECONDS
         self._closed = False
 
@@ -116,6 +118,18 @@ class BatchingEmbedder(ABC):
         if not self.gives_tokens:
             return None
         return [encoded.tokens for encoded in await self._found(texts, purpose) if encoded.tokens is not None]
+
+    def embed_ahead(self, texts: Sequence[str]) -> None:
+        """Begin with documents that are asked for soon, behind all that are waited for: as many as are sure to be kept until then."""
+        ahead = asyncio.get_running_loop().create_task(self._embedded_ahead(texts[: self._cache.most // 4]))
+        self._ahead.add(ahead)
+        ahead.add_done_callback(self._ahead.discard)
+
+    async def _embedded_ahead(self, texts: Sequence[str]) -> None:
+        with contextlib.suppress(
+            EmbedderError, EmbedderUnavailable
+        ):  # which are told to whoever asks for these then
+            await self._found(texts, "document")
 
     def _refuse_if_closed(self) -> None:
         if self._closed:

@@ -106,7 +106,7 @@ class TextCache(Generic[Made]):
     """Results by text: the `most` that were used last; 0 keeps none."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self.most = most
         self._kept: OrderedDict[str, Made] = OrderedDict()
 
     def __len__(self) -> int:
@@ -122,7 +122,7 @@ class TextCache(Generic[Made]):
         """Keep the result for `text`, and let go of those used longest ago."""
         self._kept[text] = made
         self._kept.move_to_end(text)
-        while len(self._kept) > self._most:
+        while len(self._kept) > self.most:
             self._kept.popitem(last=False)
 
     def clear(self) -> None:

@@ -100,6 +100,15 @@ async def tokens_by(
     return found
 
 
+def ahead_by(embedder: Embedder) -> Callable[[Sequence[str]], None] | None:
+    """The embedder's method by which it begins with documents that will be asked for next; None from one without.
+
+    One that keeps what it embedded has it, as `embed_ahead`.
+    """
+    own: Callable[[Sequence[str]], None] | None = getattr(embedder, "embed_ahead", None)
+    return own
+
+
 class LLM(Protocol):
     """A chat model."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memory_agent.domain import NextVectors
-from memory_agent.ports import known_scripts, tokens_by
+from memory_agent.ports import ahead_by, known_scripts, tokens_by
 from memory_agent.search.token_codes import packed
 from memory_agent.text.writing import is_read
 from memory_agent.together import together
@@ -23,13 +23,21 @@ if TYPE_CHECKING:
 
 
 async def embedded(
-    turns: Sequence[Turn], embedder: Embedder, *, keep_tokens: bool
+    turns: Sequence[Turn], embedder: Embedder, *, keep_tokens: bool, ahead: Sequence[Turn] = ()
 ) -> dict[str, tuple[NDArray[np.float32], bytes]]:
-    """The vectors of each turn's passages, shape (passages, dimension), and the codes of its first tokens, by turn id."""
+    """The vectors of each turn's passages, shape (passages, dimension), and the codes of its first tokens, by turn id.
+
+    `ahead`: turns that will be asked for next. Where the embedder takes them, it is at them while these here are made use of.
+    """
     if not turns:
         return {}
-    passages = await together(*(embedder.split(turn.searchable_text) for turn in turns))
+    passages = await _passages(turns, embedder)
     flat = [passage for of_turn in passages for passage in of_turn]
+    if ahead and (embed_ahead := ahead_by(embedder)):
+        later = [passage for of_turn in await _passages(ahead, embedder) for passage in of_turn]
+        asyncio.get_running_loop().call_soon(
+            embed_ahead, later
+        )  # once those that are waited for are admitted
     vectors = await embedder.embed(flat, purpose="document")
     cuts = np.cumsum([len(of_turn) for of_turn in passages])[:-1]
     codes = [b""] * len(turns)
@@ -39,6 +47,10 @@ async def embedded(
         turn.id: (of_turn, code)
         for turn, of_turn, code in zip(turns, np.split(vectors, cuts), codes, strict=True)
     }
+
+
+async def _passages(turns: Sequence[Turn], embedder: Embedder) -> list[list[str]]:
+    return await together(*(embedder.split(turn.searchable_text) for turn in turns))
 
 
 async def next_vectors(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memory_agent.domain import Scope, SearchRow
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
-from memory_agent.ports import tokens_by
+from memory_agent.ports import ahead_by, tokens_by
 from memory_agent.search.embedding import embedded as embedded_by
 from memory_agent.search.embedding import next_vectors
 from memory_agent.search.row_scripts import unread
@@ -61,8 +61,13 @@ class Indexer:
         self._clock = clock
         self._language = language
 
-    async def index(self, turns: Sequence[Turn]) -> None:
-        """Index turns of any users and threads, embedding them in one go.
+    @property
+    def looks_ahead(self) -> bool:
+        """True if the embedder takes turns that will come next."""
+        return ahead_by(self._embedders.current) is not None
+
+    async def index(self, turns: Sequence[Turn], ahead: Sequence[Turn] = ()) -> None:
+        """Index turns of any users and threads, embedding them in one go. `ahead`: those that will come next.
 
         The rows are written before the vectors, so that while the vector index is away search still has them. Raises
         ModelNotFound while there is no embedding model; then nothing was written.
@@ -77,7 +82,7 @@ class Indexer:
             embedded |= found
         language = made_with(self._language)
         rows = {turn_id: row for turn_id, row in embedded.items() if row.language == language}
-        new = await self._make_rows([turn for turn in turns if turn.id not in rows], embedded, models)
+        new = await self._make_rows([turn for turn in turns if turn.id not in rows], embedded, models, ahead)
         new |= await self._renamed([turn for turn in turns if turn.id in rows], rows)
         turns = await self._alive(turns)
         rows |= new
@@ -194,11 +199,15 @@ class Indexer:
         return [turn for turn in turns if turn.id in alive]
 
     async def _make_rows(
-        self, turns: Sequence[Turn], embedded: Mapping[str, SearchRow], models: _Models
+        self,
+        turns: Sequence[Turn],
+        embedded: Mapping[str, SearchRow],
+        models: _Models,
+        ahead: Sequence[Turn],
     ) -> dict[str, SearchRow]:
         """New rows of these turns, by turn id; one that `embedded` has a row of keeps its vectors."""
         fresh = [turn for turn in turns if turn.id not in embedded]
-        made = await embedded_by(fresh, models.own, keep_tokens=self._keep_tokens)
+        made = await embedded_by(fresh, models.own, keep_tokens=self._keep_tokens, ahead=ahead)
         beside = await self._next_vectors(fresh, models.next) | {
             turn_id: row.next for turn_id, row in embedded.items()
         }

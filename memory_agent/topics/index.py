@@ -112,9 +112,12 @@ class TopicIndex:
 
     # --- what it holds ---------------------------------------------------------------------------------------
     def put(self, topic: Topic) -> None:
-        """Take in a topic, in the place of the one of its id."""
+        """Take in a topic as it is stored, in the place of the one of its id."""
+        self.hold(_slim(topic))
+
+    def hold(self, topic: Topic) -> None:
+        """The same for one that has little more than what matching reads, as those that `get` gives."""
         before = self._topics.get(topic.id)
-        topic = _slim(topic)
         goes_on = before is not None and topic.id in self._listed and before.archived is topic.archived
         if not goes_on:
             self._unlist(topic.id)
@@ -187,10 +190,10 @@ class TopicIndex:
         if own is not None and own.archived not in kinds:
             own = None
         words: Mapping[str, object] = {} if own is None else own.words
-        counts = [self._counts[kind] for kind in kinds]
+        active, resting = self._counts[False], self._counts[True] if archived else Counter[str]()
         return WordCounts(
             topics=sum(self._sizes[kind] for kind in kinds) - (own is not None),
-            having=lambda word: sum([its[word] for its in counts]) - (word in words),
+            having=lambda word: active.get(word, 0) + resting.get(word, 0) - (word in words),
         )
 
     # --- matching --------------------------------------------------------------------------------------------

@@ -136,8 +136,9 @@ class Compactor:
         be forgotten meanwhile, and the summary before it with it.
         """
         tries = Tries(COSTLY_TRIES)
-        async for _ in tries:
-            await self.folder.renew_stale(scope)
+        async for attempt in tries:
+            if attempt:  # before the first one, all were looked at
+                await self.folder.renew_stale(scope)
             topic = await load_topic(self.store, scope, topic_id)
             if topic is None or (topic.summary is not None and topic.summary.through >= through):
                 return
@@ -157,6 +158,8 @@ class Compactor:
                 made_at=self.clock.now(),
             )
             if await self._save_summary(topic, summary, [turn.id for turn in new]):
+                if summary.through >= through:
+                    return
                 tries.won()
         raise overtaken(f"the topic {topic_id} while it was summarised")
 

@@ -136,13 +136,13 @@ class TopicFolder:
         *,
         subjects: Subjects | None = None,
         archived: bool = True,
-    ) -> None:
+    ) -> set[str]:
         """Bring topics of a thread up to their turns, of which `joined` has some by topic; `fresh` ones have just got their id.
 
         `index`: the thread's topics, of which titles set these apart, those that rest only with `archived`. `subjects`: of
-        turns where they are known.
+        turns where they are known. The ids of the turns that were seen to be theirs, and not yet held.
         """
-        left = dict(joined)
+        left, found = dict(joined), set[str]()
         async for _ in Tries():
             stored = {topic.id: topic for topic in await self.store.list_topics(scope, ids=list(left))}
             topics = [stored.get(topic_id) or opened_by(left[topic_id][0], topic_id) for topic_id in left]
@@ -153,10 +153,11 @@ class TopicFolder:
                     await self.renew(topic)
                     del left[topic.id]
             behind = [topic for topic in topics if topic.id in left]
-            for topic_id in await self._taken_in(scope, behind, index, subjects or {}, archived=archived):
-                del left[topic_id]
+            saved, seen = await self._taken_in(scope, behind, index, subjects or {}, archived=archived)
+            found |= seen
+            left = {topic_id: members for topic_id, members in left.items() if topic_id not in saved}
             if not left:
-                return
+                return found
         raise overtaken("topics of this thread")
 
     async def _taken_in(
@@ -167,8 +168,8 @@ class TopicFolder:
         known: Subjects,
         *,
         archived: bool,
-    ) -> set[str]:
-        """Save each with the turns it does not hold yet; the ids of those that hold them all then."""
+    ) -> tuple[set[str], set[str]]:
+        """Save each with the turns it does not hold yet; the ids of those that hold them all then, and of those turns."""
         after = {topic_id: topic.through for topic in topics for topic_id in topic.turns_of}
         turns = await self.store.turns_behind(scope, after) if topics else []
         owners = {topic_id: topic for topic in topics for topic_id in topic.turns_of}
@@ -191,7 +192,8 @@ class TopicFolder:
             topic.id: behind[topic.id] for topic in made if topic.revision is None and topic.id in saved
         }
         await self._undo_if_forgotten(scope, opened)
-        return saved | {topic.id for topic in topics if topic.id not in behind}
+        held = saved | {topic.id for topic in topics if topic.id not in behind}
+        return held, {turn.id for turn in turns}
 
     async def renew_stale(self, scope: Scope) -> None:
         """Make anew the topics of the scope whose turns have changed, and delete those without any."""

@@ -17,7 +17,7 @@ from memory_agent.topics.matching import match_topic
 from memory_agent.topics.projection import folded, opened_by
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from memory_agent.domain import Scope, Topic, Turn
     from memory_agent.ports import DocumentStore
@@ -40,8 +40,8 @@ class TopicKeeper:
         self._indexes = folder.indexes
         self._settings = settings
 
-    async def assign(self, turns: Sequence[Turn]) -> None:
-        """Give turns of one thread, by rising `seq`, their topics. Assistants' turns follow what they answer."""
+    async def assign(self, turns: Sequence[Turn]) -> dict[str, str]:
+        """Give turns of one thread, by rising `seq`, their topics; by turn id. Assistants' turns follow what they answer."""
         scope = turns[0].scope
         subjects = await self._folder.subjects(scope.user_id, turns)
         current = await self._current(turns[0])
@@ -61,14 +61,19 @@ class TopicKeeper:
                 chosen, archived = await self._choose(turns, index, subjects, current)
         if chosen:
             await self._store.assign_topics(scope, chosen)
-        # Another worker may have been first with some: what the store says stands.
-        stored = await self._store.list_turns(scope, ids=[turn.id for turn in turns])
-        fresh = {turn.id for turn in turns if turn.topic_id is None}
-        joined: dict[str, list[Turn]] = defaultdict(list)
-        for turn in stored:
-            if turn.topic_id is not None:
-                joined[_root(index, turn.topic_id)].append(turn)
-        await self._folder.take_in(scope, joined, fresh, index, subjects=subjects, archived=archived)
+        topic_ids = {turn.id: turn.topic_id or chosen.get(turn.id, "") for turn in turns}
+        take_in = functools.partial(
+            self._folder.take_in, scope, index=index, subjects=subjects, archived=archived
+        )
+        found = await take_in(_joined(turns, topic_ids, index), chosen)
+        if missed := chosen.keys() - found:
+            # Another worker was first with these, or they are forgotten: what the store says stands.
+            stored = await self._store.list_turns(scope, ids=list(missed))
+            theirs = {turn.id: turn.topic_id or "" for turn in stored}
+            fresh = {turn_id for turn_id in theirs if theirs[turn_id] != chosen[turn_id]}
+            topic_ids |= dict.fromkeys(missed, "") | theirs
+            await take_in(_joined(stored, topic_ids, index), fresh)
+        return topic_ids
 
     async def _renew_foreign(self, scope: Scope, others: Sequence[str]) -> None:
         """Make topics of another model's vectors anew, once their turns have this one's."""
@@ -135,13 +140,13 @@ def chosen_topics(
                 # As it will be folded, for the turns that follow.
                 known = index.get(current)
                 before.setdefault(current, known)
-                index.put(folded(known or opened_by(turn, current), [turn], subjects))
+                index.hold(folded(known or opened_by(turn, current), [turn], subjects))
     finally:
         for topic_id, topic in before.items():
             if topic is None:
                 index.drop(topic_id)
             else:
-                index.put(topic)
+                index.hold(topic)
     return chosen
 
 
@@ -157,6 +162,15 @@ def _missing(turns: Sequence[Turn], index: TopicIndex) -> dict[str, list[Turn]]:
         if turn.topic_id is not None and index.root(turn.topic_id) is None:
             missing[turn.topic_id].append(turn)
     return missing
+
+
+def _joined(turns: Sequence[Turn], topic_ids: Mapping[str, str], index: TopicIndex) -> dict[str, list[Turn]]:
+    """By the topic that they are in now, those of the turns that have one."""
+    joined: dict[str, list[Turn]] = defaultdict(list)
+    for turn in turns:
+        if topic_id := topic_ids[turn.id]:
+            joined[_root(index, topic_id)].append(turn)
+    return joined
 
 
 def _root(index: TopicIndex, topic_id: str) -> str:

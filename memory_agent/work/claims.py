@@ -37,16 +37,16 @@ class Claimed:
     holder: str
     threads: int = 0
     names: set[str] = field(default_factory=set)
+    ahead: list[Turn] = field(default_factory=list)
+    """The turns that will come next where there was room for some alone."""
 
 
 class Claims:
     """The claims of one worker, `holder`."""
 
-    def __init__(
-        self, store: WorkStore, clock: Clock, holder: str, *, lease_seconds: float, batch_turns: int
-    ) -> None:
+    def __init__(self, store: WorkStore, clock: Clock, holder: str, *, lease_seconds: float) -> None:
         self._store, self._clock, self._holder = store, clock, holder
-        self._lease_seconds, self._batch_turns = lease_seconds, batch_turns
+        self._lease_seconds = lease_seconds
         self._held: dict[Stage, Claimed] = {}
         self._rounds = 0
 
@@ -56,17 +56,24 @@ class Claims:
         return {stage: claimed.threads for stage, claimed in self._held.items() if claimed.threads}
 
     async def claim(
-        self, stage: Stage, claimed: Claimed, *, at_once: int, room: int | None = None
+        self,
+        stage: Stage,
+        claimed: Claimed,
+        *,
+        at_once: int,
+        limit: int = 1,
+        room: int | None = None,
+        ahead: bool = False,
     ) -> AsyncIterator[tuple[Scope, list[Turn]]]:
-        """Lease due threads, as the store orders them, `at_once` together, and give what each owes of the stage.
+        """Lease due threads, as the store orders them, `at_once` together, and give what each owes of the stage, at most `limit` turns.
 
         With `room` for so many turns, threads that are leased together and owe less than an equal share of it have theirs; the rest is for
         some of the others, by turns, at least LIVE_TURNS each: what is done with in one round costs least. Looks further where all that it found are leased by others or wait for their first turn.
         """
         seen: set[Scope] = set()
-        limit = _DUE_THREADS
-        while limit <= _DUE_THREADS_LOOKED_AT:
-            due = await self._store.due_threads(self._clock.now(), stage, limit=limit)
+        looked_at = _DUE_THREADS
+        while looked_at <= _DUE_THREADS_LOOKED_AT:
+            due = await self._store.due_threads(self._clock.now(), stage, limit=looked_at)
             new = [scope for scope in due if scope not in seen]
             seen.update(new)
             for start in range(0, len(new), at_once):
@@ -74,24 +81,32 @@ class Claims:
                 taken = await self._take(claimed, names)
                 claimed.threads += len(taken)
                 ours = [scope for name, scope in names.items() if name in taken]
-                for scope, owed in zip(ours, await self._owed(ours, stage, room), strict=True):
+                if room is None or not ours:
+                    found = await together(*(self.owed(scope, stage, limit) for scope in ours))
+                else:
+                    found = await self._shares(ours, stage, room, claimed, ahead=ahead)
+                for scope, owed in zip(ours, found, strict=True):
                     if owed:
                         yield scope, owed
-            if len(due) < limit:
+            if len(due) < looked_at:
                 return
-            limit *= 10
+            looked_at *= 10
 
-    async def _owed(self, scopes: Sequence[Scope], stage: Stage, room: int | None) -> list[list[Turn]]:
+    async def owed(self, scope: Scope, stage: Stage | None, limit: int) -> list[Turn]:
+        """The oldest turns of a thread that owe the stage (None: any) and are not parked."""
+        return await self._store.owed_turns(scope, stage, limit=limit, parked=False)
+
+    async def _shares(
+        self, scopes: Sequence[Scope], stage: Stage, room: int, claimed: Claimed, *, ahead: bool
+    ) -> list[list[Turn]]:
+        """What threads owe that share the room. `ahead`: those that would come next are then in `claimed`."""
+
         async def read(scopes: Sequence[Scope], limit: int) -> list[list[Turn]]:
-            return await together(
-                *(self._store.owed_turns(scope, stage, limit=limit, parked=False) for scope in scopes)
-            )
+            return await together(*(self.owed(scope, stage, limit * (1 + ahead)) for scope in scopes))
 
-        if room is None or not scopes:
-            return await read(scopes, self._batch_turns)
         share = max(room // len(scopes), 1)
         owed = dict(zip(scopes, await read(scopes, share), strict=True))
-        hungry = [scope for scope, turns in owed.items() if len(turns) == share]
+        hungry = [scope for scope, turns in owed.items() if len(turns) >= share]
         left = room - sum(len(turns) for turns in owed.values() if len(turns) < share)
         each = max(left // len(hungry), LIVE_TURNS) if hungry else share
         if each > share:
@@ -102,7 +117,9 @@ class Claims:
             fed = [*hungry[start:], *hungry[:start]][:many]
             owed |= {scope: [] for scope in hungry}
             owed |= zip(fed, await read(fed, each), strict=True)
-        return list(owed.values())
+            hungry = hungry if len(fed) == len(hungry) else []  # others come next
+        claimed.ahead += [turn for scope in hungry for turn in owed[scope][each:]]
+        return [turns[:each] for turns in owed.values()]
 
     async def claim_more(
         self, claimed: Claimed, scopes: Iterable[Scope], stages: Sequence[Stage]

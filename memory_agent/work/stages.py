@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
     from memory_agent.conversations.compress import Compressor
-    from memory_agent.domain import Stage, Turn
+    from memory_agent.domain import Scope, Stage, Turn
     from memory_agent.facts.keeper import FactKeeper
     from memory_agent.search.index_stage import Indexer
     from memory_agent.topics.packing import Compactor
@@ -28,8 +28,8 @@ class OrderedStage:
     """A stage that goes through each thread's turns in their order."""
 
     stage: Stage
-    work: Callable[[Sequence[Turn]], Awaitable[None]]
-    """Does the stage for turns of one thread."""
+    work: Callable[[Sequence[Turn]], Awaitable[Mapping[str, str] | None]]
+    """Does the stage for turns of one thread. The stages behind it look at the topics, by turn id, that it gives."""
     at_once: int
     """How many turns `work` is given at most."""
     per_claim: int
@@ -37,8 +37,6 @@ class OrderedStage:
     inline: bool = True
     """Whether it asks no model: done right behind the stages before it where few turns of a thread are owed. One that asks, but of
     which `narrow` finds nothing to do, is done with there as well."""
-    assigns: bool = False
-    """Whether it gives turns their topics, which stages behind it look at."""
     narrow: Callable[[Sequence[Turn]], Awaitable[Sequence[Turn]]] | None = None
     """Which of the turns there is something to do for; the others are done with."""
     after: Callable[[Sequence[Turn]], Awaitable[None]] | None = None
@@ -63,9 +61,7 @@ class Stages:
         together = fact_batch if self.facts.extractor.sees_conversation else batch
         one_by_one = functools.partial(OrderedStage, at_once=1, per_claim=batch)
         return (
-            OrderedStage(
-                stage="topics", work=self.topics.assign, at_once=batch, per_claim=batch, assigns=True
-            ),
+            OrderedStage(stage="topics", work=self.topics.assign, at_once=batch, per_claim=batch),
             OrderedStage(
                 stage="facts",
                 inline=not self.facts.extractor.sees_conversation,
@@ -100,3 +96,11 @@ def batches(turns: Sequence[Turn], most: int) -> Iterator[Sequence[Turn]]:
         batch.append(turn)
     if batch:
         yield batch
+
+
+def by_thread(turns: Sequence[Turn]) -> dict[Scope, list[Turn]]:
+    """`turns` of each thread, in order."""
+    grouped: dict[Scope, list[Turn]] = {}
+    for turn in turns:
+        grouped.setdefault(turn.scope, []).append(turn)
+    return grouped

@@ -23,9 +23,9 @@ from memory_agent.domain import STAGES, new_id
 from memory_agent.errors import StoreUnavailable, Unavailable
 from memory_agent.together import together
 from memory_agent.work.claims import Claims
-from memory_agent.work.live import LiveRounds
 from memory_agent.work.outages import Outages, origin_of, words_of
-from memory_agent.work.stages import batches
+from memory_agent.work.rounds import Rounds
+from memory_agent.work.stages import batches, by_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import Scope, Stage, Turn
     from memory_agent.ports import Clock, DocumentStore
+    from memory_agent.work.claims import Claimed
     from memory_agent.work.forget import Forgetter
     from memory_agent.work.stages import OrderedStage, Stages
 
@@ -89,12 +90,9 @@ class Worker:
         self._store, self._clock, self._settings = store, clock, settings
         self._stages, self._forgetter, self._background = stages, forgetter, background
         self.holder = new_id()
-        self._claims = Claims(
-            store, clock, self.holder, lease_seconds=settings.lease_seconds, batch_turns=_BATCH_TURNS
-        )
+        self._claims = Claims(store, clock, self.holder, lease_seconds=settings.lease_seconds)
         self._in_order = stages.in_order(_BATCH_TURNS, FACTS_BATCH_TURNS)
-        self._live = LiveRounds(
-            store,
+        self._rounds = Rounds(
             self._claims,
             self._in_order,
             clock,
@@ -191,8 +189,9 @@ class Worker:
             async with self._claims.leases("index") as claimed:
                 turns: list[Turn] = []
                 chars = 0
+                ahead = self._stages.indexer.looks_ahead
                 async for _, owed in self._claims.claim(
-                    "index", claimed, at_once=_LEASED_AT_ONCE, room=_BATCH_TURNS
+                    "index", claimed, at_once=_LEASED_AT_ONCE, room=_BATCH_TURNS, ahead=ahead
                 ):
                     for turn in filter(self._is_due, owed):
                         if len(turns) < _BATCH_TURNS and chars < _BATCH_CHARS:
@@ -200,10 +199,10 @@ class Worker:
                             chars += len(turn.content)
                     if len(turns) >= _BATCH_TURNS or chars >= _BATCH_CHARS:
                         break
-                behind |= _by_thread(turns)
-                worked = await self._run_index(turns)
+                behind |= by_thread(turns)
+                worked = await self._run_index(turns, [*filter(self._is_due, claimed.ahead)])
                 if worked:
-                    await self._live.follow(behind, claimed)
+                    await self._rounds.follow(behind, claimed)
                 return worked
         finally:
             # Now that the leases are given back: whoever found them taken would sleep until its poll.
@@ -216,18 +215,24 @@ class Worker:
         async with self._claims.leases(kind.stage) as claimed:
             threads: list[list[Turn]] = []
             most = _LEASED_AT_ONCE if kind.inline else self._settings.llm_concurrency
-            async for _, owed in self._claims.claim(kind.stage, claimed, at_once=most):
+            limit = 1 if self._rounds.begin_with(kind) else kind.per_claim
+            async for _, owed in self._claims.claim(kind.stage, claimed, at_once=most, limit=limit):
                 if self._is_ready(owed[0], kind.stage):
-                    threads.append(owed[: kind.per_claim])
+                    threads.append(owed)
                 if len(threads) >= most:
                     break
-            return any(await together(*(self._run_thread(kind, owed) for owed in threads)))
+            return any(await together(*(self._run_thread(kind, owed, claimed) for owed in threads)))
 
-    async def _run_thread(self, kind: OrderedStage, owed: Sequence[Turn]) -> bool:
+    async def _run_thread(self, kind: OrderedStage, owed: Sequence[Turn], claimed: Claimed) -> bool:
         """Run a stage over one thread's turns, then let the next one go on with them, whatever became of other threads."""
-        worked = True
+        worked, scope = True, owed[0].scope
         try:
-            worked = await self._run_in_order(kind, owed)
+            left = None
+            if self._rounds.begin_with(kind):
+                left = await self._rounds.work_off(scope, limit=kind.per_claim, claimed=claimed)
+                owed = left or await self._claims.owed(scope, kind.stage, kind.per_claim)
+            if left is None:
+                worked = await self._run_in_order(kind, owed)
         finally:
             if worked:  # once: whoever comes behind reads all that waits for it each time
                 self._wake_behind(owed, kind.stage)
@@ -268,12 +273,12 @@ class Worker:
         return self._is_due(turn) and turn.pending[:1] == (stage,)
 
     # --- stages ----------------------------------------------------------------------------------------------
-    async def _run_index(self, turns: Sequence[Turn]) -> bool:
-        """Index as one batch over threads; if that fails for a turn's own reasons, by halves."""
+    async def _run_index(self, turns: Sequence[Turn], ahead: Sequence[Turn] = ()) -> bool:
+        """Index as one batch over threads; if that fails for a turn's own reasons, by halves. `ahead`: the next batch, most likely."""
         if not turns:
             return False
         try:
-            await self._stages.indexer.index(turns)
+            await self._stages.indexer.index(turns, ahead)
         except StoreUnavailable:
             raise
         except Unavailable as exc:
@@ -343,7 +348,7 @@ class Worker:
         await together(
             *(
                 self._store.strike_off(scope, [turn.id for turn in of_thread], *stages)
-                for scope, of_thread in _by_thread(turns).items()
+                for scope, of_thread in by_thread(turns).items()
             )
         )
         if "topics" in stages or any(set(turn.pending) <= set(stages) for turn in turns):
@@ -370,7 +375,7 @@ class Worker:
         now = time.monotonic()
         await self._outages.hold(stage, exc)
         due_at = self._outages.due_at(stage)
-        for scope, of_thread in _by_thread(turns).items():
+        for scope, of_thread in by_thread(turns).items():
             spent: list[str] = []
             for turn in of_thread:
                 since = self._unavailable_since.setdefault(turn.id, now)
@@ -390,10 +395,3 @@ class Worker:
         if turn_ids:
             counted, error = due_at is None, words_of(exc)
             await self._store.postpone(scope, turn_ids, error=error, due_at=due_at, counted=counted)
-
-
-def _by_thread(turns: Sequence[Turn]) -> dict[Scope, list[Turn]]:
-    grouped: dict[Scope, list[Turn]] = {}
-    for turn in turns:
-        grouped.setdefault(turn.scope, []).append(turn)
-    return grouped

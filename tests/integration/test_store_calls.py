@@ -80,6 +80,24 @@ async def test_a_batch_costs_the_same_calls_whatever_number_of_topics_it_touches
         assert sum(spent[1].values()) <= sum(spent[0].values()) <= 10
 
 
+async def test_turns_that_another_worker_was_first_with_stay_in_its_topic(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Of two that claimed the same turns, one dies before its topics hold them: the other brings those up to them, and opens none."""
+    settings = settings_on("sqlite", request, tmp_path)
+    async with opened(settings, enable_topics=True, run_worker=False) as service:
+        store, memory = service.core.store, service.agent("ann", "chat")
+        turns = await memory.add_turns([{"role": "user", "content": f"{word} " * 3} for word in WORDS[:4]])
+        await service.core.worker._stages.indexer.index(turns)
+        first = await service.core.topics.assign(turns[:1])
+        await store.assign_topics(
+            memory.scope, dict.fromkeys([turn.id for turn in turns], first[turns[0].id])
+        )
+        assert await service.core.topics.assign(turns) == {turn.id: first[turns[0].id] for turn in turns}
+        (topic,) = await store.list_topics(memory.scope)
+        assert topic.through == 4
+
+
 async def test_a_live_exchange_is_settled_in_one_round(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,3 +126,27 @@ async def test_a_live_exchange_is_settled_in_one_round(
         assert [{name: each[name] for name in writes} for each in spent[1:]] == [
             {**dict.fromkeys(writes, 1), "strike_off": 2}
         ] * 2
+
+
+async def test_a_part_of_a_backlog_is_struck_off_twice(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it is indexed, and once the stages behind that are through; no stage reads it for itself."""
+    settings = settings_on("sqlite", request, tmp_path)
+    async with opened(settings, enable_topics=True, enable_fact_extraction=True) as service:
+        memory = service.agent("ann", "chat")
+        calls = counted(service, monkeypatch)
+        owed, rows = service.core.store.owed_turns, 0
+
+        async def read(*given: Any, **named: Any) -> Any:
+            nonlocal rows
+            found = await owed(*given, **named)
+            rows += len(found)
+            return found
+
+        monkeypatch.setattr(service.core.store, "owed_turns", read)
+        said = [f"{WORDS[n % 20]} {WORDS[n // 20]} {n}" for n in range(200)]
+        await memory.add_turns([{"role": "user", "content": text} for text in said])
+        await memory.settle(timeout=60)
+        assert calls["strike_off"] == 2
+        assert 2 * 200 <= rows < 3 * 200

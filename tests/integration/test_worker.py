@@ -64,30 +64,11 @@ async def test_a_short_history_is_indexed_in_one_batch(tmp_path: Path) -> None:
         assert [len(part) for part in parts if part] == [40]
 
 
-class AskedForAll(SqliteStore):
-    """A store that keeps whose turns it was asked for whatever stage they owe, as a round that runs all stages does."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.users: set[str] = set()
-
-    async def owed_turns(self, scope: Scope, stage: Stage | None, **options: Any) -> list[Turn]:
-        if stage is None:
-            self.users.add(scope.user_id)
-        return await super().owed_turns(scope, stage, **options)
-
-
 async def test_a_short_history_does_not_wait_for_the_whole_of_longer_ones(tmp_path: Path) -> None:
-    """Five of them, due before it, would fill each batch; by turns, what is short has its in the second. Theirs go stage by stage."""
+    """Five of them, due before it, would fill each batch; by turns, what is short has its in the second."""
     embedder = Watched()
     cfg = MemoryConfig(data_dir=tmp_path, run_worker=False)
-    store = AskedForAll(tmp_path / "memory.db")
-    await store.open()
-    async with (
-        contextlib.AsyncExitStack() as stack,
-        MemoryService(cfg, store=store, vectors=BruteForceIndex(), embedder=embedder) as service,
-    ):
-        stack.push_async_callback(store.close)
+    async with MemoryService(cfg, vectors=BruteForceIndex(), embedder=embedder) as service:
         for user, turns in [*((f"importer{number}", 400) for number in range(5)), ("late", 60)]:
             said = [{"role": "user", "content": f"{user} {number}"} for number in range(turns)]
             await service.agent(user, "chat").add_turns(said)
@@ -98,7 +79,32 @@ async def test_a_short_history_does_not_wait_for_the_whole_of_longer_ones(tmp_pa
         await working
     of_turns = [batch for batch in embedder.batches if any(text.startswith("importer") for text in batch)]
     assert sum(text.startswith("late") for text in of_turns[1]) == 60
-    assert store.users == {"late"}
+
+
+class Ahead(Watched):
+    """One that takes the texts of the next batch, and keeps them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead: list[list[str]] = []
+
+    def embed_ahead(self, texts: Sequence[str]) -> None:
+        self.ahead.append(list(texts))
+
+
+async def test_the_next_batch_is_embedded_while_this_one_is_indexed(tmp_path: Path) -> None:
+    embedder = Ahead()
+    cfg = MemoryConfig(data_dir=tmp_path, run_worker=False, enable_topics=False)
+    async with MemoryService(cfg, vectors=BruteForceIndex(), embedder=embedder) as service:
+        said = [{"role": "user", "content": f"history {number}"} for number in range(600)]
+        await service.agent("ann", "chat").add_turns(said)
+        stop = asyncio.Event()
+        working = asyncio.create_task(service.run_worker(stop))
+        await service.settle(SECONDS)
+        stop.set()
+        await working
+    assert [len(batch) for batch in embedder.batches] == [256, 256, 88]
+    assert embedder.ahead == embedder.batches[1:]
 
 
 @pytest.mark.parametrize(

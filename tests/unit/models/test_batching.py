@@ -183,6 +183,21 @@ async def test_a_cleared_cache_keeps_nothing(embedder: Recorder) -> None:
     assert embedder.batches[2:] == [["in flight", "known"]]
 
 
+async def test_what_was_embedded_ahead_is_there_when_it_is_asked_for(embedder: Recorder) -> None:
+    """No more of it than is sure to be kept until then; what fails is encoded again, for whoever asks."""
+    embedder.embed_ahead(documents(40))
+    await asyncio.sleep(0.01)
+    ahead = [text for batch in embedder.batches for text in batch]
+    assert sorted(ahead) == documents(25)
+    await embedder.embed(documents(25), purpose="document")
+    assert sum(map(len, embedder.batches)) == 25
+    embedder.down = True
+    embedder.embed_ahead(["later"])
+    await asyncio.sleep(0.01)
+    embedder.down = False
+    assert (await embedder.embed(["later"], purpose="document")).shape == (1, 3)
+
+
 # --- failures ------------------------------------------------------------------------------------------------
 async def test_a_bad_text_fails_only_its_caller(embedder: Recorder) -> None:
     """Of three calls in one batch, the one with the text that the model refuses fails alone; so with tokens."""

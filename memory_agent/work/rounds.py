@@ -1,6 +1,7 @@
-"""Live rounds: threads that owe few turns go through the stages behind `index` at once, as far as no model is asked.
+"""Rounds: a thread's turns go through the stages behind `index` at once, as far as no model is asked.
 
-So an exchange, or a short history, is done with in one round, of few writes. Whatever goes wrong is left to the stage's own loop.
+So an exchange, or a short history, is done with as soon as it is indexed, and a part of a backlog is read and struck off once
+for all of these stages. Whatever goes wrong is left to the stage's own loop.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from memory_agent.work.claims import LIVE_TURNS, lease_name
 from memory_agent.work.stages import batches
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from memory_agent.domain import Scope, Stage, Turn
-    from memory_agent.ports import Clock, DocumentStore
+    from memory_agent.ports import Clock
     from memory_agent.work.claims import Claimed, Claims
     from memory_agent.work.stages import OrderedStage
 
@@ -34,12 +35,11 @@ class StrikeOff(Protocol):
     ) -> Awaitable[None]: ...
 
 
-class LiveRounds:
-    """The live rounds of one worker."""
+class Rounds:
+    """The rounds of one worker."""
 
     def __init__(
         self,
-        store: DocumentStore,
         claims: Claims,
         stages: Sequence[OrderedStage],
         clock: Clock,
@@ -48,12 +48,12 @@ class LiveRounds:
         strike_off: StrikeOff,
     ) -> None:
         """`stages`: all behind `index`, in order; `may_work`: False while one has to wait."""
-        self._store, self._claims, self._clock = store, claims, clock
+        self._claims, self._clock = claims, clock
         self._stages = list(itertools.takewhile(lambda kind: kind.inline or kind.narrow is not None, stages))
         self._may_work, self._strike_off = may_work, strike_off
 
     async def follow(self, indexed: dict[Scope, Sequence[Turn]], claimed: Claimed) -> None:
-        """Run the stages for threads that were claimed, and of which these turns were indexed just now.
+        """Run the stages for threads that owe few turns, that were claimed, and of which these were indexed just now.
 
         Of each that is done with, also if another fails, its turns with what they owe then replace them.
         """
@@ -63,59 +63,76 @@ class LiveRounds:
             return
         taken = await self._claims.claim_more(claimed, scopes, [kind.stage for kind in self._stages])
 
-        def leased(scope: Scope) -> list[OrderedStage]:
-            """The stages that are ours to run, up to the first that is not."""
-            return list(
-                itertools.takewhile(lambda kind: lease_name(kind.stage, scope) in taken, self._stages)
-            )
-
         async def run(scope: Scope) -> None:
-            indexed[scope] = await self._run(scope, indexed[scope], leased(scope))
+            owed = await self._claims.owed(scope, None, LIVE_TURNS)
+            if len(owed) < LIVE_TURNS:
+                _, indexed[scope] = await self._run(scope, owed, taken)
+            else:  # of which the oldest alone were read
+                indexed[scope] = [*owed, *indexed[scope]]
 
         await together(*map(run, scopes))
 
+    def begin_with(self, kind: OrderedStage) -> bool:
+        """True for the first of several stages that are run together."""
+        return len(self._stages) > 1 and self._stages[0] is kind
+
+    async def work_off(self, scope: Scope, *, limit: int, claimed: Claimed) -> Sequence[Turn] | None:
+        """Run the stages, of which the first is claimed, for the oldest turns that a thread owes: these with what they owe then.
+
+        None if the first one came to nothing.
+        """
+        first, *behind = [kind.stage for kind in self._stages]
+        taken = await self._claims.claim_more(claimed, [scope], behind)
+        owed = await self._claims.owed(scope, None, limit)
+        done, left = await self._run(scope, owed, {*taken, lease_name(first, scope)})
+        return left if self._stages[0] in done else None
+
     async def _run(
-        self, scope: Scope, indexed: Sequence[Turn], kinds: Sequence[OrderedStage]
-    ) -> Sequence[Turn]:
-        owed = await self._store.owed_turns(scope, None, limit=LIVE_TURNS, parked=False)
-        if len(owed) == LIVE_TURNS:
-            return [*owed, *indexed]  # of which the oldest alone were read
+        self, scope: Scope, owed: Sequence[Turn], taken: Collection[str]
+    ) -> tuple[list[OrderedStage], Sequence[Turn]]:
+        """Run the stages up to the first whose lease is not among those `taken`; which did something, and `owed` with what it owes then."""
         # What came in since waits for its own round; nothing overtakes a turn that is to be tried again.
         turns = live = list(itertools.takewhile(self._is_live, owed))
         done: list[OrderedStage] = []
-        for kind in kinds:
+        past: set[Stage] = set()
+        for kind in self._stages:
             waiting = [turn for turn in turns if kind.stage in turn.pending]
-            if waiting and not await self._did(kind, waiting):
+            topics = await self._did(kind, waiting) if lease_name(kind.stage, scope) in taken else None
+            if topics is None:
                 break
+            past.add(kind.stage)
             done += [kind] if waiting else []
-            turns = [_without(turn, kind.stage) for turn in turns]
-            if waiting and kind.assigns:
-                ids = [turn.id for turn in turns]
-                assigned = {turn.id: turn.topic_id for turn in await self._store.list_turns(scope, ids=ids)}
-                turns = [dataclasses.replace(turn, topic_id=assigned.get(turn.id)) for turn in turns]
+            if topics:
+                turns = [
+                    dataclasses.replace(turn, topic_id=topics.get(turn.id) or turn.topic_id) for turn in turns
+                ]
         await self._end(live, done)
-        return [*turns, *owed[len(live) :]]
+        return done, [*(_without(turn, past) for turn in turns), *owed[len(live) :]]
 
     def _is_live(self, turn: Turn) -> bool:
         is_due = turn.due_at is not None and turn.due_at <= self._clock.now()
         return is_due and "index" not in turn.pending and not turn.attempts
 
-    async def _did(self, kind: OrderedStage, waiting: Sequence[Turn]) -> bool:
-        """Whether the stage is done for these turns of one thread, which are all that owe it; False: its loop will see to it."""
-        if not self._may_work(kind.stage) or any(turn.pending[:1] != (kind.stage,) for turn in waiting):
-            return False
+    async def _did(self, kind: OrderedStage, waiting: Sequence[Turn]) -> Mapping[str, str] | None:
+        """Do the stage for these turns of one thread, which are all that owe it; the topics that it gave to turns, by turn id.
+
+        None if it is not done: its loop will see to it.
+        """
+        topics: dict[str, str] = {}
+        if waiting and not self._may_work(kind.stage):
+            return None
         try:
-            needed = waiting if kind.narrow is None else await kind.narrow(waiting)
+            needed = waiting if kind.narrow is None or not waiting else await kind.narrow(waiting)
             if needed and not kind.inline:
-                return False
+                return None
             for batch in batches(needed, kind.at_once):
-                await kind.work(batch)
+                topics |= await kind.work(batch) or {}
         except StoreUnavailable:
             raise
         except Exception as exc:
             log.info("the stage %s is left to its own loop: %s", kind.stage, type(exc).__name__)
-            return False
-        return True
+            return None
+        return topics
 
     async def _end(self, live: Sequence[Turn], done: Sequence[OrderedStage]) -> None:
         """Strike off what was done, all of it in one write."""
@@ -130,5 +147,5 @@ class LiveRounds:
                 await kind.after([turn for turn in struck if kind.stage in turn.pending])
 
 
-def _without(turn: Turn, stage: Stage) -> Turn:
-    return dataclasses.replace(turn, pending=tuple(each for each in turn.pending if each != stage))
+def _without(turn: Turn, past: Collection[Stage]) -> Turn:
+    return dataclasses.replace(turn, pending=tuple(each for each in turn.pending if each not in past))
