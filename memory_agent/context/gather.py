@@ -141,7 +141,7 @@ class ContextReader:
             many = len(material.recollections) > _MANY_FOUND
             return await asyncio.to_thread(pack, material) if many else pack(material)
 
-        with self._texts.reading():
+        with self._texts.reading(scope.user_id):
             unread = frozenset(tier for tier in needless if needless[tier])
             context, missed = await packed(await gather(unread))
             return (await packed(await gather(frozenset())))[0] if missed else context
