@@ -55,7 +55,7 @@ _EXPLAINED: Final = 30
 """So many of the best recollections are shown with what they answer, if they say little by themselves."""
 _SHORT_ANSWER_CHARS: Final = 40
 _SAYS_LITTLE_CHARS: Final = 120
-_MANY_FOUND: Final = 50
+_MANY_TURNS: Final = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,7 +138,7 @@ class ContextReader:
 
         async def packed(material: Material) -> tuple[MemoryContext, frozenset[Tier]]:
             # Dozens of turns take so long to be read that nobody else on the event loop should wait for them.
-            many = len(material.recollections) > _MANY_FOUND
+            many = max(len(material.recollections), len(material.window)) > _MANY_TURNS
             return await asyncio.to_thread(pack, material) if many else pack(material)
 
         with self._texts.reading(scope.user_id):
