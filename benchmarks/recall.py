@@ -144,8 +144,9 @@ async def search(memory: MemoryAgent, question: Question) -> list[str]:
         # Only what "last week" is told from: it leaves out nothing, and evidence may be dated after its question.
         now = read_date(question.date)
         return [found.turn.id for found in await memory.fetch_long_term(question.text, top_k=DEPTH, now=now)]
-    # A message may mean what was said right before it, and only fetch_memory looks there.
-    context = await memory.fetch_memory(question.text, max_tokens=TOKENS)
+    # A message may mean what was said right before it, and only fetch_memory looks there; without a window, for what that shows
+    # whole is not ranked.
+    context = await memory.fetch_memory(question.text, max_tokens=TOKENS, preset="recall")
     recalled = [entry for entry in context.ledger if entry.tier == "long_term"]
     return [entry.item for entry in sorted(recalled, key=lambda entry: -(entry.score or 0.0))]
 

@@ -153,7 +153,7 @@ def wire(on: Adapters) -> Core:
     fact_editor = FactEditor(store, facts, clock)
     live = AnalysisCache()
     counts = KeptCounts(on.counter)
-    texts = TextCaches(functools.partial(_empty_text_caches, searcher, on.embedder, counts))
+    texts = TextCaches(functools.partial(_empty_text_caches, searcher, on.embedder, counts), live.drop)
     limits, prompt = _section(cfg, CompressSettings), _section(cfg, ContextSettings)
     states = ConversationReader(
         store, live, facts, counts, recent_turns=cfg.recent_messages_count, most_tokens=limits.most_tokens

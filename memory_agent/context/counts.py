@@ -60,9 +60,9 @@ class KeptCounts:
 class TextCaches:
     """Caches of texts that are kept without their user."""
 
-    def __init__(self, empty: Callable[[], None]) -> None:
-        """`empty`: empties them all."""
-        self._empty = empty
+    def __init__(self, empty: Callable[[], None], drop: Callable[[str], None]) -> None:
+        """`empty`: empties them all; `drop`: makes a cache forget what it keeps of a user."""
+        self._empty, self._drop = empty, drop
         self._cleared = 0
 
     def clear(self) -> None:
@@ -71,11 +71,12 @@ class TextCaches:
         self._empty()
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
-        """Read turns in the block; if something is forgotten meanwhile, the block may put it back, so they are emptied again."""
+    def reading(self, user_id: str) -> Iterator[None]:
+        """Read turns of a user in the block; if something is forgotten meanwhile, the block may put it back, so all are emptied again."""
         before = self._cleared
         try:
             yield
         finally:
             if self._cleared != before:
                 self._empty()
+                self._drop(user_id)

@@ -12,7 +12,7 @@ from memory_agent.context.assemble import pack_context
 from memory_agent.context.budget import PERSONA_TOKENS, PRESETS
 from memory_agent.context.material import Material, TopicLine
 from memory_agent.context.persona import remind
-from memory_agent.context.recall import LAST_EXCHANGE, SURELY_WHOLE, are_all, are_few, fills, recall_request
+from memory_agent.context.recall import LAST_EXCHANGE, are_all, are_few, fills, recall_request
 from memory_agent.digest.fold import Digest
 from memory_agent.errors import BackendError
 from memory_agent.facts.documents import CurrentFacts
@@ -55,7 +55,7 @@ _EXPLAINED: Final = 30
 """So many of the best recollections are shown with what they answer, if they say little by themselves."""
 _SHORT_ANSWER_CHARS: Final = 40
 _SAYS_LITTLE_CHARS: Final = 120
-_MANY_FOUND: Final = 50
+_MANY_TURNS: Final = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,10 +138,10 @@ class ContextReader:
 
         async def packed(material: Material) -> tuple[MemoryContext, frozenset[Tier]]:
             # Dozens of turns take so long to be read that nobody else on the event loop should wait for them.
-            many = len(material.recollections) > _MANY_FOUND
+            many = max(len(material.recollections), len(material.window)) > _MANY_TURNS
             return await asyncio.to_thread(pack, material) if many else pack(material)
 
-        with self._texts.reading():
+        with self._texts.reading(scope.user_id):
             unread = frozenset(tier for tier in needless if needless[tier])
             context, missed = await packed(await gather(unread))
             return (await packed(await gather(frozenset())))[0] if missed else context
@@ -181,7 +181,7 @@ class ContextReader:
         request = recall_request(scope, reach, question, people, last_turns, budget, now, until, second_stage)
         standing = self._standing(scope, window, last_turns, budget, until, down)
         answer, stand, window, unread = await self._recalled(
-            request, searched, standing, budget, needless, down
+            request, window, searched, standing, budget, needless, down
         )
         (preserved, passed_over), counts, (answers, things) = await asyncio.gather(
             _or_degraded(self._preserved(scope, stand, window, unread), _NOTHING_KEPT, "compression", down),
@@ -239,6 +239,7 @@ class ContextReader:
     async def _recalled(
         self,
         request: SearchRequest,
+        window: Sequence[Turn],
         searched: tuple[list[Turn], ResidentIndex | None] | None,
         standing: Coroutine[Any, Any, tuple[ConversationState, list[Turn]]],
         budget: int,
@@ -247,17 +248,17 @@ class ContextReader:
     ) -> tuple[SearchAnswer, ConversationState, list[Turn], frozenset[Tier]]:
         """What the search finds, how the thread stands, its window, and which tiers are `needless` beside these.
 
-        Where the window holds within `budget` all that could be found, it is only seen what is down.
+        Where the window shows within `budget` all that could be found, the search only tells what is down.
         """
-        if "long_term" in needless and are_few(searched, budget):
-            stand, window = await standing
-            if stand.digest.tokens <= budget * SURELY_WHOLE and are_all(window, searched):
+        if "long_term" in needless and are_few(window, searched, budget):
+            stand, widened = await standing
+            if are_all(widened, stand.digest, searched, budget):
                 answer = await self._found(replace(request, top_k=0), searched, down)
-                return answer, stand, window, needless
+                return answer, stand, widened, needless
             answer = await self._found(request, searched, down)
         else:
-            answer, (stand, window) = await asyncio.gather(self._found(request, searched, down), standing)
-        return answer, stand, window, needless - {"long_term"} if fills(answer, budget) else frozenset()
+            answer, (stand, widened) = await asyncio.gather(self._found(request, searched, down), standing)
+        return answer, stand, widened, needless - {"long_term"} if fills(answer, budget) else frozenset()
 
     async def _known(self, reach: Scope, until: datetime | None) -> CurrentFacts:
         if until is None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from memory_agent.digest.fold import Digest
     from memory_agent.domain import Scope, SecondStage, Turn
     from memory_agent.search.request import SearchAnswer
     from memory_agent.search.user_index import ResidentIndex
@@ -23,7 +24,7 @@ _MOST_FOUND: Final = 300
 _TOKENS_EACH: Final = 10
 """So many recollections are asked for as short ones would fill the budget with."""
 _SHORT_TURN_TOKENS: Final = 4
-SURELY_WHOLE: Final = 0.6
+_SURELY_WHOLE: Final = 0.6
 """Of the budget, for the words of a thread that fits with who says them and when; where it doesn't after all, it is searched."""
 _ENOUGH: Final = 1.2
 """Budgets that the turns found would fill: of those behind, one in a hundred is worth a place for being short."""
@@ -62,15 +63,26 @@ def _said_before(question: str, last_turns: Sequence[Turn]) -> str:
     return next((turn.content for turn in turns if turn.role == "user" and turn.content != question), "")
 
 
-def are_few(searched: tuple[list[Turn], ResidentIndex | None] | None, budget: int) -> bool:
-    """True if so few turns are searched that a window may hold them all."""
+def are_few(
+    window: Sequence[Turn], searched: tuple[list[Turn], ResidentIndex | None] | None, budget: int
+) -> bool:
+    """True if so few turns are searched that a window of this thread may hold them all."""
     unindexed, index = searched or ([], None)
-    return index is not None and (len(unindexed) + len(index)) * _SHORT_TURN_TOKENS <= budget
+    if not window or index is None or len(index) > window[-1].seq:  # nothing, or other threads too
+        return False
+    return (len(unindexed) + len(index)) * _SHORT_TURN_TOKENS <= budget
 
 
-def are_all(window: Sequence[Turn], searched: tuple[list[Turn], ResidentIndex | None] | None) -> bool:
-    """True if the window holds all turns that are searched: finding them would show nothing more."""
+def are_all(
+    window: Sequence[Turn],
+    digest: Digest,
+    searched: tuple[list[Turn], ResidentIndex | None] | None,
+    budget: int,
+) -> bool:
+    """True if the window is the whole thread, fits, and holds all turns that are searched: finding them would show nothing more."""
     unindexed, index = searched or ([], None)
+    if len(window) != digest.turns or digest.tokens > budget * _SURELY_WHOLE:
+        return False
     ids = {turn.id for turn in window}
     return (
         index is not None

@@ -110,7 +110,7 @@ class Searcher:
     async def search(
         self, request: SearchRequest, searched: tuple[list[Turn], ResidentIndex | None] | None = None
     ) -> SearchAnswer:
-        """The best `top_k` turns of the scope that pass the filters; with 0 it is only seen what is down. `searched`: read already."""
+        """The best `top_k` turns of the scope that pass the filters; with 0 only what is down is told. `searched`: read already."""
         degraded: list[str] = []
         unindexed, resident = searched or await self.searched(request.scope)
         embedder = await self._embedder_of(request.scope.user_id, resident)

@@ -47,6 +47,8 @@ class Looks:
         pause = _POLL_LONGEST_SECONDS if seldom else self._pause
         left = pause if self._deadline is None else self._deadline - time.monotonic()
         waiting = asyncio.ensure_future(moved.wait())
-        await asyncio.wait({waiting}, timeout=max(min(pause, left), 0))
-        waiting.cancel()
+        try:
+            await asyncio.wait({waiting}, timeout=max(min(pause, left), 0))
+        finally:  # also for who is cancelled
+            waiting.cancel()
         self._pause = min(self._pause * 1.5, _POLL_LONGEST_SECONDS)

@@ -142,6 +142,7 @@ async def test_what_another_turn_or_change_has_is_refused(store: DocumentStore) 
     """A number, an id, a key of another: an error, and those that are there stay as they are."""
     [there] = await stored(store, SCOPE, "there", key="k")
     assert await store.append_fact_change(SCOPE, a_change(key="c"))
+    assert await store.append_compression(a_compression([there], scope=SCOPE))
     one = replace(moved(there, SCOPE), content="other")
     for wrong in (
         CopiedTurn(turn=one),
@@ -155,3 +156,4 @@ async def test_what_another_turn_or_change_has_is_refused(store: DocumentStore) 
             await store.put_copies(SCOPE, ThreadCopy(changes=(replace(change, thread_id="chat"),)))
     assert [turn.content for turn in await store.list_turns(SCOPE)] == ["there"]
     assert [change.key for change in await store.fact_changes(SCOPE)] == ["c"]
+    assert len(await store.compressions(SCOPE)) == 1

@@ -19,7 +19,7 @@ from memory_agent.stores import codec
 from memory_agent.testing import HashEmbedder
 from memory_agent.text import features, noun_phrases, quotes, sentences, subjects, terms
 from memory_agent.text.code import detect
-from tests.integration.conversations import opened, settings_on
+from tests.integration.conversations import lines, opened, said, settings_on
 
 CACHES = (
     terms._stem,
@@ -85,13 +85,13 @@ class HeldEmbedder(HashEmbedder):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked, self.may = asyncio.Event(), asyncio.Event()
+        self.asked, self.may = asyncio.Semaphore(0), asyncio.Event()
 
     async def embed(
         self, texts: Sequence[str], *, purpose: Literal["query", "document"]
     ) -> NDArray[np.float32]:
         if purpose == "query":
-            self.asked.set()
+            self.asked.release()
             await self.may.wait()
         return await super().embed(texts, purpose=purpose)
 
@@ -99,18 +99,23 @@ class HeldEmbedder(HashEmbedder):
 async def test_a_prompt_that_is_made_meanwhile_keeps_nothing_of_what_is_forgotten(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """It has read the turn already, and reads its words once it is gone."""
+    """It has read the turn already, and reads its words once it is gone; one without room for all turns looks for moments in them."""
     embedder = HeldEmbedder()
     async with opened(settings_on("sqlite", request, tmp_path), embedder=embedder) as service:
         memory = service.agent("ann", "chat")
         turn = await memory.add_user_message("I am so happy about the xylophone!")
+        await memory.add_turns(said(lines(COMPRESSED)))
         await memory.settle(timeout=60)
         fetch = asyncio.create_task(memory.fetch_memory("What is new?"))
-        await embedder.asked.wait()
+        small = asyncio.create_task(memory.fetch_memory("What else?", max_tokens=150, preset="code"))
+        for _ in (fetch, small):
+            await embedder.asked.acquire()
         await memory.forget([turn.id])
-        assert not fetch.done()
+        assert not any(made.done() for made in (fetch, small))
         embedder.may.set()
         assert "xylophone" in str(await fetch)
+        assert "line 20" in str(await small)
+        assert turn.id not in {kept for known in service.core.live._threads.values() for kept in known}
         assert kept() == [0] * len(CACHES)
         assert not [text for text in service.core.counts._newer if "xylophone" in text]
 

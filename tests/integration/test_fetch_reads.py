@@ -80,19 +80,22 @@ async def test_a_fetch_reads_as_much_whatever_number_of_topics_there_is(
 
 
 async def test_a_fetch_reads_the_last_turns_once(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """One look at the newest turns is enough for the window and for what was said before the question."""
+    """One look at the newest turns is enough for the window and for what was said before the question; also where nothing was said."""
     async with _remembered(request, tmp_path) as (memory, store):
         assert store._reader is not None
         reader = store._reader.connection
         assert reader is not None
-        statements = list[str]()
-        await memory.fetch_memory("What was the first one?")
-        reader.set_trace_callback(statements.append)
-        await memory.fetch_memory("And the second one?")
-        reader.set_trace_callback(None)
-    newest = [sql for sql in statements if "FROM turns" in sql and "ORDER BY seq DESC LIMIT 10" in sql]
-    assert len(newest) == 1
-    assert not [sql for sql in statements if "FROM search_rows" in sql and "vectors" in sql]
+        for asked in (memory, memory._service.agent("nobody", "chat")):
+            statements = list[str]()
+            await asked.fetch_memory("What was the first one?")
+            reader.set_trace_callback(statements.append)
+            await asked.fetch_memory("And the second one?")
+            reader.set_trace_callback(None)
+            newest = [
+                sql for sql in statements if "FROM turns" in sql and "ORDER BY seq DESC LIMIT 10" in sql
+            ]
+            assert len(newest) == 1
+            assert not [sql for sql in statements if "FROM search_rows" in sql and "vectors" in sql]
 
 
 async def test_a_fetch_reads_no_more_turns_than_would_fill_its_prompt_well(

@@ -17,7 +17,7 @@ from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.segments import unpack_texts
 from tests import profiles
-from tests.conformance.values import NOW, a_call, a_scope, a_topic, an_erasure, stored
+from tests.conformance.values import NOW, a_call, a_scope, a_topic, an_erasure, stored, stored_compressed
 from tests.servers.mongod import Mongod
 
 Database = AsyncDatabase[dict[str, Any]]
@@ -354,3 +354,18 @@ async def test_a_topic_saved_between_emptying_and_reset(one: MongoStore, other: 
     await one.erase_turns(an_erasure(SCOPE, [gone.id]), now=NOW, limit=5)
     [topic] = await other.list_topics(SCOPE)
     assert (topic.title, topic.stale) == ("", True)
+
+
+async def test_a_turn_that_owes_work_is_found_behind_one_that_is_being_forgotten(
+    one: MongoStore, other: MongoStore
+) -> None:
+    """The packed text of the first is gone when it is read; that doesn't say that nothing is owed."""
+    [first] = await stored_compressed(one, SCOPE, "first", topic_id="topic", pending=("index",))
+    [second] = await stored(one, SCOPE, "second", pending=("index",))
+
+    async def forget() -> None:
+        await other.erase_turns(an_erasure(SCOPE, [first.id]), now=NOW, limit=10)
+
+    once(one, "_fill_in", forget, before=True)
+    owed = await one.owed_turns(SCOPE, None, limit=1)
+    assert [turn.id for turn in owed] == [second.id]

@@ -18,7 +18,7 @@ from memory_agent.errors import StoreError
 from memory_agent.stores.codec import pack_derived, thread_of
 from memory_agent.stores.fields import COMPRESSION, COST, SESSION, TURN
 from memory_agent.stores.mongo.connection import bounded, read_all
-from memory_agent.stores.mongo.documents import change_document, one_of, scope_filter
+from memory_agent.stores.mongo.documents import change_document, scope_filter
 from memory_agent.stores.mongo.facts import MongoFacts
 from memory_agent.stores.mongo.sessions import MongoSessions
 from memory_agent.stores.mongo.turns import MongoTurns
@@ -116,13 +116,11 @@ class MongoCopies(MongoTurns, MongoSessions, MongoFacts):
     async def put_copies(self, scope: Scope, copies: ThreadCopy) -> Sequence[str]:
         thread_of(scope)
         now = datetime.now(UTC)
-        known = {**one_of(one.turn.id for one in copies.turns), "user_id": scope.user_id}
-        there = {turn["_id"] for turn in await read_all(self._turns.find(known, {"_id": 1}))}
-        places = [
-            {"thread_id": one.turn.thread_id, "seq": one.turn.seq}
-            for one in copies.turns
-            if one.turn.id not in there
-        ]
+        # Where a turn is, none comes in: it is this one, or refuses it.
+        numbers = {one.turn.seq for one in copies.turns}
+        known = {**scope_filter(scope), "seq": {"$in": sorted(numbers)}}
+        numbers -= {turn["seq"] for turn in await read_all(self._turns.find(known, {"seq": 1, "_id": 0}))}
+        places = [{"thread_id": scope.thread_id, "seq": seq} for seq in numbers]
         # What was made of the turns around them was made without them: before, for a repeat after a crash would not see
         # that they are new; and again, for a worker may make one meanwhile.
         await self._forget_compressions(scope.user_id, places, None, now=now)

@@ -86,8 +86,12 @@ class MongoWork(MongoSegments):
             **({} if parked else {"parked": None}),
         }
         order = [("_id" if scope.thread_id is None else "seq", -1 if newest else 1)]
-        found = await self._with_texts(await read_all(self._turns.find(query).sort(order).limit(limit)))
-        return [TURN.get(document) for document in found if "gone_at" not in document]
+        while found := await read_all(self._turns.find(query).sort(order).limit(limit)):
+            turns = [TURN.get(each) for each in await self._with_texts(found) if "gone_at" not in each]
+            if turns:
+                return turns
+            # All were forgotten since; that does not say that no other owes anything.
+        return []
 
     @bounded
     async def owes_more_than(self, turns: int) -> bool:
