@@ -229,7 +229,7 @@ class Worker:
         try:
             left = None
             if self._rounds.begin_with(kind):
-                left = await self._rounds.work_off(scope, limit=kind.per_claim, claimed=claimed)
+                left = await self._rounds.work_off(owed[0], limit=kind.per_claim, claimed=claimed)
                 owed = left or await self._claims.owed(scope, kind.stage, kind.per_claim)
             if left is None:
                 worked = await self._run_in_order(kind, owed)
