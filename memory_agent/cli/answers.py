@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
 import regex
@@ -60,7 +61,7 @@ def _print_indented(text: Text) -> None:
 def passage_of(text: str, asked: Collection[str], language: str, *, cells: int) -> str:
     """Neighbouring sentences of `text` with most of the terms `asked` for, as a prompt would have them, in one line of so many cells.
 
-    If not even one fits, what stands around the first of those terms.
+    If not even one fits, what stands around the first of those terms, where most of them come together.
     """
 
     def fits(passage: str) -> bool:
@@ -69,7 +70,9 @@ def passage_of(text: str, asked: Collection[str], language: str, *, cells: int) 
     if found := best_passage(text, asked, language, fits):
         return " ".join(found.split())
     whole = " ".join(text.split())
-    at = next((start for start, _ in _shared_words(whole, asked, language)), 0)
+    words = [start for start, _ in _shared_words(whole, asked, language)]
+    densest = max(range(len(words)), key=lambda n: bisect_left(words, words[n] + cells // 2) - n, default=-1)
+    at = words[densest] if words else 0
     start = max(at - cells // 4, 0)
     start = max(start, whole.find(" ", start, at) + 1)  # between words, where there are blanks
     cut = Text(f"{LEFT_OUT} {whole[start:]}" if start else whole)

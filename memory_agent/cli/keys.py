@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path  # noqa: TC003 - read when the commands are declared
 from typing import TYPE_CHECKING, Any, Final
@@ -112,12 +112,14 @@ async def create(
 async def _store(cfg: MemoryConfig, key: ApiKey, token: str, *, out: Path | None, as_json: bool) -> None:
     """Store the key, and print its token once it is stored, or write it into the new file `out`, for its owner only."""
     # The file first, for a token that cannot be kept would be lost; it goes again where the key cannot be stored.
-    with nullcontext() if out is None else new_file(out) as file:
-        if file is not None:
-            file.write(f"{token}\n".encode("ascii"))
-            file.flush()
+    with ExitStack() as undoing:
+        if out is not None:
+            with new_file(out) as file:
+                file.write(f"{token}\n".encode("ascii"))
+            undoing.callback(out.unlink, missing_ok=True)
         async with opened(cfg) as keys:
             await keys.put(key)
+        undoing.pop_all()
     shown: dict[str, Any] = {"token": token} if out is None else {"file": str(out)}
     if as_json:
         print_json({**shown, **key_as_json(key, key.created_at)})

@@ -174,10 +174,12 @@ class Compressor:
         """
         made: CompressedContext | None = None
         since: list[Turn] = []
+        reached = 0
         tries = Tries(COSTLY_TRIES)
         async for _ in tries:
             last = await self._states.last(scope)
-            since = [turn for turn in since if turn.seq > last.through] if last else []
+            # Were it another one, turns that it does not cover could be missing: it goes less far once one of them is forgotten.
+            since = [turn for turn in since if turn.seq > reached] if last and last.through == reached else []
             step = self._first_due(since, last)
             if step is None:
                 since = await self._since(scope, last, through, limit=_READ_AHEAD_TURNS)
@@ -186,7 +188,7 @@ class Compressor:
                 return made
             context = await self._compress(scope, last, step.turn, step.reason, since=since)
             if context is not None:
-                made = context
+                made, reached = context, step.turn.seq
                 tries.won()
             else:
                 since = []

@@ -126,9 +126,9 @@ class BatchingEmbedder(ABC):
         ahead.add_done_callback(self._ahead.discard)
 
     async def _embedded_ahead(self, texts: Sequence[str]) -> None:
-        with contextlib.suppress(
-            EmbedderError, EmbedderUnavailable
-        ):  # which are told to whoever asks for these then
+        # What fails is told to whoever asks for these then.
+        with contextlib.suppress(EmbedderError, EmbedderUnavailable):
+            self._refuse_if_closed()
             await self._found(texts, "document")
 
     def _refuse_if_closed(self) -> None:
@@ -148,9 +148,12 @@ class BatchingEmbedder(ABC):
         return [entries[text].future.result() if text in entries else known[text] for text in texts]
 
     def clear_cache(self) -> None:
-        """See `Embedder.clear_cache`. What is being encoded now won't be kept either."""
+        """See `Embedder.clear_cache`. What is being encoded now won't be kept either, and what nobody asked for yet not begun."""
         self._era += 1
         self._cache.clear()
+        for ahead in self._ahead:
+            if not ahead.get_loop().is_closed():
+                ahead.cancel()
 
     async def close(self) -> None:
         """Finish the batches in hand, fail what waits, release the model. Idempotent."""

@@ -103,7 +103,7 @@ async def tokens_by(
 def ahead_by(embedder: Embedder) -> Callable[[Sequence[str]], None] | None:
     """The embedder's method by which it begins with documents that will be asked for next; None from one without.
 
-    One that keeps what it embedded has it, as `embed_ahead`.
+    One that keeps what it embedded has it, as `embed_ahead`, which only begins, waits for nothing and raises nothing.
     """
     own: Callable[[Sequence[str]], None] | None = getattr(embedder, "embed_ahead", None)
     return own

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from memory_agent.domain import NextVectors
+from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.ports import ahead_by, known_scripts, tokens_by
 from memory_agent.search.token_codes import packed
 from memory_agent.text.writing import is_read
@@ -34,10 +36,10 @@ async def embedded(
     passages = await _passages(turns, embedder)
     flat = [passage for of_turn in passages for passage in of_turn]
     if ahead and (embed_ahead := ahead_by(embedder)):
-        later = [passage for of_turn in await _passages(ahead, embedder) for passage in of_turn]
-        asyncio.get_running_loop().call_soon(
-            embed_ahead, later
-        )  # once those that are waited for are admitted
+        with contextlib.suppress(EmbedderError, EmbedderUnavailable):  # told once it is their turn
+            later = [passage for of_turn in await _passages(ahead, embedder) for passage in of_turn]
+            # Once those that are waited for are admitted.
+            asyncio.get_running_loop().call_soon(embed_ahead, later)
     vectors = await embedder.embed(flat, purpose="document")
     cuts = np.cumsum([len(of_turn) for of_turn in passages])[:-1]
     codes = [b""] * len(turns)

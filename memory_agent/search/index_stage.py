@@ -82,6 +82,8 @@ class Indexer:
             embedded |= found
         language = made_with(self._language)
         rows = {turn_id: row for turn_id, row in embedded.items() if row.language == language}
+        # Where some have vectors already a memory is rebuilt, and those that come next have them as well.
+        ahead = () if embedded else ahead
         new = await self._make_rows([turn for turn in turns if turn.id not in rows], embedded, models, ahead)
         new |= await self._renamed([turn for turn in turns if turn.id in rows], rows)
         turns = await self._alive(turns)

@@ -50,6 +50,7 @@ class Rounds:
         """`stages`: all behind `index`, in order; `may_work`: False while one has to wait."""
         self._claims, self._clock = claims, clock
         self._stages = list(itertools.takewhile(lambda kind: kind.inline or kind.narrow is not None, stages))
+        self._of_backlogs = list(itertools.takewhile(lambda kind: kind.inline, stages))
         self._may_work, self._strike_off = may_work, strike_off
 
     async def follow(self, indexed: dict[Scope, Sequence[Turn]], claimed: Claimed) -> None:
@@ -73,17 +74,22 @@ class Rounds:
         await together(*map(run, scopes))
 
     def begin_with(self, kind: OrderedStage) -> bool:
-        """True for the first of several stages that are run together."""
-        return len(self._stages) > 1 and self._stages[0] is kind
+        """True for the first of several stages that a part of a backlog goes through together."""
+        return len(self._of_backlogs) > 1 and self._of_backlogs[0] is kind
 
-    async def work_off(self, scope: Scope, *, limit: int, claimed: Claimed) -> Sequence[Turn] | None:
-        """Run the stages, of which the first is claimed, for the oldest turns that a thread owes: these with what they owe then.
+    async def work_off(self, head: Turn, *, limit: int, claimed: Claimed) -> Sequence[Turn] | None:
+        """Run the stages for the oldest turns of a thread, `head` before all, that owe the first one, which is claimed: these with what they owe then.
 
         None if the first one came to nothing.
         """
-        first, *behind = [kind.stage for kind in self._stages]
-        taken = await self._claims.claim_more(claimed, [scope], behind)
-        owed = await self._claims.owed(scope, None, limit)
+        scope, (first, *behind) = head.scope, [kind.stage for kind in self._of_backlogs]
+        # One that older turns wait for is left to its own loop: the lease would keep that out for the length of an import.
+        oldest = await together(*(self._claims.owed(scope, stage, 1) for stage in behind))
+        level = itertools.takewhile(
+            lambda each: all(turn.seq >= head.seq for turn in each[1]), zip(behind, oldest, strict=True)
+        )
+        taken = await self._claims.claim_more(claimed, [scope], [stage for stage, _ in level])
+        owed = await self._claims.owed(scope, first, limit)
         done, left = await self._run(scope, owed, {*taken, lease_name(first, scope)})
         return left if self._stages[0] in done else None
 

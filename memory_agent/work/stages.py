@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -96,6 +97,12 @@ def batches(turns: Sequence[Turn], most: int) -> Iterator[Sequence[Turn]]:
         batch.append(turn)
     if batch:
         yield batch
+
+
+def first_batch(turns: Sequence[Turn], most: int, *, chars: int) -> list[Turn]:
+    """The first of `turns`, at most so many, and none once they have so many characters."""
+    totals = itertools.accumulate((len(turn.content) for turn in turns), initial=0)
+    return [turn for turn, before in zip(turns[:most], totals, strict=False) if before < chars]
 
 
 def by_thread(turns: Sequence[Turn]) -> dict[Scope, list[Turn]]:

@@ -25,7 +25,7 @@ from memory_agent.together import together
 from memory_agent.work.claims import Claims
 from memory_agent.work.outages import Outages, origin_of, words_of
 from memory_agent.work.rounds import Rounds
-from memory_agent.work.stages import batches, by_thread
+from memory_agent.work.stages import batches, by_thread, first_batch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -187,20 +187,18 @@ class Worker:
         behind: dict[Scope, Sequence[Turn]] = {}
         try:
             async with self._claims.leases("index") as claimed:
-                turns: list[Turn] = []
-                chars = 0
+                found: list[Turn] = []
                 ahead = self._stages.indexer.looks_ahead
                 async for _, owed in self._claims.claim(
                     "index", claimed, at_once=_LEASED_AT_ONCE, room=_BATCH_TURNS, ahead=ahead
                 ):
-                    for turn in filter(self._is_due, owed):
-                        if len(turns) < _BATCH_TURNS and chars < _BATCH_CHARS:
-                            turns.append(turn)
-                            chars += len(turn.content)
-                    if len(turns) >= _BATCH_TURNS or chars >= _BATCH_CHARS:
+                    found += filter(self._is_due, owed)
+                    if len(found) >= _BATCH_TURNS or sum(len(turn.content) for turn in found) >= _BATCH_CHARS:
                         break
+                turns = first_batch(found, _BATCH_TURNS, chars=_BATCH_CHARS)
                 behind |= by_thread(turns)
-                worked = await self._run_index(turns, [*filter(self._is_due, claimed.ahead)])
+                later = [*found[len(turns) :], *filter(self._is_due, claimed.ahead)] if ahead else []
+                worked = await self._run_index(turns, first_batch(later, _BATCH_TURNS, chars=_BATCH_CHARS))
                 if worked:
                     await self._rounds.follow(behind, claimed)
                 return worked
@@ -229,7 +227,7 @@ class Worker:
         try:
             left = None
             if self._rounds.begin_with(kind):
-                left = await self._rounds.work_off(scope, limit=kind.per_claim, claimed=claimed)
+                left = await self._rounds.work_off(owed[0], limit=kind.per_claim, claimed=claimed)
                 owed = left or await self._claims.owed(scope, kind.stage, kind.per_claim)
             if left is None:
                 worked = await self._run_in_order(kind, owed)

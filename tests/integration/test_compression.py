@@ -14,7 +14,7 @@ from memory_agent import InvalidInput, MemoryAgent, MemoryService
 from memory_agent.context import conversation as conversation_module
 from memory_agent.context.budget import PRESERVED_TOKENS, SUMMARY_TOKENS
 from memory_agent.context.ledger import message_tokens
-from memory_agent.domain import Character, CompressedContext
+from memory_agent.domain import Character, CompressedContext, Compression
 from memory_agent.testing import FixedClock
 from tests.integration.conversations import (
     START,
@@ -286,6 +286,30 @@ async def test_a_forgotten_turn_is_in_no_compression(memory: MemoryAgent, servic
     assert [event.number for event in events] == list(range(1, len(events) + 1))
     assert events[-1].turns == 129
     assert doomed.id not in {turn_id for event in events for turn_id in event.covers}
+
+
+async def test_no_turn_is_skipped_when_one_is_forgotten_between_two_compressions(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a backlog that falls due several times, whose turns are read once."""
+    async with opened(settings, run_worker=False) as service:
+        memory, store = service.agent("ann", "chat"), service.core.store
+        turns = await memory.add_turns(said(lines(400)))
+        append = store.append_compression
+
+        async def append_and_forget(made: Compression) -> bool:
+            done = await append(made)
+            if made.through == 300 and done:
+                await service.core.forgetter.forget(memory.scope, [turns[149].id])
+            return done
+
+        monkeypatch.setattr(store, "append_compression", append_and_forget)
+        await service.core.compressor.work(turns)
+        made = await store.compressions(memory.scope)
+        covered = [turn_id for each in made for turn_id in each.covers]
+        left = [turn.id for turn in turns if turn.seq != 150]
+        assert covered == left[: len(covered)]
+        assert made[-1].through == 301
 
 
 async def test_compressed_words_reach_the_next_prompt(memory: MemoryAgent) -> None:

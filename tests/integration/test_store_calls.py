@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memory_agent import MemoryService
+from memory_agent.work.rounds import Rounds
 from tests.integration.conversations import opened, settings_on
 
 WORDS = [
@@ -150,3 +152,36 @@ async def test_a_part_of_a_backlog_is_struck_off_twice(
         await memory.settle(timeout=60)
         assert calls["strike_off"] == 2
         assert 2 * 200 <= rows < 3 * 200
+
+
+async def test_a_round_leaves_a_stage_alone_that_asks_a_model_or_is_behind(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Its own loop needs the lease: rounds would hold it for the length of an import, without any use for it."""
+    settings = settings_on("sqlite", request, tmp_path)
+    async with opened(settings, enable_topics=True, enable_fact_extraction=True, run_worker=False) as service:
+        store, worker, memory = service.core.store, service.core.worker, service.agent("ann", "chat")
+        turns = await memory.add_turns([{"role": "user", "content": f"{word} " * 3} for word in WORDS])
+        await worker._run_index(turns)
+        *inline, compress = worker._in_order
+        rounds = Rounds(
+            worker._claims,
+            [*inline, replace(compress, inline=False)],
+            service.clock,
+            may_work=lambda _: True,
+            strike_off=worker._strike_off,
+        )
+
+        async def round_from(place: int) -> list[str]:
+            async with worker._claims.leases("topics") as claimed:
+                async for _ in worker._claims.claim("topics", claimed, at_once=1):
+                    assert await rounds.work_off(turns[place], limit=5, claimed=claimed)
+                return sorted(name.split(":")[0] for name in claimed.names)
+
+        await store.strike_off(memory.scope, [turn.id for turn in turns[:5]], "topics")
+        assert await round_from(5) == ["topics"]
+        await store.strike_off(memory.scope, [turn.id for turn in turns[:10]], "facts")
+        assert await round_from(10) == ["facts", "topics"]
+        await store.strike_off(memory.scope, [turn.id for turn in turns[:15]], "compact")
+        assert await round_from(15) == ["compact", "facts", "topics"]
+        assert {turn.pending for turn in await store.list_turns(memory.scope)} == {("compress",)}

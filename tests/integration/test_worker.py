@@ -107,6 +107,28 @@ async def test_the_next_batch_is_embedded_while_this_one_is_indexed(tmp_path: Pa
     assert embedder.ahead == embedder.batches[1:]
 
 
+async def test_nothing_is_embedded_ahead_but_what_comes_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of texts that fill a batch by their length, those that found no room in it; of a memory that is indexed again, none."""
+    monkeypatch.setattr("memory_agent.work.worker._BATCH_CHARS", 100)
+    embedder = Ahead()
+    cfg = MemoryConfig(data_dir=tmp_path, run_worker=False, enable_topics=False)
+    async with MemoryService(cfg, vectors=BruteForceIndex(), embedder=embedder) as service:
+        memory, worker = service.agent("ann", "chat"), service.core.worker
+        await memory.add_turns([{"role": "user", "content": f"{number:010}"} for number in range(35)])
+        while await worker._index_step():
+            pass
+        assert [len(batch) for batch in embedder.batches] == [10, 10, 10, 5]
+        assert embedder.ahead == embedder.batches[1:]
+        await service.core.store.owe(memory.scope, "index", now=service.clock.now())
+        await service.agent("bob", "chat").add_turn("user", "new")
+        while await worker._index_step():
+            pass
+        assert [len(batch) for batch in embedder.batches[4:]] == [1]
+        assert embedder.ahead == embedder.batches[1:4]
+
+
 @pytest.mark.parametrize(
     ("threads", "turns"), [(1, 1_200), (60, 20), pytest.param(1, 20_000, marks=pytest.mark.nightly)]
 )

@@ -292,6 +292,8 @@ def test_passage_is_around_the_sentence_that_answers() -> None:
     assert (short, folded) == ("Short.", "Two lines here.")
     narrow = passage_of(f"{'well ' * 40}and the tuner comes on Monday", ASKED, "english", cells=40)
     assert narrow == "[…] and the tuner comes on Monday"
+    spread = f"A piano is dear. {LONG.split('. ')[0]}. The piano tuner whom my aunt found for us last year comes on Monday at ten, early"
+    assert "The piano tuner whom" in passage_of(spread, ASKED, "english", cells=76)
 
 
 @given(st.text(max_size=400) | st.text("ab .?\n漢字ก", max_size=400), st.integers(10, 120))

@@ -184,7 +184,7 @@ async def test_a_cleared_cache_keeps_nothing(embedder: Recorder) -> None:
 
 
 async def test_what_was_embedded_ahead_is_there_when_it_is_asked_for(embedder: Recorder) -> None:
-    """No more of it than is sure to be kept until then; what fails is encoded again, for whoever asks."""
+    """No more of it than is sure to be kept until then; what fails is encoded again, for whoever asks; after the end, nothing is."""
     embedder.embed_ahead(documents(40))
     await asyncio.sleep(0.01)
     ahead = [text for batch in embedder.batches for text in batch]
@@ -196,6 +196,25 @@ async def test_what_was_embedded_ahead_is_there_when_it_is_asked_for(embedder: R
     await asyncio.sleep(0.01)
     embedder.down = False
     assert (await embedder.embed(["later"], purpose="document")).shape == (1, 3)
+    encoded = len(embedder.batches)
+    await embedder.close()
+    embedder.embed_ahead(["too late"])
+    await asyncio.sleep(0.01)
+    assert len(embedder.batches) == encoded
+
+
+async def test_a_cleared_cache_sends_nothing_ahead_that_waits(embedder: Recorder) -> None:
+    """It may be what was forgotten, and would be encoded again for whoever asks; what somebody asked for meanwhile stays."""
+    embedder.gate.clear()
+    embedder.embed_ahead(documents(20))
+    await asyncio.sleep(0.01)
+    asked = await begun(embedder.embed(["document 17"], purpose="document"))
+    embedder.clear_cache()
+    await asyncio.sleep(0.01)
+    embedder.gate.set()
+    assert (await asked).shape == (1, 3)
+    await embedder.embed(["last"], purpose="document")
+    assert embedder.batches[1:] == [["document 17"], ["last"]]
 
 
 # --- failures ------------------------------------------------------------------------------------------------
