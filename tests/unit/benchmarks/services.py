@@ -69,7 +69,7 @@ class FakeAgent:
         best = sorted(last_first, key=lambda turn: -len(words & set(turn.content.split())))
         return [SimpleNamespace(turn=turn) for turn in best[:top_k]]
 
-    async def fetch_memory(self, query: str, *, max_tokens: int) -> Any:
+    async def fetch_memory(self, query: str, *, max_tokens: int, preset: str) -> Any:
         found = await self.fetch_long_term(query, max_tokens)
         recalled = [
             SimpleNamespace(tier="long_term", item=one.turn.id, score=-rank) for rank, one in enumerate(found)
