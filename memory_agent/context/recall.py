@@ -24,8 +24,10 @@ _MOST_FOUND: Final = 300
 _TOKENS_EACH: Final = 10
 """So many recollections are asked for as short ones would fill the budget with."""
 _SHORT_TURN_TOKENS: Final = 4
-_SURELY_WHOLE: Final = 0.6
-"""Of the budget, for the words of a thread that fits with who says them and when; where it doesn't after all, it is searched."""
+_HEAD_TOKENS: Final = 5
+"""Of a turn's line, for who says it."""
+_WHOLE_SHARE: Final = 0.9
+"""Of the budget, for a thread that fits beside the persona; where it doesn't after all, it is searched."""
 _ENOUGH: Final = 1.2
 """Budgets that the turns found would fill: of those behind, one in a hundred is worth a place for being short."""
 
@@ -81,7 +83,8 @@ def are_all(
 ) -> bool:
     """True if the window is the whole thread, fits, and holds all turns that are searched: finding them would show nothing more."""
     unindexed, index = searched or ([], None)
-    if len(window) != digest.turns or digest.tokens > budget * _SURELY_WHOLE:
+    tokens = digest.tokens + _HEAD_TOKENS * digest.turns
+    if len(window) != digest.turns or tokens > budget * _WHOLE_SHARE:
         return False
     ids = {turn.id for turn in window}
     return (

@@ -169,6 +169,7 @@ async def test_what_a_prompt_shows_whole_is_not_ranked_for_it(embedded_settings:
     """Until another thread has something to recall, or what stands around the words leaves no room for all of them."""
     async with opened(embedded_settings, short_term_window=4) as service:
         memory = service.agent("ann", "chat")
+        await memory.start_session(MIA)
         await memory.add_turns(said([f"line {number}" for number in range(1, 31)], role="user"))
         await memory.settle(timeout=60)
 
@@ -178,9 +179,14 @@ async def test_what_a_prompt_shows_whole_is_not_ranked_for_it(embedded_settings:
 
         assert await recalled(2_000) == (30, 0)
         assert await recalled(2_000, "recall") == (0, 30)
-        tight = [await recalled(most) for most in range(120, 400, 20)]
-        assert {shown for shown, _ in tight} > {30}
-        assert all(ranked == (0 if shown == 30 else 30) for shown, ranked in tight if shown > 20), tight
+        tight = [
+            await recalled(most) for most in range(260, 420, 20)
+        ]  # in some of it the persona leaves too little
+        assert [ranked for shown, ranked in tight if shown < 30] == [30] * sum(
+            shown < 30 for shown, _ in tight
+        )
+        assert (30, 0) in tight
+        assert tight[0][0] < 30
         await service.agent("ann", "other").update_memory("line 7 of another day", "Noted.")
         context = await memory.fetch_memory("line 7", max_tokens=2_000)
         assert len(context.short_term) == 30
