@@ -223,8 +223,8 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         checked_text("user_message", user_message, max_chars=MAX_CONTENT_CHARS)
         budget = cfg.max_context_tokens if max_tokens is None else checked_count("max_tokens", max_tokens)
         until = None if now is None else checked_time("now", now)
-        # Facts of the latest turns are still to be extracted while it is down.
-        missing = ["llm"] if "llm" in core.worker.down else []
+        # Facts of the latest turns are still to be extracted, or their vectors to be made, while it is down.
+        missing = sorted(core.worker.down & {"embedder", "llm"})
         return await core.contexts.read(
             self.scope,
             user_message,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memory_agent.context.answered import LOOKED_BACK, answered, spoken_of
@@ -248,13 +248,12 @@ class ContextReader:
     ) -> tuple[SearchAnswer, ConversationState, list[Turn], frozenset[Tier]]:
         """What the search finds, how the thread stands, its window, and which tiers are `needless` beside these.
 
-        Where the window shows within `budget` all that could be found, the search only tells what is down.
+        Where the window shows within `budget` all that could be found, nothing is searched, and the question not embedded.
         """
         if "long_term" in needless and are_few(window, searched, budget):
             stand, widened = await standing
             if are_all(widened, stand.digest, searched, budget):
-                answer = await self._found(replace(request, top_k=0), searched, down)
-                return answer, stand, widened, needless
+                return _NOTHING_FOUND, stand, widened, needless
             answer = await self._found(request, searched, down)
         else:
             answer, (stand, widened) = await asyncio.gather(self._found(request, searched, down), standing)

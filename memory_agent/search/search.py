@@ -110,7 +110,7 @@ class Searcher:
     async def search(
         self, request: SearchRequest, searched: tuple[list[Turn], ResidentIndex | None] | None = None
     ) -> SearchAnswer:
-        """The best `top_k` turns of the scope that pass the filters; with 0 only what is down is told. `searched`: read already."""
+        """The best `top_k` turns of the scope that pass the filters. `searched`: read already."""
         degraded: list[str] = []
         unindexed, resident = searched or await self.searched(request.scope)
         embedder = await self._embedder_of(request.scope.user_id, resident)
@@ -126,8 +126,6 @@ class Searcher:
             said=request.said,
             embedder=embedder,
         )
-        if not request.top_k:
-            return SearchAnswer(recollections=(), degraded=tuple(dict.fromkeys(degraded)))
         told = any(turn.role == "assistant" for turn in unindexed)
         told = told or (resident is not None and resident.with_assistant)
         asked = replace(asked, here=request.here, with_assistant=told)

@@ -166,8 +166,9 @@ async def test_a_conversation_that_fits_is_shown_whole_and_in_order(
 
 
 async def test_what_a_prompt_shows_whole_is_not_ranked_for_it(embedded_settings: dict[str, Any]) -> None:
-    """Until another thread has something to recall, or what stands around the words leaves no room for all of them."""
-    async with opened(embedded_settings, short_term_window=4) as service:
+    """Nor embedded, until another thread has something to recall, or what stands around the words leaves no room for all of them."""
+    embedder = HashEmbedder()
+    async with opened(embedded_settings, embedder=embedder, short_term_window=4) as service:
         memory = service.agent("ann", "chat")
         await memory.start_session(MIA)
         await memory.add_turns(said([f"line {number}" for number in range(1, 31)], role="user"))
@@ -177,6 +178,9 @@ async def test_what_a_prompt_shows_whole_is_not_ranked_for_it(embedded_settings:
             context = await memory.fetch_memory("line 7", max_tokens=most, preset=preset)
             return len(context.short_term), sum(entry.tier == "long_term" for entry in context.ledger)
 
+        embedder.fail = EmbedderUnavailable("down")
+        assert (await memory.fetch_memory("line 7", max_tokens=2_000)).degraded == ()
+        embedder.fail = None
         assert await recalled(2_000) == (30, 0)
         assert await recalled(2_000, "recall") == (0, 30)
         tight = [
@@ -204,6 +208,7 @@ async def test_parts_that_are_down_are_named_and_the_rest_is_served(
         await memory.update_memory("I live in Bergen.", "Noted.")
         await memory.settle(timeout=60)
         embedder.fail = EmbedderUnavailable("down")
+        await service.agent("ann", "other").update_memory("It rains here.", "Bergen!")
         context = await memory.fetch_memory("Bergen?")
         assert context.degraded == ("embedder",)
         assert context.persona.startswith("You are Mia Holm.")
