@@ -1,12 +1,17 @@
-"""Calls side by side."""
+"""Calls side by side, and long work beside them."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Iterable, Iterator
+
+_V = TypeVar("_V")
+_HELD_SECONDS: Final = 0.002
+_PAUSE_SECONDS: Final = 0.000_05
 
 
 async def together(*calls: Awaitable[Any]) -> list[Any]:
@@ -21,3 +26,17 @@ async def together(*calls: Awaitable[Any]) -> list[Any]:
         if isinstance(result, BaseException):
             raise result
     return results
+
+
+def pausing(items: Iterable[_V]) -> Iterator[_V]:
+    """`items`, for a thread that computes for long: between two of them it lets others have the interpreter's lock every other millisecond.
+
+    Python takes the lock from it after five only, and somebody's call asks for it ten times: each time that its store, its thread
+    or the event loop has waited for something.
+    """
+    since = time.perf_counter()
+    for item in items:
+        yield item
+        if time.perf_counter() - since > _HELD_SECONDS:
+            time.sleep(_PAUSE_SECONDS)
+            since = time.perf_counter()

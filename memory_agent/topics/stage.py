@@ -13,11 +13,12 @@ import uuid
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
+from memory_agent.together import pausing
 from memory_agent.topics.matching import match_topic
 from memory_agent.topics.projection import folded, opened_by
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from memory_agent.domain import Scope, Topic, Turn
     from memory_agent.ports import DocumentStore
@@ -99,20 +100,23 @@ class TopicKeeper:
         current = None if before is None else _root(index, before)
         if current is None and (latest := index.newest()) is not None:
             current = latest.id
-        choose = functools.partial(chosen_topics, turns, index, subjects, current, self._settings)
         many = len(turns) > _INLINE_TURNS
-        chosen = await asyncio.to_thread(choose) if many else choose()
+
+        def choose(*, archived: bool) -> dict[str, str]:
+            asked = pausing(turns) if many else turns
+            return chosen_topics(asked, index, subjects, current, self._settings, archived=archived)
+
+        chosen = await asyncio.to_thread(choose, archived=False) if many else choose(archived=False)
         if not any(topic_id == topic_id_of(turn_id) for turn_id, topic_id in chosen.items()):
             return chosen, False
         # Before a topic is opened, those that rest are looked at: what comes back, comes back into its topic.
         if index.rest:
-            choose = functools.partial(choose, archived=True)
-            chosen = await asyncio.to_thread(choose) if many else choose()
+            chosen = await asyncio.to_thread(choose, archived=True) if many else choose(archived=True)
         return chosen, True
 
 
 def chosen_topics(
-    turns: Sequence[Turn],
+    turns: Iterable[Turn],
     index: TopicIndex,
     subjects: Subjects,
     current: str | None,

@@ -80,18 +80,18 @@ class Writer:
 
 
 async def main(folder: Path, way: str) -> dict[str, Any]:
-    """Fill it twice under three writers and a worker."""
+    """Fill it twice under three writers and a worker; what they say in the end fits in beside a short log alone."""
     disk, cfg = Disk(folder, way), MemoryConfig(data_dir=folder / "data")
     async with MemoryService(cfg, embedder=HashEmbedder()) as service:
         writers = [Writer(service, user) for user in USERS]
-        for _ in range(2):
+        for more in (5, 20 if way == "filler" else 5):
             await asyncio.gather(*(writer.say(count=5) for writer in writers))
             disk.fill()
             await asyncio.gather(*(writer.say(refused=REFUSED) for writer in writers))
             context = await service.agent("ann", "chat").fetch_memory("Where is parcel 1?")
             assert "parcel" in str(context), "what is there can be read"
             disk.clear()
-            await asyncio.gather(*(writer.say(count=5) for writer in writers))
+            await asyncio.gather(*(writer.say(count=more) for writer in writers))
         await service.settle(timeout=120)
         for writer in writers:
             turns = await service.core.store.list_turns(service.agent(writer.user, "chat").scope)

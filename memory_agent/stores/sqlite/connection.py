@@ -27,6 +27,7 @@ _CACHED_STATEMENTS: Final = 256
 _PAGE_CACHE_KIB: Final = 16_384
 _WAL_PAUSE_SECONDS: Final = 0.005
 _SHORT_LOG_PAGES: Final = 64
+_SHORT_LOG_BYTES: Final = 4_096 * _SHORT_LOG_PAGES
 
 
 class _Lane:
@@ -204,7 +205,8 @@ class SqliteConnection:
 def _folding_when_full(connection: sqlite3.Connection) -> Iterator[None]:
     """Where the disk got full, fold the log into the file as far as it goes, and early from now on.
 
-    SQLite folds after a commit that made the log 4 MB long. On a disk that has no room for that, no commit would ever come.
+    SQLite folds after a commit that made the log 4 MB long, and keeps a log as long as it ever was. On a disk that has no room for that,
+    no commit would ever come, or the file could not grow beside a log that is hardly used.
     """
     try:
         yield
@@ -212,6 +214,7 @@ def _folding_when_full(connection: sqlite3.Connection) -> Iterator[None]:
         if getattr(exc, "sqlite_errorcode", 0) & PRIMARY_CODE == sqlite3.SQLITE_FULL:
             with suppress(sqlite3.Error):
                 connection.execute(f"PRAGMA wal_autocheckpoint = {_SHORT_LOG_PAGES}")
+                connection.execute(f"PRAGMA journal_size_limit = {_SHORT_LOG_BYTES}")
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
         raise
 
