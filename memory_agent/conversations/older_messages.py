@@ -9,9 +9,10 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.conversations.message_summaries import Bounded, content_key
+from memory_agent.conversations.message_summaries import content_key
 from memory_agent.digest.importance import CODE_BONUS
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
+from memory_agent.recent import Recent
 from memory_agent.text.code.detect import is_found as code_is_found
 from memory_agent.text.code.lines import talks_of_code
 from memory_agent.text.terms import count_terms
@@ -56,7 +57,7 @@ class OlderMessages:
     def __init__(self, embedder: Embedder | None = None) -> None:
         """`embedder`: stays its owner's."""
         self._likeness = None if embedder is None else _Likeness(embedder)
-        self._code = Bounded[bool](_SCORES)
+        self._code = Recent[bytes, bool](_SCORES)
 
     async def choose(self, older: Sequence[str], prompt: str) -> tuple[list[int], tuple[str, ...]]:
         """The positions of those to keep for `prompt`, best first; and what was down ("embedder")."""
@@ -86,7 +87,7 @@ class OlderMessages:
     async def _code_of(self, contents: Sequence[str]) -> list[bool]:
         """True for each with code; in those not known yet it is looked for beside the event loop."""
         keys = [content_key(content) for content in contents]
-        known = {key: one for key in keys if (one := self._code.get(key)) is not None}
+        known = {key: one for key in keys if (one := self._code.got(key)) is not None}
         missing = {key: content for key, content in zip(keys, contents, strict=True) if key not in known}
         if missing:
             known |= await asyncio.to_thread(
@@ -120,7 +121,7 @@ class _Likeness:
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._known = Bounded["NDArray[np.float32]"](_VECTORS)
+        self._known = Recent[bytes, "NDArray[np.float32]"](_VECTORS)
 
     async def to(self, prompt: str, contents: Sequence[str]) -> list[float]:
         """The cosine of each content's nearest passage with `prompt`, at least 0. Raises what `Embedder.embed` does."""
@@ -130,7 +131,7 @@ class _Likeness:
 
     async def _vectors(self, contents: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """By content one row a passage."""
-        known = {content: self._known.get(content_key(content)) for content in contents}
+        known = {content: self._known.got(content_key(content)) for content in contents}
         vectors = {content: found for content, found in known.items() if found is not None}
         passages = {
             content: await self._embedder.split(content) for content, found in known.items() if found is None

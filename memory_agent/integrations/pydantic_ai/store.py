@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +25,7 @@ from memory_agent.integrations.values import (
     turns_of,
     values_in,
 )
+from memory_agent.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -66,7 +66,7 @@ class MemoryConversationStore(ConversationStore):
         self, service: MemoryService | ServiceClient, user_id: str, *, tenant: str = DEFAULT_TENANT
     ) -> None:
         self._service, self._user_id, self._tenant = service, user_id, tenant
-        self._threads_of: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._threads_of: Recent[str, tuple[str, ...]] = Recent(_HEADS)
 
     def _memory(self, conversation_id: str) -> Memory:
         return self._service.agent(self._user_id, conversation_id, tenant=self._tenant)
@@ -206,9 +206,7 @@ class MemoryConversationStore(ConversationStore):
         """Know where the record's histories are when they are read next."""
         for tip in (record.head_id, *record.branches):
             if tip is not None:
-                self._threads_of[tip] = threads
-        while len(self._threads_of) > _HEADS:
-            self._threads_of.popitem(last=False)
+                self._threads_of.put(tip, threads)
 
 
 async def _beginning(memory: Memory) -> str:
