@@ -16,18 +16,12 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.domain import Message
 from memory_agent.errors import LLMError, LLMUnavailable, RedactionFailed
 from memory_agent.llm.redact import redacted
-from memory_agent.llm.summaries import (
-    MAX_PROMPT_CHARS,
-    TAGS,
-    pieces_of,
-    question_of,
-    summary_in,
-)
+from memory_agent.llm.summaries import calls_of, question_of, summary_in
 from memory_agent.recent import Recent
-from memory_agent.text.inert import attribute, inert
+from memory_agent.text.inert import attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from memory_agent.ports import LLM, Redactor
 
@@ -149,21 +143,7 @@ class MessageSummaries:
             since = [(role, content) for (role, _), content in zip(since, contents, strict=True)]
         words = max(_MIN_WORDS, int(self._max_tokens * _WORDS_PER_TOKEN))
         system = Message(role="system", content=_SYSTEM.format(words=words))
-        for conversation in _calls(since):
+        for conversation in calls_of((f'from="{attribute(role)}"', content) for role, content in since):
             question = Message(role="user", content=question_of(summary, conversation))
             summary = summary_in(await llm.complete([system, question], max_tokens=self._max_tokens))
         return summary
-
-
-def _calls(messages: Sequence[Pair]) -> Iterator[str]:
-    """The messages as the prompt shows them, in as few pieces as hold at most `MAX_PROMPT_CHARS` of content each."""
-    shown, size = list[str](), 0
-    for role, content in messages:
-        for piece in pieces_of(content):
-            if shown and size + len(piece) > MAX_PROMPT_CHARS:
-                yield "\n".join(shown)
-                shown, size = [], 0
-            shown.append(f'<turn from="{attribute(role)}">\n{inert(piece, TAGS)}\n</turn>')
-            size += len(piece)
-    if shown:
-        yield "\n".join(shown)

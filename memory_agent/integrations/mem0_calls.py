@@ -27,10 +27,11 @@ from memory_agent.integrations.mem0_records import (
     record_of,
     with_version,
 )
+from memory_agent.integrations.values import threads_in, turns_in
 from memory_agent.messages import read_messages
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import Mapping
     from types import TracebackType
 
     from memory_agent.agent.agent import MemoryAgent
@@ -184,7 +185,7 @@ class AsyncMemory:
         owner = Owner.of({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
         for thread_id in await self._threads(owner):
             thread = await self._thread(owner.user, thread_id)
-            ids = [turn.id async for turn in _turns(thread) if passes(payload_of(turn), owner.ids)]
+            ids = [turn.id async for turn in turns_in(thread) if passes(payload_of(turn), owner.ids)]
             for start in range(0, len(ids), _PAGE):
                 await thread.forget(ids[start : start + _PAGE])
         return {"message": "Memories deleted successfully!"}
@@ -298,14 +299,8 @@ class AsyncMemory:
         """The threads that may hold memories of an owner."""
         if owner.run_id is not None:
             return [owner.thread]
-        found: list[str] = []
-        after: str | None = None
-        some = await self._thread(owner.user, owner.thread)
-        while True:
-            page = await some.threads(after=after, limit=_PAGE)
-            found += [each.thread_id for each in page.threads if each.turns and is_ours(each.thread_id)]
-            if (after := page.next) is None:
-                return found
+        threads = threads_in((await self._thread(owner.user, owner.thread)).threads)
+        return [each.thread_id async for each in threads if each.turns and is_ours(each.thread_id)]
 
     async def _found(self, memory_id: str) -> Turn:
         """The turn that a memory is. Raises NotFound."""
@@ -324,18 +319,9 @@ class AsyncMemory:
         """The newest version of a memory behind that turn of its thread."""
         place, newest = Place.read(memory_id), None
         if place is not None:
-            async for turn in _turns(await self._thread(place.user, place.thread), after):
+            async for turn in turns_in(await self._thread(place.user, place.thread), after):
                 newest = turn if turn.metadata.get(ROOT) == memory_id else newest
         return newest
-
-
-async def _turns(thread: MemoryAgent | MemoryClient, start: int = 0) -> AsyncIterator[Turn]:
-    after: int | None = start
-    while after is not None:
-        page = await thread.history(after=after, limit=_PAGE)
-        for turn in page.turns:
-            yield turn
-        after = page.next
 
 
 def _shown(turn: Turn, filters: Mapping[str, Any], *, show_expired: bool) -> bool:

@@ -28,7 +28,7 @@ from memory_agent.integrations.memory_file_texts import (
     numbered,
     replaced,
 )
-from memory_agent.integrations.values import side_by_side
+from memory_agent.integrations.values import side_by_side, turns_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -229,17 +229,9 @@ class MemoryFiles:
     async def _versions(self, path: str) -> list[Turn]:
         await self._file(path)
         found: list[Turn] = []
-        async for turn in self._history(path):
+        async for turn in turns_in(self._thread(path), at_once=_PAGE):
             found = [*found, turn] if _is_file(turn) else []
         return found
-
-    async def _history(self, path: str) -> AsyncIterator[Turn]:
-        after: int | None = 0
-        while after is not None:
-            page = await self._thread(path).history(after=after, limit=_PAGE)
-            for turn in page.turns:
-                yield turn
-            after = page.next
 
     async def append(
         self,
@@ -334,9 +326,10 @@ class MemoryFiles:
 
     async def erase(self, path: str, *, through: int) -> None:
         """Erase the versions of a path up to this number."""
-        ids = [turn.id async for turn in self._history(path) if turn.seq <= through]
+        thread = self._thread(path)
+        ids = [turn.id async for turn in turns_in(thread, at_once=_PAGE) if turn.seq <= through]
         if ids:
-            await self._thread(path).forget(ids)
+            await thread.forget(ids)
 
 
 def text_of(turn: Turn) -> str | None:

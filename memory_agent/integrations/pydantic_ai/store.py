@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,12 +16,13 @@ from pydantic_ai.conversation_store import (
 from pydantic_ai.messages import ModelMessagesTypeAdapter
 
 from memory_agent.domain import DEFAULT_TENANT
-from memory_agent.errors import IdempotencyKeyReused, NotFound, TurnForgotten
+from memory_agent.errors import IdempotencyKeyReused, TurnForgotten
 from memory_agent.integrations.pydantic_ai.messages import said_by_model, said_by_user
 from memory_agent.integrations.values import (
     all_turns,
     last_values,
     side_by_side,
+    threads_in,
     to_its_end,
     turns_of,
     values_in,
@@ -167,18 +169,8 @@ class MemoryConversationStore(ConversationStore):
         return _Stored(record=record, threads=tuple(kept.value["threads"]), kept=kept)
 
     async def _thread_ids(self) -> list[str]:
-        found: list[str] = []
-        after: str | None = None
-        while True:
-            try:
-                page = await self._service.threads(
-                    self._user_id, tenant=self._tenant, after=after, limit=1_000
-                )
-            except NotFound:  # nothing is remembered of the user
-                return found
-            found += [thread.thread_id for thread in page.threads]
-            if (after := page.next) is None:
-                return found
+        threads = functools.partial(self._service.threads, self._user_id, tenant=self._tenant)
+        return [thread.thread_id async for thread in threads_in(threads)]
 
     # --- histories ---------------------------------------------------------------------------------------
     async def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
