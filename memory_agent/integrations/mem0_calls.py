@@ -34,12 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-    from memory_agent.agent.agent import MemoryAgent
-    from memory_agent.client.memory import MemoryClient
-    from memory_agent.client.service import ServiceClient
     from memory_agent.config import MemoryConfig
     from memory_agent.domain import Turn
-    from memory_agent.service import MemoryService
+    from memory_agent.integrations.values import Memory, Service
 
     Record = dict[str, Any]
 
@@ -60,11 +57,11 @@ class AsyncMemory:
         self,
         config: MemoryConfig | None = None,
         *,
-        service: MemoryService | ServiceClient | None = None,
+        service: Service | None = None,
         tenant: str = DEFAULT_TENANT,
     ) -> None:
         self._config, self._given, self._tenant = config, service, tenant
-        self._own: MemoryService | ServiceClient | None = None
+        self._own: Service | None = None
         self._stack = AsyncExitStack()
         self._opening = asyncio.Lock()
 
@@ -282,7 +279,7 @@ class AsyncMemory:
             return []
 
     # --- where it is kept ----------------------------------------------------------------------------------
-    async def _service(self) -> MemoryService | ServiceClient:
+    async def _service(self) -> Service:
         if self._given is not None:
             return self._given
         async with self._opening:
@@ -292,7 +289,7 @@ class AsyncMemory:
             self._own = own = await self._stack.enter_async_context(opening)
         return own  # type: ignore[no-any-return]
 
-    async def _thread(self, user: str, thread: str) -> MemoryAgent | MemoryClient:
+    async def _thread(self, user: str, thread: str) -> Memory:
         return (await self._service()).agent(user, thread, tenant=self._tenant)
 
     async def _threads(self, owner: Owner) -> list[str]:
@@ -348,7 +345,7 @@ def _not_there(memory_id: object) -> NotFound:
     return NotFound(f"Memory with id {memory_id!s:.80} not found")
 
 
-def _service_of(config: MemoryConfig | None) -> MemoryService | ServiceClient:
+def _service_of(config: MemoryConfig | None) -> Service:
     from memory_agent.config import MemoryConfig
 
     config = config or MemoryConfig()

@@ -34,11 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from datetime import datetime
 
-    from memory_agent.agent.agent import MemoryAgent
-    from memory_agent.client.memory import MemoryClient
-    from memory_agent.client.service import ServiceClient
     from memory_agent.domain import Turn
-    from memory_agent.service import MemoryService
+    from memory_agent.integrations.values import Memory, Service
 
 COMMANDS: Final = ("view", "create", "str_replace", "insert", "delete", "rename")
 MAX_FILE_CHARS: Final = MAX_METADATA_CHARS - 1_000
@@ -65,9 +62,7 @@ class MemoryFiles:
     Over MemoryService, or ServiceClient over HTTP. A file holds up to 99,000 characters, a path up to 512.
     """
 
-    def __init__(
-        self, service: MemoryService | ServiceClient, user_id: str, *, tenant: str = DEFAULT_TENANT
-    ) -> None:
+    def __init__(self, service: Service, user_id: str, *, tenant: str = DEFAULT_TENANT) -> None:
         self._service, self._user_id, self._tenant = service, user_id, tenant
 
     async def run(self, command: Mapping[str, Any]) -> str:
@@ -183,7 +178,7 @@ class MemoryFiles:
         return "All memory cleared"
 
     # --- threads and turns -------------------------------------------------------------------------------
-    def _thread(self, path: str) -> MemoryAgent | MemoryClient:
+    def _thread(self, path: str) -> Memory:
         return self._service.agent(self._user_id, path, tenant=self._tenant)
 
     async def newest(self, path: str) -> Turn | None:

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
     from memory_agent.agent.agent import MemoryAgent
     from memory_agent.client.memory import MemoryClient
+    from memory_agent.client.service import ServiceClient
     from memory_agent.domain import GivenRole, ThreadsPage, ThreadSummary, Turn
+    from memory_agent.service import MemoryService
 
     Memory = MemoryAgent | MemoryClient
+    Service = MemoryService | ServiceClient
 
 T = TypeVar("T")
 

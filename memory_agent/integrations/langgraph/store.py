@@ -33,10 +33,8 @@ from memory_agent.integrations.values import AT_ONCE, compares, side_by_side, th
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from memory_agent.agent.agent import MemoryAgent
-    from memory_agent.client import MemoryClient, ServiceClient
     from memory_agent.domain import Recollection, ThreadSummary, Turn
-    from memory_agent.service import MemoryService
+    from memory_agent.integrations.values import Memory, Service
 
     Namespace = tuple[str, ...]
 
@@ -72,7 +70,7 @@ class MemoryStore(BaseStore):
 
     def __init__(
         self,
-        service: MemoryService | ServiceClient,
+        service: Service,
         *,
         name: str = "langgraph",
         fields: Sequence[str] | None = None,
@@ -122,7 +120,7 @@ class MemoryStore(BaseStore):
     def _user_id(self, namespace: Namespace) -> str:
         return ".".join((self._name, *namespace))
 
-    def _memory(self, namespace: Namespace, key: str) -> MemoryAgent | MemoryClient:
+    def _memory(self, namespace: Namespace, key: str) -> Memory:
         return self._service.agent(self._user_id(namespace), key)
 
     async def _stored(self, namespace: Namespace, key: str) -> _Stored | None:

@@ -32,14 +32,9 @@ from memory_agent.recent import Recent
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from memory_agent.agent.agent import MemoryAgent
-    from memory_agent.client.memory import MemoryClient
-    from memory_agent.client.service import ServiceClient
     from memory_agent.domain import TurnInput
-    from memory_agent.integrations.values import Kept
-    from memory_agent.service import MemoryService
+    from memory_agent.integrations.values import Kept, Memory, Service
 
-    Memory = MemoryAgent | MemoryClient
     Entries = dict[str, ConversationEntry]
 
 _RECORDS: Final = TypeAdapter(ConversationRecord)
@@ -64,9 +59,7 @@ class MemoryConversationStore(ConversationStore):
     that forks need; a message that the memory was told to forget is the end of the history behind it.
     """
 
-    def __init__(
-        self, service: MemoryService | ServiceClient, user_id: str, *, tenant: str = DEFAULT_TENANT
-    ) -> None:
+    def __init__(self, service: Service, user_id: str, *, tenant: str = DEFAULT_TENANT) -> None:
         self._service, self._user_id, self._tenant = service, user_id, tenant
         self._threads_of: Recent[str, tuple[str, ...]] = Recent(_HEADS)
 
