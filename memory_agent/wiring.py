@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from memory_agent.adapters import Adapters, clear_store_caches, make_llm
 from memory_agent.context.budget import ROLLING_SUMMARY_TOKENS, SUMMARY_TOKENS
-from memory_agent.conversations.sessions import SessionKeeper, SessionRules
+from memory_agent.conversations.sessions import SessionKeeper
 from memory_agent.data_dir import damaged_records_file
 from memory_agent.domain import ErasedTier
 from memory_agent.errors import InvalidInput
 from memory_agent.facts.edits import FactEditor
 from memory_agent.facts.extractors import LLMFactExtractor, PatternFactExtractor
-from memory_agent.facts.keeper import FactKeeper, FactSettings
+from memory_agent.facts.keeper import FactKeeper
 from memory_agent.facts.replay import Replayer
 from memory_agent.llm.summaries import ExtractiveSummarizer, LLMSummarizer
 from memory_agent.ports import known_fingerprint, known_scripts
@@ -33,7 +33,7 @@ from memory_agent.text.terms import clear_stems
 from memory_agent.topics.curate import Curator
 from memory_agent.topics.index import TopicIndexCache
 from memory_agent.topics.matching import MatchSettings
-from memory_agent.topics.packing import Compactor, CompactSettings, kept_of
+from memory_agent.topics.packing import Compactor, kept_of
 from memory_agent.topics.projection import TopicFolder
 from memory_agent.topics.stage import TopicKeeper
 from memory_agent.topics.stats import TopicReader
@@ -183,7 +183,7 @@ def wire(on: Adapters) -> Core:
         facts=facts,
         fact_editor=fact_editor,
         replayer=Replayer(store, facts, fact_editor, clock, batch_turns=FACTS_BATCH_TURNS),
-        sessions=SessionKeeper(store, clock, _section(cfg, SessionRules)),
+        sessions=SessionKeeper(store, clock, idle_seconds=cfg.session_idle_seconds),
         live=live,
         compressor=compressor,
         contexts=contexts,
@@ -256,12 +256,12 @@ def _late_interaction(on: Adapters) -> LateInteraction:
 
 def _make_compactor(on: Adapters, folder: TopicFolder) -> Compactor:
     summarizer, extract = _make_summarizer(on.summary_llm, on), _make_summarizer(None, on)
-    return Compactor(on.store, summarizer, extract, folder, on.clock, _section(on.cfg, CompactSettings))
+    return Compactor(on.store, summarizer, extract, folder, on.clock, on.cfg.max_messages_per_topic)
 
 
 def _make_fact_keeper(on: Adapters) -> FactKeeper:
     extractor, patterns = _make_extractor(on.llm, on), _make_extractor(None, on)
-    return FactKeeper(on.store, extractor, patterns, on.clock, _section(on.cfg, FactSettings))
+    return FactKeeper(on.store, extractor, patterns, on.clock, on.cfg.facts_never)
 
 
 def _make_topic_reader(on: Adapters) -> TopicReader:

@@ -9,9 +9,10 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.conversations.message_summaries import Bounded, content_key
+from memory_agent.conversations.message_summaries import content_key
 from memory_agent.digest.importance import CODE_BONUS
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
+from memory_agent.recent import Recent
 from memory_agent.text.code.detect import is_found as code_is_found
 from memory_agent.text.code.lines import talks_of_code
 from memory_agent.text.terms import count_terms
@@ -55,8 +56,9 @@ class OlderMessages:
 
     def __init__(self, embedder: Embedder | None = None) -> None:
         """`embedder`: stays its owner's."""
-        self._likeness = None if embedder is None else _Likeness(embedder)
-        self._code = Bounded[bool](_SCORES)
+        self._embedder = embedder
+        self._code = Recent[bytes, bool](_SCORES)
+        self._vectors: Recent[bytes, NDArray[np.float32]] = Recent(_VECTORS)
 
     async def choose(self, older: Sequence[str], prompt: str) -> tuple[list[int], tuple[str, ...]]:
         """The positions of those to keep for `prompt`, best first; and what was down ("embedder")."""
@@ -64,29 +66,20 @@ class OlderMessages:
             return [], ()
         code = await self._code_of(older)
         likeness, degraded = await self._likeness_to(prompt, older)
-        asked = _shared_with(prompt, older, code) if self._is_about_code(prompt) else [0] * len(older)
-        ranked = sorted(
-            (
-                (
-                    asked[i],
-                    message_score(len(content), code=code[i], likeness=likeness[i]),
-                    i,
-                )
-                for i, content in enumerate(older)
-            ),
-            reverse=True,
-        )
+        is_about_code = talks_of_code(prompt) or code_is_found(prompt)
+        asked = _shared_with(prompt, older, code) if is_about_code else [0] * len(older)
+        scores = [
+            message_score(len(content), code=code[i], likeness=likeness[i]) for i, content in enumerate(older)
+        ]
+        ranked = sorted(zip(asked, scores, range(len(older)), strict=True), reverse=True)
         most = min(MAX_IMPORTANT, max(1, len(older) // 2))
         least = THRESHOLD_WITH_CODE if any(code) else THRESHOLD
         return [i for named, score, i in ranked[:most] if named or score >= least], degraded
 
-    def _is_about_code(self, prompt: str) -> bool:
-        return talks_of_code(prompt) or code_is_found(prompt)
-
     async def _code_of(self, contents: Sequence[str]) -> list[bool]:
         """True for each with code; in those not known yet it is looked for beside the event loop."""
         keys = [content_key(content) for content in contents]
-        known = {key: one for key in keys if (one := self._code.get(key)) is not None}
+        known = {key: one for key in keys if (one := self._code.got(key)) is not None}
         missing = {key: content for key, content in zip(keys, contents, strict=True) if key not in known}
         if missing:
             known |= await asyncio.to_thread(
@@ -98,12 +91,31 @@ class OlderMessages:
 
     async def _likeness_to(self, prompt: str, older: Sequence[str]) -> tuple[list[float], tuple[str, ...]]:
         """The likeness of each to the prompt, 0 to 1; all 0 without an embedder, or if it is down."""
-        if self._likeness is not None:
-            try:
-                return await self._likeness.to(prompt, older), ()
-            except (EmbedderUnavailable, EmbedderError) as exc:
-                log.warning("older messages are chosen without the embedder: %s", exc)
-        return [0.0] * len(older), () if self._likeness is None else ("embedder",)
+        if self._embedder is None:
+            return [0.0] * len(older), ()
+        try:
+            return await self._cosines(self._embedder, prompt, older), ()
+        except (EmbedderUnavailable, EmbedderError) as exc:
+            log.warning("older messages are chosen without the embedder: %s", exc)
+            return [0.0] * len(older), ("embedder",)
+
+    async def _cosines(self, embedder: Embedder, prompt: str, contents: Sequence[str]) -> list[float]:
+        """The cosine of each content's nearest passage with `prompt`, at least 0. Raises what `Embedder.embed` does."""
+        [asked] = await embedder.embed([prompt], purpose="query")
+        vectors = {key: self._vectors.got(key) for key in map(content_key, contents)}
+        passages = {
+            content_key(content): await embedder.split(content)
+            for content in contents
+            if vectors[content_key(content)] is None
+        }
+        if passages:
+            rows = await embedder.embed(
+                [part for parts in passages.values() for part in parts], purpose="document"
+            )
+            for key, parts in passages.items():
+                vectors[key], rows = self._vectors.put(key, rows[: len(parts)]), rows[len(parts) :]
+        found = (vectors[content_key(content)] for content in contents)
+        return [max(float((of_one @ asked).max()), 0.0) for of_one in found if of_one is not None]
 
 
 def _shared_with(prompt: str, older: Sequence[str], code: Sequence[bool]) -> list[int]:
@@ -113,34 +125,3 @@ def _shared_with(prompt: str, older: Sequence[str], code: Sequence[bool]) -> lis
         1 + len(wanted & count_terms(content).keys()) if with_code else 0
         for content, with_code in zip(older, code, strict=True)
     ]
-
-
-class _Likeness:
-    """Likeness of messages to prompts, by an embedder that stays its owner's."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._known = Bounded["NDArray[np.float32]"](_VECTORS)
-
-    async def to(self, prompt: str, contents: Sequence[str]) -> list[float]:
-        """The cosine of each content's nearest passage with `prompt`, at least 0. Raises what `Embedder.embed` does."""
-        [asked] = await self._embedder.embed([prompt], purpose="query")
-        vectors = await self._vectors(contents)
-        return [max(float((vectors[content] @ asked).max()), 0.0) for content in contents]
-
-    async def _vectors(self, contents: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """By content one row a passage."""
-        known = {content: self._known.get(content_key(content)) for content in contents}
-        vectors = {content: found for content, found in known.items() if found is not None}
-        passages = {
-            content: await self._embedder.split(content) for content, found in known.items() if found is None
-        }
-        if passages:
-            flat = [passage for parts in passages.values() for passage in parts]
-            rows = await self._embedder.embed(flat, purpose="document")
-            start = 0
-            for content, parts in passages.items():
-                vectors[content] = rows[start : start + len(parts)]
-                self._known.put(content_key(content), vectors[content])
-                start += len(parts)
-        return vectors

@@ -41,13 +41,6 @@ _MOST_TURNS: Final = 1_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SessionRules:
-    """Limits of a session: it closes after so many seconds without a turn, at the latest after a day or `_MOST_TURNS`."""
-
-    session_idle_seconds: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SessionProgress:
     """Progress of a session: the `turns` it was given, and its first and last turn's timestamps.
 
@@ -64,15 +57,17 @@ class SessionProgress:
         return SessionProgress(turns=self.turns + 1, first_at=first_at, last_at=at)
 
 
-def is_over(progress: SessionProgress, *, at: datetime, rules: SessionRules) -> bool:
-    """True if a turn said at `at` finds the session closed: earlier times count as much as later ones."""
+def is_over(progress: SessionProgress, *, at: datetime, idle_seconds: float) -> bool:
+    """True if a turn said at `at` finds the session closed: earlier times count as much as later ones.
+
+    It closes after `idle_seconds` without a turn, at the latest after a day or `_MOST_TURNS`.
+    """
     if progress.turns >= _MOST_TURNS:
         return True
     if progress.first_at is None or progress.last_at is None:
         return False
-    return abs(at - progress.first_at) >= _LONGEST or abs(at - progress.last_at) >= timedelta(
-        seconds=rules.session_idle_seconds
-    )
+    idle = timedelta(seconds=idle_seconds)
+    return abs(at - progress.first_at) >= _LONGEST or abs(at - progress.last_at) >= idle
 
 
 def _standing(session: Session, head: ThreadHead, first_at: datetime | None) -> SessionProgress:
@@ -101,7 +96,7 @@ def assign(
     scope: Scope,
     times: Sequence[datetime],
     head: ThreadHead,
-    rules: SessionRules,
+    idle_seconds: float,
     *,
     first_at: datetime | None = None,
 ) -> Assignment:
@@ -114,7 +109,7 @@ def assign(
     session = head.session
     now = SessionProgress() if session is None else _standing(session, head, first_at)
     for position, at in enumerate(times):
-        if session is None or is_over(now, at=at, rules=rules):
+        if session is None or is_over(now, at=at, idle_seconds=idle_seconds):
             session = _next(scope, session, started_at=at, after_seq=head.last_given + position)
             opened.append(session)
             now = SessionProgress()
@@ -160,10 +155,10 @@ def _joined(head: ThreadHead, assignment: Assignment) -> Session | None:
 class SessionKeeper:
     """Opens sessions and says which one turns belong to."""
 
-    def __init__(self, store: DocumentStore, clock: Clock, rules: SessionRules) -> None:
+    def __init__(self, store: DocumentStore, clock: Clock, *, idle_seconds: float) -> None:
         self._store = store
         self._clock = clock
-        self._rules = rules
+        self._idle_seconds = idle_seconds
 
     async def start(
         self,
@@ -248,7 +243,7 @@ class SessionKeeper:
         if session is not None and session.explicit and head.last_session_id == session.id:
             for first in await self._store.list_turns(scope, session_id=session.id, limit=1):
                 first_at = first.timestamp
-        return assign(scope, times, head, self._rules, first_at=first_at)
+        return assign(scope, times, head, self._idle_seconds, first_at=first_at)
 
     async def _open(self, scope: Scope, head: ThreadHead, sessions: Sequence[Session]) -> bool:
         """Store them; if another process was first, none of them."""

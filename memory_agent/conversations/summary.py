@@ -17,7 +17,7 @@ from memory_agent.domain import SUMMARY_KINDS, Message, SummaryItem
 from memory_agent.errors import MalformedReply
 from memory_agent.lazily import lazily
 from memory_agent.llm.redact import redacted_turns
-from memory_agent.llm.summaries import calls_of, question_of, reply_text
+from memory_agent.llm.summaries import calls_of, question_of, reply_text, turns_of
 from memory_agent.text.quotes import (
     LEAST_TELLING,
     PICKED_UP,
@@ -113,7 +113,8 @@ class LLMConversationSummarizer:
         items = tuple(previous)
         last = max((turn.seq for turn in turns), default=0)
         limit = self._max_tokens * _REPLY_TOKENS
-        for conversation in calls_of(await redacted_turns(self._redact, turns), numbered=True):
+        shown = turns_of(await redacted_turns(self._redact, turns), numbered=True)
+        for conversation in calls_of(shown):
             question = Message(role="user", content=question_of("\n".join(map(as_line, items)), conversation))
             completion = await self._llm.complete([self._system, question], max_tokens=limit)
             items = parse_reply(reply_text(completion), through=last, cut_off=completion.truncated)

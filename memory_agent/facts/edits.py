@@ -19,9 +19,8 @@ from memory_agent.domain import PERSON, FactEvent, new_id
 from memory_agent.errors import IdempotencyKeyReused, InvalidInput, NotFound, TurnForgotten
 from memory_agent.facts.fold import fold_facts
 from memory_agent.facts.merge import UnmergeableFacts, fact_path, fact_value
-from memory_agent.facts.order import change_by_person, counting, is_stand_in, overlap, place_of
+from memory_agent.facts.order import change_by_person, counting, is_stand_in, overlap, place_of, places
 from memory_agent.facts.people import addressed, document_of, person_key
-from memory_agent.facts.steps import places
 from memory_agent.facts.tree import FactTree
 from memory_agent.facts.vetting import LISTS
 

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import UNNAMED, FactRecord, FactsDocument, FactSource
 from memory_agent.facts.compare import known_values
-from memory_agent.facts.order import counting
+from memory_agent.facts.order import Mark, Step, counting, names_of, of_nobody, steps_of, when
 from memory_agent.facts.people import person_key, shown
-from memory_agent.facts.steps import Mark, Step, names_of, of_nobody, steps_of, when
 from memory_agent.facts.tree import FactTree
 
 if TYPE_CHECKING:

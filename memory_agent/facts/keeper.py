@@ -49,13 +49,6 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FactSettings:
-    """Earlier turns shown with those asked about, and categories that are not noted."""
-
-    facts_never: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Examined:
     """The changes that some turns would bring about (none for a turn that states nothing), and what they cost.
 
@@ -90,12 +83,12 @@ class FactKeeper(FactDocuments):
         extractor: FactExtractor,
         meanwhile: FactExtractor,
         clock: Clock,
-        settings: FactSettings,
+        never: tuple[str, ...],
     ) -> None:
-        """`meanwhile`: what finds facts while `extractor`'s model stays away; needs none itself."""
+        """`meanwhile`: what finds facts while `extractor`'s model stays away; needs none itself. `never`: categories that are not noted."""
         super().__init__(store)
         self.extractor, self._meanwhile = extractor, meanwhile
-        self._clock, self._settings = clock, settings
+        self._clock, self._never = clock, never
         self._to_confirm: dict[str, str] = {}
 
     # --- the stage -------------------------------------------------------------------------------------------
@@ -296,7 +289,7 @@ class FactKeeper(FactDocuments):
         known = lenders[0]
         made: list[FactChange] = []
         for one in stating:
-            vetted = vet(one.items, one.turn, known, people=one.people, never=self._settings.facts_never)
+            vetted = vet(one.items, one.turn, known, people=one.people, never=self._never)
             refused = vetted.refused + (() if one.declined is None else (_declined(one.declined),))
             told = [[*event.path, event.value] for event in vetted.events]
             told += [[item.path, item.said, item.quote] for item in refused]
@@ -321,7 +314,7 @@ class FactKeeper(FactDocuments):
     ) -> ExtractionRequest:
         """About these passages; with what is known and the few turns before each, if the extractor makes use of them."""
         turns: dict[int, Turn] = {}
-        request = ExtractionRequest(passages=passages, never=self._settings.facts_never)
+        request = ExtractionRequest(passages=passages, never=self._never)
         if folded is None:
             return request
         before = _CONTEXT_TURNS

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Final
 import regex
 
 from memory_agent.domain import FactEvent
-from memory_agent.facts.tree import fact_json
 from memory_agent.lazily import lazily
 
 if TYPE_CHECKING:
@@ -186,11 +185,6 @@ def fact_text(text: str) -> str:
     seen = _UNSEEN.sub("", _CONTROL.sub(" ", text))
     cleaned = unicodedata.normalize("NFC", encodable(seen)).strip()
     return "" if _INVISIBLE.fullmatch(cleaned) else cleaned
-
-
-def same_element(one: Any, other: Any) -> bool:
-    """True if two values say the same."""
-    return fact_json(one) == fact_json(other)
 
 
 def encodable(text: str) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.errors import MemoryAgentError, StoreUnavailable
+from memory_agent.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +96,7 @@ class Readings:
 
     def __init__(self, service: MemoryService, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._service, self._monotonic = service, monotonic
-        self._of: OrderedDict[Reach, _Of] = OrderedDict()
+        self._of: Recent[Reach, _Of] = Recent(_MOST_REACHES)
         self._closed = asyncio.Event()
 
     async def shown(self, reach: Reach, how: tuple[object, ...], show: Callable[[Work], str]) -> str:
@@ -120,11 +121,7 @@ class Readings:
         self._closed.set()
 
     def _one(self, reach: Reach) -> _Of:
-        of = self._of.setdefault(reach, _Of())
-        self._of.move_to_end(reach)
-        while len(self._of) > _MOST_REACHES:
-            self._of.popitem(last=False)
-        return of
+        return self._of.put(reach, self._of.get(reach) or _Of())
 
     async def _read(self, reach: Reach, of: _Of) -> Work:
         began = self._monotonic()

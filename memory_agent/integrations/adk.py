@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,13 +18,9 @@ if TYPE_CHECKING:
     from google.adk.events.event import Event
     from google.adk.sessions.session import Session
 
-    from memory_agent.agent.agent import MemoryAgent
-    from memory_agent.client.memory import MemoryClient
-    from memory_agent.client.service import ServiceClient
     from memory_agent.domain import GivenRole, Recollection
-    from memory_agent.service import MemoryService
+    from memory_agent.integrations.values import Memory, Service
 
-    Memory = MemoryAgent | MemoryClient
 
 _WITHOUT_SESSION: Final = "memories"
 """The thread of what belongs to no session."""
@@ -37,7 +34,7 @@ class AdkMemoryService(BaseMemoryService):
     that was deleted stays deleted.
     """
 
-    def __init__(self, service: MemoryService | ServiceClient, *, top_k: int = 5) -> None:
+    def __init__(self, service: Service, *, top_k: int = 5) -> None:
         """`top_k`: how many memories a search gives at most."""
         self._service, self._top_k = service, top_k
 
@@ -121,10 +118,8 @@ def _user(app_name: str, user_id: str) -> str:
 async def _add(memory: Memory, text: str, author: str, *, key: str | None, **turn: Any) -> None:
     role: GivenRole = "user" if author == "user" else "assistant"
     turn["metadata"] |= {"author": author}
-    try:
+    with contextlib.suppress(TurnForgotten, IdempotencyKeyReused):  # it was deleted, or is remembered already
         await memory.add_turn(role, text, idempotency_key=None if key is None else f"adk {key}", **turn)
-    except (TurnForgotten, IdempotencyKeyReused):  # it was deleted, or is remembered already
-        return
 
 
 def _text(content: types.Content | None) -> str:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from agent_framework import AgentSession, Message, SessionContext, SupportsAgentRun
 
-    from memory_agent.agent.agent import MemoryAgent
-    from memory_agent.client.memory import MemoryClient
+    from memory_agent.integrations.values import Memory
+
 
 _RUN = "memory_agent_run"
 
@@ -28,7 +28,7 @@ class MemoryProvider(ContextProvider):
 
     def __init__(
         self,
-        memory_of: Callable[[AgentSession], MemoryAgent | MemoryClient],
+        memory_of: Callable[[AgentSession], Memory],
         *,
         source_id: str = "memory_agent",
     ) -> None:

@@ -14,8 +14,7 @@ from memory_agent.integrations.memory_files import MemoryFiles
 if TYPE_CHECKING:
     from anthropic.types.beta import BetaCacheControlEphemeralParam, BetaMemoryTool20250818Command
 
-    from memory_agent.client.service import ServiceClient
-    from memory_agent.service import MemoryService
+    from memory_agent.integrations.values import Service
 
 
 class MemoryTool(BetaAsyncAbstractMemoryTool):
@@ -26,7 +25,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
 
     def __init__(
         self,
-        service: MemoryService | ServiceClient,
+        service: Service,
         user_id: str,
         *,
         tenant: str = DEFAULT_TENANT,

@@ -27,18 +27,16 @@ from memory_agent.integrations.mem0_records import (
     record_of,
     with_version,
 )
+from memory_agent.integrations.values import threads_in, turns_in
 from memory_agent.messages import read_messages
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import Mapping
     from types import TracebackType
 
-    from memory_agent.agent.agent import MemoryAgent
-    from memory_agent.client.memory import MemoryClient
-    from memory_agent.client.service import ServiceClient
     from memory_agent.config import MemoryConfig
     from memory_agent.domain import Turn
-    from memory_agent.service import MemoryService
+    from memory_agent.integrations.values import Memory, Service
 
     Record = dict[str, Any]
 
@@ -59,11 +57,11 @@ class AsyncMemory:
         self,
         config: MemoryConfig | None = None,
         *,
-        service: MemoryService | ServiceClient | None = None,
+        service: Service | None = None,
         tenant: str = DEFAULT_TENANT,
     ) -> None:
         self._config, self._given, self._tenant = config, service, tenant
-        self._own: MemoryService | ServiceClient | None = None
+        self._own: Service | None = None
         self._stack = AsyncExitStack()
         self._opening = asyncio.Lock()
 
@@ -184,7 +182,7 @@ class AsyncMemory:
         owner = Owner.of({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
         for thread_id in await self._threads(owner):
             thread = await self._thread(owner.user, thread_id)
-            ids = [turn.id async for turn in _turns(thread) if passes(payload_of(turn), owner.ids)]
+            ids = [turn.id async for turn in turns_in(thread) if passes(payload_of(turn), owner.ids)]
             for start in range(0, len(ids), _PAGE):
                 await thread.forget(ids[start : start + _PAGE])
         return {"message": "Memories deleted successfully!"}
@@ -281,7 +279,7 @@ class AsyncMemory:
             return []
 
     # --- where it is kept ----------------------------------------------------------------------------------
-    async def _service(self) -> MemoryService | ServiceClient:
+    async def _service(self) -> Service:
         if self._given is not None:
             return self._given
         async with self._opening:
@@ -291,21 +289,15 @@ class AsyncMemory:
             self._own = own = await self._stack.enter_async_context(opening)
         return own  # type: ignore[no-any-return]
 
-    async def _thread(self, user: str, thread: str) -> MemoryAgent | MemoryClient:
+    async def _thread(self, user: str, thread: str) -> Memory:
         return (await self._service()).agent(user, thread, tenant=self._tenant)
 
     async def _threads(self, owner: Owner) -> list[str]:
         """The threads that may hold memories of an owner."""
         if owner.run_id is not None:
             return [owner.thread]
-        found: list[str] = []
-        after: str | None = None
-        some = await self._thread(owner.user, owner.thread)
-        while True:
-            page = await some.threads(after=after, limit=_PAGE)
-            found += [each.thread_id for each in page.threads if each.turns and is_ours(each.thread_id)]
-            if (after := page.next) is None:
-                return found
+        threads = threads_in((await self._thread(owner.user, owner.thread)).threads)
+        return [each.thread_id async for each in threads if each.turns and is_ours(each.thread_id)]
 
     async def _found(self, memory_id: str) -> Turn:
         """The turn that a memory is. Raises NotFound."""
@@ -324,18 +316,9 @@ class AsyncMemory:
         """The newest version of a memory behind that turn of its thread."""
         place, newest = Place.read(memory_id), None
         if place is not None:
-            async for turn in _turns(await self._thread(place.user, place.thread), after):
+            async for turn in turns_in(await self._thread(place.user, place.thread), after):
                 newest = turn if turn.metadata.get(ROOT) == memory_id else newest
         return newest
-
-
-async def _turns(thread: MemoryAgent | MemoryClient, start: int = 0) -> AsyncIterator[Turn]:
-    after: int | None = start
-    while after is not None:
-        page = await thread.history(after=after, limit=_PAGE)
-        for turn in page.turns:
-            yield turn
-        after = page.next
 
 
 def _shown(turn: Turn, filters: Mapping[str, Any], *, show_expired: bool) -> bool:
@@ -362,7 +345,7 @@ def _not_there(memory_id: object) -> NotFound:
     return NotFound(f"Memory with id {memory_id!s:.80} not found")
 
 
-def _service_of(config: MemoryConfig | None) -> MemoryService | ServiceClient:
+def _service_of(config: MemoryConfig | None) -> Service:
     from memory_agent.config import MemoryConfig
 
     config = config or MemoryConfig()

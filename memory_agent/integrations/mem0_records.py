@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import operator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.checks import MAX_METADATA_CHARS
 from memory_agent.errors import InvalidInput
+from memory_agent.integrations.values import compares
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -206,15 +208,15 @@ def is_over(turn: Turn, today: date | None = None) -> bool:
 
 # --- filters ---------------------------------------------------------------------------------------------------
 _COMPARED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
-    "eq": lambda value, other: value == other,
-    "ne": lambda value, other: value != other,
-    "gt": lambda value, other: value > other,
-    "gte": lambda value, other: value >= other,
-    "lt": lambda value, other: value < other,
-    "lte": lambda value, other: value <= other,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
+    "contains": operator.contains,
     "in": lambda value, other: value in other,
     "nin": lambda value, other: value not in other,
-    "contains": lambda value, other: other in value,
     "icontains": lambda value, other: str(other).casefold() in str(value).casefold(),
 }
 _MISSING: Final = object()
@@ -236,14 +238,4 @@ def _holds(payload: Mapping[str, Any], name: str, test: Any) -> bool:
         return value is not _MISSING
     if not isinstance(test, dict):
         return bool(value == test)
-    for operator, other in test.items():
-        if operator not in _COMPARED:
-            raise InvalidInput(
-                f"Unsupported metadata filter operator: {operator}; use one of {', '.join(_COMPARED)}"
-            )
-        try:
-            if not _COMPARED[operator](None if value is _MISSING else value, other):
-                return False
-        except TypeError:  # a missing value, or text and a number, have no order
-            return False
-    return True
+    return compares(None if value is _MISSING else value, test, _COMPARED)

@@ -28,17 +28,14 @@ from memory_agent.integrations.memory_file_texts import (
     numbered,
     replaced,
 )
-from memory_agent.integrations.values import side_by_side
+from memory_agent.integrations.values import side_by_side, turns_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from datetime import datetime
 
-    from memory_agent.agent.agent import MemoryAgent
-    from memory_agent.client.memory import MemoryClient
-    from memory_agent.client.service import ServiceClient
     from memory_agent.domain import Turn
-    from memory_agent.service import MemoryService
+    from memory_agent.integrations.values import Memory, Service
 
 COMMANDS: Final = ("view", "create", "str_replace", "insert", "delete", "rename")
 MAX_FILE_CHARS: Final = MAX_METADATA_CHARS - 1_000
@@ -65,9 +62,7 @@ class MemoryFiles:
     Over MemoryService, or ServiceClient over HTTP. A file holds up to 99,000 characters, a path up to 512.
     """
 
-    def __init__(
-        self, service: MemoryService | ServiceClient, user_id: str, *, tenant: str = DEFAULT_TENANT
-    ) -> None:
+    def __init__(self, service: Service, user_id: str, *, tenant: str = DEFAULT_TENANT) -> None:
         self._service, self._user_id, self._tenant = service, user_id, tenant
 
     async def run(self, command: Mapping[str, Any]) -> str:
@@ -183,7 +178,7 @@ class MemoryFiles:
         return "All memory cleared"
 
     # --- threads and turns -------------------------------------------------------------------------------
-    def _thread(self, path: str) -> MemoryAgent | MemoryClient:
+    def _thread(self, path: str) -> Memory:
         return self._service.agent(self._user_id, path, tenant=self._tenant)
 
     async def newest(self, path: str) -> Turn | None:
@@ -229,17 +224,9 @@ class MemoryFiles:
     async def _versions(self, path: str) -> list[Turn]:
         await self._file(path)
         found: list[Turn] = []
-        async for turn in self._history(path):
+        async for turn in turns_in(self._thread(path), at_once=_PAGE):
             found = [*found, turn] if _is_file(turn) else []
         return found
-
-    async def _history(self, path: str) -> AsyncIterator[Turn]:
-        after: int | None = 0
-        while after is not None:
-            page = await self._thread(path).history(after=after, limit=_PAGE)
-            for turn in page.turns:
-                yield turn
-            after = page.next
 
     async def append(
         self,
@@ -334,9 +321,10 @@ class MemoryFiles:
 
     async def erase(self, path: str, *, through: int) -> None:
         """Erase the versions of a path up to this number."""
-        ids = [turn.id async for turn in self._history(path) if turn.seq <= through]
+        thread = self._thread(path)
+        ids = [turn.id async for turn in turns_in(thread, at_once=_PAGE) if turn.seq <= through]
         if ids:
-            await self._thread(path).forget(ids)
+            await thread.forget(ids)
 
 
 def text_of(turn: Turn) -> str | None:

@@ -19,11 +19,8 @@ if TYPE_CHECKING:
     from agents import RunContextWrapper, TResponseInputItem
     from agents.run import CallModelData, ModelInputData
 
-    from memory_agent.agent.agent import MemoryAgent
-    from memory_agent.client.memory import MemoryClient
     from memory_agent.domain import TurnInput
-
-    Memory = MemoryAgent | MemoryClient
+    from memory_agent.integrations.values import Memory
 
 
 class MemorySession:

@@ -20,11 +20,8 @@ from memory_agent.integrations.memory_file_texts import ROOT
 from memory_agent.integrations.memory_files import MemoryFiles, text_of
 
 if TYPE_CHECKING:
-    from memory_agent.agent.agent import MemoryAgent
-    from memory_agent.client.memory import MemoryClient
-    from memory_agent.client.service import ServiceClient
     from memory_agent.domain import Turn
-    from memory_agent.service import MemoryService
+    from memory_agent.integrations.values import Memory, Service
 
 _PART: Final = re.compile(r"(?!\.$)(?!.*\.\.)[A-Za-z0-9_.-]{1,200}")
 """Of a path, by the rules of the harness' own stores."""
@@ -39,13 +36,11 @@ class HarnessMemoryStore:
     second gets MemoryConflictError, in whatever processes they are.
     """
 
-    def __init__(
-        self, service: MemoryService | ServiceClient, user_id: str, *, tenant: str = DEFAULT_TENANT
-    ) -> None:
+    def __init__(self, service: Service, user_id: str, *, tenant: str = DEFAULT_TENANT) -> None:
         self.files = MemoryFiles(service, user_id, tenant=tenant)
         self._service, self._user_id, self._tenant = service, user_id, tenant
 
-    def _receipts(self, operation: MemoryOperation) -> MemoryAgent | MemoryClient:
+    def _receipts(self, operation: MemoryOperation) -> Memory:
         share = hashlib.sha256(operation.id.encode()).hexdigest()[0]
         return self._service.agent(self._user_id, f"/memory-operations/{share}", tenant=self._tenant)
 

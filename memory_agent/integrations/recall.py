@@ -11,13 +11,13 @@ from memory_agent.errors import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from memory_agent.agent.agent import MemoryAgent
-    from memory_agent.client.memory import MemoryClient
+    from memory_agent.integrations.values import Memory
+
 
 log = logging.getLogger(__name__)
 
 
-async def recalled(memory: MemoryAgent | MemoryClient, question: str, *, shown: Iterable[str] = ()) -> str:
+async def recalled(memory: Memory, question: str, *, shown: Iterable[str] = ()) -> str:
     """The context for a question, as text; empty while the memory is away, with a warning.
 
     `shown`: the texts of messages that the model is shown anyway. If the thread's last turns are all among them, the context

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,8 @@ if TYPE_CHECKING:
     from strands.memory import AddMessagesContext, SearchOptions
     from strands.types.content import Message
 
-    from memory_agent.agent.agent import MemoryAgent
-    from memory_agent.client.memory import MemoryClient
     from memory_agent.domain import Recollection
+    from memory_agent.integrations.values import Memory
 
 
 class StrandsMemoryStore(MemoryStore):
@@ -29,7 +29,7 @@ class StrandsMemoryStore(MemoryStore):
 
     def __init__(
         self,
-        memory: MemoryAgent | MemoryClient,
+        memory: Memory,
         *,
         name: str = "memory",
         description: str | None = None,
@@ -63,13 +63,9 @@ class StrandsMemoryStore(MemoryStore):
             if role == "assistant" and said[at + 1 : at + 2] and said[at + 1][1] == "assistant":
                 continue  # words before a call of a tool
             key = None if number is None else f"strands {self._agent} {number}"
-            await self._loop.reach(self._keep(TurnInput(role=role, content=text), key))
-
-    async def _keep(self, turn: TurnInput, key: str | None) -> None:
-        try:
-            await self._memory.add_turns([turn], idempotency_key=key)
-        except (IdempotencyKeyReused, TurnForgotten):
-            return
+            turn = TurnInput(role=role, content=text)
+            with contextlib.suppress(IdempotencyKeyReused, TurnForgotten):
+                await self._loop.reach(self._memory.add_turns([turn], idempotency_key=key))
 
 
 def _text(message: Message) -> str:

@@ -12,16 +12,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memory_agent.domain import VERBATIM, TurnInput, new_id
+from memory_agent.errors import InvalidInput, NotFound
 from memory_agent.together import together
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 
     from memory_agent.agent.agent import MemoryAgent
     from memory_agent.client.memory import MemoryClient
-    from memory_agent.domain import GivenRole, Turn
+    from memory_agent.client.service import ServiceClient
+    from memory_agent.domain import GivenRole, ThreadsPage, ThreadSummary, Turn
+    from memory_agent.service import MemoryService
 
     Memory = MemoryAgent | MemoryClient
+    Service = MemoryService | ServiceClient
 
 T = TypeVar("T")
 
@@ -154,15 +158,50 @@ def _joined(parts: list[Mapping[str, Any]]) -> Any:
     return _with_texts(json.loads("".join(part["kept"] for part in parts)), lambda _: next(left))
 
 
+async def turns_in(memory: Memory, start: int = 0, *, at_once: int = _PAGE) -> AsyncIterator[Turn]:
+    """The turns of the thread behind number `start`, oldest first, read `at_once` at a time."""
+    after: int | None = start
+    while after is not None:
+        page = await memory.history(after=after, limit=at_once)
+        for turn in page.turns:
+            yield turn
+        after = page.next
+
+
 async def all_turns(memory: Memory) -> list[Turn]:
     """Every turn of the thread, oldest first."""
-    turns: list[Turn] = []
-    after: int | None = 0
-    while after is not None:
-        page = await memory.history(after=after, limit=_PAGE)
-        turns += page.turns
-        after = page.next
-    return turns
+    return [turn async for turn in turns_in(memory)]
+
+
+async def threads_in(threads: Callable[..., Awaitable[ThreadsPage]]) -> AsyncIterator[ThreadSummary]:
+    """A user's threads as `threads` gives them by pages; none if nothing is remembered of the user (any more)."""
+    after: str | None = None
+    while True:
+        try:
+            page = await threads(after=after, limit=_PAGE)
+        except NotFound:
+            return
+        for thread in page.threads:
+            yield thread
+        if (after := page.next) is None:
+            return
+
+
+def compares(
+    value: object, test: Mapping[str, Any], operators: Mapping[str, Callable[[Any, Any], bool]]
+) -> bool:
+    """True if a value is to all others as the `operators` that `test` names them by say. Raises InvalidInput for one that there is not."""
+    for name, other in test.items():
+        if name not in operators:
+            raise InvalidInput(
+                f"Unsupported filter operator: {name!r:.40}; use one of {', '.join(operators)}"
+            )
+        try:
+            if not operators[name](value, other):
+                return False
+        except TypeError:  # a missing value, or text and a number, have no order
+            return False
+    return True
 
 
 async def last_values(memory: Memory, limit: int) -> list[Kept]:

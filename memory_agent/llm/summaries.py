@@ -20,7 +20,7 @@ from memory_agent.llm.refusals import is_refusal
 from memory_agent.text.inert import attribute, delimiters, inert
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from memory_agent.domain import Completion, Turn
     from memory_agent.ports import LLM, Redactor
@@ -77,7 +77,7 @@ class LLMSummarizer:
         words = max(_MIN_WORDS, int(self._max_tokens * _WORDS_PER_TOKEN))
         system = Message(role="system", content=_SYSTEM.format(words=words))
         summary = previous or ""
-        for conversation in calls_of(await redacted_turns(self._redact, turns)):
+        for conversation in calls_of(turns_of(await redacted_turns(self._redact, turns))):
             question = Message(role="user", content=question_of(summary, conversation))
             completion = await self._llm.complete([system, question], max_tokens=self._max_tokens)
             summary = summary_in(completion)
@@ -114,20 +114,23 @@ def question_of(summary: str, conversation: str) -> str:
     return f"{so_far}<conversation>\n{conversation}\n</conversation>"
 
 
-def calls_of(turns: Sequence[Turn], *, numbered: bool = False) -> Iterator[str]:
-    """The turns as the prompt shows them, in as few pieces as hold at most `MAX_PROMPT_CHARS` of content each.
-
-    `numbered`: each with its `seq`.
-    """
-    shown, size = list[str](), 0
+def turns_of(turns: Sequence[Turn], *, numbered: bool = False) -> Iterator[tuple[str, str]]:
+    """When and by whom each turn was said, as the attributes of its tag (`numbered`: with its `seq`), and its content."""
     for turn in turns:
         number = f'number="{turn.seq}" ' if numbered else ""
-        opening = f'<turn {number}date="{turn.timestamp:%A %Y-%m-%d}" from="{attribute(turn.speaker or turn.role)}">'
-        for piece in pieces_of(turn.content):
+        who = attribute(turn.speaker or turn.role)
+        yield f'{number}date="{turn.timestamp:%A %Y-%m-%d}" from="{who}"', turn.content
+
+
+def calls_of(said: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Contents as the prompt shows them between tags with these attributes, in as few pieces as hold at most `MAX_PROMPT_CHARS` each."""
+    shown, size = list[str](), 0
+    for attributes, content in said:
+        for piece in pieces_of(content):
             if shown and size + len(piece) > MAX_PROMPT_CHARS:
                 yield "\n".join(shown)
                 shown, size = [], 0
-            shown.append(f"{opening}\n{inert(piece, TAGS)}\n</turn>")
+            shown.append(f"<turn {attributes}>\n{inert(piece, TAGS)}\n</turn>")
             size += len(piece)
     if shown:
         yield "\n".join(shown)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 import numpy as np
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
-from memory_agent.models.token_vectors import TextCache
+from memory_agent.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -77,7 +77,7 @@ class BatchingEmbedder(ABC):
 
     def __init__(self, limits: BatchLimits, *, cache_size: int) -> None:
         self._limits = limits
-        self._cache: TextCache[Encoded] = TextCache(cache_size)
+        self._cache: Recent[str, Encoded] = Recent(cache_size)
         self._era = 0  # ends when the caches are cleared
         self._queues: dict[Purpose, deque[_Entry]] = {"query": deque(), "document": deque()}
         self._in_flight: dict[str, _Entry] = {}
@@ -177,7 +177,7 @@ class BatchingEmbedder(ABC):
             self._asked_at = time.monotonic()
         # Texts of like length next to each other share batches, so that little of a batch is padding.
         for text in sorted(dict.fromkeys(texts), key=len, reverse=True):
-            if (kept := self._cache.get(text)) is not None:
+            if (kept := self._cache.got(text)) is not None:
                 known[text] = kept
                 continue
             entry = self._in_flight.get(text)

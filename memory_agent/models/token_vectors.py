@@ -1,9 +1,8 @@
-"""Token vectors of a text: its own first tokens, along the directions of their model that tell the most; and a cache by text."""
+"""Token vectors of a text: its own first tokens, along the directions of their model that tell the most."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
     Hidden = tuple[NDArray[np.int32], Floats]
     """Spans of tokens in their text, shape (tokens, 2), and their vectors, shape (tokens, dimension), as a model gives them."""
-
-Made = TypeVar("Made")
 
 MOST_TOKENS: Final = 128
 """Tokens of a text that have vectors: what a long turn is about is said at its beginning (docs/benchmarks.md)."""
@@ -100,31 +97,3 @@ def _unit(vectors: Floats) -> Floats:
         raise EmbedderError("the model gave a token a vector that is zero or not finite")
     unit: Floats = vectors / lengths
     return unit
-
-
-class TextCache(Generic[Made]):
-    """Results by text: the `most` that were used last; 0 keeps none."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self._kept: OrderedDict[str, Made] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def get(self, text: str) -> Made | None:
-        """The result for `text` if it is kept; then it is the one used last."""
-        if text in self._kept:
-            self._kept.move_to_end(text)
-        return self._kept.get(text)
-
-    def put(self, text: str, made: Made) -> None:
-        """Keep the result for `text`, and let go of those used longest ago."""
-        self._kept[text] = made
-        self._kept.move_to_end(text)
-        while len(self._kept) > self.most:
-            self._kept.popitem(last=False)
-
-    def clear(self) -> None:
-        """Let go of all."""
-        self._kept.clear()

@@ -105,21 +105,16 @@ _BLOCKS: Final = {
 }
 
 _PIECE: Final = regex.compile(
-    r"(?P<wide>[\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}])"
-    r"|(?P<word>[A-Z]?[a-z]+)"
-    r"|(?P<capitals>[A-Z]+)"
-    r"|(?P<digits>\d{1,3})"
-    r"|(?P<letters>[\p{Latin}\p{Cyrillic}\p{Greek}]{1,12})"
-    r"|(?P<space>\ (?=\S|\Z))"
-    r"|(?P<blank>\n+|[^\S\n]+)"
-    r"|(?P<mark>(?P<char>[!-/:-@\[-`{-~])(?P=char)*)"
-    r"|(?P<pictograph>[\p{So}\p{Sk}\U00010000-\U0010FFFF])"
-    r"|(?P<other>.)",
-    regex.DOTALL,
+    r"[\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}--\U00010000-\U0010FFFF]"
+    r"|[A-Z][a-z]{1,6}|[a-z]{1,7}|[A-Z]{1,2}|\d{1,3}"
+    r"|[\p{Latin}\p{Cyrillic}\p{Greek}]{1,3}"
+    r"|(?P<space>\ (?=\S|\Z))|\n{1,8}|[^\S\n]{1,8}"
+    r"|(?P<mark>[!-/:-@\[-`{-~])(?P=mark){0,3}"
+    r"|(?P<wide>[\p{So}\p{Sk}\U00010000-\U0010FFFF])"
+    r"|.",
+    regex.DOTALL | regex.V1,
 )
-
-_CHARS_PER_TOKEN: Final = {"word": 7, "letters": 3, "capitals": 2, "blank": 8, "mark": 4}
-_PIECE_CHARS: Final = 84  # so that a whole piece is 42 tokens at most
+_PIECE_TOKENS: Final = {"space": 0, "wide": 3}
 
 
 class EstimatedTokens:
@@ -182,7 +177,7 @@ def _loaded(encoding_name: str) -> Any:
 
 
 def estimated_pieces(text: str) -> Iterator[tuple[int, int, int]]:
-    """`text` in pieces (start, end, tokens), without gaps; no piece is heavier than 42 tokens.
+    """`text` in pieces (start, end, tokens), without gaps; no piece is heavier than 3 tokens.
 
     For cutting a text where an embedding model's window ends. Such models' vocabularies are smaller than o200k_base,
     so this says more than `EstimatedTokens`: a Chinese, Japanese or Korean character is a token, and so are 7 letters of
@@ -190,11 +185,7 @@ def estimated_pieces(text: str) -> Iterator[tuple[int, int, int]]:
     breaks or blanks in a row (the one blank before a word belongs to it); an emoji is 3.
     """
     for match in _PIECE.finditer(text):
-        start, end = match.span()
-        kind = match.lastgroup or "other"
-        for begin in range(start, end, _PIECE_CHARS):
-            stop = min(end, begin + _PIECE_CHARS)
-            yield begin, stop, _weight(kind, text[begin], stop - begin)
+        yield *match.span(), _PIECE_TOKENS.get(match.lastgroup or "", 1)
 
 
 def _hundredths(text: str) -> int:
@@ -256,11 +247,3 @@ def _of_marks(marks: str) -> int:
     if marks.isascii():
         return 100 + (many - 2) * 45
     return 20 + sum(150 if char > "\uffff" else 80 for char in marks)
-
-
-def _weight(kind: str, char: str, chars: int) -> int:
-    if kind in _CHARS_PER_TOKEN:
-        return -(-chars // _CHARS_PER_TOKEN[kind])
-    if kind == "pictograph" or (kind == "wide" and char > "\uffff"):
-        return 3
-    return 0 if kind == "space" else 1

@@ -9,7 +9,6 @@ under the caller's scope a moment ago, so nothing forgotten or foreign can come 
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from memory_agent.domain import Recollection, SearchRow
 from memory_agent.ports import known_fingerprint
+from memory_agent.recent import Recent
 from memory_agent.search.candidates import CandidateSource
 from memory_agent.search.corrections import LOOKED_AT, corrected, proposed, replacements
 from memory_agent.search.current import CurrentSearch, Ranked
@@ -99,7 +99,7 @@ class Searcher:
         self._spotter = spotter
         self._settings = settings
         self._candidates = CandidateSource(store, indexes=embedders.index_of, index_of=residents.index_of)
-        self._row_of: OrderedDict[str, SearchRow] = OrderedDict()
+        self._row_of: Recent[str, SearchRow] = Recent(_ROWS_CACHE)
 
     async def searched(self, scope: Scope) -> tuple[list[Turn], ResidentIndex | None]:
         """Turns that are not indexed yet, and the user's index (None: too large to keep): what any question searches."""
@@ -148,21 +148,19 @@ class Searcher:
 
     # --- what is searched ------------------------------------------------------------------------------------
     def _row(self, turn: Turn) -> SearchRow:
-        row = self._row_of.get(turn.id)
-        if row is None:
-            language = self._settings.language
-            row = self._row_of[turn.id] = SearchRow.of(
-                turn,
-                count_terms(turn.searchable_text, language),
-                self._spotter.of_unindexed(turn),
-                features_of(turn.content),
-                vectors=np.empty((0, 0), dtype=np.float32),
-                embedder="",
-                language=language,
-            )
-            if len(self._row_of) > _ROWS_CACHE:
-                self._row_of.popitem(last=False)
-        return row
+        if (row := self._row_of.got(turn.id)) is not None:
+            return row
+        language = self._settings.language
+        row = SearchRow.of(
+            turn,
+            count_terms(turn.searchable_text, language),
+            self._spotter.of_unindexed(turn),
+            features_of(turn.content),
+            vectors=np.empty((0, 0), dtype=np.float32),
+            embedder="",
+            language=language,
+        )
+        return self._row_of.put(turn.id, row)
 
     def _over(
         self,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import ALL_TENANTS, DEFAULT_TENANT, Scope, checked_tenant
 from memory_agent.errors import AccessDenied
 from memory_agent.keys import DUMMY, matches, read_token, why_invalid
+from memory_agent.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +93,7 @@ class Authenticator:
         self._clock = clock
         self._cache_seconds = cache_seconds
         self._monotonic = monotonic
-        self._known: OrderedDict[str, tuple[float, ApiKey | None]] = OrderedDict()
+        self._known: Recent[str, tuple[float, ApiKey | None]] = Recent(_REMEMBERED_KEYS)
         self.last_used: dict[str, datetime] = {}
         """When each key was last let in by this process, by its id."""
 
@@ -168,15 +168,11 @@ class Authenticator:
         if self._keys is None:
             return None
         now = self._monotonic()
-        until, key = self._known.get(key_id, (float("-inf"), None))
+        until, key = self._known.got(key_id) or (float("-inf"), None)
         if until > now:
-            self._known.move_to_end(key_id)
             return key
         key = await self._keys.find(key_id)
-        self._known[key_id] = (now + self._cache_seconds, key)
-        self._known.move_to_end(key_id)
-        while len(self._known) > _REMEMBERED_KEYS:
-            self._known.popitem(last=False)
+        self._known.put(key_id, (now + self._cache_seconds, key))
         return key
 
 

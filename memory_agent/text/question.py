@@ -58,18 +58,22 @@ def read_question(
     low = _NO_QUESTION.sub(" _ ", text).casefold()
     names = persons_named(question, {**called, **dict.fromkeys(known)})
     persons = dict.fromkeys(name if name in known else called[name] for name in names)
-    about_assistant = _ABOUT_ASSISTANT.search(low) is not None
+    about_assistant = _SAYS["about_assistant"].search(low) is not None
     tells = not about_assistant and _tells(low)
     # A time in a message is seldom when something was said, and "which" in it seldom asks for a name.
     return Question(
         kinds=frozenset(() if tells else _kinds(low)),
         names=names,
         persons=tuple(filter(None, persons)),
-        about_user="" in persons or _ABOUT_USER.search(_COURTESY.sub(" _ ", low)) is not None,
+        about_user="" in persons or _SAYS["about_user"].search(_SAYS["courtesy"].sub(" _ ", low)) is not None,
         about_assistant=about_assistant,
-        latest=tells or (_LATEST.search(_NOT_LATEST.sub(" _ ", low)) is not None and not _DATED.search(low)),
+        latest=tells
+        or (
+            _SAYS["latest"].search(_SAYS["not_latest"].sub(" _ ", low)) is not None
+            and not _SAYS["dated"].search(low)
+        ),
         tells=tells,
-        refers=_REFERS.search(low) is not None,
+        refers=_SAYS["refers"].search(low) is not None,
     )
 
 
@@ -78,15 +82,15 @@ def _tells(low: str) -> bool:
 
     It answers the one who spoke before, opens with what its speaker does or has, or tells something before it asks.
     """
-    if _RECALLS.search(low):
+    if _SAYS["recalls"].search(low):
         return False
-    rest = _LEADS.sub("", _COURTESY.sub(" ", low)).lstrip()
-    if _ANSWERS.match(rest) or _OWN.match(rest):
+    rest = _LEADS.sub("", _SAYS["courtesy"].sub(" ", low)).lstrip()
+    if _ANSWERS.match(rest) or _SAYS["own"].match(rest):
         return True
     first = next((rest[start:end] for start, end in bounds(rest)), rest)
     return (
         _INITIAL < len(first) < len(rest)
-        and not _ASKS_FIRST.match(first)
+        and not _SAYS["asks_first"].match(first)
         and not first.endswith(_QUESTION_MARKS)
     )
 
@@ -143,7 +147,7 @@ def _kinds(low: str) -> Iterator[Kind]:
     """The kinds of a question, in lower case and without what it quotes, by each language that has some."""
     for each in languages_with("questions", "kinds"):
         found = {kind for kind in _KINDS if _pattern_of_kind(each.questions, kind).search(low)}
-        if "when" in found and _CLAUSE_OF_WHEN.search(low):
+        if "when" in found and _SAYS["clause_of_when"].search(low):
             found.discard("when")
         instead = each.questions.items("instead")
         yield from found - {other for kind, other in instead.items() if kind in found}
@@ -155,35 +159,15 @@ def _pattern_of_kind(its: Table, kind: Kind) -> re.Pattern[str]:
 
 
 _KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-(
-    _CLAUSE_OF_WHEN,
-    _COURTESY,
-    _ABOUT_USER,
-    _ABOUT_ASSISTANT,
-    _LATEST,
-    _NOT_LATEST,
-    _DATED,
-    _RECALLS,
-    _OWN,
-    _REFERS,
-) = (
-    plain_any_of("questions", f"question.{key}")
+_SAYS: Final = {
+    key: plain_any_of("questions", f"question.{key}")
     for key in (
-        "clause_of_when",
-        "courtesy",
-        "about_user",
-        "about_assistant",
-        "latest",
-        "not_latest",
-        "dated",
-        "recalls",
-        "own",
-        "refers",
+        *("clause_of_when", "courtesy", "about_user", "about_assistant", "latest", "not_latest", "dated"),
+        *("recalls", "own", "refers", "asks_first"),
     )
-)
+}
 _LEADS: Final = plain_any_of("questions", "question.leads", within=r"\A(?:\W*(?:%s)(?!\w))*\W*")
 _ANSWERS: Final = plain_any_of("questions", "question.answers", within=r"(?:%s)(?!\w)")
-_ASKS_FIRST: Final = plain_any_of("questions", "question.asks_first")
 _INITIAL: Final = 3
 """A sentence of so few characters is the initial of a name."""
 _QUESTION_MARKS: Final = ("?", "？", "؟")

@@ -37,13 +37,6 @@ def kept_of(max_messages_per_topic: int) -> int:
     return max(max_messages_per_topic // 3, 1)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompactSettings:
-    """Active turns that a topic may have; a third of them stay active then."""
-
-    max_messages_per_topic: int
-
-
 @dataclass(frozen=True, slots=True)
 class Compactor:
     """Runs the compact stage, and packs topics that are archived."""
@@ -54,7 +47,8 @@ class Compactor:
     """What sums up where `summarizer` will not, or gives nothing that can be read."""
     folder: TopicFolder
     clock: Clock
-    settings: CompactSettings
+    most: int
+    """Active turns that a topic may have; a third of them stay active then."""
 
     @property
     def asks_model(self) -> bool:
@@ -94,7 +88,7 @@ class Compactor:
         return list(found.values())
 
     def _too_long(self, counts: TopicTurns) -> bool:
-        return counts.turns - counts.compressed > self.settings.max_messages_per_topic
+        return counts.turns - counts.compressed > self.most
 
     async def compact(self, turns: Sequence[Turn]) -> None:
         """Compact the topics of these turns of one thread, those that have grown too long.
@@ -112,7 +106,7 @@ class Compactor:
         to_pack: list[Turn] = []
         if self._too_long(counts):
             active = await self.store.list_turns(topic.scope, topic_ids=topic.turns_of, compressed=False)
-            to_pack = active[: -kept_of(self.settings.max_messages_per_topic) or None]
+            to_pack = active[: -kept_of(self.most) or None]
         elif topic.summary is not None or not counts.compressed:
             return
         packed = await self.store.list_turns(

@@ -27,6 +27,7 @@ from memory_agent.integrations import pydantic_ai_harness
 from memory_agent.integrations.memory_files import text_of
 from memory_agent.integrations.pydantic_ai import MemoryCapability
 from memory_agent.integrations.pydantic_ai_harness import HarnessMemoryStore, _about
+from memory_agent.integrations.values import all_turns
 from tests.frameworks.pages import Reader, calling, program_of, sent_to
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply, ScriptedOpenAI
@@ -136,7 +137,7 @@ async def test_a_deletion_that_was_cut_short_erases_when_it_is_repeated(service:
     assert newest is not None
     await store.files.append(path, [None], newest, metadata={"existed": True, **_about(FIRST)})
     await store.delete("a/b.md", expected_version=newest.id, operation=FIRST)
-    assert [text_of(turn) async for turn in store.files._history(path)] == [None]
+    assert [text_of(turn) for turn in await all_turns(service.agent("ada", path))] == [None]
 
 
 async def test_receipts_are_pruned_and_the_last_stay_known(

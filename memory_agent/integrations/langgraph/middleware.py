@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import AnyMessage
     from langgraph.runtime import Runtime
 
-    from memory_agent.agent.agent import MemoryAgent
-    from memory_agent.client import MemoryClient
+    from memory_agent.integrations.values import Memory
 
 
 class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -28,7 +27,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
     What is recalled goes into the system message of that request alone: no state, no checkpoint and no turn holds it.
     """
 
-    def __init__(self, memory_of: Callable[[Runtime[Any]], MemoryAgent | MemoryClient]) -> None:
+    def __init__(self, memory_of: Callable[[Runtime[Any]], Memory]) -> None:
         """`memory_of` says whose memory a run uses, such as
         `lambda run: service.agent(run.context.user_id, run.execution_info.thread_id)`.
         """

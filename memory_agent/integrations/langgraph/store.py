@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,17 +26,15 @@ from langgraph.store.base import (
 
 from memory_agent.checks import has_visible
 from memory_agent.domain import VERBATIM
-from memory_agent.errors import InvalidInput, NotFound
+from memory_agent.errors import InvalidInput
 from memory_agent.integrations.loop import Loop
-from memory_agent.integrations.values import AT_ONCE, side_by_side
+from memory_agent.integrations.values import AT_ONCE, compares, side_by_side, threads_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from memory_agent.agent.agent import MemoryAgent
-    from memory_agent.client import MemoryClient, ServiceClient
     from memory_agent.domain import Recollection, ThreadSummary, Turn
-    from memory_agent.service import MemoryService
+    from memory_agent.integrations.values import Memory, Service
 
     Namespace = tuple[str, ...]
 
@@ -71,7 +70,7 @@ class MemoryStore(BaseStore):
 
     def __init__(
         self,
-        service: MemoryService | ServiceClient,
+        service: Service,
         *,
         name: str = "langgraph",
         fields: Sequence[str] | None = None,
@@ -121,7 +120,7 @@ class MemoryStore(BaseStore):
     def _user_id(self, namespace: Namespace) -> str:
         return ".".join((self._name, *namespace))
 
-    def _memory(self, namespace: Namespace, key: str) -> MemoryAgent | MemoryClient:
+    def _memory(self, namespace: Namespace, key: str) -> Memory:
         return self._service.agent(self._user_id(namespace), key)
 
     async def _stored(self, namespace: Namespace, key: str) -> _Stored | None:
@@ -205,15 +204,8 @@ class MemoryStore(BaseStore):
         """Items without a question: those that were put last first."""
         keys: list[tuple[Namespace, ThreadSummary]] = []
         for namespace in await self._namespaces(op.namespace_prefix):
-            after: str | None = None
-            while True:
-                try:
-                    page = await self._service.threads(self._user_id(namespace), after=after, limit=_PAGE)
-                except NotFound:  # all of it was deleted meanwhile
-                    break
-                keys += [(namespace, thread) for thread in page.threads if thread.last_activity is not None]
-                if (after := page.next) is None:
-                    break
+            threads = threads_in(functools.partial(self._service.threads, self._user_id(namespace)))
+            keys += [(namespace, one) async for one in threads if one.last_activity is not None]
         keys.sort(key=lambda key: cast("datetime", key[1].last_activity), reverse=True)
         found: list[SearchItem] = []
         for start in range(0, len(keys), AT_ONCE):
@@ -306,12 +298,4 @@ def _passes(item: Item, wanted: Mapping[str, Any] | None) -> bool:
 def _holds(value: object, test: object) -> bool:
     if not isinstance(test, Mapping) or not any(str(name).startswith("$") for name in test):
         return value == test
-    for name, other in test.items():
-        if name not in _COMPARED:
-            raise InvalidInput(f"the filter has the operator {name!r:.40}; use one of {', '.join(_COMPARED)}")
-        try:
-            if not _COMPARED[name](value, other):
-                return False
-        except TypeError:  # a missing value, or text and a number, have no order
-            return False
-    return True
+    return compares(value, test, _COMPARED)

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import ModelRequestContext
 
-    from memory_agent.agent.agent import MemoryAgent
-    from memory_agent.client.memory import MemoryClient
+    from memory_agent.integrations.values import Memory
 
 
 class MemoryCapability(AbstractCapability[Any]):
@@ -30,9 +29,7 @@ class MemoryCapability(AbstractCapability[Any]):
     What is recalled is a system prompt of that request alone: no history, no store and no turn holds it.
     """
 
-    def __init__(
-        self, memory_of: Callable[[RunContext[Any]], MemoryAgent | MemoryClient], *, remember: bool = True
-    ) -> None:
+    def __init__(self, memory_of: Callable[[RunContext[Any]], Memory], *, remember: bool = True) -> None:
         """`memory_of` says whose memory a run uses, such as `lambda run: service.agent(run.deps.user_id, run.conversation_id)`.
 
         `remember=False`: where a MemoryConversationStore keeps the messages, which remembers them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,28 +16,25 @@ from pydantic_ai.conversation_store import (
 from pydantic_ai.messages import ModelMessagesTypeAdapter
 
 from memory_agent.domain import DEFAULT_TENANT
-from memory_agent.errors import IdempotencyKeyReused, NotFound, TurnForgotten
+from memory_agent.errors import IdempotencyKeyReused, TurnForgotten
 from memory_agent.integrations.pydantic_ai.messages import said_by_model, said_by_user
 from memory_agent.integrations.values import (
     all_turns,
     last_values,
     side_by_side,
+    threads_in,
     to_its_end,
     turns_of,
     values_in,
 )
+from memory_agent.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from memory_agent.agent.agent import MemoryAgent
-    from memory_agent.client.memory import MemoryClient
-    from memory_agent.client.service import ServiceClient
     from memory_agent.domain import TurnInput
-    from memory_agent.integrations.values import Kept
-    from memory_agent.service import MemoryService
+    from memory_agent.integrations.values import Kept, Memory, Service
 
-    Memory = MemoryAgent | MemoryClient
     Entries = dict[str, ConversationEntry]
 
 _RECORDS: Final = TypeAdapter(ConversationRecord)
@@ -62,11 +59,9 @@ class MemoryConversationStore(ConversationStore):
     that forks need; a message that the memory was told to forget is the end of the history behind it.
     """
 
-    def __init__(
-        self, service: MemoryService | ServiceClient, user_id: str, *, tenant: str = DEFAULT_TENANT
-    ) -> None:
+    def __init__(self, service: Service, user_id: str, *, tenant: str = DEFAULT_TENANT) -> None:
         self._service, self._user_id, self._tenant = service, user_id, tenant
-        self._threads_of: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._threads_of: Recent[str, tuple[str, ...]] = Recent(_HEADS)
 
     def _memory(self, conversation_id: str) -> Memory:
         return self._service.agent(self._user_id, conversation_id, tenant=self._tenant)
@@ -167,18 +162,8 @@ class MemoryConversationStore(ConversationStore):
         return _Stored(record=record, threads=tuple(kept.value["threads"]), kept=kept)
 
     async def _thread_ids(self) -> list[str]:
-        found: list[str] = []
-        after: str | None = None
-        while True:
-            try:
-                page = await self._service.threads(
-                    self._user_id, tenant=self._tenant, after=after, limit=1_000
-                )
-            except NotFound:  # nothing is remembered of the user
-                return found
-            found += [thread.thread_id for thread in page.threads]
-            if (after := page.next) is None:
-                return found
+        threads = functools.partial(self._service.threads, self._user_id, tenant=self._tenant)
+        return [thread.thread_id async for thread in threads_in(threads)]
 
     # --- histories ---------------------------------------------------------------------------------------
     async def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
@@ -206,9 +191,7 @@ class MemoryConversationStore(ConversationStore):
         """Know where the record's histories are when they are read next."""
         for tip in (record.head_id, *record.branches):
             if tip is not None:
-                self._threads_of[tip] = threads
-        while len(self._threads_of) > _HEADS:
-            self._threads_of.popitem(last=False)
+                self._threads_of.put(tip, threads)
 
 
 async def _beginning(memory: Memory) -> str:

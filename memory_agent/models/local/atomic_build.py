@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import shutil
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 log = logging.getLogger(__name__)
-
-DONE: Final = "done"
-"""The last stage that a child process reports."""
 
 _POLL_SECONDS: Final = 0.2
 _LONGEST_WAIT_SECONDS: Final = 600.0
@@ -111,10 +107,7 @@ def _unwritable(place: Path, exc: OSError) -> EmbedderUnavailable:
 
 # --- the process that does it --------------------------------------------------------------------------------
 def run_child(module: str, source: Path, draft: Path, making: Making) -> None:
-    """Run `module` to make `draft` of `source`, telling of the stages that it reports as JSON lines.
-
-    Raises EmbedderError with its last words if it fails, MakingStopped if it was ended.
-    """
+    """Run `module` to make `draft` of `source`. Raises EmbedderError with its last words if it fails, MakingStopped if it was ended."""
     command = child.command(module, str(source), str(draft))
     with (
         tempfile.TemporaryFile() as said,
@@ -123,53 +116,25 @@ def run_child(module: str, source: Path, draft: Path, making: Making) -> None:
         subprocess.Popen(  # noqa: S603  (this interpreter, a module of ours and two paths)
             command,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
             stderr=said,
             env=child.environment(),
             start_new_session=True,
         ) as process,
     ):
-        last = _follow(process, making)
+        try:
+            making.progress("making the weights int8")
+            while process.poll() is None and not making.stop.wait(_POLL_SECONDS):
+                pass
+        finally:  # it is done, to be stopped, or ctrl-C was pressed
+            process.terminate()
+        process.wait()
         said.seek(0)
         words = said.read().decode(errors="replace").strip()
     if process.returncode < 0 or making.stop.is_set():
         ended = f"was ended by signal {-process.returncode}"
         raise MakingStopped(f"making {draft} {ended} before it was done")
-    if process.returncode or last.get("stage") != DONE:
+    if process.returncode:
         log.debug("the words of %s:\n%s", " ".join(command), words)
         why = words.splitlines()[-1] if words else f"exit code {process.returncode}"
         raise EmbedderError(f"the int8 file of {source} cannot be made: {why}")
-
-
-def _follow(process: subprocess.Popen[bytes], making: Making) -> dict[str, Any]:
-    """Tell of its stages until it ends, by itself or because it is to stop; its last report."""
-    ended = threading.Event()
-
-    def end_it_when_stopped() -> None:
-        while not ended.wait(_POLL_SECONDS):
-            if making.stop.is_set():
-                process.terminate()
-
-    threading.Thread(target=end_it_when_stopped, name="embedder stop", daemon=True).start()
-    last: dict[str, Any] = {}
-    try:
-        for line in process.stdout or ():
-            last = _report(line) or last
-            if last.get("stage", DONE) != DONE:
-                making.progress(str(last["stage"]))
-        process.wait()
-    except BaseException:  # ctrl-C among them
-        process.terminate()
-        raise
-    finally:
-        ended.set()
-    return last
-
-
-def _report(line: bytes) -> dict[str, Any]:
-    """A line of the child's report; what else a library prints there is passed over."""
-    try:
-        report = json.loads(line)
-    except ValueError:
-        return {}
-    return report if isinstance(report, dict) and "stage" in report else {}

@@ -84,8 +84,8 @@ def quota_cores(text: str) -> int | None:
 class LocalEmbedder(BatchingEmbedder):
     """`Embedder` by a sentence-transformers bi-encoder on this machine; see `choose` for what runs it.
 
-    Nothing is loaded before the first text to embed; then, if the model has no ONNX file yet, one is made, which
-    `progress` is told of by stage. `fingerprint` and `split` need no loaded model. `threads`: texts encoded at the
+    Nothing is loaded before the first text to embed; then, if the model has no ONNX file yet, one is made.
+    `fingerprint` and `split` need no loaded model. `threads`: texts encoded at the
     same time, each on one core, in lanes of documents and in as many of questions; None: `default_threads`.
     """
 
@@ -98,7 +98,6 @@ class LocalEmbedder(BatchingEmbedder):
         threads: int | None = None,
         batch_size: int = 64,
         cache_size: int = 2_048,
-        progress: Callable[[str], None] | None = None,
     ) -> None:
         self.threads = threads or default_threads(usable_cores())
         limits = BatchLimits(
@@ -106,7 +105,7 @@ class LocalEmbedder(BatchingEmbedder):
         )
         super().__init__(limits, cache_size=cache_size)
         self._wanted = wanted
-        self._making = Making(progress=progress or log.info)
+        self._making = Making(progress=log.info)
         # Two locks: who asks which model it is must not wait until it is loaded.
         self._choosing = threading.RLock()
         self._loading = threading.Lock()

@@ -1,11 +1,10 @@
 """Making int8 files, in a process of its own: `python -m memory_agent.models.local.quantize_process SOURCE FILE`.
 
-What makes them holds the interpreter's lock for seconds. Stages are reported as JSON lines on stdout.
+What makes them holds the interpreter's lock for seconds.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import sys
@@ -15,12 +14,6 @@ from typing import Any
 
 from memory_agent.errors import EmbedderError
 from memory_agent.models.local.tensors import SINGLE_FILE_BYTES, data_files
-
-
-def report(stage: str, **values: Any) -> None:
-    """One JSON line, at once."""
-    sys.stdout.write(json.dumps({"stage": stage, **values}) + "\n")
-    sys.stdout.flush()
 
 
 def quantize(source: Path, target: Path) -> None:
@@ -34,7 +27,6 @@ def quantize(source: Path, target: Path) -> None:
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    report("making the weights int8")
     kept = narrowing_products(onnx.load(str(source), load_external_data=False))
     files = [source, *data_files(source)]
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
@@ -57,7 +49,6 @@ def quantize(source: Path, target: Path) -> None:
             raise EmbedderError(f"{source} cannot be made int8: {exc}; set embedding_precision=fp32") from exc
     for file in data_files(target):  # the library makes it readable for its own user alone
         file.chmod(target.stat().st_mode)
-    report("done")
 
 
 def narrowing_products(model: Any) -> list[str]:

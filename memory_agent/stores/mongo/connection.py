@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections import OrderedDict
 from contextvars import ContextVar
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
@@ -17,6 +16,7 @@ from pymongo.errors import InvalidURI
 from pymongo.read_concern import ReadConcern
 
 from memory_agent.errors import NotOpen, StoreUnavailable
+from memory_agent.recent import Recent
 from memory_agent.stores.codec import SEQ_TRUST_SECONDS
 from memory_agent.stores.mongo.errors import driver_errors
 from memory_agent.stores.mongo.indexes import INDEXES
@@ -84,7 +84,7 @@ class Sequences:
     """
 
     def __init__(self) -> None:
-        self._last: OrderedDict[Scope, tuple[int, float]] = OrderedDict()
+        self._last: Recent[Scope, tuple[int, float]] = Recent(_REMEMBERED_THREADS)
         self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
 
     def lock(self, key: Hashable) -> asyncio.Lock:
@@ -104,9 +104,7 @@ class Sequences:
 
     def put(self, scope: Scope, last: int) -> None:
         """The thread's last number, as just written by us."""
-        self._last[scope] = (last, time.monotonic())
-        while len(self._last) > _REMEMBERED_THREADS:
-            self._last.popitem(last=False)
+        self._last.put(scope, (last, time.monotonic()))
 
     def forget_all(self) -> None:
         self._last.clear()

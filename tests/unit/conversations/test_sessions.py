@@ -14,7 +14,6 @@ from memory_agent.conversations.sessions import (
     MAX_CHARACTER_CHARS,
     MAX_TRAITS,
     SessionProgress,
-    SessionRules,
     assign,
     checked_character,
     is_over,
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 SCOPE = Scope(user_id="u", thread_id="t")
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
-RULES = SessionRules(session_idle_seconds=3_600)
+IDLE_SECONDS = 3_600
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -93,7 +92,7 @@ def test_a_session_is_over_by_turns_idle_time_or_age(turns: int, idle: int, age:
     """At the limit, not before, whether a turn's time is earlier or later."""
     at = START + timedelta(minutes=age)
     standing = SessionProgress(turns=turns, first_at=START, last_at=at - timedelta(minutes=idle))
-    assert is_over(standing, at=at, rules=RULES) is over
+    assert is_over(standing, at=at, idle_seconds=IDLE_SECONDS) is over
 
 
 times = st.lists(st.integers(-600, 6_000), max_size=25).map(lambda minutes: after(*minutes))
@@ -121,7 +120,7 @@ def replayed(times: list[datetime], start: ThreadHead) -> list[tuple[int, dateti
     found = []
     now, first = start, first_of(start)
     for at in times:
-        made = assign(SCOPE, [at], now, RULES, first_at=first)
+        made = assign(SCOPE, [at], now, IDLE_SECONDS, first_at=first)
         current = made.opened[-1] if made.opened else now.session
         assert current is not None
         if made.opened or first is None:
@@ -137,7 +136,7 @@ def replayed(times: list[datetime], start: ThreadHead) -> list[tuple[int, dateti
 @given(times, heads)
 def test_turns_are_placed_in_order_whatever_their_times(times: list[datetime], start: ThreadHead) -> None:
     """One session each; numbers rise one by one, none has too many turns, and people and character are passed on."""
-    made = assign(SCOPE, times, start, RULES, first_at=first_of(start))
+    made = assign(SCOPE, times, start, IDLE_SECONDS, first_at=first_of(start))
     assert len(made.session_ids) == len(times)
     known = {s.id: s for s in ((start.session,) if start.session else ()) + made.opened}
     numbers = [known[i].number for i in made.session_ids]
@@ -159,14 +158,14 @@ def test_turns_are_placed_in_order_whatever_their_times(times: list[datetime], s
         assert of_it + (before if ours else 0) <= 5
         said = [at for at, of in zip(times, made.session_ids, strict=True) if of == session_id]
         gaps = [abs(two - one).total_seconds() for one, two in itertools.pairwise(said)]
-        assert max(gaps, default=0) < RULES.session_idle_seconds
+        assert max(gaps, default=0) < IDLE_SECONDS
         assert max(abs(at - said[0]) for at in said) < timedelta(hours=24) or ours
 
 
 @given(times, heads)
 def test_a_bulk_call_is_placed_as_its_turns_one_by_one(times: list[datetime], start: ThreadHead) -> None:
     """Whether turns come together or alone makes no difference to where they belong."""
-    made = assign(SCOPE, times, start, RULES, first_at=first_of(start))
+    made = assign(SCOPE, times, start, IDLE_SECONDS, first_at=first_of(start))
     known = {s.id: s for s in ((start.session,) if start.session else ()) + made.opened}
     together = [(known[i].number, known[i].started_at) for i in made.session_ids]
     assert together == replayed(times, start)
@@ -200,7 +199,7 @@ def test_a_bulk_call_is_placed_as_its_turns_one_by_one(times: list[datetime], st
 )
 def test_where_turns_belong(start: ThreadHead, minutes: tuple[int, ...], numbers: list[int]) -> None:
     """By example."""
-    made = assign(SCOPE, after(*minutes), start, RULES)
+    made = assign(SCOPE, after(*minutes), start, IDLE_SECONDS)
     known = {s.id: s.number for s in ((start.session,) if start.session else ()) + made.opened}
     assert [known[i] for i in made.session_ids] == numbers
 
@@ -209,7 +208,9 @@ def test_the_last_turn_of_another_session_does_not_count() -> None:
     """A session that was started after a long silence is not idle."""
     fresh = session(2, after_seq=9, started_at=START + timedelta(days=3))
     known = ThreadHead(session=fresh, last_seq=9, last_given=9, last_at=START, last_session_id="s1")
-    assert assign(SCOPE, [fresh.started_at + timedelta(minutes=5)], known, RULES).session_ids == ("s2",)
+    assert assign(SCOPE, [fresh.started_at + timedelta(minutes=5)], known, IDLE_SECONDS).session_ids == (
+        "s2",
+    )
 
 
 def test_a_started_session_ages_from_its_first_turn() -> None:
@@ -219,20 +220,20 @@ def test_a_started_session_ages_from_its_first_turn() -> None:
         began = head(session(explicit=True), turns=1, last=first - START + timedelta(hours=23.5))
         for minutes, number in ((29, "s1"), (30, None)):
             at = first + timedelta(hours=23.5, minutes=minutes)
-            (found,) = assign(SCOPE, [at], began, RULES, first_at=first).session_ids
+            (found,) = assign(SCOPE, [at], began, IDLE_SECONDS, first_at=first).session_ids
             assert (found == "s1") is (number == "s1")
 
 
 def test_numbers_of_forgotten_turns_are_not_the_next_sessions() -> None:
     """After a thread is cleared, or its newest turns are forgotten, a session counts from the last number given."""
     cleared = ThreadHead(last_given=999)
-    made = assign(SCOPE, after(0, 1, 2, 3, 4, 5), cleared, RULES)
+    made = assign(SCOPE, after(0, 1, 2, 3, 4, 5), cleared, IDLE_SECONDS)
     assert [opened.after_seq for opened in made.opened] == [999, 1_004]
-    (new,) = assign(SCOPE, after(0), cleared, RULES).opened
+    (new,) = assign(SCOPE, after(0), cleared, IDLE_SECONDS).opened
     later = ThreadHead(session=new, last_seq=1_000, last_given=1_000, last_at=START, last_session_id=new.id)
-    assert assign(SCOPE, after(1), later, RULES).opened == ()
+    assert assign(SCOPE, after(1), later, IDLE_SECONDS).opened == ()
     shortened = ThreadHead(session=session(), last_seq=2, last_given=4, last_at=START, last_session_id="s1")
-    assert assign(SCOPE, after(1, 2), shortened, RULES).opened[0].after_seq == 5
+    assert assign(SCOPE, after(1, 2), shortened, IDLE_SECONDS).opened[0].after_seq == 5
 
 
 # --- characters ----------------------------------------------------------------------------------------------

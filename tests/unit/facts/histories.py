@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from memory_agent.domain import FactChange, FactEvent, Place
 from memory_agent.facts.fold import fold
-from memory_agent.facts.order import applied_generations, counting
-from memory_agent.facts.steps import places
+from memory_agent.facts.order import applied_generations, counting, places
 from tests.unit.facts.builders import EVENTS, PATHS, change
 
 _EVENTS = st.lists(EVENTS, max_size=3).map(tuple)

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from memory_agent.facts.compare import differences, leaves
 from memory_agent.facts.fold import Folded, fold_facts
-from memory_agent.facts.merge import same_element
+from memory_agent.facts.tree import fact_json
 from tests.unit.examples import cases, examples
 from tests.unit.facts.builders import stated
 from tests.unit.facts.histories import Thread, threads
@@ -83,6 +83,6 @@ def test_every_value_that_is_told_has_its_sources(thread: Thread) -> None:
         own = [
             record
             for record in folded.standing()
-            if record.path == each.path and same_element(record.value, each.after)
+            if record.path == each.path and fact_json(record.value) == fact_json(each.after)
         ]
         assert not own or each.sources_after == own[-1].sources

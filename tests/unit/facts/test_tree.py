@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import FactEvent
-from memory_agent.facts.merge import same_element
 from memory_agent.facts.tree import Effect, FactTree, fact_json, fact_words
 from tests.unit.examples import cases, examples
 from tests.unit.facts.builders import EVENTS, PATHS
@@ -85,12 +84,12 @@ class Ledger:
         listed, kept = self.rows.get(path, (False, ()))
         if not listed:
             self.put(path, Ledger({path: (True, ((value, mark),))}))
-        elif not any(same_element(value, there) for there, _ in kept):
+        elif not any(fact_json(value) == fact_json(there) for there, _ in kept):
             self.rows[path] = (True, (*kept, (value, mark)))
 
     def remove(self, path: Path, value: Any) -> None:
         listed, kept = self.rows.pop(path, (False, ()))
-        if left := tuple(one for one in kept if not same_element(one[0], value)):
+        if left := tuple(one for one in kept if fact_json(one[0]) != fact_json(value)):
             self.rows[path] = (listed, left)
 
     def restore(self, path: Path, earlier: Ledger) -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from memory_agent.errors import EmbedderError
 from memory_agent.models.token_vectors import (
     DIRECTIONS,
     MOST_TOKENS,
-    TextCache,
     own_tokens,
     principal_directions,
     sample_texts,
@@ -92,16 +89,3 @@ def test_the_sample_is_of_the_vocabularys_words() -> None:
     assert texts[0].split()[:2] == ["the", "waad"]
     assert sorted(" ".join(texts).split()) == sorted(["the", *words[:383]])
     assert sample_texts([]) == [""] * 4
-
-
-@given(st.lists(st.text(max_size=3), max_size=60), st.integers(0, 8))
-def test_the_cache_keeps_what_was_used_last(puts: list[str], most: int) -> None:
-    """No more than it may, also when texts come again."""
-    cache = TextCache[int](most)
-    for n, text in enumerate(puts):
-        cache.put(text, n)
-    newest = list(dict.fromkeys(reversed(puts)))[:most]
-    assert len(cache) == len(newest)
-    assert [cache.get(text) for text in newest] == [len(puts) - 1 - puts[::-1].index(text) for text in newest]
-    cache.clear()
-    assert len(cache) == 0
