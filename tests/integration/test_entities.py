@@ -54,12 +54,8 @@ async def test_names_are_known_before_and_after_they_are_indexed(settings: dict[
         assert (await memory.entities(), await memory.entities(scope="user")) == before
         context = await memory.fetch_memory("Which?")
         assert context.entities == NAMED
-        assert context.part("entities").splitlines() == [
-            "- brands: LANEIGE",
-            "- brands: COSRX",
-            "- indicators: SoS",
-            "- indicators: HHI",
-        ]
+        expected = ["- brands: LANEIGE", "- brands: COSRX", "- indicators: SoS", "- indicators: HHI"]
+        assert context.part("entities").splitlines() == expected
 
 
 async def test_mentions_are_counted_by_turn(service: MemoryService) -> None:

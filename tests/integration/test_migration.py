@@ -219,10 +219,8 @@ async def test_a_finished_move_needs_the_old_model_no_more(
             assert {row.embedder for row in rows} == {ended.target.fingerprint}
     async with opened(known) as service:
         back = await service.migrate_embedder(str(old))
-        assert (back.source.fingerprint, back.target.fingerprint) == (
-            ended.target.fingerprint,
-            ended.source.fingerprint,
-        )
+        expected = (ended.target.fingerprint, ended.source.fingerprint)
+        assert (back.source.fingerprint, back.target.fingerprint) == expected
         await until(service, "moving")
 
 

@@ -361,11 +361,8 @@ def test_the_command_says_how_far_it_is_and_finishes(quick: Quick) -> None:
     done = f"Schema {NEWEST}: nothing of an earlier one is left.\n"
     assert quick("upgrade", "--finish", MEMORY_AGENT_DB_NAME=DB_NAME).stdout == done
     assert quick("upgrade", MEMORY_AGENT_DB_NAME=DB_NAME).stdout == done
-    assert quick.json("upgrade", MEMORY_AGENT_DB_NAME=DB_NAME) == {
-        "version": NEWEST,
-        "newest": NEWEST,
-        "kept": [],
-    }
+    expected = {"version": NEWEST, "newest": NEWEST, "kept": []}
+    assert quick.json("upgrade", MEMORY_AGENT_DB_NAME=DB_NAME) == expected
     quick("upgrade", code=1, MEMORY_AGENT_DB_NAME="nobody")
     quick("ingest", quick.file({"role": "user", "content": "hello"}), MEMORY_AGENT_DB_NAME="fresh")
     assert quick("upgrade", MEMORY_AGENT_DB_NAME="fresh").stdout == done

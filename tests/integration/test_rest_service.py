@@ -275,11 +275,8 @@ async def test_events_are_streamed(rest: Rest) -> None:
         await rest.post("/api/threads/bob/chat/update", EXCHANGE, status=201)
         receipt = await rest.post("update", EXCHANGE, status=201)
         event = await stream.next()
-    assert (event["kind"], event["user_id"], event["turn_id"]) == (
-        "turn_stored",
-        "ann",
-        receipt["turn_ids"][0],
-    )
+    expected = ("turn_stored", "ann", receipt["turn_ids"][0])
+    assert (event["kind"], event["user_id"], event["turn_id"]) == expected
 
 
 # --- the document --------------------------------------------------------------------------------------------

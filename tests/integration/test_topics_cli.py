@@ -148,10 +148,8 @@ def test_one_topic_is_shown_with_its_summary_and_every_word(remembered: Quick) -
     bread = ids(remembered)[0]
     shown = remembered.json("topic", "show", bread)
     assert shown["topic"]["topic_id"] == bread
-    assert (shown["topic"]["summary"], shown["topic"]["has_summary"]) == (
-        None,
-        False,
-    )  # no sentence is worth quoting
+    wanted = (None, False)
+    assert (shown["topic"]["summary"], shown["topic"]["has_summary"]) == wanted
     expected = [turn for turn in conversation() if "bread" in turn["content"]]
     assert shown["history"] == expected
     text = remembered.say(f"topic show {bread}")
