@@ -393,6 +393,7 @@ SEEN_BY_THE_SERVICE = {
     *("archive", "feedback", "importance of no topic", "merge", "restore", "split", "tag", "tags none"),
     *("topic of a search", "topic of a search of the user", "since after until", "unknown turn"),
     "revert to a time of text",
+    "revert to a time to come",
 }
 """Refusals that take a look at what is stored."""
 

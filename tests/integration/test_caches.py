@@ -50,7 +50,7 @@ def kept() -> list[int]:
     return [cache.cache_info().currsize for cache in CACHES]
 
 
-async def test_what_rules_keep_of_texts_goes_when_something_is_forgotten_and_in_time(
+async def test_what_rules_keep_of_texts_goes_with_what_is_forgotten_and_in_time(
     quiet: dict[str, Any],
 ) -> None:
     """Words, sentences and quotes of the last few texts, lines of facts, compressions, and the analyses of live threads."""
@@ -93,9 +93,7 @@ class HeldEmbedder(HashEmbedder):
         return await super().embed(texts, purpose=purpose)
 
 
-async def test_a_prompt_that_is_made_meanwhile_keeps_nothing_of_what_is_forgotten(
-    quiet: dict[str, Any],
-) -> None:
+async def test_a_prompt_that_is_made_meanwhile_keeps_nothing_forgotten(quiet: dict[str, Any]) -> None:
     """It has read the turn already, and reads its words once it is gone; one without room for all turns looks for moments in them."""
     embedder = HeldEmbedder()
     async with opened(quiet, embedder=embedder) as service:

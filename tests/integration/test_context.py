@@ -109,9 +109,7 @@ async def test_a_context_of_everything_fits_and_adds_up(settings: dict[str, Any]
                     assert not set(tiers) & ({"summary", "preserved", "long_term"} - shown)
 
 
-async def test_the_preset_of_the_settings_holds_unless_asked_otherwise(
-    embedded_settings: dict[str, Any],
-) -> None:
+async def test_the_preset_of_the_settings_holds_unless_asked(embedded_settings: dict[str, Any]) -> None:
     """Which a call may do."""
     chosen: Preset = "minimal"
     async with opened(embedded_settings, context_preset=chosen, run_worker=False) as service:
@@ -135,9 +133,7 @@ async def test_a_context_as_of_a_time_knows_nothing_later(memory: MemoryAgent) -
     assert "We have decided to go" in str(later)
 
 
-async def test_a_conversation_that_fits_is_shown_whole_and_in_order(
-    embedded_settings: dict[str, Any],
-) -> None:
+async def test_a_conversation_that_fits_is_shown_whole_in_order(embedded_settings: dict[str, Any]) -> None:
     """Then nothing of it is recalled; one that does not fit is shown from its newest turn on, without a gap."""
     async with opened(embedded_settings, short_term_window=4) as service:
         memory = service.agent("ann", "chat")

@@ -149,7 +149,7 @@ async def test_a_dictionary_that_is_not_there_is_told_at_start(embedded_settings
             pass
 
 
-async def test_a_rebuild_finds_the_names_of_a_changed_dictionary(
+async def test_a_rebuild_finds_names_of_a_changed_dictionary(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:
     """In turns that are indexed already, and without embedding any of them again."""

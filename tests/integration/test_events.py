@@ -133,9 +133,7 @@ async def test_nothing_of_others_ever_arrives(service: MemoryService) -> None:
 
 
 @on_sqlite
-async def test_an_agent_hears_of_its_own_thread_alone_and_after_the_event_it_names(
-    service: MemoryService,
-) -> None:
+async def test_an_agent_hears_of_its_thread_alone_after_the_event_it_names(service: MemoryService) -> None:
     """In the process: `aclosing` ends the store's watch."""
     memory = service.agent("ada", "t", tenant="acme")
     async with contextlib.aclosing(memory.events()) as events:
@@ -192,9 +190,7 @@ async def test_keys_are_asked_for_in_the_handshake(service: MemoryService) -> No
         await nobody_reads(there)
 
 
-async def test_a_store_that_tells_no_events_says_so(
-    tmp_path: Path, mongod_standalone: Any, db_name: str
-) -> None:
+async def test_a_store_without_events_says_so(tmp_path: Path, mongod_standalone: Any, db_name: str) -> None:
     """501, with what to do about it, for a MongoDB that is no replica set."""
     settings = {"mongo_uri": mongod_standalone.uri, "db_name": db_name, "run_worker": False}
     async with opened({**settings, "data_dir": tmp_path}) as service, served(service) as there:
@@ -208,9 +204,7 @@ async def test_a_store_that_tells_no_events_says_so(
 
 
 @on_sqlite
-async def test_there_are_so_many_readers_at_most_and_one_key_cannot_take_all_places(
-    service: MemoryService,
-) -> None:
+async def test_there_are_so_many_readers_and_no_key_can_take_all_places(service: MemoryService) -> None:
     """503 with when to come back; of one key half at most, then 429, while its other requests are answered."""
     async with served(service, server_event_streams=4, server_concurrent_requests=1) as there:
         greedy, modest, late = [await there.headers("acme") for _ in range(3)]

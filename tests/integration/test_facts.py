@@ -164,7 +164,7 @@ async def test_what_only_the_assistant_says_is_no_fact(
     assert sorted(texts) == ["Good morning.", "Thanks."]
 
 
-async def test_the_cost_is_what_the_server_counted(
+async def test_the_cost_is_as_the_server_counts(
     settings: dict[str, Any], openai_server: ScriptedOpenAI
 ) -> None:
     """status().extraction adds up the usage of every reply, of those that could not be read too."""
@@ -194,9 +194,7 @@ async def test_the_cost_is_what_the_server_counted(
 
 
 # --- people --------------------------------------------------------------------------------------------------
-async def test_people_outrank_what_was_said_before(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI
-) -> None:
+async def test_people_outrank_what_was_said(settings: dict[str, Any], openai_server: ScriptedOpenAI) -> None:
     """An edit stands against turns that were stored before it, also if they are extracted later; a later turn updates it."""
     rules = {
         "Bergen": [add("location", "Bergen", "I live in Bergen")],

@@ -89,9 +89,7 @@ async def test_facts_of_saved_memories_quote_the_memory(tmp_path: Path) -> None:
         assert turn.metadata["kind"] == "saved memories"
 
 
-async def test_conversations_of_each_kind_are_imported_once_into_threads_of_their_source(
-    tmp_path: Path,
-) -> None:
+async def test_each_kind_is_imported_once_into_threads_of_its_source(tmp_path: Path) -> None:
     kinds = BEGINNINGS | {"claude": [CLAUDES]}
     del kinds["memory-agent"]
     files = [written(tmp_path, value, f"{name}.json") for name, value in kinds.items()]
@@ -235,9 +233,7 @@ async def importing(file: str, folder: str) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1200)
-async def test_an_import_that_was_killed_at_each_step_is_completed_and_doubles_nothing(
-    tmp_path: Path,
-) -> None:
+async def test_an_import_killed_at_each_step_is_completed_and_doubles_nothing(tmp_path: Path) -> None:
     place = tmp_path / "place"
     file = written(
         tmp_path, [tree(*TWO_ANSWERS, FOLLOWED, current="third"), tree(*TWO_ANSWERS, conversation_id="c2")]

@@ -110,9 +110,7 @@ class CountedStore(SqliteStore):
         return await super()._read(*args, **options)
 
 
-async def test_a_fetch_reads_as_often_however_many_threads_a_user_has(
-    embedded_settings: dict[str, Any],
-) -> None:
+async def test_a_fetch_reads_as_often_with_many_threads(embedded_settings: dict[str, Any]) -> None:
     """And what is known over all of them is folded again only where something was said or forgotten since."""
     cfg = MemoryConfig(**embedded_settings, run_worker=False)
     store = CountedStore(cfg.data_dir / "memory_agent.sqlite3")

@@ -119,9 +119,7 @@ class Beside:
 
 
 @pytest.mark.parametrize("old_settings", profiles.by_day("sqlite", "mongodb"), indirect=True)
-async def test_processes_of_both_versions_write_side_by_side(
-    old_settings: dict[str, Any], tmp_path: Path
-) -> None:
+async def test_both_versions_write_side_by_side(old_settings: dict[str, Any], tmp_path: Path) -> None:
     """The old one is open while this version expands the store, and goes on; numbers are given once; then it is refused."""
     beside = await Beside.start(old_settings, tmp_path)
     assert await beside.line() == "open"

@@ -62,7 +62,7 @@ async def test_the_first_turn_opens_a_session(memory: MemoryAgent, clock: FixedC
     assert {turn.session_id for turn in await everything(memory)} == {session.id}
 
 
-async def test_a_started_session_has_who_takes_part_and_is_inherited(
+async def test_a_started_session_has_its_people_and_is_inherited(
     memory: MemoryAgent, clock: FixedClock
 ) -> None:
     """One that opens by itself later has the same character and people; what was started first is over."""
@@ -107,9 +107,7 @@ async def test_a_bulk_call_spans_several_sessions(memory: MemoryAgent) -> None:
     assert first.last_activity == START + timedelta(hours=4.9)
 
 
-async def test_what_is_imported_into_a_started_session_belongs_to_it(
-    memory: MemoryAgent, clock: FixedClock
-) -> None:
+async def test_what_a_started_session_imports_belongs_to_it(memory: MemoryAgent, clock: FixedClock) -> None:
     """However old it is, over several calls, until its own times leave a gap."""
     await memory.update_memory("Hello", "Hi")
     await memory.start_session(MIA)
@@ -196,9 +194,7 @@ async def test_many_first_turns_at_once_open_one_session(memory: MemoryAgent) ->
     assert [session.number for session in await memory.sessions()] == list(range(1, 10))
 
 
-async def test_a_repeated_call_opens_no_session_and_changes_nothing(
-    memory: MemoryAgent, clock: FixedClock
-) -> None:
+async def test_a_repeated_call_opens_and_changes_nothing(memory: MemoryAgent, clock: FixedClock) -> None:
     """Even days later, when a new turn would open one; nor does one whose turns were forgotten."""
     first = await memory.update_memory("Hello", "Hi", idempotency_key="k")
     before = (await memory.sessions(), await everything(memory))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,32 +9,13 @@ from typing import Any
 
 import pytest
 
-from memory_agent import MemoryService
 from memory_agent.work.rounds import Rounds
-from tests.integration.conversations import opened
+from tests.integration.conversations import counted, opened
 
 WORDS = [
     *("abbey", "acorn", "anvil", "apron", "badge", "banjo", "basil", "beach", "birch", "bison", "cabin"),
     *("camel", "cedar", "chalk", "clove", "coral", "daisy", "dingo", "eagle", "ember"),
 ]
-
-
-def counted(service: MemoryService, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """The calls of the service's document store from now on, by name."""
-    calls: Counter[str] = Counter()
-    store = service.core.store
-
-    def counting(name: str, call: Any) -> Any:
-        def count(*given: Any, **named: Any) -> Any:
-            calls[name] += 1
-            return call(*given, **named)
-
-        return count
-
-    for name, call in inspect.getmembers(store, inspect.iscoroutinefunction):
-        if not name.startswith("_"):
-            monkeypatch.setattr(store, name, counting(name, call))
-    return calls
 
 
 async def test_a_batch_costs_the_same_calls_whatever_number_of_topics_it_touches(

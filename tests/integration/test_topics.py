@@ -142,7 +142,7 @@ async def test_answers_follow_their_question(memory: MemoryAgent, service: Memor
     assert (await other.topic_stats()).importance_score == 0.1
 
 
-async def test_the_topic_of_an_unknown_turn_is_refused_and_a_late_one_waited_for(
+async def test_the_topic_of_an_unknown_turn_is_refused_and_a_late_waited_for(
     open_service: OpenService,
 ) -> None:
     """Without a worker there is no topic yet, and the error says what is missing."""
@@ -380,9 +380,7 @@ APART: dict[str, Any] = {"similarity_threshold": 2, "continuation_bonus": 0, "sh
 """No turn joins a topic."""
 
 
-async def test_the_sweep_merges_what_is_surely_one_and_leaves_what_was_split(
-    open_service: OpenService,
-) -> None:
+async def test_the_sweep_merges_what_is_one_and_leaves_what_was_split(open_service: OpenService) -> None:
     """As its dry run says; a split undoes it for good, and topics that are merely alike stay two."""
     async with open_service(**APART) as service:
         memory = service.agent("ann", "chat")
@@ -611,9 +609,7 @@ async def test_forgetting_does_not_wait_for_the_embedder(open_service: OpenServi
         assert [(t.topic_title, t.total_messages) for t in await memory.topics()] == [(WORDS[0], 3)]
 
 
-async def test_another_model_leaves_summaries_alone_and_waits_for_its_vectors(
-    open_service: OpenService,
-) -> None:
+async def test_another_model_leaves_summaries_and_waits_for_its_vectors(open_service: OpenService) -> None:
     """A turn before the rebuild renews nothing too early; after it the old subjects are found, with their summaries."""
     options = {**HASHED, **SMALL}
     async with open_service(embedder=HashEmbedder(seed="one"), **options) as service:

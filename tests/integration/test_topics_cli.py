@@ -341,9 +341,7 @@ def cleanup(cli: CommandLine, folder: Path, *arguments: str) -> subprocess.Compl
     return forks().run(script, stdin="", cwd=folder, env=environment, timeout=SECONDS)
 
 
-def test_cleanup_is_the_sweep_from_any_folder(
-    cli: CommandLine, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_cleanup_is_a_sweep_from_anywhere(cli: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> None:
     """It explains itself, and refuses what it does not know."""
     elsewhere = tmp_path_factory.mktemp("home")
     planned = cleanup(cli, elsewhere, "--dry-run", "--json")

@@ -113,7 +113,7 @@ async def test_the_next_batch_is_embedded_while_this_one_is_indexed(tmp_path: Pa
     assert embedder.ahead == embedder.batches[1:]
 
 
-async def test_nothing_is_embedded_ahead_but_what_comes_next(
+async def test_only_what_comes_next_is_embedded_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of texts that fill a batch by their length, those that found no room in it; of a memory that is indexed again, none."""
@@ -253,9 +253,7 @@ async def test_each_stage_is_woken_by_the_one_before_whatever_becomes_of_other_t
             await until_done(service, ("behind",))
 
 
-async def test_settle_wakes_a_worker_that_nobody_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_settle_wakes_a_worker_nobody_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much of others' work moves meanwhile, and however short a time it is given, asked again and again."""
     monkeypatch.setattr("memory_agent.work.worker.POLL_SECONDS", POLL_SECONDS)
     async with service_on(tmp_path) as service, working(service):
@@ -387,9 +385,7 @@ async def test_settle_names_what_it_waits_for(tmp_path: Path, monkeypatch: pytes
 
 
 # --- the bound -----------------------------------------------------------------------------------------------
-async def test_above_the_bound_updates_are_told_to_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_above_the_bound_updates_have_to_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is stored, and no session opened; once the worker has kept up, they are taken again."""
     monkeypatch.setattr("memory_agent.work.backlog._MOST_TURNS", 3)
     async with service_on(tmp_path) as service:
@@ -421,7 +417,7 @@ class Full(SqliteStore):
         return await super().acquire_leases(names, holder, **times)
 
 
-async def test_settle_ends_on_a_full_disk_and_says_so(
+async def test_settle_ends_on_a_full_disk_with_a_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a timeout too: the store cannot keep a note of its own outage, but the worker knows. With room again it goes on."""

@@ -156,9 +156,7 @@ async def test_an_update_that_was_cut_short_leaves_one_memory_and_nothing_once_i
     assert (await memory.get(added["id"]), await texts(memory, **ADA)) == (None, [])
 
 
-async def test_of_a_history_without_room_the_first_text_shortened_and_the_newest_stay(
-    memory: AsyncMemory,
-) -> None:
+async def test_of_a_history_without_room_the_first_text_cut_and_the_newest_stay(memory: AsyncMemory) -> None:
     (added,) = (await memory.add("0", **ADA))["results"]
     for n in range(1, 6):
         await memory.update(added["id"], f"{n}" + " ä'\"" * 8_000)
