@@ -112,24 +112,6 @@ async def test_after_the_last_retry_the_error_is_raised(script: HttpScript, retr
     assert len(script.asked) == 1 + retries
 
 
-async def test_verdict_is_raised_as_its_class_and_not_asked_for_again(
-    script: HttpScript, memory: MemoryClient
-) -> None:
-    for status, slug, kind in (
-        (422, "invalid-input", errors.InvalidInput),
-        (410, "turn-forgotten", errors.TurnForgotten),
-        (401, "access-denied", errors.AccessDenied),
-        (502, "llm-error", errors.LLMError),
-        (500, "internal-error", errors.ServiceError),
-    ):
-        script.asked.clear()
-        script.then(problem(status, slug, "no"))
-        with pytest.raises(kind) as caught:
-            await memory.status()
-        assert type(caught.value) is kind
-        assert len(script.asked) == 1
-
-
 async def test_too_large_a_bulk_says_what_to_do_unsplit(script: HttpScript, memory: MemoryClient) -> None:
     script.then(problem(413, "request-too-large", "This service takes bodies of at most 1,000 bytes."))
     with pytest.raises(errors.RequestTooLarge, match=r"at most 1,000 bytes.*several calls of add_turns"):
