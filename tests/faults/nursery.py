@@ -2,7 +2,7 @@
 
 It is forked itself from the server of commands (`tests.servers.forks`). `-m tests.faults.nursery` reads jobs as JSON lines, forks a writer for each, prints its pid, waits for its
 end and prints how it ended. A job's `kind` says what is done: "write" appends a line to the job's log for each
-exchange that was acknowledged, "forget" a line for each of its steps; "settle" and "sweep" are in `topic_jobs`,
+exchange that was acknowledged; "settle" and "sweep" are in `topic_jobs`,
 "facts" is in `fact_jobs`, "migrate" in `migration_jobs`, and "say", "drop" and "crowd" are in `compress_jobs`. A job of several `processes` is done
 by so many at once, each of which is told its `number`.
 """
@@ -78,45 +78,8 @@ async def write(job: dict[str, Any]) -> None:
         await memory.settle(timeout=120)
 
 
-FORGOTTEN_USER = "ann"
-KEPT = (("ann", "kept"), ("bob", "chat"))
-"""Threads that are filled like the one to forget."""
-
-
-def said(count: int) -> list[dict[str, str]]:
-    """`count` turns, every 20th of which states a fact."""
-    return [
-        {
-            "role": "user" if number % 2 == 0 else "assistant",
-            "content": "My name is Zebulon."
-            if number % 20 == 0
-            else f"The parcel {number} lies in the hall.",
-        }
-        for number in range(count)
-    ]
-
-
-async def forget(job: dict[str, Any]) -> None:
-    """Fill the job's thread and, at the first time, those to keep; settle; log "filled"; clear the thread."""
-    from memory_agent import MemoryConfig, MemoryService
-
-    log = os.open(job["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    async with MemoryService(MemoryConfig(**job["settings"])) as service:
-        for user, thread in KEPT:
-            await service.agent(user, thread).add_turns(said(job["kept"]), idempotency_key="filled")
-        memory = service.agent(FORGOTTEN_USER, job["thread"])
-        await memory.add_turns(said(job["turns"]))
-        for agent in (memory, *(service.agent(*names) for names in KEPT)):
-            await agent.settle(timeout=120)
-        os.write(log, b"filled\n")
-        await memory.clear()
-        os.write(log, b"cleared\n")
-        await asyncio.sleep(60)  # until the test kills this process
-
-
 KINDS = {
     "write": write,
-    "forget": forget,
     "settle": topic_jobs.settle,
     "sweep": topic_jobs.sweep,
     "facts": fact_jobs.facts,

@@ -16,7 +16,7 @@ KILLS = 40
 @pytest.mark.nightly
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("store", [[], ["--mongo"]], ids=["sqlite", "mongodb"])
-async def test_processes_killed_at_any_moment_leave_what_was_acknowledged(
+async def test_processes_killed_at_any_moment_leave_the_acknowledged(
     store: list[str], tmp_path: Path
 ) -> None:
     """Other moments each time, on purpose; what is wrong is told with the seed and the round."""

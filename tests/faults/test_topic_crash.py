@@ -144,12 +144,8 @@ def _check_topic(topic: Topic, turns: Sequence[Turn]) -> None:
     """Its derived fields are those of its turns, counted here once more."""
     users = [turn for turn in turns if turn.role == "user"]
     assert turns
-    assert (topic.opener, topic.access_count, topic.through, topic.stale) == (
-        opener_of(users[0].content),
-        len(users) - 1,
-        turns[-1].seq,
-        False,
-    )
+    expected = (opener_of(users[0].content), len(users) - 1, turns[-1].seq, False)
+    assert (topic.opener, topic.access_count, topic.through, topic.stale) == expected
     if topic.summary is not None:
         assert topic.summary.turns == sum(turn.seq <= topic.summary.through for turn in turns)
     if not topic.archived and any(turn.compressed for turn in turns):

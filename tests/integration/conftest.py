@@ -27,6 +27,12 @@ def _commands_are_forked() -> Iterator[None]:
     Command.forked = False
 
 
+@pytest.fixture
+def quiet(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    """A fresh database on SQLite; nothing is extracted or grouped unless a test wants it."""
+    return settings_on("sqlite", request, tmp_path)
+
+
 @pytest.fixture(params=profiles.by_day(*STORES))
 def rest_settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """A fresh database with topics and facts; by day on SQLite, since what stores do is shown of each by itself."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -65,6 +67,24 @@ def said(texts: Iterable[str], *, start: datetime = START, **each: Any) -> list[
 def lines(count: int, *, first: int = 1, words: int = 12) -> list[str]:
     """Unremarkable texts, each with a number."""
     return [f"line {number} " + "about clocks " * (words // 2) for number in range(first, first + count)]
+
+
+def counted(service: MemoryService, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """The calls of the service's document store from now on, by name."""
+    calls: Counter[str] = Counter()
+    store = service.core.store
+
+    def counting(name: str, call: Any) -> Any:
+        def count(*given: Any, **named: Any) -> Any:
+            calls[name] += 1
+            return call(*given, **named)
+
+        return count
+
+    for name, call in inspect.getmembers(store, inspect.iscoroutinefunction):
+        if not name.startswith("_"):
+            monkeypatch.setattr(store, name, counting(name, call))
+    return calls
 
 
 async def everything(memory: MemoryAgent) -> list[Turn]:

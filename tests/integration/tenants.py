@@ -45,39 +45,15 @@ USERS: Final = (
 THREADS: Final = ("main", "main ", "..", ".", "a/b", "a%2Fb", "events", "current", "%1F", "{1}", "*")
 HOSTILE: Final = ("{1}\x1fotto{0}", "{1}\x1f", "\x1fotto{0}", "otto{0}\x1f", "\x1f", "")
 KINDS: Final = (
-    "any",
-    "any",
-    "own",
-    "reader",
-    "own reader",
-    "spare",
-    "expired",
-    "chimera",
-    "wrong",
-    "unknown",
+    *("any", "any", "own", "reader", "own reader", "spare", "expired", "chimera", "wrong", "unknown"),
 )
 REFUSED: Final = ("expired", "chimera", "wrong", "unknown")
 
 READS: Final = (
-    "turns?limit=1000",
-    "turns?limit=1",
-    "turns/recent?limit=100",
-    "context",
-    "compressions",
-    "entities",
-    "entities?scope=user",
-    "stats",
-    "facts",
-    "facts?scope=user",
-    "facts/history",
-    "facts/history?scope=user&limit=1",
-    "topics?archived=true",
-    "topics?limit=1",
-    "topics/current",
-    "topics/current/history",
-    "sessions",
-    "sessions?limit=1",
-    "sessions/current",
+    *("turns?limit=1000", "turns?limit=1", "turns/recent?limit=100", "context", "compressions", "entities"),
+    *("entities?scope=user", "stats", "facts", "facts?scope=user", "facts/history"),
+    *("facts/history?scope=user&limit=1", "topics?archived=true", "topics?limit=1", "topics/current"),
+    *("topics/current/history", "sessions", "sessions?limit=1", "sessions/current"),
 )
 # About a user or a thread (`writes`): what is owed there, and who there is.
 OWED: Final[tuple[tuple[str, str, bool], ...]] = (

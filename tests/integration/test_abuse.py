@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from benchmarks.abuse import Client
@@ -103,32 +101,3 @@ async def test_honest_client_is_served_beside_an_attack_that_is_refused(
     assert set(got) <= must | may | {"closed"}, got
     afterwards = await client.run(lambda seen: len(seen.fetch) + len(seen.errors) < 2)
     assert not afterwards.errors
-
-
-# --- bodies --------------------------------------------------------------------------------------------------
-
-
-async def problem(attacked: Attacked, path: str, body: bytes, token: str = "") -> dict[str, Any]:
-    """The problem that a request is answered with."""
-    headers = {
-        "Authorization": f"Bearer {token or attacked.target.token}",
-        "Content-Type": "application/json",
-    }
-    async with httpx.AsyncClient(base_url=attacked.address, headers=headers, trust_env=False) as http:
-        answer = await http.post(attacked.target.thread + path, content=body)
-    assert answer.headers["content-type"] == "application/problem+json"
-    told: dict[str, Any] = answer.json()
-    return told
-
-
-async def test_of_ten_thousand_wrong_turns_the_first_is_told(attacked: Attacked) -> None:
-    told = await problem(attacked, "/turns/bulk", json.dumps({"turns": [{}] * 10_000}).encode())
-    assert told["status"] == 422
-    assert {error["field"] for error in told["errors"]} == {"turns[0].role", "turns[0].content"}
-
-
-async def test_thousands_of_unknown_members_are_told_as_one(attacked: Attacked) -> None:
-    told = await problem(attacked, "/update", json.dumps({f"k{n}": 0 for n in range(10_000)}).encode())
-    assert told["status"] == 422
-    assert len(told["errors"]) == 1
-    assert "10,000 members" in told["detail"]

@@ -168,16 +168,12 @@ def test_scale_measures_each_stage_and_goes_on_where_it_was_ended(
 @pytest.mark.parametrize(
     ("turns", "expected"), [(500, [500]), (50_000, [10_000, 50_000]), (10_000, [10_000])]
 )
-def test_scale_measures_at_ten_thousand_turns_ten_times_as_many_and_all(
-    turns: int, expected: list[int]
-) -> None:
+def test_scale_measures_at_ten_thousand_turns_tenfold_and_all(turns: int, expected: list[int]) -> None:
     assert scale.sizes(turns) == expected
 
 
 # --- others --------------------------------------------------------------------------------------------------
-def test_under_ingest_tells_the_loop_s_holds_beside_fetches(
-    chat: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_under_ingest_tells_holds_beside_fetches(chat: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(under_ingest, "PACE_SECONDS", 0.01)
         under_ingest.main(["--text", chat, "--turns", "20", "--history", "10", "--fetches", "2"])

@@ -192,16 +192,8 @@ def _numbered(text: str, ids: dict[str, int]) -> str:
 
 
 BOTH_WAYS = (
-    "compression",
-    "context",
-    "entities",
-    "facts",
-    "forget",
-    "memory",
-    "people",
-    "search",
-    "sessions",
-    "topics",
+    *("compression", "context", "entities", "facts", "forget", "memory", "people", "search", "sessions"),
+    *("topics",),
 )
 LONE = "half \ud800"
 REFUSED: dict[str, Call] = {
@@ -243,6 +235,7 @@ REFUSED: dict[str, Call] = {
     "message surrogate": lambda m: m.fetch_memory(LONE),
     "max_tokens": lambda m: m.fetch_memory("x", max_tokens=-1),
     "max_tokens huge": lambda m: m.fetch_memory("x", max_tokens=2**70),
+    "max_tokens bool": lambda m: m.fetch_memory("x", max_tokens=True),
     "preset": lambda m: m.fetch_memory("x", preset="huge"),
     "preset list": lambda m: m.fetch_memory("x", preset=["code"]),
     "second_stage": lambda m: m.fetch_memory("x", second_stage="on"),
@@ -288,6 +281,7 @@ REFUSED: dict[str, Call] = {
     "revert to a naive time": lambda m: m.revert_fact("pets", datetime(2026, 1, 1)),  # noqa: DTZ001
     "revert to a time of text": lambda m: m.revert_fact("pets", "2026-01-01T00:00:00"),
     "revert to a number": lambda m: m.revert_fact("pets", 7),
+    "revert to a time to come": lambda m: m.revert_fact("pets", datetime(2199, 1, 1, tzinfo=UTC)),
     "revert to nothing": lambda m: m.revert_fact("pets", ""),
     "revert to text that is a time": lambda m: m.revert_fact("pets", "2026-03-03T09:00:00+00:00"),
     "no server to replay at": lambda m: m.replay_facts("gpt-x"),
@@ -336,6 +330,9 @@ REFUSED: dict[str, Call] = {
     "no such session": lambda m: m.history("none"),
     "session_id": lambda m: m.history(""),
     "page": lambda m: m.history(limit=0),
+    "page huge": lambda m: m.history(limit=10_001),
+    "page bool": lambda m: m.history(limit=True),
+    "place text": lambda m: m.history(after="x"),
     "place": lambda m: m.history(after=-1),
     "through": lambda m: m.session_context(through=0),
     "entities' scope": lambda m: m.entities(scope="all"),
@@ -351,11 +348,52 @@ REFUSED: dict[str, Call] = {
 }
 
 
+NAMED: dict[str, list[str]] = {
+    "content empty": ["content", "empty"],
+    "timestamp naive": ["time zone"],
+    "message": ["user_message"],
+    "max_tokens": ["max_tokens is -1"],
+    "max_tokens bool": ["max_tokens is True"],
+    "preset": ["preset is 'huge'; use one of balanced, code, chat, minimal, recall"],
+    "second_stage": ["second_stage is 'on'; use 'off' or 'late_interaction', or None"],
+    "limit text": ["limit", "5"],
+    "top_k": ["top_k", "1.5"],
+    "scope": ["scope", "'all'", "'user'"],
+    "role of a search": ["role", "boss"],
+    "facts' scope": ["scope", "''"],
+    "as_of": ["as_of", "time zone"],
+    "fact_history's path number": ["path", "7"],
+    "path": ["path", "preferences.meeting_time"],
+    "value none": ["a", "retract_fact"],
+    "value object": ["object"],
+    "value nan": ["nan"],
+    "value empty": ["states nothing"],
+    "nothing to retract": ["nothing.here", "known paths: name"],
+    "no such element": ["Felix", "pets"],
+    "no such event": ["no event", "fact_history"],
+    "revert to a naive time": ["time zone"],
+    "revert to a time to come": ["2199", "still to come"],
+    "no server to replay at": ["'gpt-x'", "openai_base_url"],
+    "nothing to undo": ["no replay"],
+    "character": ["character is a str"],
+    "character's name": ["character.name"],
+    "participants": ["participants is 'Ann'"],
+    "many participants": ["101 participants"],
+    "no such session": ["no such session"],
+    "session_id": ["session_id"],
+    "page": ["limit is 0"],
+    "page huge": ["limit is 10001"],
+    "place": ["after is -1"],
+    "turn_ids": ["turn_ids", "clear()"],
+    "turn_ids text": ["turn_ids", "abc"],
+}
+"""What some of them say: which argument is wrong, with which value, and what to do."""
 SEEN_BY_THE_SERVICE = {
     *(name for name in REFUSED if name.startswith(("no such ", "no server ", "nothing to "))),
     *("archive", "feedback", "importance of no topic", "merge", "restore", "split", "tag", "tags none"),
     *("topic of a search", "topic of a search of the user", "since after until", "unknown turn"),
     "revert to a time of text",
+    "revert to a time to come",
 }
 """Refusals that take a look at what is stored."""
 
@@ -366,7 +404,7 @@ async def test_what_is_refused_is_refused_in_the_same_words(
     """By the same class of errors; a client asks the service for nothing that it can see to be impossible."""
     agent, client = sides
     (socket,) = doors.sockets
-    before, differ, asked = await agent.status(), {}, set()
+    before, differ, asked, unsaid = await agent.status(), {}, set(), {}
     for name, call in REFUSED.items():
         answers = socket.answers
         here, there = await outcome(call, agent), await outcome(call, client)
@@ -374,7 +412,9 @@ async def test_what_is_refused_is_refused_in_the_same_words(
             differ[name] = here, there
         if socket.answers > answers:
             asked.add(name)
-    assert differ == {}
+        if not all(words in here[1] for words in NAMED.get(name, ())):
+            unsaid[name] = here
+    assert (differ, unsaid, NAMED.keys() - REFUSED.keys()) == ({}, {}, set())
     assert asked == SEEN_BY_THE_SERVICE
     assert await agent.status() == before
 

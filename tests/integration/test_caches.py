@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from memory_agent.context import facts as fact_items
@@ -19,7 +17,7 @@ from memory_agent.stores import codec
 from memory_agent.testing import HashEmbedder
 from memory_agent.text import features, noun_phrases, quotes, sentences, subjects, terms
 from memory_agent.text.code import detect
-from tests.integration.conversations import lines, opened, said, settings_on
+from tests.integration.conversations import lines, opened, said
 
 CACHES = (
     terms._stem,
@@ -52,12 +50,11 @@ def kept() -> list[int]:
     return [cache.cache_info().currsize for cache in CACHES]
 
 
-async def test_what_rules_keep_of_texts_goes_when_something_is_forgotten_and_in_time(
-    request: pytest.FixtureRequest, tmp_path: Path
+async def test_what_rules_keep_of_texts_goes_with_what_is_forgotten_and_in_time(
+    quiet: dict[str, Any],
 ) -> None:
     """Words, sentences and quotes of the last few texts, lines of facts, compressions, and the analyses of live threads."""
-    settings = settings_on("sqlite", request, tmp_path)
-    async with opened(settings, enable_fact_extraction=True) as service:
+    async with opened(quiet, enable_fact_extraction=True) as service:
         memory = service.agent("ann", "chat")
         for clear in ("forget", "housekeep"):
             said = "I live in Ulm. I am so happy about the xylophone!"
@@ -96,12 +93,10 @@ class HeldEmbedder(HashEmbedder):
         return await super().embed(texts, purpose=purpose)
 
 
-async def test_a_prompt_that_is_made_meanwhile_keeps_nothing_of_what_is_forgotten(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+async def test_a_prompt_that_is_made_meanwhile_keeps_nothing_forgotten(quiet: dict[str, Any]) -> None:
     """It has read the turn already, and reads its words once it is gone; one without room for all turns looks for moments in them."""
     embedder = HeldEmbedder()
-    async with opened(settings_on("sqlite", request, tmp_path), embedder=embedder) as service:
+    async with opened(quiet, embedder=embedder) as service:
         memory = service.agent("ann", "chat")
         turn = await memory.add_user_message("I am so happy about the xylophone!")
         await memory.add_turns(said(lines(COMPRESSED)))
@@ -121,9 +116,9 @@ async def test_a_prompt_that_is_made_meanwhile_keeps_nothing_of_what_is_forgotte
 
 
 async def test_a_history_of_facts_is_kept_while_nothing_changes_and_goes_when_forgotten_and_in_time(
-    request: pytest.FixtureRequest, tmp_path: Path
+    quiet: dict[str, Any],
 ) -> None:
-    async with opened(settings_on("sqlite", request, tmp_path)) as service:
+    async with opened(quiet) as service:
         memory, facts = service.agent("ann", "chat"), service.core.facts
         await memory.set_fact("plan", {"steps": ["one"]})
         first, told = await facts.known(memory.scope), await facts.current(memory.scope.user)
@@ -157,10 +152,10 @@ async def test_a_history_of_facts_is_kept_while_nothing_changes_and_goes_when_fo
 
 
 async def test_facts_kept_by_a_process_do_not_come_back_where_their_numbers_are_given_again(
-    request: pytest.FixtureRequest, tmp_path: Path
+    quiet: dict[str, Any],
 ) -> None:
     """Once nothing is left of a forgotten thread, its changes are numbered from 1 again."""
-    async with opened(settings_on("sqlite", request, tmp_path)) as service:
+    async with opened(quiet) as service:
         memory, store = service.agent("ann", "chat"), service.core.store
         await memory.set_fact("secret", "old")
         elsewhere = FactDocuments(store)  # of a process that stands still meanwhile

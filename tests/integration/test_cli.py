@@ -97,9 +97,7 @@ def test_question_finds_the_turn_with_its_date_and_why(remembered: CommandLine, 
     assert look("ask", "piano", "--context", "-t", "new", "--scope", "thread").stdout.strip() == ""
 
 
-def test_in_a_terminal_of_80_columns_words_are_bold_and_the_ledgers_columns_whole(
-    remembered: CommandLine,
-) -> None:
+def test_in_80_columns_words_are_bold_and_the_ledgers_columns_whole(remembered: CommandLine) -> None:
     asked = remembered.command("ask", "When does the piano tuner call?", "-k", "1")
     shown = in_terminal(f"stty cols 80; exec {shlex.join(asked)}", remembered)
     assert "The \x1b[1mpiano\x1b[0m \x1b[1mtuner\x1b[0m comes on Monday at ten." in shown
@@ -253,9 +251,7 @@ def test_status_is_watched_in_a_terminal_until_ctrl_c(cli: CommandLine) -> None:
     assert b"Traceback" not in drawn
 
 
-def test_chat_with_a_model_shows_its_answers_and_remembers(
-    cli: CommandLine, openai_server: ScriptedOpenAI
-) -> None:
+def test_chat_with_a_model_shows_its_answers(cli: CommandLine, openai_server: ScriptedOpenAI) -> None:
     """The model is sent what was remembered with the question; its answer is shown and both are kept."""
 
     def answer(request: dict[str, Any]) -> str:

@@ -76,9 +76,7 @@ finally:
 
 
 @pytest.mark.parametrize(("given", "used"), profiles.by_day((None, "1"), ("4", "4")))
-def test_products_are_shared_among_threads_only_where_somebody_asks_for_it(
-    given: str | None, used: str
-) -> None:
+def test_products_are_shared_among_threads_only_where_asked_for(given: str | None, used: str) -> None:
     """The command line sets the number of OpenBLAS's threads before numpy reads it; what the environment says stands."""
     own = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
     env = own if given is None else {**own, "OPENBLAS_NUM_THREADS": given}

@@ -112,10 +112,8 @@ async def test_a_conversation_is_compressed_every_hundred_turns(settings: dict[s
         await memory.add_turns(said(texts[200:]))
         await memory.settle(timeout=60)
         first, second = await memory.compressions()
-        assert [(e.number, e.reason, e.after_seq, e.through, e.turns) for e in (first, second)] == [
-            (1, "turns", 0, 100, 100),
-            (2, "turns", 100, 200, 200),
-        ]
+        expected = [(1, "turns", 0, 100, 100), (2, "turns", 100, 200, 200)]
+        assert [(e.number, e.reason, e.after_seq, e.through, e.turns) for e in (first, second)] == expected
         turns = await everything(memory)
         assert [turn.content for turn in turns] == texts
         for event in (first, second):
@@ -187,11 +185,8 @@ async def test_nothing_is_compressed_unless_it_is_wanted(settings: dict[str, Any
         await memory.settle(timeout=60)
         assert await memory.compressions() == []
         await memory.compress()
-        assert [(event.reason, event.through) for event in await memory.compressions()] == [
-            ("turns", 100),
-            ("turns", 200),
-            ("asked", 210),
-        ]
+        expected = [("turns", 100), ("turns", 200), ("asked", 210)]
+        assert [(event.reason, event.through) for event in await memory.compressions()] == expected
 
 
 @on_each_store_by_day

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from memory_agent import MemoryAgent
-from memory_agent.domain import CompressedContext, Role, TurnInput
+from memory_agent.domain import CompressedContext
 from memory_agent.testing import FixedClock
-from tests.integration.conversations import START, opened
+from tests.integration.conversations import START, opened, said
 
 OPEN_MIC = (
     "Hi Miku!", "Hi! What's new?", "I started to play the guitar in March.", "Oh nice! Which songs?",
@@ -47,15 +47,6 @@ STALE = (
 )  # fmt: skip
 
 
-def turns(texts: Sequence[str]) -> list[TurnInput]:
-    """A user's and an assistant's turns by turns."""
-    roles: tuple[Role, Role] = ("user", "assistant")
-    return [
-        TurnInput(role=roles[i % 2], content=text, timestamp=START + timedelta(minutes=i))
-        for i, text in enumerate(texts)
-    ]
-
-
 @pytest.fixture
 async def memory(embedded_settings: dict[str, Any]) -> AsyncIterator[MemoryAgent]:
     quiet = {"enable_fact_extraction": False, "enable_topics": False}
@@ -74,7 +65,7 @@ async def test_a_short_conversation_is_shown_whole_and_nothing_is_recorded(
     memory: MemoryAgent, talk: tuple[str, ...]
 ) -> None:
     """In order, with who said it, under the day; it costs what the turns cost."""
-    await memory.add_turns(turns(talk))
+    await memory.add_turns(said(talk))
     context = await memory.compress()
     assert shown(context) == list(talk)
     assert context.part("short_term").startswith(f"[1 March 2026]\nuser: {talk[0]}\nassistant: ")
@@ -89,7 +80,7 @@ async def test_a_longer_conversation_costs_less_and_less_and_the_last_ten_turns_
     """Never more than its turns, from 60 turns on less than half; of long turns beginning and end."""
     texts = [f"My train {i} to Porto leaves at {i % 24}:30, so I have to be early." for i in range(100)]
     texts[98] = f"I begin here. {'So it goes on and on. ' * 200}I end here."
-    await memory.add_turns(turns(texts))
+    await memory.add_turns(said(texts))
     for length in (30, 40, 60, 98, 99, 100):
         context = await memory.session_context(through=length)
         whole = sum(turn.tokens for turn in (await memory.history(limit=length)).turns)
@@ -105,7 +96,7 @@ async def test_a_longer_conversation_costs_less_and_less_and_the_last_ten_turns_
 
 async def test_the_last_ten_turns_are_there_however_short(memory: MemoryAgent) -> None:
     """Turns of a word cost less than the prompt around them; ten of them are shown nevertheless, and nothing else."""
-    await memory.add_turns(turns(["yes"] * 100))
+    await memory.add_turns(said(["yes"] * 100))
     for length in (60, 100):
         context = await memory.session_context(through=length)
         assert [turn.seq for turn in context.recent] == list(range(length - 9, length + 1))
@@ -115,7 +106,7 @@ async def test_the_last_ten_turns_are_there_however_short(memory: MemoryAgent) -
 async def test_summaries_quote_what_users_say_and_nothing_they_paste(memory: MemoryAgent) -> None:
     """No heading, list, code or letter, nobody's draft, and whole sentences under their day."""
     talk = [LETTER, PLAN, "I prefer SQLAlchemy 3.1.0, because my team at Harwick knows it.", PLAN]
-    await memory.add_turns(turns([*talk, *(f"ok then, number {i} it is" for i in range(96))]))
+    await memory.add_turns(said([*talk, *(f"ok then, number {i} it is" for i in range(96))]))
     await memory.settle(timeout=60)
     context = await memory.compress()
     assert [item.text for item in context.summary] == [talk[2]]
@@ -127,7 +118,7 @@ async def test_summaries_quote_what_users_say_and_nothing_they_paste(memory: Mem
 
 async def test_nothing_is_guessed_of_moods_decisions_or_friendship(memory: MemoryAgent) -> None:
     """What was felt 60 days ago, what only looks like a decision, whose "I" it is: the turns say it, no line does."""
-    await memory.add_turns(turns([*STALE, *(f"ok {i}" for i in range(58))]))
+    await memory.add_turns(said([*STALE, *(f"ok {i}" for i in range(58))]))
     await memory.settle(timeout=60)
     await memory.compress()
     for context in (await memory.fetch_memory("How are you?"), await memory.session_context()):

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +14,6 @@ from memory_agent.facts.people import shown
 from memory_agent.testing import HashEmbedder
 from tests import profiles
 from tests.fixtures import OpenService, outgrown
-from tests.servers.forks import forks
 
 
 def check_order(turns: list[Turn], writers: int, each: int) -> None:
@@ -56,50 +52,6 @@ async def test_many_tasks_on_one_thread(open_service: OpenService) -> None:
         assert {row.turn_id for row in rows} == {turn.id for turn in turns}
 
 
-WRITER = """
-import asyncio, json
-from memory_agent import MemoryConfig, MemoryService
-from memory_agent.testing import HashEmbedder
-
-async def main(writer, each, settings):
-    # This process only writes; the worker of the test's own process embeds.
-    cfg = MemoryConfig(**settings, run_worker=False)
-    async with MemoryService(cfg, embedder=HashEmbedder()) as service:
-        memory = service.agent("ann", "chat")
-        for number in range(each):
-            before = await memory.fetch_short_term(1)
-            receipt = await memory.update_memory(f"{writer}:question {number}", f"{writer}:answer {number}")
-            assert not before or receipt.seq > before[-1].seq
-            print(json.dumps([receipt.seq, list(receipt.turn_ids)]))
-
-"""
-
-
-async def test_four_processes_on_one_thread(server_settings: dict[str, Any], tmp_path: Path) -> None:
-    """Exchanges of 4 processes on MongoDB: each acknowledged once, each writer's seq rising."""
-    each = 50 if profiles.chosen() == "nightly" else 10
-    given = {name: str(value) for name, value in server_settings.items()}
-    async with MemoryService(MemoryConfig(**server_settings), embedder=HashEmbedder()) as service:
-        calls = [f"{WRITER}\nasyncio.run(main({writer}, {each}, {given!r}))" for writer in range(4)]
-        where: Any = {"cwd": tmp_path, "env": dict(os.environ), "timeout": 120}
-        finished = await asyncio.gather(
-            *(asyncio.to_thread(forks().run, ["-"], stdin=call, **where) for call in calls)
-        )
-        assert [process.returncode for process in finished] == [0, 0, 0, 0]
-        outputs = [process.stdout for process in finished]
-        receipts = [[json.loads(line) for line in output.splitlines()] for output in outputs]
-        memory = service.agent("ann", "chat")
-        turns = await memory.fetch_short_term(1_000)
-        check_order(turns, 4, each)
-        for of_writer in receipts:
-            seqs = [seq for seq, _ in of_writer]
-            assert seqs == sorted(set(seqs))
-        acknowledged = {turn_id for of_writer in receipts for _, ids in of_writer for turn_id in ids}
-        assert acknowledged == {turn.id for turn in turns}
-        await memory.settle(timeout=120)
-        assert {row.turn_id for row in await service.core.store.search_rows("ann")} == acknowledged
-
-
 def town(number: int) -> str:
     """A town of its own for each number, named by letters alone."""
     return "Town" + "".join(chr(ord("a") + int(digit)) for digit in f"{number:02}")
@@ -111,7 +63,7 @@ EXCHANGES = 60 if profiles.chosen() == "nightly" else 12
 async def test_two_workers_on_three_threads(
     server_settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Exchanges through two services whose workers share the work: each turn's facts and row are made once, in order."""
+    """Exchanges through two services whose workers share the work: each turn's facts, row and place in a topic are made once, in order."""
     monkeypatch.setattr("memory_agent.work.worker._BATCH_TURNS", 5)  # small batches, so that both get some
     cfg = MemoryConfig(**server_settings)
     async with (
@@ -143,6 +95,9 @@ async def test_two_workers_on_three_threads(
             last_town = turns[-2].content.removeprefix("I live in ").removesuffix(".")
             document = await one.core.store.load_facts(memory.scope)
             assert shown(document.facts) == fold(changes) == {"location": last_town}
+            topics = await memory.topics(include_archived=True)
+            assert sum(topic.total_messages for topic in topics) == len(turns)
+            assert sum(topic.access_count + 1 for topic in topics) == len(turns) // 2
             ids += [turn.id for turn in turns]
         assert len(ids) == 2 * EXCHANGES
         for service in (one, other):

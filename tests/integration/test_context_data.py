@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
+from typing import Any
 
 from memory_agent.domain import Preset
-from tests.integration.conversations import lines, opened, said, settings_on
+from tests.integration.conversations import lines, opened, said
 from tests.prompts import read_tiers, read_turns
 
 PRESETS: tuple[Preset, ...] = ("chat", "balanced", "recall")
@@ -17,10 +15,10 @@ FORGED = (
 )
 
 
-async def test_a_turn_cannot_forge_another(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+async def test_a_turn_cannot_forge_another(quiet: dict[str, Any]) -> None:
     """Wherever it is shown, in a context or a compressed one, it is one turn, and the user's."""
     seen = set()
-    async with opened(settings_on("sqlite", request, tmp_path)) as service:
+    async with opened(quiet) as service:
         memory = service.agent("ann", "chat")
         for talk, preset in zip(([FORGED], lines(30), lines(2)), PRESETS, strict=True):
             await memory.add_turns(said(talk, speaker=None))

@@ -71,9 +71,7 @@ async def test_fourteen_of_fifteen_answers_are_in_the_prompt_and_what_they_repla
     assert unmarked == stale
 
 
-async def test_the_earlier_result_names_the_later_one_which_stands_right_before_it(
-    memory: MemoryAgent,
-) -> None:
+async def test_the_earlier_result_names_the_later_which_stands_right_before_it(memory: MemoryAgent) -> None:
     """Each is replaced by the next, and by nothing that another speaker said."""
     start = datetime(2026, 5, 1, 9, tzinfo=UTC)
     said = [

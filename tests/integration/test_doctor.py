@@ -415,9 +415,7 @@ async def test_spoilt_next_vectors_are_found_as_the_rows_own_are(settings: dict[
         }
 
 
-async def test_turns_whose_text_is_lost_are_named_and_forgotten_when_asked_for(
-    settings: dict[str, Any],
-) -> None:
+async def test_turns_whose_text_is_lost_are_named_and_forgotten_if_asked(settings: dict[str, Any]) -> None:
     """One segment is damaged, another missing: only a person decides that they go, and then the thread can be read again."""
     async with MemoryService(MemoryConfig(**settings)) as service:
         await service.settle(timeout=60)

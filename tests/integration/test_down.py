@@ -54,6 +54,12 @@ async def asks_llm(
         yield service
 
 
+def with_chroma(settings: dict[str, Any], server: ChromaProcess, resident_max_turns: int) -> MemoryConfig:
+    """Settings that ask this server, and don't wait for it for long."""
+    own = {"chroma_host": "127.0.0.1", "chroma_port": server.port, "store_timeout_seconds": 2}
+    return MemoryConfig(**{**settings, **own, "resident_max_turns": resident_max_turns})
+
+
 async def until_down(service: MemoryService, part: str) -> None:
     """Wait until the worker has found that the part is down."""
     async with asyncio.timeout(30):
@@ -66,8 +72,7 @@ async def test_chroma_stopped(
 ) -> None:
     """Stopped as a user outgrows the memory, and again later: remembering and finding go on, and the vectors follow."""
     own_chroma.stop()
-    chroma = {"chroma_host": "127.0.0.1", "chroma_port": own_chroma.port, "store_timeout_seconds": 2}
-    cfg = MemoryConfig(**{**server_settings, **chroma, "resident_max_turns": 1})
+    cfg = with_chroma(server_settings, own_chroma, 1)
     async with MemoryService(cfg, embedder=shared_embedder) as service:
         memory = service.agent("ann", "chat")
         receipt = await memory.update_memory("My puppy is called Rufus.", "Cute!")
@@ -94,14 +99,7 @@ async def test_chroma_stopped_for_a_small_user(
 ) -> None:
     """Whoever is searched in memory is settled and found without it."""
     own_chroma.stop()
-    cfg = MemoryConfig(
-        **{
-            **server_settings,
-            "chroma_host": "127.0.0.1",
-            "chroma_port": own_chroma.port,
-            "store_timeout_seconds": 2,
-        }
-    )
+    cfg = with_chroma(server_settings, own_chroma, 50_000)
     async with MemoryService(cfg, embedder=shared_embedder) as service:
         memory = service.agent("ann", "chat")
         await memory.update_memory("My puppy is called Rufus.", "Cute!")
@@ -114,15 +112,7 @@ async def test_chroma_stopped_for_a_large_user(
     server_settings: dict[str, Any], own_chroma: ChromaProcess, shared_embedder: LocalEmbedder
 ) -> None:
     """Users too large for RAM are searched by word meanwhile, and the context says so; forgetting is finished later."""
-    cfg = MemoryConfig(
-        **{
-            **server_settings,
-            "chroma_host": "127.0.0.1",
-            "chroma_port": own_chroma.port,
-            "resident_max_turns": 0,
-            "store_timeout_seconds": 2,
-        }
-    )
+    cfg = with_chroma(server_settings, own_chroma, 0)
     async with MemoryService(cfg, embedder=shared_embedder) as service:
         memory = service.agent("ann", "chat")
         receipt = await memory.update_memory("My puppy is called Rufus.", "Cute!")
@@ -211,14 +201,8 @@ async def test_the_document_store_is_down(tmp_path: Path, shared_embedder: Local
                 await memory.update_memory("I sold my boat.", "To whom?", idempotency_key="boat")
             assert "mongodb://" not in str(caught.value) or "@" not in str(caught.value)
             context = await memory.fetch_memory("bees")
-            assert context.degraded == (
-                "compression",
-                "entities",
-                "facts",
-                "long_term",
-                "short_term",
-                "topic",
-            )
+            expected = ("compression", "entities", "facts", "long_term", "short_term", "topic")
+            assert context.degraded == expected
             assert str(context) == ""
             server.restart()
             async with asyncio.timeout(60):
@@ -229,12 +213,8 @@ async def test_the_document_store_is_down(tmp_path: Path, shared_embedder: Local
                     except StoreUnavailable:
                         await asyncio.sleep(0.1)
             await memory.settle(timeout=60)
-            assert [turn.content for turn in await memory.fetch_short_term()] == [
-                "I keep bees.",
-                "How many hives?",
-                "I sold my boat.",
-                "To whom?",
-            ]
+            wanted = ["I keep bees.", "How many hives?", "I sold my boat.", "To whom?"]
+            assert [turn.content for turn in await memory.fetch_short_term()] == wanted
 
 
 def test_calls_cancelled_while_mongodb_is_down_take_nothing_along() -> None:

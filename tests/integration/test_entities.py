@@ -54,12 +54,8 @@ async def test_names_are_known_before_and_after_they_are_indexed(settings: dict[
         assert (await memory.entities(), await memory.entities(scope="user")) == before
         context = await memory.fetch_memory("Which?")
         assert context.entities == NAMED
-        assert context.part("entities").splitlines() == [
-            "- brands: LANEIGE",
-            "- brands: COSRX",
-            "- indicators: SoS",
-            "- indicators: HHI",
-        ]
+        expected = ["- brands: LANEIGE", "- brands: COSRX", "- indicators: SoS", "- indicators: HHI"]
+        assert context.part("entities").splitlines() == expected
 
 
 async def test_mentions_are_counted_by_turn(service: MemoryService) -> None:
@@ -153,7 +149,7 @@ async def test_a_dictionary_that_is_not_there_is_told_at_start(embedded_settings
             pass
 
 
-async def test_a_rebuild_finds_the_names_of_a_changed_dictionary(
+async def test_a_rebuild_finds_names_of_a_changed_dictionary(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:
     """In turns that are indexed already, and without embedding any of them again."""

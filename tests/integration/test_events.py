@@ -28,7 +28,7 @@ from tests.conformance.values import a_draft, only_turns
 from tests.integration.conversations import STORES, opened, settings_on
 from tests.integration.streams import Refused, events_path, head_of, listening, raw, request
 from tests.servers.mongod import Mongod
-from tests.servers.service import Served, ServiceProcess, served
+from tests.servers.service import Served, served
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -132,6 +132,26 @@ async def test_nothing_of_others_ever_arrives(service: MemoryService) -> None:
             assert [event["kind"] for event in await stream.take(len(LIFE))] == LIFE
 
 
+@on_sqlite
+async def test_an_agent_hears_of_its_thread_alone_after_the_event_it_names(service: MemoryService) -> None:
+    """In the process: `aclosing` ends the store's watch."""
+    memory = service.agent("ada", "t", tenant="acme")
+    async with contextlib.aclosing(memory.events()) as events:
+        hearing = asyncio.create_task(anext(events))
+        while not hearing.done():
+            for scope in (Scope.of("ada", "t"), Scope.of("ada", "t2", tenant="acme"), ACME):
+                await store_turn(service, scope)
+            await asyncio.sleep(0.01)
+    first = hearing.result()
+    last = await store_turn(service)
+    async with contextlib.aclosing(memory.events(after=first.id)) as events:
+        heard = [first, await anext(events)]
+        while heard[-1].turn_id != last:
+            heard.append(await anext(events))
+    assert {event.scope for event in heard} == {ACME}
+    assert len({event.id for event in heard}) == len(heard)
+
+
 # --- who is refused ----------------------------------------------------------------------------------------------
 @on_each_store
 async def test_an_id_that_is_none_is_gone(service: MemoryService) -> None:
@@ -170,9 +190,7 @@ async def test_keys_are_asked_for_in_the_handshake(service: MemoryService) -> No
         await nobody_reads(there)
 
 
-async def test_a_store_that_tells_no_events_says_so(
-    tmp_path: Path, mongod_standalone: Any, db_name: str
-) -> None:
+async def test_a_store_without_events_says_so(tmp_path: Path, mongod_standalone: Any, db_name: str) -> None:
     """501, with what to do about it, for a MongoDB that is no replica set."""
     settings = {"mongo_uri": mongod_standalone.uri, "db_name": db_name, "run_worker": False}
     async with opened({**settings, "data_dir": tmp_path}) as service, served(service) as there:
@@ -186,9 +204,7 @@ async def test_a_store_that_tells_no_events_says_so(
 
 
 @on_sqlite
-async def test_there_are_so_many_readers_at_most_and_one_key_cannot_take_all_places(
-    service: MemoryService,
-) -> None:
+async def test_there_are_so_many_readers_and_no_key_can_take_all_places(service: MemoryService) -> None:
     """503 with when to come back; of one key half at most, then 429, while its other requests are answered."""
     async with served(service, server_event_streams=4, server_concurrent_requests=1) as there:
         greedy, modest, late = [await there.headers("acme") for _ in range(3)]
@@ -371,40 +387,3 @@ async def test_an_outage_of_the_store_is_waited_out(
             async with listening(there.address, headers, path) as stream:
                 assert [event["turn_id"] for event in await stream.until(turn)] == [turn]
             await nobody_reads(there)
-
-
-# --- several processes -------------------------------------------------------------------------------------------
-@pytest.mark.nightly
-async def test_what_one_process_stores_another_tells(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """Written through A, told by B, a process of its own on the same MongoDB; after B's restart its readers get the rest."""
-    settings = {**settings_on("mongodb", request, tmp_path), "run_worker": False}
-    b = ServiceProcess(tmp_path / "b", settings={**settings, "data_dir": tmp_path / "b" / "data"})
-    async with contextlib.AsyncExitStack() as stack:
-        stack.callback(b.kill)
-        service = await stack.enter_async_context(opened(settings))
-        a = await stack.enter_async_context(served(service))
-        headers = await a.headers("acme")
-        http = await stack.enter_async_context(
-            httpx.AsyncClient(base_url=a.address, headers=headers, trust_env=False)
-        )
-
-        async def say(text: str) -> str:
-            answer = await http.post("/api/threads/ada/t/turns", json={"role": "user", "content": text})
-            assert answer.status_code == 201, answer.text
-            id_: str = answer.json()["id"]
-            return id_
-
-        await asyncio.to_thread(b.start)
-        streams = [await stack.enter_async_context(listening(b.address, headers)) for _ in range(2)]
-        said = await say("hello")
-        lasts = [(await stream.until(said))[-1]["id"] for stream in streams]
-        stopping = asyncio.create_task(asyncio.to_thread(b.stop))
-        ends = await asyncio.gather(*(stream.ends() for stream in streams))
-        assert all(end.resume for end in ends)
-        assert await stopping == 0
-        missed = [await say(f"word {number}") for number in range(3)]
-        await asyncio.to_thread(b.start)
-        for last in lasts:
-            async with listening(b.address, headers, events_path(after=last)) as stream:
-                assert [event["turn_id"] for event in await stream.take(3)] == missed
-    assert '"error"' not in b.log.read_text()

@@ -144,9 +144,7 @@ async def test_less_than_everything_is_exported(tmp_path: Path) -> None:
 
 
 @from_sqlite_by_day
-async def test_what_was_forgotten_is_not_imported_again(
-    places: tuple[Settings, Settings], tmp_path: Path
-) -> None:
+async def test_what_was_forgotten_is_not_imported(places: tuple[Settings, Settings], tmp_path: Path) -> None:
     """A turn, a thread, a user: their turns, facts and topics stay away, and all others are there; then nothing is owed or found."""
     settings, _ = places
     await fill(settings)

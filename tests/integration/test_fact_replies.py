@@ -107,7 +107,7 @@ NO_ANSWER: Final = frozenset({"no-choices", "html-with-200", "utf-8-broken"})
 """After which the model is asked for something harmless: does its server answer anybody?"""
 
 
-async def test_a_malformed_answer_is_asked_again(
+async def test_malformed_answers_are_asked_again(
     service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
     """The stage is not struck off and nothing of half an answer is taken; the next answer brings the facts."""
@@ -208,9 +208,7 @@ async def tell_three(memory: MemoryAgent) -> list[Turn]:
     return await memory.add_turns([{"role": "user", "content": text} for text in texts])
 
 
-async def test_what_is_always_malformed_is_parked(
-    service: MemoryService, openai_server: ScriptedOpenAI
-) -> None:
+async def test_the_always_malformed_is_parked(service: MemoryService, openai_server: ScriptedOpenAI) -> None:
     """The turn keeps what was answered and holds up no other; with the model mended its facts are there, once.
 
     A batch that cannot be read is asked for in parts.

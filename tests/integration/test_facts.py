@@ -79,12 +79,8 @@ async def test_the_worked_example(by: str, settings: dict[str, Any], openai_serv
         assert await memory.fetch_facts() == after
         old, new = await memory.fact_history("occupation")
         assert (old.value, old.stands, old.superseded_by) == ("software engineer", False, new.id)
-        assert (new.value, new.stands, new.superseded_by, new.old) == (
-            "product role",
-            True,
-            None,
-            "software engineer",
-        )
+        expected = ("product role", True, None, "software engineer")
+        assert (new.value, new.stands, new.superseded_by, new.old) == expected
         assert new.sources[0].turn_id == second
         assert (new.sources[0].quote or "nothing") in MOVE
         assert await memory.fetch_facts(as_of=between) == BEFORE
@@ -168,7 +164,7 @@ async def test_what_only_the_assistant_says_is_no_fact(
     assert sorted(texts) == ["Good morning.", "Thanks."]
 
 
-async def test_the_cost_is_what_the_server_counted(
+async def test_the_cost_is_as_the_server_counts(
     settings: dict[str, Any], openai_server: ScriptedOpenAI
 ) -> None:
     """status().extraction adds up the usage of every reply, of those that could not be read too."""
@@ -198,9 +194,7 @@ async def test_the_cost_is_what_the_server_counted(
 
 
 # --- people --------------------------------------------------------------------------------------------------
-async def test_people_outrank_what_was_said_before(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI
-) -> None:
+async def test_people_outrank_what_was_said(settings: dict[str, Any], openai_server: ScriptedOpenAI) -> None:
     """An edit stands against turns that were stored before it, also if they are extracted later; a later turn updates it."""
     rules = {
         "Bergen": [add("location", "Bergen", "I live in Bergen")],
@@ -234,10 +228,8 @@ async def test_edits_by_people(settings: dict[str, Any]) -> None:
         assert first.path == ("preferences", "meeting_time")
         await memory.add_fact("pets", "Rex")
         await memory.add_fact(["pets"], "Tom")
-        assert await memory.fetch_facts() == {
-            "preferences": {"meeting_time": "morning"},
-            "pets": ["Rex", "Tom"],
-        }
+        expected = {"preferences": {"meeting_time": "morning"}, "pets": ["Rex", "Tom"]}
+        assert await memory.fetch_facts() == expected
         gone = await memory.retract_fact("pets", "rex")
         assert (gone.op, gone.old, gone.stands) == ("remove", "Rex", False)
         with pytest.raises(InvalidInput, match=r"'hobbies', and nothing"):
@@ -248,10 +240,8 @@ async def test_edits_by_people(settings: dict[str, Any]) -> None:
         back = await memory.revert_fact("", to=first.id)
         assert await memory.fetch_facts() == {"preferences": {"meeting_time": "morning"}}
         await memory.revert_fact("", to=second.id)
-        assert await memory.fetch_facts() == {
-            "preferences": {"meeting_time": "noon", "drinks": ["tea"]},
-            "pets": ["Tom"],
-        }
+        wanted = {"preferences": {"meeting_time": "noon", "drinks": ["tea"]}, "pets": ["Tom"]}
+        assert await memory.fetch_facts() == wanted
         assert [record.op for record in await memory.fact_history()] == [
             *("set", "add", "add", "remove", "set", "revert", "revert")
         ]
@@ -262,36 +252,6 @@ async def test_edits_by_people(settings: dict[str, Any]) -> None:
         part = await memory.set_fact("dog.name", "Rex")
         assert (part.id, len(part.sources)) == (whole.id, 2)
         assert await memory.fetch_facts() == {"dog": {"name": "Rex", "age": 3}}
-
-
-IMPOSSIBLE: list[Any] = [
-    (lambda m: m.retract_fact("hobbies"), ["hobbies", "known paths: pets"]),
-    (lambda m: m.retract_fact("pets", "Tom"), ["Tom", "pets"]),
-    (lambda m: m.revert_fact("pets", to="99.0"), ["99.0", "fact_history"]),
-    (lambda m: m.revert_fact("pets", to=datetime(2199, 1, 1, tzinfo=UTC)), ["2199", "still to come"]),
-    (lambda m: m.revert_fact("pets", to=datetime(2026, 1, 1)), ["time zone"]),  # noqa: DTZ001
-    (lambda m: m.set_fact("", "x"), ["path", "preferences.meeting_time"]),
-    (lambda m: m.set_fact("name", None), ["name", "retract_fact"]),
-    (lambda m: m.set_fact("name", float("nan")), ["nan"]),
-    (lambda m: m.set_fact("name", {"a": ""}), ["states nothing"]),
-    (lambda m: m.add_fact("name", object()), ["object"]),
-    (lambda m: m.fact_history(path=7), ["path", "7"]),
-    (lambda m: m.fetch_facts(as_of=datetime(2026, 1, 1)), ["as_of", "time zone"]),  # noqa: DTZ001
-    (lambda m: m.undo_replay(), ["replay", "none"]),
-    (lambda m: m.replay_facts(model="better"), ["'better'", "openai_base_url"]),
-]
-
-
-async def test_impossible_edits_are_refused_by_name(embedded_settings: dict[str, Any]) -> None:
-    """An edit that cannot be made says why and what would do, and leaves no trace."""
-    async with opened({**embedded_settings, "run_worker": False}) as service:
-        memory = service.agent("ann", "chat")
-        await memory.add_fact("pets", "Rex")
-        for call, names in IMPOSSIBLE:
-            with pytest.raises(InvalidInput) as caught:
-                await call(memory)
-            assert [name for name in names if name not in str(caught.value)] == []
-        assert len(await memory.fact_history()) == 1
 
 
 # --- several threads -----------------------------------------------------------------------------------------

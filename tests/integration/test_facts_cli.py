@@ -115,11 +115,8 @@ def test_document_and_records_are_json(quick: Quick) -> None:
     assert quick.json("facts", "show") == known(quick, None)
     records = quick.json("facts", "show", "occupation", "--sources")
     assert len(records) == 1
-    assert (records[0]["path"], records[0]["value"], records[0]["stands"]) == (
-        "occupation",
-        "product role",
-        True,
-    )
+    expected = ("occupation", "product role", True)
+    assert (records[0]["path"], records[0]["value"], records[0]["stands"]) == expected
     assert set(records[0]) == set(EVERY_KEY.split())
     assert records[0]["sources"][0]["quote"] in MOVED
     assert quick.json("facts", "show", "nowhere.at_all") is None
@@ -219,11 +216,8 @@ def test_everything_is_reverted_to_an_event_or_a_time(cli: CommandLine, tmp_path
     cli.follow(made)
     assert known(cli) == KNOWN
     then = cli.json("facts", "revert", "occupation", "--to", BEFORE_THE_MOVE)
-    assert [then[name] for name in ("path", "before", "after")] == [
-        "occupation",
-        "product role",
-        "software engineer",
-    ]
+    expected = ["occupation", "product role", "software engineer"]
+    assert [then[name] for name in ("path", "before", "after")] == expected
     assert (then["record"]["op"], then["record"]["by"]) == ("revert", "person")
     assert shlex.split(then["undo"])[:3] == ["memory-agent", "facts", "revert"]
 

@@ -113,9 +113,7 @@ async def test_facts_do_not_feed_on_themselves(
 
 
 @pytest.mark.parametrize("echo", ["without-tags"])
-async def test_patterns_find_nothing_in_what_memory_gave(
-    echo: str, embedded_settings: dict[str, Any]
-) -> None:
+async def test_patterns_find_nothing_in_what_it_gave(echo: str, embedded_settings: dict[str, Any]) -> None:
     """Without a model as well: a turn that shows where the user used to live does not move them back."""
     async with opened({**embedded_settings, "enable_topics": False}) as service:
         memory = service.agent("ann", "chat")
@@ -138,7 +136,7 @@ ORDERS = (
 )
 
 
-async def test_orders_to_the_extractor_are_not_obeyed(
+async def test_orders_to_extractors_are_not_obeyed(
     memory: MemoryAgent, openai_server: ScriptedOpenAI
 ) -> None:
     """A model that obeys a turn which tells it what to record is not believed, and that is there to see."""

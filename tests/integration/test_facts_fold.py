@@ -161,9 +161,7 @@ async def test_the_document_is_the_fold_after_any_interleaving(seed: int, settin
             await check_whole(service)
 
 
-async def test_a_document_that_a_kill_left_behind_is_healed_by_the_next_turn(
-    settings: dict[str, Any],
-) -> None:
+async def test_a_document_that_a_kill_left_behind_is_healed_by_a_turn(settings: dict[str, Any]) -> None:
     """A change whose document nobody saved any more, which owes nothing: a turn that states nothing saves it, once a housekeeping."""
     async with opened(settings, llm=model(), vectors=BruteForceIndex()) as service:
         memory, store = service.agent("ann", "chat"), service.core.store

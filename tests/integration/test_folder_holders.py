@@ -102,9 +102,7 @@ async def test_a_holder_that_is_about_to_end_is_waited_for(cfg: MemoryConfig) ->
     assert not is_held(cfg.data_dir)
 
 
-async def test_who_follows_takes_over_though_a_stranger_took_the_port(
-    cfg: MemoryConfig, tmp_path: Path
-) -> None:
+async def test_who_follows_takes_over_though_others_took_the_port(cfg: MemoryConfig, tmp_path: Path) -> None:
     """By the lock it sees that the holder was killed; what it asks for meanwhile waits."""
     holder = ServiceProcess(tmp_path / "logs", settings={"data_dir": cfg.data_dir})
     await asyncio.to_thread(holder.start)

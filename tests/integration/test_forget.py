@@ -15,7 +15,7 @@ from memory_agent.domain import STAGES, Stage
 from memory_agent.testing import FixedClock
 from tests.fixtures import OpenService, on_both_by_day, outgrown
 from tests.integration.conversations import STORES, lines, opened, remains, said, settings_on
-from tests.over_http import both_ways_by_day, embedded_only
+from tests.over_http import both_ways_by_day
 from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
@@ -162,42 +162,6 @@ async def test_forgetting_while_the_worker_is_at_it(open_service: OpenService) -
         assert await traces(service, "ann", "zebulon") == []
         assert await service.core.vectors.turn_ids("ann") == set()
         assert await service.core.store.search_rows("ann") == []
-
-
-@embedded_only("the process dies in the middle of the call, and the test with it")
-async def test_a_cut_short_erasure_is_finished_by_the_next_service(open_service: OpenService) -> None:
-    """A forget call that died after being recorded is carried out by the next worker."""
-    clock = FixedClock(datetime.now(UTC))
-    async with open_service(clock=clock) as service:
-        await fill(service.agent("ann", "chat"))
-
-    async with open_service(clock=clock, run_worker=False) as service:
-        forgetter = service.core.forgetter
-        # As if the process had died between recording the call and its first pass.
-        passed = forgetter._first_pass
-        try:
-            forgetter._first_pass = _die  # type: ignore[method-assign, assignment]
-            with pytest.raises(KeyboardInterrupt):
-                await service.forget_user("ann")
-        finally:
-            forgetter._first_pass = passed  # type: ignore[method-assign]
-        assert (await service.status()).turns == 6
-    async with open_service(clock=clock) as service:
-        async with asyncio.timeout(30):
-            while (await service.status()).turns:
-                clock.tick(10)  # the dead call's time runs out
-                await asyncio.sleep(0.05)
-        async with asyncio.timeout(30):
-            while (await service.status(Scope(user_id="ann"))).erasures:
-                clock.tick(3_600)
-                await asyncio.sleep(0.2)
-        assert await traces(service, "ann", "zebulon") == []
-        assert await service.core.store.search_rows("ann") == []
-        assert await service.core.vectors.turn_ids("ann") == set()
-
-
-async def _die(*_: Any, **__: Any) -> None:
-    raise KeyboardInterrupt
 
 
 # --- what is owed afterwards ---------------------------------------------------------------------------------

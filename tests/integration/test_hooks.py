@@ -135,9 +135,7 @@ async def turns_in(service: MemoryService, project: str = "/work/p", user: str =
 
 # --- install and uninstall -----------------------------------------------------------------------------------
 @pytest.mark.parametrize("host", HOSTS)
-def test_install_and_uninstall_leave_the_home_folder_byte_for_byte_as_it_was(
-    host: str, tmp_path: Path
-) -> None:
+def test_install_and_uninstall_leave_the_home_folder_as_it_was(host: str, tmp_path: Path) -> None:
     for name, content in SETTINGS.items():
         home = Home(tmp_path / name, host)
         if content is not None:
@@ -406,7 +404,7 @@ async def test_a_transcript_that_has_become_shorter_is_read_again_from_its_start
     assert [turn.content for turn in await turns_in(service)][len(TALK) :] == ["Oats?"]
 
 
-async def test_what_was_recalled_is_never_remembered(
+async def test_what_was_recalled_is_not_remembered(
     service: MemoryService, home: Home, tmp_path: Path
 ) -> None:
     """Wherever the agent writes it down, and though the agent repeats what it was told in words of its own."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import re
 import signal
 import socket
 import sqlite3
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,12 +40,13 @@ from memory_agent.ports import KeyStore
 from memory_agent.server.app import create_app
 from memory_agent.server.auth import Authenticator, Principal, bearer_token
 from tests import profiles
+from tests.integration.commands import MONDAY as PIANO
+from tests.integration.commands import CommandLine
 from tests.integration.conversations import opened, settings_on
 from tests.servers.forks import forks
 
 READING = {"recall", "context", "facts", "topics", "threads"}
 ROOT = Path(__file__).parents[2]
-PIANO = "The piano tuner comes on Monday at ten."
 SECONDS = 60
 
 
@@ -458,9 +457,7 @@ async def test_no_request_passes_without_a_key_that_counts_and_a_failed_look_up_
     assert "out of reach" not in answer.text  # what drivers say names addresses
 
 
-async def test_posts_of_a_bounded_size_from_pages_that_may_ask_are_answered_by_any_process(
-    served: Served,
-) -> None:
+async def test_posts_of_a_bounded_size_from_pages_that_may_ask_are_answered(served: Served) -> None:
     """There is no stream to hold, and no session to end."""
     key = {"Authorization": f"Bearer {await served.key()}"}
     async with httpx2.AsyncClient(headers=key) as http:
@@ -525,42 +522,20 @@ def test_manual_lists_every_tool_and_its_configurations_are_json() -> None:
 
 
 # --- processes ---------------------------------------------------------------------------------------------------
-class Process:
+class Process(CommandLine):
     """How `memory-agent mcp` is started in an empty folder, whatever settings surround the tests."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.data = folder / "memory"
-        own = {k: v for k, v in os.environ.items() if not k.upper().startswith("MEMORY_AGENT_")}
-        self.environment = {**own, "HF_HUB_OFFLINE": "1", "COLUMNS": "120"}
-
-    def arguments(self, *more: str, url: str | None = None) -> list[str]:
-        where = ("--data-dir", str(self.data)) if url is None else ("--url", url)
-        return [*more, *where]
 
     def start(self, *more: str, fresh: bool = False) -> subprocess.Popen[str]:
         """`fresh`: from nothing, for what has to have streams of its own from the start."""
-        program = [sys.executable, "-m", "memory_agent.cli"] if fresh else [forks().command]
-        return subprocess.Popen(
-            [*program, *self.arguments(*more)],
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-        )
+        program = self.command(*more) if fresh else self.forked(*more)
+        streams: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        where: Any = {"cwd": self.folder, "env": self.environment}
+        return subprocess.Popen(program, encoding="utf-8", **streams, **where)
 
     def client(self, *more: str, url: str | None = None) -> Client:
-        return Client(
-            StdioServerParameters(
-                command=forks().command,
-                args=self.arguments("mcp", *more, url=url),
-                env=self.environment,
-                cwd=self.folder,
-            )
-        )
+        words = self.arguments("mcp", *more) if url is None else ["mcp", *more, "--url", url]
+        command, where = forks().command, {"env": self.environment, "cwd": self.folder}
+        return Client(StdioServerParameters(command=command, args=words, **where))
 
 
 @pytest.fixture

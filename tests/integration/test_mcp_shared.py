@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from memory_agent.data_dir import LocalService
-from tests.integration.test_mcp import PIANO, SECONDS, Process, ask, finish, requests
+from tests.integration.commands import MONDAY as PIANO
+from tests.integration.test_mcp import SECONDS, Process, ask, finish, requests
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -75,9 +76,7 @@ def command(process: Process, *arguments: str) -> str:
     return finish(ran)[0]
 
 
-def test_two_clients_have_one_memory_and_the_second_takes_over(
-    process: Process, servers: list[Server]
-) -> None:
+def test_of_two_clients_of_one_memory_the_second_takes_over(process: Process, servers: list[Server]) -> None:
     """What one remembers the other recalls; other commands work beside them; when the first leaves, the second goes on."""
     first = Server(process)
     servers.append(first)

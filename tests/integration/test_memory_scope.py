@@ -31,11 +31,8 @@ async def test_a_known_users_new_thread_is_not_blank(service: MemoryService) -> 
     context = await new.fetch_memory(QUESTION)
     assert context.facts == await new.fetch_facts() != {}
     assert [found.turn.thread_id for found in context.long_term] == ["monday"] * 2
-    assert context.part("long_term").splitlines() == [
-        "[4 May 2026, another conversation]",
-        f"user: {ALLERGY}",
-        f"… {HOME}",
-    ]
+    expected = ["[4 May 2026, another conversation]", f"user: {ALLERGY}", f"… {HOME}"]
+    assert context.part("long_term").splitlines() == expected
     assert (context.short_term, context.summary, context.topic, context.state) == ((), (), None, "")
     assert [found.text for found in await new.fetch_long_term(QUESTION, top_k=1)] == [ALLERGY]
     assert str(await new.fetch_memory(QUESTION, scope="thread")) == ""
@@ -113,9 +110,7 @@ class CountedStore(SqliteStore):
         return await super()._read(*args, **options)
 
 
-async def test_a_fetch_reads_as_often_however_many_threads_a_user_has(
-    embedded_settings: dict[str, Any],
-) -> None:
+async def test_a_fetch_reads_as_often_with_many_threads(embedded_settings: dict[str, Any]) -> None:
     """And what is known over all of them is folded again only where something was said or forgotten since."""
     cfg = MemoryConfig(**embedded_settings, run_worker=False)
     store = CountedStore(cfg.data_dir / "memory_agent.sqlite3")

@@ -219,10 +219,8 @@ async def test_a_finished_move_needs_the_old_model_no_more(
             assert {row.embedder for row in rows} == {ended.target.fingerprint}
     async with opened(known) as service:
         back = await service.migrate_embedder(str(old))
-        assert (back.source.fingerprint, back.target.fingerprint) == (
-            ended.target.fingerprint,
-            ended.source.fingerprint,
-        )
+        expected = (ended.target.fingerprint, ended.source.fingerprint)
+        assert (back.source.fingerprint, back.target.fingerprint) == expected
         await until(service, "moving")
 
 
@@ -442,9 +440,7 @@ async def test_a_large_user_is_moved_with_its_candidates(
 
 
 @pytest.mark.parametrize("settings", ["servers"], indirect=True)
-async def test_several_processes_agree_on_a_move(
-    known: dict[str, Any], models: tuple[Path, Path, Path]
-) -> None:
+async def test_processes_agree_on_a_move(known: dict[str, Any], models: tuple[Path, Path, Path]) -> None:
     """One that neither began it nor works on it embeds by both models, and searches each user by the pointer's."""
     async with opened(known, run_worker=False) as asking, opened(known) as working:
         await fill(working)
@@ -493,9 +489,7 @@ async def fill_unindexed(service: MemoryService) -> None:
     assert (await service.status(Scope(user_id="u0"))).pending["index"] == 1
 
 
-def test_the_command_moves_a_memory_and_says_how_far_it_is(
-    models: tuple[Path, Path, Path], tmp_path: Path
-) -> None:
+def test_the_command_moves_a_memory_and_tells_of_it(models: tuple[Path, Path, Path], tmp_path: Path) -> None:
     """Plan, move, report, way back and end, with exit codes; what cannot be is told in one line."""
     old, new, cache = models
     environment = {

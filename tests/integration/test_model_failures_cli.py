@@ -65,24 +65,6 @@ def test_chat_talks_with_its_own_model_and_tells_of_the_workers_trouble_between_
     assert told[0].startswith("meanwhile: stage facts waits for the llm")
 
 
-def test_a_wrong_model_name_is_seen_in_status_and_mended_by_its_setting(
-    cli: CommandLine, openai_server: ScriptedOpenAI
-) -> None:
-    """Nothing is parked; with the right name the turns get their facts without being told to."""
-    openai_server.answer = lambda body: (
-        SOUND(body)
-        if body["model"] == "right"
-        else Reply(status=400, text="Invalid model name passed in model=wrong")
-    )
-    wrong = asking(openai_server, FACT_EXTRACTION_MODEL="wrong")
-    cli("ingest", cli.file(user("My name is Ada.")), "--patience", "1", code=3, **wrong)
-    status = cli.json("status")
-    assert status["parked_count"] == 0
-    assert "Invalid model name passed in model=wrong" in status["outages"][0]["error"]
-    cli("worker", "--until-idle", **asking(openai_server, FACT_EXTRACTION_MODEL="right"))
-    assert cli.json("facts", "show")["name"] == "Ada"
-
-
 def test_a_mongodb_that_is_down_is_said_with_what_to_do(cli: CommandLine) -> None:
     """In one line, without the driver's own settings, and no credentials in it."""
     said = cli("status", code=1, MEMORY_AGENT_MONGO_URI="mongodb://ada:s3cret@127.0.0.1:9/")

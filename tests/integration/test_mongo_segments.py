@@ -291,7 +291,7 @@ async def test_a_compressor_dies_at_any_step(one: MongoStore, other: MongoStore,
     assert step > 6
 
 
-async def test_a_compressor_dies_while_it_moves_turns(
+async def test_a_compressor_dies_between_moves(
     one: MongoStore, other: MongoStore, database: Database
 ) -> None:
     """Some turns point at the segment already, one was forgotten since: a repeat moves the rest there."""

@@ -215,9 +215,7 @@ async def test_a_redactor_that_is_none_is_a_wrong_setting(
 
 
 # --- categories that are never noted -------------------------------------------------------------------------
-async def test_what_is_never_to_be_noted_is_not(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI
-) -> None:
+async def test_what_is_never_noted_is_not(settings: dict[str, Any], openai_server: ScriptedOpenAI) -> None:
     """facts_never keeps a category out, visibly, and is told to the model; the rest is noted."""
     diabetes = "I have diabetes and I live in Bergen."
     openai_server.answer = by_words(

@@ -119,9 +119,7 @@ class Beside:
 
 
 @pytest.mark.parametrize("old_settings", profiles.by_day("sqlite", "mongodb"), indirect=True)
-async def test_processes_of_both_versions_write_side_by_side(
-    old_settings: dict[str, Any], tmp_path: Path
-) -> None:
+async def test_both_versions_write_side_by_side(old_settings: dict[str, Any], tmp_path: Path) -> None:
     """The old one is open while this version expands the store, and goes on; numbers are given once; then it is refused."""
     beside = await Beside.start(old_settings, tmp_path)
     assert await beside.line() == "open"
@@ -361,11 +359,8 @@ def test_the_command_says_how_far_it_is_and_finishes(quick: Quick) -> None:
     done = f"Schema {NEWEST}: nothing of an earlier one is left.\n"
     assert quick("upgrade", "--finish", MEMORY_AGENT_DB_NAME=DB_NAME).stdout == done
     assert quick("upgrade", MEMORY_AGENT_DB_NAME=DB_NAME).stdout == done
-    assert quick.json("upgrade", MEMORY_AGENT_DB_NAME=DB_NAME) == {
-        "version": NEWEST,
-        "newest": NEWEST,
-        "kept": [],
-    }
+    expected = {"version": NEWEST, "newest": NEWEST, "kept": []}
+    assert quick.json("upgrade", MEMORY_AGENT_DB_NAME=DB_NAME) == expected
     quick("upgrade", code=1, MEMORY_AGENT_DB_NAME="nobody")
     quick("ingest", quick.file({"role": "user", "content": "hello"}), MEMORY_AGENT_DB_NAME="fresh")
     assert quick("upgrade", MEMORY_AGENT_DB_NAME="fresh").stdout == done

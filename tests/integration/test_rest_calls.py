@@ -35,10 +35,8 @@ async def test_an_exchange_is_remembered_word_for_word(rest: Rest) -> None:
     assert receipt["seq"] == 2
     turns = (await rest.get("turns"))["items"]
     assert [turn["id"] for turn in turns] == receipt["turn_ids"]
-    assert [(turn["role"], turn["content"], turn["seq"]) for turn in turns] == [
-        ("user", "My puppy is called Rufus.", 1),
-        ("assistant", "Cute!", 2),
-    ]
+    expected = [("user", "My puppy is called Rufus.", 1), ("assistant", "Cute!", 2)]
+    assert [(turn["role"], turn["content"], turn["seq"]) for turn in turns] == expected
     first = turns[0]
     assert (first["user_id"], first["thread_id"]) == ("ann", "chat")
     assert first["timestamp"] == "2026-03-01T09:00:00.123000Z"
@@ -60,10 +58,8 @@ async def test_single_and_many_turns(rest: Rest) -> None:
     assert {name: one[name] for name in body} == body
     many = [{"role": "assistant", "content": "one"}, {"role": "tool", "content": "two"}]
     stored = (await rest.post("turns/bulk", {"turns": many}, status=201))["items"]
-    assert [(turn["role"], turn["content"], turn["seq"]) for turn in stored] == [
-        ("assistant", "one", 2),
-        ("tool", "two", 3),
-    ]
+    expected = [("assistant", "one", 2), ("tool", "two", 3)]
+    assert [(turn["role"], turn["content"], turn["seq"]) for turn in stored] == expected
     problem = await rest.refused(
         "POST", "turns/bulk", {"turns": [*many, {"role": "user", "content": " \n"}]}, status=422
     )
@@ -128,12 +124,8 @@ async def test_what_was_said_is_found_and_put_into_a_prompt(rest: Rest) -> None:
     assert (counted["entity"], counted["count"]) == (entity, 1)
     await rest.refused("GET", "entities", status=422, params={"scope": "all"})
     status = await rest.get("stats")
-    assert (status["turns"], status["owed_count"], status["parked_count"], status["lag_seconds"]) == (
-        4,
-        0,
-        0,
-        0,
-    )
+    expected = (4, 0, 0, 0)
+    assert (status["turns"], status["owed_count"], status["parked_count"], status["lag_seconds"]) == expected
     assert set(status["pending"].values()) == {0}
 
 
@@ -352,12 +344,8 @@ async def test_sessions_are_started_and_read(rest: Rest) -> None:
         "/api/sessions/start", {"user_id": "ann", "thread_id": "chat", **body}, status=201
     )
     assert {name: first[name] for name in body} == body
-    assert (first["user_id"], first["thread_id"], first["number"], first["explicit"]) == (
-        "ann",
-        "chat",
-        1,
-        True,
-    )
+    expected = ("ann", "chat", 1, True)
+    assert (first["user_id"], first["thread_id"], first["number"], first["explicit"]) == expected
     await tell(rest, 3)
     second = await rest.post("sessions", {}, status=201)
     assert (second["number"], second["after_seq"], second["character"]) == (2, 3, None)
@@ -406,11 +394,8 @@ async def test_a_conversation_is_compressed(rest: Rest) -> None:
     assert await rest.post(f"{session}/compress", status=204, params={"if_needed": True}) is None
     assert await rest.post("compress", status=204, params={"if_needed": True}) is None
     (record,) = (await rest.get("compressions"))["items"]
-    assert (record["number"], record["reason"], record["through"]) == (
-        1,
-        "asked",
-        done["metadata"]["compressed_at"],
-    )
+    expected = (1, "asked", done["metadata"]["compressed_at"])
+    assert (record["number"], record["reason"], record["through"]) == expected
     assert (await rest.get(f"{session}/context")) == await rest.get("context")
     summary = await rest.get(f"{session}/summary")
     assert summary["items"] == done["summary"]
@@ -423,16 +408,8 @@ async def test_a_conversation_is_compressed(rest: Rest) -> None:
 
 # --- topics ------------------------------------------------------------------------------------------------------
 @shows(
-    *(
-        "list_topics",
-        "show_topic",
-        "topic_context",
-        "topic_history",
-        "turn_topic",
-        "merge_topics",
-        "split_topic",
-    ),
-    *("tag_topic", "set_topic_importance", "give_feedback", "archive_topic", "restore_topic"),
+    *("list_topics", "show_topic", "topic_context", "topic_history", "turn_topic", "merge_topics"),
+    *("split_topic", "tag_topic", "set_topic_importance", "give_feedback", "archive_topic", "restore_topic"),
 )
 async def test_topics_are_read_and_put_in_order(rest: Rest) -> None:
     """Each answer is how the topic stands then; `current` is the current one, archived ones are listed when asked for."""
@@ -502,11 +479,8 @@ async def test_people_edit_facts(rest: Rest) -> None:
     """The history shows each edit and what ended it; the threads are joined, or by `scope` not, `as_of` looks back."""
     body = {"path": "preferences.meeting_time", "value": "09:30"}
     record = (await rest.ask("PUT", "facts", body)).json()
-    assert (record["path"], record["value"], record["old"]) == (
-        ["preferences", "meeting_time"],
-        "09:30",
-        None,
-    )
+    expected = (["preferences", "meeting_time"], "09:30", None)
+    assert (record["path"], record["value"], record["old"]) == expected
     assert (record["op"], record["stands"], record["sources"][0]["turn_id"]) == ("set", True, None)
     between = datetime.now(UTC).isoformat()
     changed = (await rest.ask("PUT", "facts", {**body, "value": {"from": 9, "to": [10.5, True]}})).json()

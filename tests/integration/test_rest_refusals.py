@@ -110,17 +110,14 @@ async def test_what_cannot_be_read_or_is_impossible_is_refused_by_name_and_not_s
     assert (await rest.get("turns"))["items"] == (await rest.get("sessions"))["items"] == []
 
 
+# One of each kind: what the agent itself refuses is in test_both_ways.py.
 AN_IMPOSSIBLE_VALUE_IS_NAMED: Final[list[Any]] = [
     ("POST", "update", {"user_msg": " ", "assistant_msg": "b"}, "user_msg"),
-    ("POST", "update", {"user_msg": "a", "assistant_msg": "\u200b"}, "assistant_msg"),
     ("POST", "update", {"user_msg": "a"}, "assistant_msg"),
-    ("POST", "update", {**EXCHANGE, "importance": 1.1}, "importance"),
     ("POST", "update", {**EXCHANGE, "importance": "1"}, "importance"),
     ("POST", "update", {**EXCHANGE, "metadata": {"a": {"$b": 1}}}, "metadata"),
     ("POST", "update", {**EXCHANGE, "misspelt": 1}, "misspelt"),
     ("POST", "turns", {"role": "owner", "content": "a"}, "role"),
-    ("POST", "turns", {"role": "user", "content": ""}, "content"),
-    ("POST", "turns", {"role": "user", "content": "a", "speaker": " "}, "speaker"),
     (
         "POST",
         "turns",
@@ -133,31 +130,20 @@ AN_IMPOSSIBLE_VALUE_IS_NAMED: Final[list[Any]] = [
         {"turns": [{"role": "user", "content": "a"}, {"role": "user"}]},
         "turns[1].content",
     ),
-    ("POST", "fetch", {"user_message": "a", "max_tokens": -1}, "max_tokens"),
     ("POST", "fetch", {"user_message": "a", "max_tokens": 1.5}, "max_tokens"),
-    ("POST", "/api/memory/search", {"user_id": "ann", "query": " "}, "query"),
     ("POST", "/api/memory/search", {"user_id": "a\tb", "query": "a"}, "user_id"),
-    ("POST", "forget", {"turn_ids": []}, "turn_ids"),
-    ("POST", "settle", {"timeout": -1}, "timeout"),
     ("POST", "sessions", {"participants": "Ada"}, "participants"),
     ("POST", "sessions", {"character": {}}, "character.name"),
-    ("POST", "sessions", {"metadata": {"$a": 1}}, "metadata"),
     ("POST", "/api/sessions/start", {"user_id": "ann"}, "thread_id"),
     ("GET", "context?through=0", None, "through"),
-    ("GET", "sessions?limit=0", None, "limit"),
     ("GET", "sessions?limit=1001", None, "limit"),
     ("GET", "sessions?cursor=nonsense", None, "cursor"),
     ("GET", "turns?cursor=WzEsWyJhIiwyLDFdXQ", None, "cursor"),
-    ("GET", "compressions?cursor=", None, "cursor"),
     ("POST", "compress?if_needed=perhaps", None, "if_needed"),
     ("PUT", "facts", {"path": "a..b", "value": 1}, "path"),
-    ("PUT", "facts", {"path": [], "value": 1}, "path"),
-    ("PUT", "facts", {"path": "a"}, "value"),
     ("PUT", "facts", {"path": "a", "value": None}, "value"),
-    ("POST", "facts/add", {"path": "a", "value": 1, "extra": 1}, "extra"),
     ("POST", "facts/retract", {"path": "unknown"}, "path"),
     ("POST", "facts/revert", {"path": "unknown"}, "path"),
-    ("POST", "facts/replay/apply", {}, "proposal"),
     ("POST", "facts/replay/apply", {"proposal": {}}, "proposal.id"),
 ]
 

@@ -25,9 +25,9 @@ from memory_agent import VectorIndexUnavailable
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.server.metrics import Metrics
 from memory_agent.server.tracing import UNMATCHED
-from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.stores.sqlite.keys import SqliteKeys
 from memory_agent.testing import BruteForceIndex
+from tests.integration.conversations import counted
 from tests.integration.rest import ANN, Rest, document, operations, problem_in, rest_on, shows
 from tests.integration.streams import listening
 from tests.servers.mongod import Mongod
@@ -100,31 +100,6 @@ async def test_without_its_index_it_is_degraded(tmp_path: Path) -> None:
 
 
 # --- what a request costs --------------------------------------------------------------------------------------
-class NotedStore:
-    """A store and the names of the calls to it."""
-
-    def __init__(self, store: SqliteStore) -> None:
-        self._store = store
-        self.calls: list[str] = []
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._store, name)
-        if not callable(found):
-            return found
-
-        def call(*arguments: Any, **options: Any) -> Any:
-            self.calls.append(name)
-            return found(*arguments, **options)
-
-        return call
-
-    async def of(self, work: Awaitable[Any]) -> list[str]:
-        """The calls that some work makes."""
-        self.calls.clear()
-        await work
-        return sorted(self.calls)
-
-
 async def test_a_request_asks_the_store_for_what_its_call_does_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,24 +113,28 @@ async def test_a_request_asks_the_store_for_what_its_call_does_and_no_more(
 
     monkeypatch.setattr(SqliteKeys, "find", noted_find)
     monkeypatch.setattr("memory_agent.server.app.KEY_CACHE_SECONDS", 3_600.0)
-    store = SqliteStore(tmp_path / "noted.sqlite3")
-    await store.open()
-    noted = NotedStore(store)
-    async with rest_on({"data_dir": tmp_path, "run_worker": False}, store=noted) as rest:
+    async with rest_on({"data_dir": tmp_path, "run_worker": False}) as rest:
+        calls = counted(rest.service, monkeypatch)
+
+        async def of(work: Awaitable[Any]) -> dict[str, int]:
+            """The calls that some work makes."""
+            calls.clear()
+            await work
+            return dict(calls)
+
         memory = rest.service.agent("ann", "chat")
         question = "What is my puppy called?"
         await rest.post("update", EXCHANGE, status=201)
         await rest.post("fetch", {"user_message": question})
-        updated = await noted.of(memory.update_memory(EXCHANGE["user_msg"], EXCHANGE["assistant_msg"]))
+        updated = await of(memory.update_memory(EXCHANGE["user_msg"], EXCHANGE["assistant_msg"]))
         assert "append_turns" in updated
-        fetched = await noted.of(memory.fetch_memory(question))
+        fetched = await of(memory.fetch_memory(question))
         for number in range(3):
             key = {"Idempotency-Key": f"key {number}"}
-            assert await noted.of(rest.post("update", EXCHANGE, status=201, headers=key)) == updated
-        assert await noted.of(rest.post("fetch", {"user_message": question})) == fetched
-        assert await noted.of(rest.get("/healthz")) == []
+            assert await of(rest.post("update", EXCHANGE, status=201, headers=key)) == updated
+        assert await of(rest.post("fetch", {"user_message": question})) == fetched
+        assert await of(rest.get("/healthz")) == {}
         assert len(looked_up) == 1
-    await store.close()
 
 
 # --- metrics -------------------------------------------------------------------------------------------------
@@ -275,11 +254,8 @@ async def test_events_are_streamed(rest: Rest) -> None:
         await rest.post("/api/threads/bob/chat/update", EXCHANGE, status=201)
         receipt = await rest.post("update", EXCHANGE, status=201)
         event = await stream.next()
-    assert (event["kind"], event["user_id"], event["turn_id"]) == (
-        "turn_stored",
-        "ann",
-        receipt["turn_ids"][0],
-    )
+    expected = ("turn_stored", "ann", receipt["turn_ids"][0])
+    assert (event["kind"], event["user_id"], event["turn_id"]) == expected
 
 
 # --- the document --------------------------------------------------------------------------------------------

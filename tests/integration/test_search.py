@@ -201,41 +201,6 @@ def a_long_talk() -> list[Said]:
     return said
 
 
-QUESTIONS: Final = [
-    "Where did Bo ask about the otter with 8 spots?",
-    "salmon with 14 spots",
-    "Which animal was near the quarry, 18 steps away?",
-    "Where was the magpie on visit 20?",
-    "badger",
-]
-
-
-@on_each_store
-async def test_a_large_user_gets_nearly_the_ranking_of_a_resident_one(
-    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From candidates of both sources with the turns beside them: the same best turn, half of the others.
-
-    The turns are near-copies of each other, so little decides which of them are the others.
-    """
-    monkeypatch.setattr(search_module, "CANDIDATES", 12)
-    answers = []
-    for most in (50_000, 20):
-        async with opened(settings, resident_max_turns=most) as service:
-            memory = service.agent("ann", "chat")
-            if most == 50_000:
-                await remember(memory, a_long_talk())
-            else:
-                await service.rebuild_index("ann")
-                await service.settle(60)
-            assert (await service.core.residents.get("ann") is None) == (most == 20)
-            answers.append([texts(await memory.fetch_long_term(q, top_k=10)) for q in QUESTIONS])
-    for question, resident, large in zip(QUESTIONS, *answers, strict=True):
-        assert large[0] == resident[0], question
-        assert len(set(large)) == len(large) == 10
-        assert len(set(large) & set(resident)) >= 5, question
-
-
 @on_each_store
 async def test_a_large_users_answer_is_found_beside_its_question(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch

@@ -343,10 +343,8 @@ async def test_body_announced_too_large_is_refused_before_it_is_read() -> None:
         status, body, headers = await client.answer()
         assert (status, headers["connection"]) == (413, "close")
         problem = json.loads(body)
-        assert (problem["type"], problem["max_bytes"]) == (
-            "urn:memory-agent:problem:request-too-large",
-            1_000,
-        )
+        expected = ("urn:memory-agent:problem:request-too-large", 1_000)
+        assert (problem["type"], problem["max_bytes"]) == expected
         assert problem["instance"] == f"urn:uuid:{headers['x-request-id']}"
         assert await client.closed() == b""
         assert app.events == ["opened"]

@@ -175,9 +175,7 @@ def test_nothing_is_lost_though_processes_were_killed(service: Composed, load: L
     assert counts["searches"] == SEARCHES
 
 
-def test_clients_above_their_limit_are_told_to_wait_and_then_served(
-    service: Composed, tmp_path: Path
-) -> None:
+def test_clients_above_their_limit_are_told_to_wait_then_served(service: Composed, tmp_path: Path) -> None:
     """Twelve ask at once, of whom ten are let in; one more each second."""
     job = Job(
         addresses=service.deployment.addresses[:1],

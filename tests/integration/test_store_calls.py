@@ -2,67 +2,27 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memory_agent import MemoryService
 from memory_agent.work.rounds import Rounds
-from tests.integration.conversations import opened, settings_on
+from tests.integration.conversations import counted, opened
 
 WORDS = [
-    "abbey",
-    "acorn",
-    "anvil",
-    "apron",
-    "badge",
-    "banjo",
-    "basil",
-    "beach",
-    "birch",
-    "bison",
-    "cabin",
-    "camel",
-    "cedar",
-    "chalk",
-    "clove",
-    "coral",
-    "daisy",
-    "dingo",
-    "eagle",
-    "ember",
+    *("abbey", "acorn", "anvil", "apron", "badge", "banjo", "basil", "beach", "birch", "bison", "cabin"),
+    *("camel", "cedar", "chalk", "clove", "coral", "daisy", "dingo", "eagle", "ember"),
 ]
 
 
-def counted(service: MemoryService, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """The calls of the service's document store from now on, by name."""
-    calls: Counter[str] = Counter()
-    store = service.core.store
-
-    def counting(name: str, call: Any) -> Any:
-        def count(*given: Any, **named: Any) -> Any:
-            calls[name] += 1
-            return call(*given, **named)
-
-        return count
-
-    for name, call in inspect.getmembers(store, inspect.iscoroutinefunction):
-        if not name.startswith("_"):
-            monkeypatch.setattr(store, name, counting(name, call))
-    return calls
-
-
 async def test_a_batch_costs_the_same_calls_whatever_number_of_topics_it_touches(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    quiet: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For topics that are opened, and for topics that are there."""
-    settings = settings_on("sqlite", request, tmp_path)
-    async with opened(settings, enable_topics=True, run_worker=False) as service:
+    async with opened(quiet, enable_topics=True, run_worker=False) as service:
         calls = counted(service, monkeypatch)
         topics = service.core.topics
         spent = []
@@ -82,12 +42,9 @@ async def test_a_batch_costs_the_same_calls_whatever_number_of_topics_it_touches
         assert sum(spent[1].values()) <= sum(spent[0].values()) <= 10
 
 
-async def test_turns_that_another_worker_was_first_with_stay_in_its_topic(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+async def test_turns_that_another_worker_was_first_with_stay_in_its_topic(quiet: dict[str, Any]) -> None:
     """Of two that claimed the same turns, one dies before its topics hold them: the other brings those up to them, and opens none."""
-    settings = settings_on("sqlite", request, tmp_path)
-    async with opened(settings, enable_topics=True, run_worker=False) as service:
+    async with opened(quiet, enable_topics=True, run_worker=False) as service:
         store, memory = service.core.store, service.agent("ann", "chat")
         turns = await memory.add_turns([{"role": "user", "content": f"{word} " * 3} for word in WORDS[:4]])
         await service.core.worker._stages.indexer.index(turns)
@@ -101,11 +58,10 @@ async def test_turns_that_another_worker_was_first_with_stay_in_its_topic(
 
 
 async def test_a_live_exchange_is_settled_in_one_round(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    quiet: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One batch of each stage, and no more writes than the stages have something to write, whatever came before."""
-    settings = settings_on("sqlite", request, tmp_path)
-    async with opened(settings, enable_topics=True, enable_fact_extraction=True) as service:
+    async with opened(quiet, enable_topics=True, enable_fact_extraction=True) as service:
         memory = service.agent("ann", "chat")
         calls = counted(service, monkeypatch)
         acquire = service.core.store.acquire_leases
@@ -131,11 +87,10 @@ async def test_a_live_exchange_is_settled_in_one_round(
 
 
 async def test_a_part_of_a_backlog_is_struck_off_twice(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    quiet: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once it is indexed, and once the stages behind that are through; no stage reads it for itself."""
-    settings = settings_on("sqlite", request, tmp_path)
-    async with opened(settings, enable_topics=True, enable_fact_extraction=True) as service:
+    async with opened(quiet, enable_topics=True, enable_fact_extraction=True) as service:
         memory = service.agent("ann", "chat")
         calls = counted(service, monkeypatch)
         owed, rows = service.core.store.owed_turns, 0
@@ -154,12 +109,9 @@ async def test_a_part_of_a_backlog_is_struck_off_twice(
         assert 2 * 200 <= rows < 3 * 200
 
 
-async def test_a_round_leaves_a_stage_alone_that_asks_a_model_or_is_behind(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+async def test_a_round_leaves_a_stage_alone_that_asks_a_model_or_is_behind(quiet: dict[str, Any]) -> None:
     """Its own loop needs the lease: rounds would hold it for the length of an import, without any use for it."""
-    settings = settings_on("sqlite", request, tmp_path)
-    async with opened(settings, enable_topics=True, enable_fact_extraction=True, run_worker=False) as service:
+    async with opened(quiet, enable_topics=True, enable_fact_extraction=True, run_worker=False) as service:
         store, worker, memory = service.core.store, service.core.worker, service.agent("ann", "chat")
         turns = await memory.add_turns([{"role": "user", "content": f"{word} " * 3} for word in WORDS])
         await worker._run_index(turns)

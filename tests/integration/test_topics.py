@@ -14,13 +14,11 @@ from memory_agent import (
     EmbedderUnavailable,
     InvalidInput,
     MemoryAgent,
-    MemoryConfig,
     MemoryService,
     NotFound,
     SettleTimeout,
     TurnsParked,
 )
-from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.testing import FixedClock, HashEmbedder
 from memory_agent.topics.projection import emptied
 from memory_agent.topics.stage import topic_id_of
@@ -84,11 +82,8 @@ async def test_turns_join_the_topic_they_are_about(memory: MemoryAgent) -> None:
     lisbon, short, bread, dough, back = [await memory.turn_topic(turn_id) for turn_id in ids]
     assert lisbon is not None
     assert bread is not None
-    assert [topic.topic_id for topic in (short, dough, back) if topic] == [
-        lisbon.topic_id,
-        bread.topic_id,
-        lisbon.topic_id,
-    ]
+    expected = [lisbon.topic_id, bread.topic_id, lisbon.topic_id]
+    assert [topic.topic_id for topic in (short, dough, back) if topic] == expected
     assert (lisbon.topic_title, lisbon.opener) == ("trip, Lisbon", LISBON[0][:80])
     await memory.settle(timeout=60)
     first, second = await memory.topics()
@@ -147,7 +142,7 @@ async def test_answers_follow_their_question(memory: MemoryAgent, service: Memor
     assert (await other.topic_stats()).importance_score == 0.1
 
 
-async def test_the_topic_of_an_unknown_turn_is_refused_and_a_late_one_waited_for(
+async def test_the_topic_of_an_unknown_turn_is_refused_and_a_late_waited_for(
     open_service: OpenService,
 ) -> None:
     """Without a worker there is no topic yet, and the error says what is missing."""
@@ -165,25 +160,6 @@ async def test_the_topic_of_an_unknown_turn_is_refused_and_a_late_one_waited_for
         assert await memory.topics() == []
         with pytest.raises(NotFound, match="no such topic"):
             await memory.topic_stats(turn_id)
-
-
-@embedded_only("two services on the same servers: it is about their workers")
-async def test_many_workers_on_one_thread_agree(
-    server_settings: dict[str, Any], shared_embedder: LocalEmbedder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two services that work on one thread at once still put every turn in one topic, and count it once."""
-    monkeypatch.setattr("memory_agent.work.worker._BATCH_TURNS", 3)
-    cfg = MemoryConfig(**{**server_settings, **SMALL})
-    async with (
-        MemoryService(cfg, embedder=shared_embedder) as one,
-        MemoryService(cfg, embedder=shared_embedder) as other,
-    ):
-        memory = one.agent("ann", "chat")
-        await asyncio.gather(*(say(s.agent("ann", "chat"), [*LISBON, *BREAD]) for s in (one, other)))
-        await memory.settle(timeout=60)
-        topics = await memory.topics()
-        assert sum(topic.total_messages for topic in topics) == 28
-        assert sum(topic.access_count + 1 for topic in topics) == 14
 
 
 # --- compaction ----------------------------------------------------------------------------------------------
@@ -404,9 +380,7 @@ APART: dict[str, Any] = {"similarity_threshold": 2, "continuation_bonus": 0, "sh
 """No turn joins a topic."""
 
 
-async def test_the_sweep_merges_what_is_surely_one_and_leaves_what_was_split(
-    open_service: OpenService,
-) -> None:
+async def test_the_sweep_merges_what_is_one_and_leaves_what_was_split(open_service: OpenService) -> None:
     """As its dry run says; a split undoes it for good, and topics that are merely alike stay two."""
     async with open_service(**APART) as service:
         memory = service.agent("ann", "chat")
@@ -635,9 +609,7 @@ async def test_forgetting_does_not_wait_for_the_embedder(open_service: OpenServi
         assert [(t.topic_title, t.total_messages) for t in await memory.topics()] == [(WORDS[0], 3)]
 
 
-async def test_another_model_leaves_summaries_alone_and_waits_for_its_vectors(
-    open_service: OpenService,
-) -> None:
+async def test_another_model_leaves_summaries_and_waits_for_its_vectors(open_service: OpenService) -> None:
     """A turn before the rebuild renews nothing too early; after it the old subjects are found, with their summaries."""
     options = {**HASHED, **SMALL}
     async with open_service(embedder=HashEmbedder(seed="one"), **options) as service:

@@ -148,10 +148,8 @@ def test_one_topic_is_shown_with_its_summary_and_every_word(remembered: Quick) -
     bread = ids(remembered)[0]
     shown = remembered.json("topic", "show", bread)
     assert shown["topic"]["topic_id"] == bread
-    assert (shown["topic"]["summary"], shown["topic"]["has_summary"]) == (
-        None,
-        False,
-    )  # no sentence is worth quoting
+    wanted = (None, False)
+    assert (shown["topic"]["summary"], shown["topic"]["has_summary"]) == wanted
     expected = [turn for turn in conversation() if "bread" in turn["content"]]
     assert shown["history"] == expected
     text = remembered.say(f"topic show {bread}")
@@ -343,9 +341,7 @@ def cleanup(cli: CommandLine, folder: Path, *arguments: str) -> subprocess.Compl
     return forks().run(script, stdin="", cwd=folder, env=environment, timeout=SECONDS)
 
 
-def test_cleanup_is_the_sweep_from_any_folder(
-    cli: CommandLine, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_cleanup_is_a_sweep_from_anywhere(cli: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> None:
     """It explains itself, and refuses what it does not know."""
     elsewhere = tmp_path_factory.mktemp("home")
     planned = cleanup(cli, elsewhere, "--dry-run", "--json")

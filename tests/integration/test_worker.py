@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -37,26 +37,40 @@ class Watched(HashEmbedder):
         return await super().embed(texts, **options)
 
 
-def service_on(folder: Path, *, store: SqliteStore | None = None, **settings: Any) -> MemoryService:
-    """An embedded service without a worker of its own."""
+@contextlib.asynccontextmanager
+async def service_on(
+    folder: Path, *, store: SqliteStore | None = None, embedder: HashEmbedder | None = None, **settings: Any
+) -> AsyncIterator[MemoryService]:
+    """An embedded service without a worker of its own, and its store, if it is given one, open as long."""
     cfg = MemoryConfig(data_dir=folder, **{"run_worker": False, **settings})
-    return MemoryService(cfg, store=store, vectors=BruteForceIndex(), embedder=HashEmbedder())
+    parts: Any = {"store": store, "vectors": BruteForceIndex(), "embedder": embedder or HashEmbedder()}
+    async with contextlib.AsyncExitStack() as stack:
+        if store is not None:
+            await store.open()
+            stack.push_async_callback(store.close)
+        yield await stack.enter_async_context(MemoryService(cfg, **parts))
+
+
+@contextlib.asynccontextmanager
+async def working(service: MemoryService) -> AsyncIterator[None]:
+    """The service's worker, in this process, until the block ends."""
+    stop = asyncio.Event()
+    task = asyncio.create_task(service.run_worker(stop))
+    yield
+    stop.set()
+    await task
 
 
 # --- fairness ------------------------------------------------------------------------------------------------
 async def test_a_short_history_is_indexed_in_one_batch(tmp_path: Path) -> None:
     """Eight at once, of which no batch holds all: each comes as a whole, since what comes again is read and written again."""
     embedder = Watched()
-    cfg = MemoryConfig(data_dir=tmp_path, run_worker=False)
-    async with MemoryService(cfg, vectors=BruteForceIndex(), embedder=embedder) as service:
+    async with service_on(tmp_path, embedder=embedder) as service:
         for user in range(8):
             said = [{"role": "user", "content": f"history {user} {number}"} for number in range(40)]
             await service.agent(f"user{user}", "chat").add_turns(said)
-        stop = asyncio.Event()
-        working = asyncio.create_task(service.run_worker(stop))
-        await service.settle(SECONDS)
-        stop.set()
-        await working
+        async with working(service):
+            await service.settle(SECONDS)
     for user in range(8):
         parts = [
             [text for text in batch if text.startswith(f"history {user} ")] for batch in embedder.batches
@@ -67,16 +81,12 @@ async def test_a_short_history_is_indexed_in_one_batch(tmp_path: Path) -> None:
 async def test_a_short_history_does_not_wait_for_the_whole_of_longer_ones(tmp_path: Path) -> None:
     """Five of them, due before it, would fill each batch; by turns, what is short has its in the second."""
     embedder = Watched()
-    cfg = MemoryConfig(data_dir=tmp_path, run_worker=False)
-    async with MemoryService(cfg, vectors=BruteForceIndex(), embedder=embedder) as service:
+    async with service_on(tmp_path, embedder=embedder) as service:
         for user, turns in [*((f"importer{number}", 400) for number in range(5)), ("late", 60)]:
             said = [{"role": "user", "content": f"{user} {number}"} for number in range(turns)]
             await service.agent(user, "chat").add_turns(said)
-        stop = asyncio.Event()
-        working = asyncio.create_task(service.run_worker(stop))
-        await service.agent("late", "chat").settle(SECONDS)
-        stop.set()
-        await working
+        async with working(service):
+            await service.agent("late", "chat").settle(SECONDS)
     of_turns = [batch for batch in embedder.batches if any(text.startswith("importer") for text in batch)]
     assert sum(text.startswith("late") for text in of_turns[1]) == 60
 
@@ -94,27 +104,22 @@ class Ahead(Watched):
 
 async def test_the_next_batch_is_embedded_while_this_one_is_indexed(tmp_path: Path) -> None:
     embedder = Ahead()
-    cfg = MemoryConfig(data_dir=tmp_path, run_worker=False, enable_topics=False)
-    async with MemoryService(cfg, vectors=BruteForceIndex(), embedder=embedder) as service:
+    async with service_on(tmp_path, embedder=embedder, enable_topics=False) as service:
         said = [{"role": "user", "content": f"history {number}"} for number in range(600)]
         await service.agent("ann", "chat").add_turns(said)
-        stop = asyncio.Event()
-        working = asyncio.create_task(service.run_worker(stop))
-        await service.settle(SECONDS)
-        stop.set()
-        await working
+        async with working(service):
+            await service.settle(SECONDS)
     assert [len(batch) for batch in embedder.batches] == [256, 256, 88]
     assert embedder.ahead == embedder.batches[1:]
 
 
-async def test_nothing_is_embedded_ahead_but_what_comes_next(
+async def test_only_what_comes_next_is_embedded_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of texts that fill a batch by their length, those that found no room in it; of a memory that is indexed again, none."""
     monkeypatch.setattr("memory_agent.work.worker._BATCH_CHARS", 100)
     embedder = Ahead()
-    cfg = MemoryConfig(data_dir=tmp_path, run_worker=False, enable_topics=False)
-    async with MemoryService(cfg, vectors=BruteForceIndex(), embedder=embedder) as service:
+    async with service_on(tmp_path, embedder=embedder, enable_topics=False) as service:
         memory, worker = service.agent("ann", "chat"), service.core.worker
         await memory.add_turns([{"role": "user", "content": f"{number:010}"} for number in range(35)])
         while await worker._index_step():
@@ -135,8 +140,7 @@ async def test_nothing_is_embedded_ahead_but_what_comes_next(
 async def test_an_import_holds_up_nobodys_exchange(tmp_path: Path, threads: int, turns: int) -> None:
     """However much one user brings, in one thread or many: what twenty others said later is indexed in the first two batches."""
     embedder = Watched()
-    cfg = MemoryConfig(data_dir=tmp_path, run_worker=False)
-    async with MemoryService(cfg, vectors=BruteForceIndex(), embedder=embedder) as service:
+    async with service_on(tmp_path, embedder=embedder) as service:
         for thread in range(threads):
             for start in range(0, turns, 5_000):
                 said = [
@@ -147,11 +151,8 @@ async def test_an_import_holds_up_nobodys_exchange(tmp_path: Path, threads: int,
         live = [service.agent(f"user{number}", "chat") for number in range(20)]
         for number, memory in enumerate(live):
             await memory.update_memory(f"live {number}", "Noted.")
-        stop = asyncio.Event()
-        working = asyncio.create_task(service.run_worker(stop))
-        await asyncio.gather(*(memory.settle(SECONDS) for memory in live))
-        stop.set()
-        await working
+        async with working(service):
+            await asyncio.gather(*(memory.settle(SECONDS) for memory in live))
         of_turns = [
             batch for batch in embedder.batches if any(text.startswith(("import", "live")) for text in batch)
         ]
@@ -178,19 +179,12 @@ class Meeting(SqliteStore):
 async def test_a_round_asks_for_its_threads_side_by_side(tmp_path: Path) -> None:
     """One after the other each question would wait behind everybody's calls, and the worker fell behind under load."""
     store = Meeting(tmp_path / "memory.db", guests=20)
-    await store.open()
-    try:
-        async with service_on(tmp_path / "data", store=store) as service:
-            agents = [service.agent(f"user{number}", "chat") for number in range(20)]
-            for memory in agents:
-                await memory.update_memory("I like the sea.", "Noted.")
-            stop = asyncio.Event()
-            working = asyncio.create_task(service.run_worker(stop))
+    async with service_on(tmp_path / "data", store=store) as service:
+        agents = [service.agent(f"user{number}", "chat") for number in range(20)]
+        for memory in agents:
+            await memory.update_memory("I like the sea.", "Noted.")
+        async with working(service):
             await service.settle(SECONDS)
-            stop.set()
-            await working
-    finally:
-        await store.close()
 
 
 # --- without a poll ------------------------------------------------------------------------------------------
@@ -241,16 +235,13 @@ async def test_each_stage_is_woken_by_the_one_before_whatever_becomes_of_other_t
     """Threads of a few turns and of many, beside one that is slow, one left to a stage's own loop, and two whose store is away once."""
     monkeypatch.setattr("memory_agent.work.worker.POLL_SECONDS", POLL_SECONDS)
     store = Uneven(tmp_path / "memory.db")
-    await store.open()
-    try:
-        async with service_on(tmp_path / "data", store=store) as service:
-            sizes = {"few": 5, "some": 16, "more": 17, "many": 40, "slow": 20}
-            sizes |= {"left": 1, "down": 2, "down later": 25}
-            for user, size in sizes.items():
-                said = [{"role": "user", "content": f"I live in town {number}."} for number in range(size)]
-                await service.agent(user, "chat").add_turns(said)
-            stop = asyncio.Event()
-            working = asyncio.create_task(service.run_worker(stop))
+    async with service_on(tmp_path / "data", store=store) as service:
+        sizes = {"few": 5, "some": 16, "more": 17, "many": 40, "slow": 20}
+        sizes |= {"left": 1, "down": 2, "down later": 25}
+        for user, size in sizes.items():
+            said = [{"role": "user", "content": f"I live in town {number}."} for number in range(size)]
+            await service.agent(user, "chat").add_turns(said)
+        async with working(service):
             await until_done(service, ("few", "some", "more", "many"))
             store.leave.set()
             await until_done(service, sizes)
@@ -260,20 +251,12 @@ async def test_each_stage_is_woken_by_the_one_before_whatever_becomes_of_other_t
             await store.append_turns(behind, owing(20, "compress", now=service.clock.now()))
             await service.agent("behind", "chat").add_user_message("I live in Ulm.")
             await until_done(service, ("behind",))
-            stop.set()
-            await working
-    finally:
-        await store.close()
 
 
-async def test_settle_wakes_a_worker_that_nobody_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_settle_wakes_a_worker_nobody_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much of others' work moves meanwhile, and however short a time it is given, asked again and again."""
     monkeypatch.setattr("memory_agent.work.worker.POLL_SECONDS", POLL_SECONDS)
-    async with service_on(tmp_path) as service:
-        stop = asyncio.Event()
-        working = asyncio.create_task(service.run_worker(stop))
+    async with service_on(tmp_path) as service, working(service):
         memory, worker = service.agent("ann", "chat"), service.core.worker
         await memory.add_user_message("I live in Ulm.")
         await memory.settle(SECONDS)
@@ -295,8 +278,6 @@ async def test_settle_wakes_a_worker_that_nobody_told(
             else:
                 raise AssertionError("it was never woken")
         moving.cancel()
-        stop.set()
-        await working
 
 
 async def test_who_waits_looks_for_one_owed_turn_and_counts_none(tmp_path: Path) -> None:
@@ -334,20 +315,17 @@ class Sweeping(SqliteStore):
 async def test_last_passes_of_a_user_are_one_and_hold_up_no_exchange(tmp_path: Path) -> None:
     """A hundred forget calls cost one sweep; and while it takes its time, turns are indexed and settled."""
     store = Sweeping(tmp_path / "memory.db")
-    await store.open()
-    try:
-        async with service_on(tmp_path / "data", store=store) as service:
-            memory = service.agent("ann", "chat")
-            turns = await memory.add_turns([{"role": "user", "content": f"secret {n}"} for n in range(100)])
-            for turn in turns:
-                await memory.forget([turn.id])
-            now = service.clock.now()
-            for erasure in await store.due_erasures(now.replace(year=now.year + 1), limit=1_000):
-                assert erasure.swept
-                await store.put_erasure(replace(erasure, due_at=now))
-            store.sweeps = 0
-            stop = asyncio.Event()
-            working = asyncio.create_task(service.run_worker(stop))
+    async with service_on(tmp_path / "data", store=store) as service:
+        memory = service.agent("ann", "chat")
+        turns = await memory.add_turns([{"role": "user", "content": f"secret {n}"} for n in range(100)])
+        for turn in turns:
+            await memory.forget([turn.id])
+        now = service.clock.now()
+        for erasure in await store.due_erasures(now.replace(year=now.year + 1), limit=1_000):
+            assert erasure.swept
+            await store.put_erasure(replace(erasure, due_at=now))
+        store.sweeps = 0
+        async with working(service):
             await asyncio.wait_for(store.begun.wait(), SECONDS)
             other = service.agent("bob", "chat")
             await other.update_memory("I like the sea.", "Noted.")
@@ -355,13 +333,7 @@ async def test_last_passes_of_a_user_are_one_and_hold_up_no_exchange(tmp_path: P
             store.leave.set()
             while (await service.status()).erasures:
                 await asyncio.sleep(0.02)
-            stop.set()
-            await working
-            assert (
-                store.sweeps <= 2
-            )  # the first may find the stubs of what was forgotten, and comes again then
-    finally:
-        await store.close()
+        assert store.sweeps <= 2  # the first may find the stubs of what was forgotten, and comes again then
 
 
 # --- what is waited for --------------------------------------------------------------------------------------
@@ -374,8 +346,7 @@ class Down(HashEmbedder):
 
 async def test_settle_names_what_it_waits_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stage, turns, whose, how old, and who is at it: nobody, this process's worker, or a part that is down; up to five threads."""
-    cfg = MemoryConfig(data_dir=tmp_path, run_worker=False)
-    async with MemoryService(cfg, vectors=BruteForceIndex(), embedder=Down()) as service:
+    async with service_on(tmp_path, embedder=Down()) as service:
         memory = service.agent("ann", "chat")
         await memory.update_memory("I like the sea.", "Noted.")
         # Counting reads all turns: for so short a time once, at the end.
@@ -404,22 +375,17 @@ async def test_settle_names_what_it_waits_for(tmp_path: Path, monkeypatch: pytes
             await service.settle(0.05)
         assert str(many.value).count("index of ") == 5
         assert str(many.value).endswith("; and more")
-        stop = asyncio.Event()
-        working = asyncio.create_task(service.run_worker(stop))
-        while not (await service.status()).outages:
-            await asyncio.sleep(0.02)
-        with pytest.raises(
-            SettleTimeout, match=r"parts that are down: embedder: no such server; .*index of 2 turn"
-        ):
-            await memory.settle(0.05)
-        stop.set()
-        await working
+        async with working(service):
+            while not (await service.status()).outages:
+                await asyncio.sleep(0.02)
+            with pytest.raises(
+                SettleTimeout, match=r"parts that are down: embedder: no such server; .*index of 2 turn"
+            ):
+                await memory.settle(0.05)
 
 
 # --- the bound -----------------------------------------------------------------------------------------------
-async def test_above_the_bound_updates_are_told_to_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_above_the_bound_updates_have_to_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is stored, and no session opened; once the worker has kept up, they are taken again."""
     monkeypatch.setattr("memory_agent.work.backlog._MOST_TURNS", 3)
     async with service_on(tmp_path) as service:
@@ -433,11 +399,8 @@ async def test_above_the_bound_updates_are_told_to_wait(
         assert busy.value.retry_after == 10.0
         assert (await service.users()).users[0].user_id == "ann"
         assert await service.agent("bob", "chat").sessions() == []
-        stop = asyncio.Event()
-        working = asyncio.create_task(service.run_worker(stop))
-        await service.settle(SECONDS)
-        stop.set()
-        await working
+        async with working(service):
+            await service.settle(SECONDS)
         service.core.backlog.forget()
         await service.agent("bob", "chat").update_memory("e", "f")
 
@@ -454,20 +417,17 @@ class Full(SqliteStore):
         return await super().acquire_leases(names, holder, **times)
 
 
-async def test_settle_ends_on_a_full_disk_and_says_so(
+async def test_settle_ends_on_a_full_disk_with_a_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a timeout too: the store cannot keep a note of its own outage, but the worker knows. With room again it goes on."""
     monkeypatch.setattr("memory_agent.service._SETTLE_PATIENCE_SECONDS", 0.5)
     store = Full(tmp_path / "memory.db")
-    await store.open()
-    try:
-        async with service_on(tmp_path / "data", store=store) as service:
-            memory = service.agent("ann", "chat")
-            await memory.update_memory("I like the sea.", "Noted.")
-            store.is_full = True
-            stop = asyncio.Event()
-            working = asyncio.create_task(service.run_worker(stop))
+    async with service_on(tmp_path / "data", store=store) as service:
+        memory = service.agent("ann", "chat")
+        await memory.update_memory("I like the sea.", "Noted.")
+        store.is_full = True
+        async with working(service):
             async with asyncio.timeout(SECONDS):
                 with pytest.raises(
                     SettleTimeout, match="parts that are down: store: database or disk is full"
@@ -478,7 +438,3 @@ async def test_settle_ends_on_a_full_disk_and_says_so(
             await memory.settle(SECONDS)
             while (await service.worker_status()).down:
                 await asyncio.sleep(0.02)
-            stop.set()
-            await working
-    finally:
-        await store.close()

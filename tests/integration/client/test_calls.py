@@ -114,11 +114,8 @@ async def test_list_is_read_page_by_page(script: HttpScript, memory: MemoryClien
         answer(page(turns.Session, SESSION)),
     )
     assert await memory.sessions() == [SESSION, SESSION]
-    assert [asked.query for asked in script.asked] == [
-        "limit=1000",
-        "limit=1000&cursor=abc",
-        "limit=1000&cursor=def",
-    ]
+    expected = ["limit=1000", "limit=1000&cursor=abc", "limit=1000&cursor=def"]
+    assert [asked.query for asked in script.asked] == expected
 
 
 async def test_list_without_end_is_an_error(script: HttpScript, memory: MemoryClient) -> None:
@@ -184,17 +181,10 @@ async def test_service_client_searches_finds_and_forgets(script: HttpScript, ser
     assert await service.search("ada", "sea", 3, until=NOON) == [RECOLLECTION]
     assert await service.find_session("s") == SESSION
     assert await service.forget_user("a/da") == FORGOTTEN
-    assert [(asked.method, asked.target) for asked in script.asked] == [
-        ("POST", "/api/memory/search"),
-        ("GET", "/api/sessions/s"),
-        ("DELETE", "/api/users/a%2Fda"),
-    ]
-    assert script.asked[0].json() == {
-        "user_id": "ada",
-        "query": "sea",
-        "top_k": 3,
-        "until": "2026-03-01T12:00:00Z",
-    }
+    expected = [("POST", "/api/memory/search"), ("GET", "/api/sessions/s"), ("DELETE", "/api/users/a%2Fda")]
+    assert [(asked.method, asked.target) for asked in script.asked] == expected
+    wanted = {"user_id": "ada", "query": "sea", "top_k": 3, "until": "2026-03-01T12:00:00Z"}
+    assert script.asked[0].json() == wanted
 
 
 async def test_ready_asks_once_and_without_the_key(script: HttpScript, service: ServiceClient) -> None:

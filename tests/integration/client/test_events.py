@@ -143,9 +143,7 @@ async def test_reader_that_leaves_closes_its_connection(script: HttpScript, memo
         await closed.wait()
 
 
-async def test_streams_do_not_take_the_place_of_ordinary_calls(
-    script: HttpScript, memory: MemoryClient
-) -> None:
+async def test_streams_do_not_take_the_place_of_calls(script: HttpScript, memory: MemoryClient) -> None:
     script.then(*[stream(event("1"), hold)] * 120, answer(of(work.MemoryStatus, STATUS)))
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(120):

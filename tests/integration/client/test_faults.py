@@ -112,27 +112,7 @@ async def test_after_the_last_retry_the_error_is_raised(script: HttpScript, retr
     assert len(script.asked) == 1 + retries
 
 
-async def test_verdict_is_raised_as_its_class_and_not_asked_for_again(
-    script: HttpScript, memory: MemoryClient
-) -> None:
-    for status, slug, kind in (
-        (422, "invalid-input", errors.InvalidInput),
-        (410, "turn-forgotten", errors.TurnForgotten),
-        (401, "access-denied", errors.AccessDenied),
-        (502, "llm-error", errors.LLMError),
-        (500, "internal-error", errors.ServiceError),
-    ):
-        script.asked.clear()
-        script.then(problem(status, slug, "no"))
-        with pytest.raises(kind) as caught:
-            await memory.status()
-        assert type(caught.value) is kind
-        assert len(script.asked) == 1
-
-
-async def test_too_large_a_bulk_says_what_to_do_and_is_not_split(
-    script: HttpScript, memory: MemoryClient
-) -> None:
+async def test_too_large_a_bulk_says_what_to_do_unsplit(script: HttpScript, memory: MemoryClient) -> None:
     script.then(problem(413, "request-too-large", "This service takes bodies of at most 1,000 bytes."))
     with pytest.raises(errors.RequestTooLarge, match=r"at most 1,000 bytes.*several calls of add_turns"):
         await memory.add_turns([{"role": "user", "content": "Hi"}])
@@ -223,9 +203,7 @@ async def test_what_is_no_memory_service_is_said_to_be_none(script: HttpScript, 
     assert len(script.asked) == 1, "a redirect is not followed"
 
 
-async def test_key_is_in_no_text_no_log_and_no_error(
-    script: HttpScript, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_key_is_in_no_text_log_or_error(script: HttpScript, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     script.then(answer("<html>", 401, media_type="text/html"), cut())
     async with ServiceClient(script.url, api_key=KEY, max_retries=0) as service:

@@ -97,9 +97,7 @@ async def test_wrong_keys_are_refused_and_after_many_of_them_all_are_for_a_while
         assert "ma_x" not in answers[0].text
 
 
-async def test_a_form_above_64_kilobytes_is_refused_by_its_size_also_below_another_path(
-    looker: Looker,
-) -> None:
+async def test_a_form_above_64_kilobytes_is_refused_also_below_another_path(looker: Looker) -> None:
     for path in ("sign-in", f"{ANN}/forget"):
         for extra, status in ((b"", {401, 303}), (b"x", {413})):
             sent = await looker.http.post(path, content=b"key=" + b"%41" * 21_844 + extra)
@@ -222,9 +220,7 @@ async def test_the_cookie_is_found_among_odd_ones_and_is_that_of_its_port(looker
 
 
 # --- changes -------------------------------------------------------------------------------------------------
-async def test_a_form_without_the_word_changes_nothing_and_forgetting_wants_the_id_typed(
-    looker: Looker,
-) -> None:
+async def test_a_form_without_the_word_changes_nothing_and_forgetting_wants_the_id(looker: Looker) -> None:
     await looker.sign_in()
     await looker.csrf()
     for word in ("", "x", "ä"):
@@ -247,9 +243,7 @@ async def test_a_form_without_the_word_changes_nothing_and_forgetting_wants_the_
     assert (await looker.service.users()).users == ()
 
 
-async def test_a_key_that_may_only_read_sees_pages_without_forms_and_its_forms_are_refused(
-    looker: Looker,
-) -> None:
+async def test_a_key_that_may_only_read_sees_no_forms_and_its_forms_are_refused(looker: Looker) -> None:
     await looker.sign_in(read_only=True)
     for path in (f"{ANN}?forget=1", f"{HOME}/facts", f"{HOME}/facts?path=name"):
         assert re.findall('<form method="post" action="([^"]*)"', await looker.look(path)) == [
@@ -263,9 +257,7 @@ async def test_a_key_that_may_only_read_sees_pages_without_forms_and_its_forms_a
 
 
 # --- tenants and users ---------------------------------------------------------------------------------------
-async def test_an_address_of_another_tenant_or_user_is_refused_but_to_a_key_for_all_tenants(
-    looker: Looker,
-) -> None:
+async def test_anothers_address_is_refused_but_to_a_key_for_all_tenants(looker: Looker) -> None:
     await looker.sign_in("acme")
     assert "ann" not in await looker.look("of/acme/users")
     word = await looker.csrf("of/acme/users")
@@ -328,7 +320,7 @@ async def test_without_keys_a_link_from_another_site_leads_to_the_page(tmp_path:
         assert "Threads" in (await looker.http.get(ANN, headers=onward, follow_redirects=True)).text
 
 
-async def test_without_keys_everybody_on_this_machine_is_let_in_but_no_form_from_elsewhere(
+async def test_without_keys_who_is_on_this_machine_is_let_in_and_no_form_from_elsewhere(
     tmp_path: Path,
 ) -> None:
     async with looking({"data_dir": tmp_path}, insecure_no_auth=True) as looker:

@@ -177,9 +177,7 @@ async def test_what_is_stated_while_a_change_is_undone_stays(
     ]  # fmt: skip
 
 
-async def test_what_another_thread_says_was_known_and_of_several_people_one_is_changed(
-    looker: Looker,
-) -> None:
+async def test_what_another_thread_says_was_known_and_of_several_one_is_changed(looker: Looker) -> None:
     await looker.service.agent("ann", "other").set_fact("shoe_size", 44, about="Ann")
     page = text_of(await changed(looker, do="set", path="shoe_size", value="44", about="Ann"))
     assert "That was known already." in page

@@ -98,9 +98,7 @@ async def test_a_key_sees_the_work_of_its_tenant_or_of_its_user_and_one_for_all_
     assert "bob" not in await looker.look(OURS)
 
 
-async def test_parked_turns_are_tried_again_thread_by_thread_or_all_that_the_page_shows(
-    looker: Looker,
-) -> None:
+async def test_parked_turns_are_tried_again_by_thread_or_all_that_the_page_shows(looker: Looker) -> None:
     await looker.sign_in()
     word = await looker.csrf(OURS)
     foreign = await looker.send(f"{OURS}/retry", csrf=word, thread="acme/bob/home")

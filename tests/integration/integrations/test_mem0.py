@@ -21,7 +21,7 @@ from memory_agent.errors import NotFound, StoreUnavailable
 from memory_agent.integrations.mem0 import AsyncMemory, Memory
 from memory_agent.integrations.mem0_records import Place, expiry, passes
 from tests.constants import settings_of
-from tests.integration.conversations import opened, settings_on
+from tests.integration.conversations import opened
 from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.forks import forks
 
@@ -36,10 +36,8 @@ SAID = [
 
 
 @pytest.fixture
-async def service(
-    both_ways: None, request: pytest.FixtureRequest, tmp_path: Path
-) -> AsyncIterator[MemoryService]:
-    async with opened(settings_on("sqlite", request, tmp_path)) as service:
+async def service(both_ways: None, quiet: dict[str, Any]) -> AsyncIterator[MemoryService]:
+    async with opened(quiet) as service:
         yield service
 
 
@@ -98,11 +96,8 @@ async def test_an_update_keeps_the_id_and_the_history_and_no_search_finds_the_ol
     await memory.update(added["id"], data="I live in Lisbon", expiration_date="2999-01-01")
     record = await memory.get(added["id"])
     assert record is not None
-    assert (record["id"], record["memory"], record["metadata"]) == (
-        added["id"],
-        "I live in Lisbon",
-        {"sure": True},
-    )
+    expected = (added["id"], "I live in Lisbon", {"sure": True})
+    assert (record["id"], record["memory"], record["metadata"]) == expected
     assert record["expiration_date"] == "2999-01-01"
     assert record["created_at"] < record["updated_at"]
     changes = await memory.history(added["id"])
@@ -161,9 +156,7 @@ async def test_an_update_that_was_cut_short_leaves_one_memory_and_nothing_once_i
     assert (await memory.get(added["id"]), await texts(memory, **ADA)) == (None, [])
 
 
-async def test_of_a_history_without_room_the_first_text_shortened_and_the_newest_stay(
-    memory: AsyncMemory,
-) -> None:
+async def test_of_a_history_without_room_the_first_text_cut_and_the_newest_stay(memory: AsyncMemory) -> None:
     (added,) = (await memory.add("0", **ADA))["results"]
     for n in range(1, 6):
         await memory.update(added["id"], f"{n}" + " ä'\"" * 8_000)
@@ -246,12 +239,8 @@ async def test_filters_and_last_days_leave_out_what_they_say(memory: AsyncMemory
     await memory.delete_all(**ADA)
     for last in ("soon", 29990101, {"year": 2000}, "2000-01-01T12:00:00Z", "2999-01-01T12:00:00Z"):
         await memory.add(f"until {last}", **ADA, metadata={"expiration_date": last})
-    assert await texts(memory, **ADA) == [
-        "until 2999-01-01T12:00:00Z",
-        "until {'year': 2000}",
-        "until 29990101",
-        "until soon",
-    ]
+    expected = ["until 2999-01-01T12:00:00Z", "until {'year': 2000}", "until 29990101", "until soon"]
+    assert await texts(memory, **ADA) == expected
 
 
 @embedded_only("no service is asked")
@@ -361,10 +350,8 @@ def test_a_memory_made_before_a_fork_says_so_in_the_new_process_and_ends_with_it
         timeout=60,
         check=True,
     )
-    assert (finished.stdout, finished.stderr) == (
-        "this Memory was made before the process forked; make one in each process\n7\n",
-        "",
-    )
+    expected = ("this Memory was made before the process forked; make one in each process\n7\n", "")
+    assert (finished.stdout, finished.stderr) == expected
 
 
 @embedded_only("no service is asked")

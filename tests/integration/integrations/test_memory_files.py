@@ -27,7 +27,6 @@ by_day_on_each_store = pytest.mark.parametrize("settings", STORES, indirect=True
 LINES = "Line 1\nLine 2\nLine 3\nLine 4\nLine 5"
 CRLF = "line1\r\nline2\r\nline3\r\n"
 NONE = "The path /memories/none.txt does not exist. Please provide a valid path."
-EDITED = "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
 
 
 @pytest.fixture(params=profiles.by_day(*STORES))
@@ -56,127 +55,118 @@ async def told(files: MemoryFiles, command: str, path: str = "", **more: Any) ->
         return str(exc)
 
 
-def create(path: str, text: str) -> tuple[str, str, dict[str, Any], str]:
-    return "create", path, {"file_text": text}, f"File created successfully at: /memories{path}"
+# --- what a command is told: its name, the path, what else it is given, and the answer
+Step = tuple[str, str, dict[str, Any], str]
 
 
-def moved(old: str, new: str, said: str) -> tuple[str, str, dict[str, Any], str]:
-    return "rename", "", {"old_path": f"/memories{old}", "new_path": f"/memories{new}"}, said
+def step(command: str, path: str, said: str, **more: Any) -> Step:
+    return command, path, more, said
 
 
-def put(path: str, old: str, new: str, said: str) -> tuple[str, str, dict[str, Any], str]:
-    return "str_replace", path, {"old_str": old, "new_str": new}, said
+def create(path: str, text: str, said: str = "") -> Step:
+    return step("create", path, said or f"File created successfully at: /memories{path}", file_text=text)
 
 
-def insert(path: str, line: int, text: str, said: str = "") -> tuple[str, str, dict[str, Any], str]:
-    done = f"The file /memories{path} has been edited."
-    return "insert", path, {"insert_line": line, "insert_text": text}, said or done
+def numbered(first: int, *lines: str) -> str:
+    return "\n".join(f"{number:6}\t{line}" for number, line in enumerate(lines, first))
 
 
-UPSTREAM: dict[str, tuple[list[tuple[str, str, dict[str, Any], str]], dict[str, str]]] = {
+def view(path: str, *lines: str, part: tuple[int, int] | None = None) -> Step:
+    said = f"Here's the content of /memories{path} with line numbers:\n"
+    more = {"view_range": [*part]} if part else {}
+    return step("view", path, said + numbered(part[0] if part else 1, *lines), **more)
+
+
+def listing(path: str, *lines: str) -> Step:
+    said = (
+        f"Here're the files and directories up to 2 levels deep in /memories{path}, excluding hidden items:"
+    )
+    return step("view", path, "\n".join([said, *lines]))
+
+
+def put(path: str, old: str, new: str, said: str) -> Step:
+    return step("str_replace", path, said, old_str=old, new_str=new)
+
+
+def edit(path: str, old: str, new: str, first: int, *lines: str) -> Step:
+    """A replacement that is made, and the lines around it from the `first` on."""
+    said = "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
+    return put(path, old, new, said + numbered(first, *lines))
+
+
+def missing(path: str, old: str) -> Step:
+    no = f"No replacement was performed, old_str `{old}` did not appear verbatim in /memories{path}."
+    return put(path, old, "x", no)
+
+
+def insert(path: str, line: int, text: str, said: str = "") -> Step:
+    said = said or f"The file /memories{path} has been edited."
+    return step("insert", path, said, insert_line=line, insert_text=text)
+
+
+def outside(path: str, line: int) -> Step:
+    no = f"Invalid `insert_line` parameter: {line}. It should be within the range [0, 2]."
+    return insert(path, line, "x", no)
+
+
+def delete(path: str, said: str = "") -> Step:
+    return step("delete", path, said or f"Successfully deleted /memories{path}")
+
+
+def rename(old: str, new: str, said: str = "") -> Step:
+    said = said or f"Successfully renamed /memories{old} to /memories{new}"
+    return step("rename", "", said, old_path=f"/memories{old}", new_path=f"/memories{new}")
+
+
+TALL, SUB = {"/dir/file2.txt": "File 2", "/dir/file1.txt": "x" * 1536}, "/dir/sub/a/b.txt"
+UPSTREAM: dict[str, tuple[list[Step], dict[str, str]]] = {
     "create": ([create("/a.txt", "Hello, World!")], {"/a.txt": "Hello, World!"}),
     "create below directories": ([create("/deep/nested/a.txt", "x")], {"/deep/nested/a.txt": "x"}),
     "create what is there": (
-        [
-            create("/a.txt", "1"),
-            ("create", "/a.txt", {"file_text": "2"}, "File /memories/a.txt already exists"),
-        ],
+        [create("/a.txt", "1"), create("/a.txt", "2", "File /memories/a.txt already exists")],
         {"/a.txt": "1"},
     ),
     "view a file": (
-        [
-            create("/a.txt", "Line 1\nLine 2"),
-            (
-                "view",
-                "/a.txt",
-                {},
-                "Here's the content of /memories/a.txt with line numbers:\n     1\tLine 1\n     2\tLine 2",
-            ),
-        ],
+        [create("/a.txt", "Line 1\nLine 2"), view("/a.txt", "Line 1", "Line 2")],
         {"/a.txt": "Line 1\nLine 2"},
     ),
     "view some lines": (
         [
             create("/a.txt", LINES),
-            (
-                "view",
-                "/a.txt",
-                {"view_range": [2, 3]},
-                "Here's the content of /memories/a.txt with line numbers:\n     2\tLine 2\n     3\tLine 3",
-            ),
-            (
-                "view",
-                "/a.txt",
-                {"view_range": [4, -1]},
-                "Here's the content of /memories/a.txt with line numbers:\n     4\tLine 4\n     5\tLine 5",
-            ),
+            view("/a.txt", "Line 2", "Line 3", part=(2, 3)),
+            view("/a.txt", "Line 4", "Line 5", part=(4, -1)),
         ],
         {"/a.txt": LINES},
     ),
     "view a directory": (
         [
-            create("/dir/file2.txt", "File 2"),
-            create("/dir/file1.txt", "x" * 1536),
-            create("/dir/sub/a/b.txt", "12"),
-            create("/dir/.hidden", "h"),
-            (
-                "view",
+            *(create(path, text) for path, text in TALL.items()),
+            *(create(SUB, "12"), create("/dir/.hidden", "h")),
+            listing(
                 "/dir",
-                {},
-                "Here're the files and directories up to 2 levels deep in /memories/dir, excluding hidden items:\n"
-                "1.5K\t/memories/dir\n1.5K\t/memories/dir/file1.txt\n6B\t/memories/dir/file2.txt\n"
-                "2B\t/memories/dir/sub/\n2B\t/memories/dir/sub/a/",
+                *("1.5K\t/memories/dir", "1.5K\t/memories/dir/file1.txt", "6B\t/memories/dir/file2.txt"),
+                *("2B\t/memories/dir/sub/", "2B\t/memories/dir/sub/a/"),
             ),
         ],
-        {
-            "/dir/.hidden": "h",
-            "/dir/file1.txt": "x" * 1536,
-            "/dir/file2.txt": "File 2",
-            "/dir/sub/a/b.txt": "12",
-        },
+        {**TALL, SUB: "12", "/dir/.hidden": "h"},
     ),
-    "view nothing": (
-        [
-            (
-                "view",
-                "",
-                {},
-                "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items:\n"
-                "0B\t/memories",
-            ),
-            ("view", "/none.txt", {}, NONE),
-        ],
-        {},
-    ),
+    "view nothing": ([listing("", "0B\t/memories"), step("view", "/none.txt", NONE)], {}),
     "replace": (
         [
             create("/a.txt", "Line 1\nOld Text\nLine 3"),
-            put("/a.txt", "Old Text", "New", f"{EDITED}     1\tLine 1\n     2\tNew\n     3\tLine 3"),
+            edit("/a.txt", "Old Text", "New", 1, "Line 1", "New", "Line 3"),
         ],
         {"/a.txt": "Line 1\nNew\nLine 3"},
     ),
     "replace far down": (
-        [
-            create("/a.txt", LINES),
-            put("/a.txt", "Line 5", "V", f"{EDITED}     3\tLine 3\n     4\tLine 4\n     5\tV"),
-        ],
+        [create("/a.txt", LINES), edit("/a.txt", "Line 5", "V", 3, "Line 3", "Line 4", "V")],
         {"/a.txt": "Line 1\nLine 2\nLine 3\nLine 4\nV"},
     ),
     "replace what isn't there": (
         [
             create("/a.txt", "Hello"),
-            put(
-                "/a.txt",
-                "Bye",
-                "x",
-                "No replacement was performed, old_str `Bye` did not appear verbatim in /memories/a.txt.",
-            ),
-            put(
-                "/a.txt",
-                "",
-                "x",
-                "No replacement was performed, old_str `` did not appear verbatim in /memories/a.txt.",
-            ),
+            missing("/a.txt", "Bye"),
+            missing("/a.txt", ""),
             put("/none.txt", "a", "b", NONE),
         ],
         {"/a.txt": "Hello"},
@@ -185,9 +175,7 @@ UPSTREAM: dict[str, tuple[list[tuple[str, str, dict[str, Any], str]], dict[str, 
         [
             create("/a.txt", "Hello\nMiddle\nHello"),
             put(
-                "/a.txt",
-                "Hello",
-                "Hi",
+                *("/a.txt", "Hello", "Hi"),
                 "No replacement was performed. Multiple occurrences of old_str `Hello` in lines: 1, 3. "
                 "Please ensure it is unique",
             ),
@@ -205,120 +193,74 @@ UPSTREAM: dict[str, tuple[list[tuple[str, str, dict[str, Any], str]], dict[str, 
     "insert nowhere": (
         [
             create("/a.txt", "Line 1\nLine 2"),
-            insert(
-                "/a.txt",
-                10,
-                "x",
-                "Invalid `insert_line` parameter: 10. It should be within the range [0, 2].",
-            ),
-            insert(
-                "/a.txt",
-                -1,
-                "x",
-                "Invalid `insert_line` parameter: -1. It should be within the range [0, 2].",
-            ),
-            insert("/none.txt", 0, "x", NONE),
+            *(outside("/a.txt", 10), outside("/a.txt", -1), insert("/none.txt", 0, "x", NONE)),
         ],
         {"/a.txt": "Line 1\nLine 2"},
     ),
     "line ends stay": (
         [
             create("/a.txt", CRLF),
-            put(
-                "/a.txt",
-                "line2",
-                "LINE2",
-                f"{EDITED}     1\tline1\r\n     2\tLINE2\r\n     3\tline3\r\n     4\t",
-            ),
+            edit("/a.txt", "line2", "LINE2", 1, "line1\r", "LINE2\r", "line3\r", ""),
             insert("/a.txt", 1, "Inserted"),
-            (
-                "view",
-                "/a.txt",
-                {"view_range": [1, 2]},
-                "Here's the content of /memories/a.txt with line numbers:\n     1\tline1\r\n     2\tInserted",
-            ),
+            view("/a.txt", "line1\r", "Inserted", part=(1, 2)),
         ],
         {"/a.txt": "line1\r\nInserted\nLINE2\r\nline3\r\n"},
     ),
     "delete": (
         [
-            create("/a.txt", "1"),
-            create("/b/c.txt", "2"),
-            create("/b/d/e.txt", "3"),
-            ("delete", "/a.txt", {}, "Successfully deleted /memories/a.txt"),
-            ("delete", "/b", {}, "Successfully deleted /memories/b"),
-            ("delete", "/b", {}, "The path /memories/b does not exist"),
-            ("view", "/a.txt", {}, "The path /memories/a.txt does not exist. Please provide a valid path."),
-            ("delete", "", {}, "Cannot delete the /memories directory itself"),
+            *(create("/a.txt", "1"), create("/b/c.txt", "2"), create("/b/d/e.txt", "3")),
+            *(delete("/a.txt"), delete("/b"), delete("/b", "The path /memories/b does not exist")),
+            step("view", "/a.txt", NONE.replace("none", "a")),
+            delete("", "Cannot delete the /memories directory itself"),
             create("/a.txt", "again"),
         ],
         {"/a.txt": "again"},
     ),
     "rename": (
         [
-            create("/a.txt", "1"),
-            create("/dir/b.txt", "2"),
-            create("/dir/sub/c.txt", "3"),
-            moved(
-                "/a.txt",
-                "/new/deep/a.txt",
-                "Successfully renamed /memories/a.txt to /memories/new/deep/a.txt",
-            ),
-            moved("/dir", "/folder", "Successfully renamed /memories/dir to /memories/folder"),
+            *(create("/a.txt", "1"), create("/dir/b.txt", "2"), create("/dir/sub/c.txt", "3")),
+            *(rename("/a.txt", "/new/deep/a.txt"), rename("/dir", "/folder")),
         ],
         {"/new/deep/a.txt": "1", "/folder/b.txt": "2", "/folder/sub/c.txt": "3"},
     ),
     "rename what can't be": (
         [
-            create("/a.txt", "1"),
-            create("/b/c.txt", "2"),
-            moved("/none", "/x", "The path /memories/none does not exist"),
-            moved("/a.txt", "/b/c.txt", "The destination /memories/b/c.txt already exists"),
-            moved("/a.txt", "/b", "The destination /memories/b already exists"),
-            moved("/b", "/b/d", "Cannot rename /memories/b to /memories/b/d, which is inside of it"),
-            moved("", "/x", "Cannot rename the /memories directory itself"),
+            *(create("/a.txt", "1"), create("/b/c.txt", "2")),
+            rename("/none", "/x", "The path /memories/none does not exist"),
+            rename("/a.txt", "/b/c.txt", "The destination /memories/b/c.txt already exists"),
+            rename("/a.txt", "/b", "The destination /memories/b already exists"),
+            rename("/b", "/b/d", "Cannot rename /memories/b to /memories/b/d, which is inside of it"),
+            rename("", "/x", "Cannot rename the /memories directory itself"),
         ],
         {"/a.txt": "1", "/b/c.txt": "2"},
     ),
     "a file is no directory": (
         [
-            create("/a", "1"),
-            create("/b/c", "2"),
-            (
-                "create",
-                "/a/b/c",
-                {"file_text": "x"},
-                "The path /memories/a is a file, so that /memories/a/b/c cannot be below it.",
+            *(create("/a", "1"), create("/b/c", "2")),
+            create(
+                "/a/b/c", "x", "The path /memories/a is a file, so that /memories/a/b/c cannot be below it."
             ),
-            ("create", "/b", {"file_text": "x"}, "File /memories/b already exists"),
+            create("/b", "x", "File /memories/b already exists"),
             put("/b", "x", "y", "The path /memories/b is not a file."),
         ],
         {"/a": "1", "/b/c": "2"},
     ),
     "paths outside": (
         [
-            (
-                "create",
+            create(
                 "/../../../etc/passwd",
-                {"file_text": "x"},
+                "x",
                 "Path /memories/../../../etc/passwd would escape /memories directory",
             ),
-            ("view", "/..", {}, "Path /memories/.. would escape /memories directory"),
-            ("view", "x/a.txt", {}, "Path must start with /memories, got: /memoriesx/a.txt"),
-            create("/%2e%2e/etc -> passwd", "only a name"),
-            create("/50%_of/a_b%c", "also"),
+            step("view", "/..", "Path /memories/.. would escape /memories directory"),
+            step("view", "x/a.txt", "Path must start with /memories, got: /memoriesx/a.txt"),
+            *(create("/%2e%2e/etc -> passwd", "only a name"), create("/50%_of/a_b%c", "also")),
         ],
         {"/%2e%2e/etc -> passwd": "only a name", "/50%_of/a_b%c": "also"},
     ),
     "empty files": ([create("/a.txt", "")], {"/a.txt": ""}),
     "names like others": (
-        [
-            create("/a/b", "1"),
-            create("/a.b", "2"),
-            create("/a-b/c", "3"),
-            create("/ab", "4"),
-            ("delete", "/a", {}, "Successfully deleted /memories/a"),
-        ],
+        [create("/a/b", "1"), create("/a.b", "2"), create("/a-b/c", "3"), create("/ab", "4"), delete("/a")],
         {"/a.b": "2", "/a-b/c": "3", "/ab": "4"},
     ),
 }

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memory_agent import MemoryService
-from tests.integration.conversations import everything, opened, settings_on
+from tests.integration.conversations import everything, opened
 from tests.servers.mongod import free_port
 from tests.servers.service import served
 
@@ -19,8 +19,8 @@ ADA = {"id": "7f3c/ä", "name": "Ada"}
 
 
 @pytest.fixture
-async def service(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MemoryService]:
-    async with opened(settings_on("sqlite", request, tmp_path)) as service:
+async def service(quiet: dict[str, Any]) -> AsyncIterator[MemoryService]:
+    async with opened(quiet) as service:
         yield service
 
 
@@ -63,10 +63,8 @@ async def test_what_was_said_in_one_chat_is_recalled_in_the_next_and_not_for_oth
     await pasted.outlet(
         {**found, "messages": [*found["messages"], {"role": "assistant", "content": "None"}]}, ADA
     )
-    assert [turn.content for turn in await everything(service.agent(ADA["id"], "c2"))] == [
-        "Which walnuts can I eat?",
-        "None",
-    ]
+    expected = ["Which walnuts can I eat?", "None"]
+    assert [turn.content for turn in await everything(service.agent(ADA["id"], "c2"))] == expected
 
 
 async def test_what_the_model_thought_and_ran_is_not_remembered_as_its_answer(
