@@ -307,9 +307,5 @@ async def test_an_event_is_known_by_its_id_whatever_else_comes_with_it(
     await memories.add_events_to_memory(**place, events=[events[0], events[2]])
     await memories.add_session_to_memory(session_of(*events))
     assert [text for _, text in await said(service)] == [
-        "text 0",
-        "text 1",
-        "Said elsewhere.",
-        "Yes.",
-        "text 2",
-    ]
+        "text 0", "text 1", "Said elsewhere.", "Yes.", "text 2",
+    ]  # fmt: skip

@@ -329,12 +329,8 @@ async def test_calls_of_tools_come_back_to_the_model_with_their_results(
     await say(agent, "And now?", session)
     _, *others = openai_server.chats[-1]["messages"]
     assert [(message["role"], bool(message.get("tool_calls"))) for message in others] == [
-        ("user", False),
-        ("assistant", True),
-        ("tool", False),
-        ("assistant", False),
-        ("user", False),
-    ]
+        ("user", False), ("assistant", True), ("tool", False), ("assistant", False), ("user", False),
+    ]  # fmt: skip
     assert others[2]["content"] == "snow in Oslo"
 
 

@@ -15,12 +15,7 @@ def would_run(goal: str, venv: Path) -> str:
     """The commands of `make goal` with the environment `venv`, and those of the frameworks and the browser beside it."""
     finished = subprocess.run(
         [
-            "make",
-            "--dry-run",
-            goal,
-            f"VENV={venv}",
-            f"FRAMEWORKS={venv}-frameworks",
-            f"BROWSER={venv}-browser",
+            "make", "--dry-run", goal, f"VENV={venv}", f"FRAMEWORKS={venv}-frameworks", f"BROWSER={venv}-browser",
         ],
         cwd=ROOT,
         capture_output=True,
@@ -28,7 +23,7 @@ def would_run(goal: str, venv: Path) -> str:
         check=True,
         timeout=20,
         env={"PATH": os.environ["PATH"]},
-    )
+    )  # fmt: skip
     return finished.stdout
 
 

@@ -265,13 +265,9 @@ def test_reactions_and_courtesy_are_small_talk_whatever_they_are_about() -> None
 def test_what_is_not_understood_alone_counts_as_found_later() -> None:
     """Unless it shares a word with the question, or was said beside one of the best and points to it."""
     vague = [
-        "She painted them",
-        "너는 요리를 배웠지",
-        "You surely have a lovely kitchen",
-        "They can make or break a good living environment",
-        "I used to play it at school",
-        "Any winter break plans?",
-    ]
+        "She painted them", "너는 요리를 배웠지", "You surely have a lovely kitchen",
+        "They can make or break a good living environment", "I used to play it at school", "Any winter break plans?",
+    ]  # fmt: skip
     known = [
         "She finished the last roof",
         "You surely have a lovely roof",

@@ -12,12 +12,8 @@ from hypothesis import strategies as st
 from memory_agent.context.passages import best_passage, outline, without_middle
 
 SENTENCES = (
-    "Certainly!",
-    "The rice has to rest.",
-    "Our oven is from Turin.",
-    "Haha, great!",
-    "Rice and peas go in last.",
-)
+    "Certainly!", "The rice has to rest.", "Our oven is from Turin.", "Haha, great!", "Rice and peas go in last.",
+)  # fmt: skip
 TEXT = " ".join(SENTENCES)
 
 

@@ -76,19 +76,11 @@ def after(*minutes: float) -> list[datetime]:
 @pytest.mark.parametrize(
     ("turns", "idle", "age", "over"),
     [
-        (0, 0, 0, False),
-        (4, 0, 0, False),
-        (5, 0, 0, True),
-        (1, 59, 59, False),
-        (1, 60, 60, True),
-        (1, 1, 24 * 60 - 1, False),
-        (1, 1, 24 * 60, True),
-        (1, -59, -59, False),
-        (1, -60, -59, True),
-        (1, 1, -24 * 60 + 1, False),
-        (1, 1, -24 * 60, True),
+        (0, 0, 0, False), (4, 0, 0, False), (5, 0, 0, True), (1, 59, 59, False), (1, 60, 60, True),
+        (1, 1, 24 * 60 - 1, False), (1, 1, 24 * 60, True), (1, -59, -59, False), (1, -60, -59, True),
+        (1, 1, -24 * 60 + 1, False), (1, 1, -24 * 60, True),
     ],
-)
+)  # fmt: skip
 def test_a_session_is_over_by_turns_idle_time_or_age(turns: int, idle: int, age: int, over: bool) -> None:
     """At the limit, not before, whether a turn's time is earlier or later."""
     at = START + timedelta(minutes=age)

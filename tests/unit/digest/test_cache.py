@@ -15,17 +15,10 @@ from memory_agent.domain import LiveStats, Scope
 from tests.unit.search.builders import turn
 
 TEXTS = (
-    "You never listen to me!",
-    "I'm sorry, you are right.",
-    "By the way, my name is Ann and I live in Bergen.",
-    "Let's go with Postgres.",
-    "```py\nprint('hello')\n```",
-    "Why is the sky blue?",
-    "I'm so happy!",
-    "Good.",
-    "haha, just kidding",
-    "We have decided to move.",
-)
+    "You never listen to me!", "I'm sorry, you are right.", "By the way, my name is Ann and I live in Bergen.",
+    "Let's go with Postgres.", "```py\nprint('hello')\n```", "Why is the sky blue?", "I'm so happy!", "Good.",
+    "haha, just kidding", "We have decided to move.",
+)  # fmt: skip
 SAID = [turn(i, text, role="user" if i % 2 else "assistant") for i, text in enumerate(TEXTS, start=1)]
 
 

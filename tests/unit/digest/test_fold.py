@@ -14,18 +14,11 @@ from memory_agent.domain import Compression, TopicRanges, Turn
 from tests.unit.search.builders import START, turn
 
 LINES = (
-    "We have decided to take the train to Porto.",
-    "Let's go with Postgres.",
-    "I trust you.",
-    "I'm so happy!",
-    "I am really scared of the exam!",
-    "I always keep my promises.",
-    "*smiles warmly* Of course.",
-    "ok",
-    "Why is the sky blue?",
-    "```py\ndef area(r):\n    return 3 * r * r\n```",
+    "We have decided to take the train to Porto.", "Let's go with Postgres.", "I trust you.", "I'm so happy!",
+    "I am really scared of the exam!", "I always keep my promises.", "*smiles warmly* Of course.", "ok",
+    "Why is the sky blue?", "```py\ndef area(r):\n    return 3 * r * r\n```",
     "By the way, my name is Ann and I live in Bergen.",
-)
+)  # fmt: skip
 
 
 def analysed(turns: Sequence[Turn]) -> list[tuple[Turn, Analysis]]:

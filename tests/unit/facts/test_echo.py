@@ -136,24 +136,12 @@ OWN: dict[str, tuple[str, str]] = {
     "a day of the same year": (f"[12 May, another conversation]\nuser: I like tea\n\n{CAT}", CAT),
 }
 THEIRS = (
-    "Decided: I move to Oslo.",
-    "You have shown: patience",
-    "2019-2022: I lived in Oslo",
-    "1: I like tea 2: I like mate",
-    "- turn left at 12: my house",
-    "- I take turns (turn and turn)",
-    "- [x] I moved to Oslo",
-    "I said: the conversation is at turn 12.",
-    "- cat: Tom",
-    "- location: Oslo",
-    '- preferences.likes: ["tea", "mate"]',
-    "#include <memory_resource> My cat",
-    "- location : Tom",
-    "[2026] I like tea",
-    "[3 May] I like tea",
-    "I wrote <memory> in C",
-    "",
-)
+    "Decided: I move to Oslo.", "You have shown: patience", "2019-2022: I lived in Oslo",
+    "1: I like tea 2: I like mate", "- turn left at 12: my house", "- I take turns (turn and turn)",
+    "- [x] I moved to Oslo", "I said: the conversation is at turn 12.", "- cat: Tom", "- location: Oslo",
+    '- preferences.likes: ["tea", "mate"]', "#include <memory_resource> My cat", "- location : Tom",
+    "[2026] I like tea", "[3 May] I like tea", "I wrote <memory> in C", "",
+)  # fmt: skip
 
 
 def test_what_memory_put_there_is_not_the_users_own() -> None:
@@ -264,18 +252,12 @@ def test_a_part_of_a_longer_earlier_quote_is_a_repetition_too() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "<" + " " * 200_000,
-        " " * 200_000 + "[x",
-        "> " * 100_000 + "x",
-        "- " + " (turn 1" * 25_000,
-        "- (turns " + "1" * 200_000,
-        "- turn 1, " + "a ," * 66_000,
-        "- " + "a" * 200_000,
-        "<memory_context>" * 12_000,
+        "<" + " " * 200_000, " " * 200_000 + "[x", "> " * 100_000 + "x", "- " + " (turn 1" * 25_000,
+        "- (turns " + "1" * 200_000, "- turn 1, " + "a ," * 66_000, "- " + "a" * 200_000, "<memory_context>" * 12_000,
         "</memory_context" * 12_000,
     ],
     ids=["bracket", "blanks", "quoted", "turns", "digits", "kinds", "path", "opened", "closed"],
-)
+)  # fmt: skip
 def test_no_text_takes_long_to_look_through(text: str) -> None:
     """Its words stay where they are."""
     assert len(own_words(text)) == len(text)

@@ -118,28 +118,15 @@ def test_what_leaves_doubt_is_malformed() -> None:
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"value": ...}, "no value"),
-        ({"value": None}, "no value"),
-        ({"path": None}, "path"),
-        ({"path": ""}, "empty"),
-        ({"path": " . / "}, "empty"),
-        ({"path": []}, "empty"),
-        ({"path": True}, "path"),
-        ({"path": {"a": 1}}, "path"),
-        ({"path": ["a", {"b": 1}]}, "path"),
-        ({"turn": ...}, "turn None"),
-        ({"turn": None}, "turn None"),
-        ({"turn": True}, "turn True"),
-        ({"turn": 1.5}, "turn 1.5"),
-        ({"turn": "the first"}, "turn 'the first'"),
-        ({"turn": "1 or 2"}, "turn '1 or 2'"),
-        ({"turn": [1, 2]}, "turn [1, 2]"),
-        ({"turn": {"number": 1}}, "turn"),
-        ({"quote": {"text": "I'm Ada"}}, "quote"),
-        ({"quote": ["I'm", "Ada"]}, "quote"),
-        ({"quote": True}, "quote"),
+        ({"value": ...}, "no value"), ({"value": None}, "no value"), ({"path": None}, "path"),
+        ({"path": ""}, "empty"), ({"path": " . / "}, "empty"), ({"path": []}, "empty"), ({"path": True}, "path"),
+        ({"path": {"a": 1}}, "path"), ({"path": ["a", {"b": 1}]}, "path"), ({"turn": ...}, "turn None"),
+        ({"turn": None}, "turn None"), ({"turn": True}, "turn True"), ({"turn": 1.5}, "turn 1.5"),
+        ({"turn": "the first"}, "turn 'the first'"), ({"turn": "1 or 2"}, "turn '1 or 2'"),
+        ({"turn": [1, 2]}, "turn [1, 2]"), ({"turn": {"number": 1}}, "turn"),
+        ({"quote": {"text": "I'm Ada"}}, "quote"), ({"quote": ["I'm", "Ada"]}, "quote"), ({"quote": True}, "quote"),
     ],
-)
+)  # fmt: skip
 def test_a_field_of_the_wrong_type_is_malformed(fields: dict[str, Any], reason: str) -> None:
     """What cannot be left out is asked for again, and the message names it."""
     item = {key: value for key, value in {**NAME, **fields}.items() if value is not ...}

@@ -134,21 +134,9 @@ def test_context_is_cut_and_what_is_asked_about_is_not() -> None:
 
 OURS = re.compile(r"<\s*/?\s*(messages?|context|people|known_facts|conversation|never)\b", re.IGNORECASE)
 WORDS = [
-    "<",
-    "</",
-    "< /",
-    "message",
-    "CONTEXT",
-    "known_facts",
-    "people",
-    "conversation",
-    "never",
-    ">",
-    " ",
-    "\n",
-    '"',
+    "<", "</", "< /", "message", "CONTEXT", "known_facts", "people", "conversation", "never", ">", " ", "\n", '"',
     "x",
-]
+]  # fmt: skip
 HOSTILE = st.lists(st.sampled_from(WORDS), max_size=8).map("".join)
 
 

@@ -119,16 +119,9 @@ def test_changes_take_an_idempotency_key() -> None:
         if any(one["name"] == "Idempotency-Key" for one in operation.get("parameters", ()))
     }
     assert taking == {
-        "update_memory",
-        "add_turn",
-        "add_turns",
-        "start_session",
-        "start_thread_session",
-        "set_fact",
-        "add_fact",
-        "retract_fact",
-        "revert_fact",
-    }
+        "update_memory", "add_turn", "add_turns", "start_session", "start_thread_session", "set_fact", "add_fact",
+        "retract_fact", "revert_fact",
+    }  # fmt: skip
 
 
 def test_lists_are_pages() -> None:

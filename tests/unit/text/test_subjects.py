@@ -79,13 +79,9 @@ def test_words_without_a_phrase_count_as_well() -> None:
 def test_noises_fillers_and_who_is_greeted_tell_nothing() -> None:
     """What a transcript notes between brackets, and a name of several words behind a greeting."""
     nothing = [
-        "{vocalsound} Mm-hmm .",
-        "Uh-huh, alright.",
-        "[Music]",
-        "*laughs* Erm",
-        "Hi, AI companion.",
+        "{vocalsound} Mm-hmm .", "Uh-huh, alright.", "[Music]", "*laughs* Erm", "Hi, AI companion.",
         "Thank you, AI friend!",
-    ]
+    ]  # fmt: skip
     assert {text: words for text in nothing if (words := subject_of(text).words)} == {}
     assert all(map(only_reacts, nothing[:4]))
     assert subject_of("Hi AI friend, I heard the music in Porto.").words == {
