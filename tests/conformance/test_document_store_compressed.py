@@ -1,7 +1,5 @@
 """What every DocumentStore must do to compress turns, and to forget some of them."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 A MongoDB without a replica set can't tell, and must say so; all others must tell the same.
 """
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Sequence

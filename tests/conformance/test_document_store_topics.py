@@ -1,7 +1,5 @@
 """What every TopicStore must do. Turns come from a TurnStore, what they owe from a WorkStore."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 from dataclasses import replace

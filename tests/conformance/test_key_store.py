@@ -1,7 +1,5 @@
 """What every KeyStore must do: keep keys as they were put, find them wherever they were made, and revoke them once."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace

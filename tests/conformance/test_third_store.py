@@ -1,7 +1,5 @@
 """A store that was written from the ports and this suite alone: what the architecture page says of adding one leads there."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

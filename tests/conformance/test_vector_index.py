@@ -1,7 +1,5 @@
 """`VectorIndex`, over every adapter."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable

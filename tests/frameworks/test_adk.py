@@ -1,7 +1,5 @@
 """Google ADK's runner with the memory service: its own loop, a real HTTP server as the model."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Agents of Microsoft's Agent Framework with the provider: the framework's own loop, a real HTTP server as the model."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,7 +1,5 @@
 """LangChain's agents with the middleware: the framework's own loop, a real HTTP server as the model."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """LangGraph's store over a memory, after the behaviour of LangGraph's own stores."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

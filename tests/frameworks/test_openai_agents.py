@@ -1,7 +1,5 @@
 """The OpenAI Agents SDK's runner with the session: its own loop, a real HTTP server as the model."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Pydantic AI's agents with the capability: the framework's own loop, a real HTTP server as the model."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Strands' agents with the store: the framework's own loop and memory manager, a real HTTP server as the model."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 from typing import Any

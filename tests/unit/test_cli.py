@@ -1,7 +1,5 @@
 """The command line without stores: help, usage, reading files of turns, what is printed."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

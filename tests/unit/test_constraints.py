@@ -1,7 +1,5 @@
 """constraints.txt: whole, allowed by pyproject.toml, and what is installed where tests run."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

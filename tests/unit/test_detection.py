@@ -1,7 +1,5 @@
 """Code is detected as well as it was when last measured (`benchmarks.detection`)."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from benchmarks.detection import code, read

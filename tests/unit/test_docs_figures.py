@@ -1,7 +1,5 @@
 """What docs/context.md and docs/long_term.md say in figures is what the code has."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import asdict, fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What an entity is, how counts are shown by kind, and which of a caller's own are taken."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Readers of other programs' exports: the branch that was shown, times, what is left out, and files of every make."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """API keys without a store: tokens made, read and compared, and how long a key may be used."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import string

@@ -1,7 +1,5 @@
 """What `make demo` and `make test` would install: asked of make itself, without doing it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

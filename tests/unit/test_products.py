@@ -1,7 +1,5 @@
 """Products of vectors: as numpy has them, and in the caller's thread."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The structure that the design promises: who may import what, what loads when, and what tests may not do."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import itertools

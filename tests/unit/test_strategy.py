@@ -1,7 +1,5 @@
 """The strategy that works alone: what is kept of a history, what goes first, and what is asked of a model."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The doubles that ship with the package, beyond what the conformance suites hold them to."""
 
-from __future__ import annotations
-
 import pytest
 
 from memory_agent.errors import LLMUnavailable

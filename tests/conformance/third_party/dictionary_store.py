@@ -4,8 +4,6 @@ Each class keeps one port's promises, in the order in which an adapter is best b
 runs whole before another begins; an adapter of a real database has to earn what this one gets for nothing.
 """
 
-from __future__ import annotations
-
 import copy
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Recall sets made up for tests."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

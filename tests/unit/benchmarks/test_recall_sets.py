@@ -1,7 +1,5 @@
 """Recall sets are read with the evidence apart, and what is wrong with one is said by its line."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime

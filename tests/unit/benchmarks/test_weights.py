@@ -1,7 +1,5 @@
 """benchmarks.weights: weights are scored as the product ranks, and fitted where they are not scored."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from benchmarks.weights import Asked, recall

@@ -1,7 +1,5 @@
 """Where the service is: taken from arguments or settings, and shown without what is secret."""
 
-from __future__ import annotations
-
 import base64
 
 import pytest

@@ -1,7 +1,5 @@
 """How long a client waits before it asks again."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

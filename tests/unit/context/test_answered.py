@@ -1,7 +1,5 @@
 """What a short turn answers: what another said last that has a word of it, or asks; nothing where that isn't sure."""
 
-from __future__ import annotations
-
 import pytest
 
 from memory_agent.context.answered import answered, spoken_of

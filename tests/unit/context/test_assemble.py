@@ -1,7 +1,5 @@
 """Packing a question's prompt: the budget is a hard limit, nothing is shown twice, the ledger accounts for everything."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

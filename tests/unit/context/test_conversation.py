@@ -1,7 +1,5 @@
 """Packing what stands for a conversation: it fits, begins with the reminder, ends with the newest turns."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Counts of tokens that are kept say what the counter says, and ask it once."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Taking items one by one into a budget."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The passage of a long turn that a prompt shows: whole neighbouring sentences, those with most of the question."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The reminder of who the assistant is: always there, never too long, and about how things stand now."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What was remembered as lines of a prompt: it stays data, whatever is written in it."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

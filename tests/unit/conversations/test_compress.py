@@ -1,7 +1,5 @@
 """When a conversation is compressed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, cast

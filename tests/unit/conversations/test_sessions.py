@@ -1,10 +1,9 @@
 """Which session a turn belongs to, whatever times it comes at."""
 
-from __future__ import annotations
-
 import itertools
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,9 +21,6 @@ from memory_agent.conversations.sessions import (
 from memory_agent.domain import Character, Scope, Session, ThreadHead
 from memory_agent.errors import InvalidInput
 from tests.constants import settings_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SCOPE = Scope(user_id="u", thread_id="t")
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)

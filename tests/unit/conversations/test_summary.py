@@ -1,7 +1,5 @@
 """Typed summaries: what a model may answer, what is kept of it, and what is taken from turns without one."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

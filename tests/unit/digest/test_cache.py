@@ -1,7 +1,5 @@
 """Live threads: analyses are kept, the same as if they were not, and the least recently used leave."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

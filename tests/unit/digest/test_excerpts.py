@@ -1,7 +1,5 @@
 """The words of a turn that tell most, found in time that rises with its length and no faster."""
 
-from __future__ import annotations
-
 import pytest
 
 from memory_agent.digest.excerpts import MAX_CHARS, excerpt_of

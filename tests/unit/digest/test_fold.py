@@ -1,7 +1,5 @@
 """What turns leave behind: bounded, in order, and the same however they are added."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

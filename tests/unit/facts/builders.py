@@ -1,7 +1,5 @@
 """What the tests of the facts tier are made of: changes, turns, items, and strategies of documents."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """What an extractor says of one turn, and what comes of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from memory_agent.domain import FactChange, StatedFact

@@ -1,7 +1,5 @@
 """Two states of what is known, side by side."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What memory itself put into a turn, and where a quote stands in it."""
 
-from __future__ import annotations
-
 import dataclasses
 import unicodedata
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The fold: one document from changes in any order, and what it tells of each of them."""
 
-from __future__ import annotations
-
 import gc
 import time
 

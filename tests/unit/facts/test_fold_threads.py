@@ -1,7 +1,5 @@
 """What is known of a user over several threads."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Going back: reverts, replays, and what was known or said at a time."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from hypothesis import given

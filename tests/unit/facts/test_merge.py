@@ -1,7 +1,5 @@
 """The rules of merging, and what a document cannot hold."""
 
-from __future__ import annotations
-
 import copy
 import json
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """What is read out of a model's reply to the question for facts, and what the model is asked again for."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """What an extractor is asked."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """What is believed of what an extractor says, and what is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

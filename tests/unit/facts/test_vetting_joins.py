@@ -1,7 +1,5 @@
 """How what is believed joins what is known, and that nothing an extractor says does harm."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

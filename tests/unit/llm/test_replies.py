@@ -1,7 +1,5 @@
 """Which JSON is found in a model's reply, what of it is mended, and what is refused."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time

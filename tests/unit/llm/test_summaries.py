@@ -1,7 +1,5 @@
 """Rolling summaries: what a language model is shown and asked, what of its reply is kept, and the fallback."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime

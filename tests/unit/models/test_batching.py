@@ -1,7 +1,5 @@
 """How concurrent calls become batches."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any, ClassVar, TypeVar

@@ -1,7 +1,5 @@
 """What is particular to the OpenAI adapters, against a real HTTP server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

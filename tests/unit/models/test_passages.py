@@ -1,7 +1,5 @@
 """Cutting long texts."""
 
-from __future__ import annotations
-
 import re
 
 from hypothesis import given

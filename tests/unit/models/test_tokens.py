@@ -1,7 +1,5 @@
 """The estimate of a text's tokens; what is exact is in with_table.py."""
 
-from __future__ import annotations
-
 from memory_agent.models import tokens
 from memory_agent.models.tokens import EstimatedTokens, estimated_pieces
 

@@ -3,8 +3,6 @@
 Run by tests/unit/models/test_apart.py in a process of its own, for the model is large.
 """
 
-from __future__ import annotations
-
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Material for contexts: turns, counters, and whatever hypothesis can think of."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Search rows made up, and what they are scored by, worked out by loops."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

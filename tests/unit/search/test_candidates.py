@@ -1,7 +1,5 @@
 """Who outgrows the memory: when a user's rows are taken into the indexes that candidates come from, and that none is missed."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path

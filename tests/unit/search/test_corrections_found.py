@@ -1,7 +1,5 @@
 """Rows that may correct a result, and what else these may replace, against plain loops; also as the index grows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Why a turn was found, in words."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

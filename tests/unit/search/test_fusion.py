@@ -1,7 +1,5 @@
 """The formulas of ranking, against plain references."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

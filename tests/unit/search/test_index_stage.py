@@ -1,7 +1,5 @@
 """What the index stage makes of turns, and what it keeps of the rows they have."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path

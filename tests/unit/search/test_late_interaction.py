@@ -1,7 +1,5 @@
 """Late interaction against cases worked out by hand."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, cast

@@ -1,7 +1,5 @@
 """Near-duplicates stand behind what says something else."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random

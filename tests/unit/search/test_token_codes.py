@@ -1,7 +1,5 @@
 """Token vectors in nine steps a number, five of them in two bytes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

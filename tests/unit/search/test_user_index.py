@@ -1,7 +1,5 @@
 """The resident index and its parts against plain loops."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The door: whatever way a path is written, or the application mounted, nothing of anybody's memory is behind it without a key."""
 
-from __future__ import annotations
-
 import functools
 from datetime import UTC, datetime
 from ipaddress import ip_network

@@ -1,7 +1,5 @@
 """The OpenAPI document: complete, readable, and what code generators need."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What is particular to Chroma: names, shards, lost collections, servers that fail, and errors, each of which becomes ours."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import socket

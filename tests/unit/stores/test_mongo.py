@@ -1,7 +1,5 @@
 """What is particular to the MongoDB adapter: errors, guarantees over a client's own, indexes, JSON as its documents hold it."""
 
-from __future__ import annotations
-
 import gc
 import json
 from collections.abc import AsyncIterator, Iterator

@@ -1,7 +1,5 @@
 """How the MongoDB adapter forgets without a transaction: crashes, workers in between, and what it reads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The turns nearest to a vector, among rows shown page by page."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

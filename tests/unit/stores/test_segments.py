@@ -1,7 +1,5 @@
 """The packed forms of texts and of what compressions derive: what goes in comes out, and bytes of others are refused."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 import zlib

@@ -1,7 +1,5 @@
 """What is particular to the SQLite adapter: its errors, its durability settings, its file."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

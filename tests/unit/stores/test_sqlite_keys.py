@@ -1,7 +1,5 @@
 """What is particular to the file of API keys: whose it is, its version, and several processes at once."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sqlite3

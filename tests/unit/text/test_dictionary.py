@@ -1,7 +1,5 @@
 """Known names are found under every alias, and nowhere else."""
 
-from __future__ import annotations
-
 from time import process_time
 from typing import Any
 

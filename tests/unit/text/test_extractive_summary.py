@@ -1,7 +1,5 @@
 """The summary without a language model: whole sentences that people said, and what always holds."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What a text shows at a glance, and how rows keep it."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Texts that look like what delimits a prompt, and texts that don't."""
 
-from __future__ import annotations
-
 import pytest
 
 from memory_agent.text.inert import attribute, delimiters, inert, inert_line, look_of

@@ -1,7 +1,5 @@
 """What a question asks for: kinds, persons, whose it is, and whether the latest counts."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """What is quoted of a turn: whole sentences in which somebody tells something of their own."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

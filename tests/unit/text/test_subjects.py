@@ -1,7 +1,5 @@
 """What a turn is about: its words, how many there are, and the phrases that they stand in."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

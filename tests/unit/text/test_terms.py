@@ -1,7 +1,5 @@
 """One tokeniser for turns and questions."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections import Counter

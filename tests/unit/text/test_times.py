@@ -1,7 +1,5 @@
 """Times that a question names become spans of the calendar, and turns are weighed by how near they are."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo

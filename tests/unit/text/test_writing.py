@@ -1,7 +1,5 @@
 """Scripts of texts and of vocabularies."""
 
-from __future__ import annotations
-
 import pytest
 
 from memory_agent.text.writing import is_read, main_script, scripts_in

@@ -1,7 +1,5 @@
 """How topics fade: the table of half-lives, and what priority and importance never do."""
 
-from __future__ import annotations
-
 import functools
 from datetime import UTC, datetime, timedelta
 

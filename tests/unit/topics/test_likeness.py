@@ -1,7 +1,5 @@
 """Which topics are alike, and which are surely one."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which topic a turn joins, and what it does to the topic's embedding."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime

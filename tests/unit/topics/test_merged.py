@@ -1,7 +1,5 @@
 """Merged topics: whatever people merged and split, each turn's topic id leads to one topic that stands."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from hypothesis import given

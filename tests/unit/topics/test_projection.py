@@ -1,7 +1,5 @@
 """What a topic is folded from: its turns, in order."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Which topics of a thread a sweep lets go."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given

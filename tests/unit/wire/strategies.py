@@ -1,7 +1,5 @@
 """Hypothesis strategies for the domain's values, drawn from the types of their fields."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence

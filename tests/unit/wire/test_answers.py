@@ -1,7 +1,5 @@
 """What goes over the wire comes back as the same value, and says nothing of its tenant."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from datetime import UTC, datetime, timedelta, timezone

@@ -1,7 +1,5 @@
 """Bodies made to be slow to refuse: whatever is wrong with them, only so much is looked at and told."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

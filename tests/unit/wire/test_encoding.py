@@ -1,7 +1,5 @@
 """Answers written straight from values say what the models of them say; test_answers.py compares both for every kind."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from datetime import timedelta, timezone

@@ -1,7 +1,5 @@
 """Every error becomes a problem that tells no secrets, and the same error again on the other side."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

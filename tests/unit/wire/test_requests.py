@@ -1,7 +1,5 @@
 """Requests take what an agent takes, and refuse the rest by name before anything is done."""
 
-from __future__ import annotations
-
 import json
 import math
 from datetime import UTC, datetime

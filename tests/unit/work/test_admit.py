@@ -1,7 +1,5 @@
 """What comes through the door, and what is told why not."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 

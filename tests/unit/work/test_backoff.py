@@ -1,7 +1,5 @@
 """Retry in one place, as a pure function; lease names."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

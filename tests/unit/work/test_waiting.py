@@ -1,7 +1,5 @@
 """Waiting for owed work."""
 
-from __future__ import annotations
-
 import asyncio
 
 from memory_agent.work.waiting import Looks

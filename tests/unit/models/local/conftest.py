@@ -1,7 +1,5 @@
 """Models on disk: the installed one, its ONNX file, a tiny one of random weights, and a hub on loopback."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What runs a model, for every kind of folder and every setting."""
 
-from __future__ import annotations
-
 import json
 import logging
 from pathlib import Path

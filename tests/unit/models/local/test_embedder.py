@@ -1,7 +1,5 @@
 """The embedder over whatever runs the model: loading, failing, mending, and what goes on meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

@@ -1,7 +1,5 @@
 """ONNX files made here: once, whole, and equal to what they are made of."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

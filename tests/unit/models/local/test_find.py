@@ -1,7 +1,5 @@
 """Where a model is found, and what is asked of the hub for it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The same weights used in the same way are the same model, in whatever files they are."""
 
-from __future__ import annotations
-
 import json
 import os
 import struct

@@ -1,7 +1,5 @@
 """What a model's own configuration says of it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Callable

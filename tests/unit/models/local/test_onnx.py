@@ -1,7 +1,5 @@
 """A model run by ONNX Runtime; with_torch.py compares its vectors with those of sentence-transformers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

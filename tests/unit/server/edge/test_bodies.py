@@ -1,7 +1,5 @@
 """Large bodies: one of a key at a time, so much memory for all of them, and what is refused gives its share back."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The service's settings from the environment, and how much the process may open."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rates and concurrency: never more than is allowed, never a wait longer than it takes, and no memory of the idle."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """Code is found where there is some, and prose about code, or with a keyword in it, is left alone."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Statements of fact: what is found, above all what is left alone, and what holds of every extraction."""
 
-from __future__ import annotations
-
 import re
 import sys
 import time
