@@ -48,7 +48,6 @@ def test_a_tier_takes_no_more_than_its_limit_and_may_get_more_later() -> None:
 
 
 def test_unbroken_items_end_at_the_first_that_does_not_fit() -> None:
-    """Those behind it are left, though they would fit."""
     into = packing(120)
     items = [plain(into, name, text) for name, text in (("a", "x"), ("b", "word " * 200), ("c", "x"))]
     assert into.take_unbroken(items) == items[1:]

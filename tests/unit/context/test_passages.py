@@ -84,7 +84,6 @@ def test_a_paste_without_points_is_shown_where_the_question_is() -> None:
 
 @given(st.sets(st.sampled_from(["rice", "oven", "pea", "haha", "boat"])), st.integers(0, 140))
 def test_a_passage_is_a_run_of_whole_sentences_that_fits(asked: set[str], chars: int) -> None:
-    """With a mark on each side where something is left out, whatever is asked."""
     passage = shown(asked, chars)
     assert len(passage) <= chars
     inner = passage.removeprefix("[…] ").removesuffix(" […]")

@@ -119,7 +119,6 @@ def test_a_message_is_one_turn_and_another_name_in_it_is_indented(window: list[T
 
 
 def test_names_cannot_end_a_head_or_pass_for_a_role() -> None:
-    """Plain ones stay as they are."""
     shown = {
         "민수 O'Hara 👩\u200d🚀": "민수 O'Hara 👩\u200d🚀: hi",
         "urn:x:1": "urn:x:1: hi",

@@ -153,7 +153,6 @@ def test_turns_are_placed_in_order_whatever_their_times(times: list[datetime], s
 
 @given(times, heads)
 def test_a_bulk_call_is_placed_as_its_turns_one_by_one(times: list[datetime], start: ThreadHead) -> None:
-    """Whether turns come together or alone makes no difference to where they belong."""
     made = assign(SCOPE, times, start, RULES, first_at=first_of(start))
     known = {s.id: s for s in ((start.session,) if start.session else ()) + made.opened}
     together = [(known[i].number, known[i].started_at) for i in made.session_ids]
@@ -187,7 +186,6 @@ def test_a_bulk_call_is_placed_as_its_turns_one_by_one(times: list[datetime], st
     ],
 )
 def test_where_turns_belong(start: ThreadHead, minutes: tuple[int, ...], numbers: list[int]) -> None:
-    """By example."""
     made = assign(SCOPE, after(*minutes), start, RULES)
     known = {s.id: s.number for s in ((start.session,) if start.session else ()) + made.opened}
     assert [known[i] for i in made.session_ids] == numbers
@@ -201,7 +199,6 @@ def test_the_last_turn_of_another_session_does_not_count() -> None:
 
 
 def test_a_started_session_ages_from_its_first_turn() -> None:
-    """Be that before or after its start."""
     for days in (-3_000, 3):
         first = START + timedelta(days=days)
         began = head(session(explicit=True), turns=1, last=first - START + timedelta(hours=23.5))
@@ -240,6 +237,5 @@ def test_numbers_of_forgotten_turns_are_not_the_next_sessions() -> None:
     ],
 )
 def test_an_impossible_character_is_refused_by_field(character: Any, named: str) -> None:
-    """With what is wrong."""
     with pytest.raises(InvalidInput, match=named.replace(".", r"\.")):
         checked_character(character)

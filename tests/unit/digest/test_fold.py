@@ -50,7 +50,6 @@ def test_turns_added_in_parts_leave_what_they_leave_together(turns: list[Turn], 
 @given(said)
 @settings(max_examples=20)
 def test_a_digest_is_bounded_and_in_order(turns: list[Turn]) -> None:
-    """However long the conversation; what is weightiest or newest stays."""
     many = [turn(i, f"{turns[i % len(turns)].content} {i}" if turns else "x") for i in range(1, 120)]
     digest = fold(Digest(), analysed(many))
     assert len(digest.moments) <= MAX_MOMENTS
@@ -58,7 +57,6 @@ def test_a_digest_is_bounded_and_in_order(turns: list[Turn]) -> None:
 
 
 def test_the_weightiest_moments_stay_and_what_is_said_again_counts_once() -> None:
-    """When there are too many; of equal ones the newest."""
     small = [turn(i, f"My dog Rex likes lamp {i}.") for i in range(1, 6)]
     decided = [
         turn(i, f"We have decided to take train {i} to Porto on 3 May.") for i in range(6, 6 + MAX_MOMENTS)

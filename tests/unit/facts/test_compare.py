@@ -29,7 +29,6 @@ def told(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, str, 
 def test_differences_are_told_by_path(
     before: dict[str, Any], after: dict[str, Any], expected: list[list[Any]]
 ) -> None:
-    """Scalars by their path, elements of lists one by one; the order within lists is none."""
     assert [list(each) for each in told(before, after)] == expected
 
 

@@ -79,7 +79,6 @@ def test_a_thread_beside_another_about_something_else_is_known_as_it_is_alone(th
 
 @given(threads(name="work", step=2), threads(name="home", start=1, step=2), st.randoms(use_true_random=False))
 def test_threads_may_be_read_in_any_order(work: Thread, home: Thread, shuffling: random.Random) -> None:
-    """The user's facts don't depend on which thread is read first."""
     changes = [*work.changes, *home.changes]
     shuffled = list(changes)
     shuffling.shuffle(shuffled)

@@ -126,7 +126,6 @@ MANY = {"l": list(range(MAX_EVENTS + 1))}
     ],
 )
 def test_what_no_document_can_hold_is_refused_whole(bad: dict[str, Any]) -> None:
-    """Nothing is cut off silently, and nothing breaks."""
     with pytest.raises(UnmergeableFacts):
         statement_events({"fine": 1} | bad)
     if bad != MANY:
@@ -144,7 +143,6 @@ def test_what_no_document_can_hold_is_refused_whole(bad: dict[str, Any]) -> None
     ],
 )
 def test_what_can_be_held_harmlessly_is(fits: dict[str, Any], document: dict[str, Any]) -> None:
-    """Up to the bounds everything is kept, but for what could do harm in a key or in a store."""
     assert merged(fits) == document
     assert fact_value(fits, ()) == document
 
@@ -187,7 +185,6 @@ def test_paths_are_read_from_text_and_from_keys() -> None:
 
 # --- events
 def test_a_value_becomes_one_event_for_each_thing_it_says() -> None:
-    """Scalars are set, elements added, each at its own path, in the value's order."""
     said = value_events(("me",), {"Name": "Ann", "likes": ["tea", None, "jazz"], "home": {"city": "Oslo"}})
     assert [(event.op, event.path, event.value) for event in said] == [
         ("set", ("me", "name"), "Ann"),

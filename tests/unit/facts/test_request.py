@@ -68,7 +68,6 @@ def test_requests_lose_no_text_and_keep_their_size(texts: list[str]) -> None:
 
 
 def test_long_turns_are_cut_between_words() -> None:
-    """At white space where there is some in the second half of a part, else anywhere."""
     text = "word " * 4_000
     parts = [passage.text for batch in requested([(nth(1, text), text)]) for passage in batch]
     assert len(parts) == 2
@@ -140,7 +139,6 @@ HOSTILE = st.lists(st.sampled_from(WORDS), max_size=8).map("".join)
 
 @given(HOSTILE, HOSTILE, HOSTILE, HOSTILE)
 def test_no_text_can_close_or_open_a_tag(said: str, shown: str, known: str, speaker: str) -> None:
-    """The prompt's tags are only its own, whatever was said, remembered or is called what."""
     told = asked(
         nth(2, f"a{said}", speaker=speaker or None),
         shown=(nth(1, f"b{shown}", speaker=speaker or None),),
@@ -159,7 +157,6 @@ def test_no_text_can_close_or_open_a_tag(said: str, shown: str, known: str, spea
 
 # --- which facts
 def test_related_facts_come_before_newer_ones() -> None:
-    """A fact that shares a word, also one with its path, before one that is only new."""
     known = records(
         put("favourite_drink", f"tea {'y' * 500}"), *(add("notes", f"{n} {'x' * 500}") for n in range(20))
     )

@@ -85,7 +85,6 @@ async def test_what_arrives_together_or_during_a_batch_shares_the_next(embedder:
 
 
 async def test_texts_of_like_length_share_a_batch(embedder: Recorder) -> None:
-    """Within a list, long texts go with long ones, and the order of the result is that of the list."""
     texts = ["a" * n for n in (1, 50, 2, 51, 3, 52, 4, 53)]
     vectors = await embedder.embed(texts, purpose="document")
     assert [sorted(map(len, batch)) for batch in embedder.batches] == [[50, 51, 52, 53], [1, 2, 3, 4]]
@@ -93,7 +92,6 @@ async def test_texts_of_like_length_share_a_batch(embedder: Recorder) -> None:
 
 
 async def test_a_batch_has_no_more_characters_than_allowed() -> None:
-    """Long texts make batches of few texts; a text that is longer than a batch has one for itself."""
     embedder = Recorder(chars=100)
     lengths = {"a": 150, "b": 60, "c": 50, "d": 40, "e": 9, "f": 8, "g": 7, "h": 6, "i": 5}
     await embedder.embed([char * length for char, length in lengths.items()], purpose="document")
@@ -158,7 +156,6 @@ async def test_a_known_text_is_not_encoded_again(embedder: Recorder) -> None:
 
 
 async def test_the_cache_keeps_what_was_used_last() -> None:
-    """With room for two, the third pushes out the one not used for longest; with room for none, nothing is kept."""
     embedder = Recorder(cache_size=2)
     for text in ("a", "b", "a", "c", "a", "b"):
         await embedder.embed([text], purpose="query")
@@ -230,7 +227,6 @@ async def test_a_bad_text_fails_only_its_caller(embedder: Recorder) -> None:
 
 
 async def test_an_outage_is_not_retried_per_caller(embedder: Recorder) -> None:
-    """When the model is away, all callers are told after one try, and the next call works again."""
     embedder.down = True
     calls = (embedder.embed([f"q{n}"], purpose="query") for n in range(4))
     results = await asyncio.gather(*calls, return_exceptions=True)
@@ -241,7 +237,6 @@ async def test_an_outage_is_not_retried_per_caller(embedder: Recorder) -> None:
 
 
 async def test_texts_nobody_waits_for_any_more_are_not_encoded(embedder: Recorder) -> None:
-    """Cancelling the only caller takes its waiting texts out of the queue."""
     embedder.gate.clear()
     first = await begun(embedder.embed(["first"], purpose="query"))
     doomed = asyncio.create_task(embedder.embed(["doomed"], purpose="query"))

@@ -94,7 +94,6 @@ def test_the_sample_is_of_the_vocabularys_words() -> None:
 
 @given(st.lists(st.text(max_size=3), max_size=60), st.integers(0, 8))
 def test_the_cache_keeps_what_was_used_last(puts: list[str], most: int) -> None:
-    """No more than it may, also when texts come again."""
     cache = TextCache[int](most)
     for n, text in enumerate(puts):
         cache.put(text, n)

@@ -77,7 +77,6 @@ def check(index: ResidentIndex, rows: Sequence[SearchRow], asked: Sequence[str])
 
 @given(conversations(), st.integers(0, 14))
 def test_corrections_are_those_that_loops_find(rows: list[SearchRow], first: int) -> None:
-    """Whatever was asked while fewer rows were there, and whenever the others were said."""
     index = ResidentIndex(rows[:first], embedder="model")
     asked = [*(row.turn_id for row in rows), "unknown"]
     check(index, rows[:first], asked)

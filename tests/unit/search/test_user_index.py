@@ -103,7 +103,6 @@ def test_a_long_message_weighs_as_a_few_rare_words_and_a_short_question_as_its_o
 def test_statistics_of_two_parts_joined_are_those_of_the_whole(
     rows: list[SearchRow], terms: list[str], cut: int
 ) -> None:
-    """Rows, mean length and frequencies add up, also where one part is empty."""
     one, other = (ResidentIndex(part, embedder="model") for part in (rows[:cut], rows[cut:]))
     joined = one.statistics(terms).joined(other.statistics(terms))
     whole = ResidentIndex(rows, embedder="model").statistics(terms)
@@ -113,7 +112,6 @@ def test_statistics_of_two_parts_joined_are_those_of_the_whole(
 
 @given(some_rows, some_terms)
 def test_shared_terms_are_those_that_a_turn_holds(rows: list[SearchRow], terms: list[str]) -> None:
-    """In the question's order; turns that are not here are left out."""
     index = ResidentIndex(rows[1:], embedder="model")
     got = index.shared_terms([row.turn_id for row in rows], terms)
     assert got == {row.turn_id: [term for term in terms if term in row.terms] for row in rows[1:]}
@@ -131,7 +129,6 @@ def test_shared_terms_are_those_that_a_turn_holds(rows: list[SearchRow], terms: 
     ],
 )
 def test_filters_exclude(where: RowFilter, kept: set[int]) -> None:
-    """Only rows of the thread, the time and the role asked for are candidates, each with all of its signals."""
     rows = [
         make_row(
             i,
@@ -184,7 +181,6 @@ def test_vectors_of_another_model_are_not_compared() -> None:
 
 
 def test_vectors_of_another_dimension_under_one_fingerprint_are_refused_and_nothing_is_lost() -> None:
-    """The error names both and the remedy; what was there is searched as before."""
     rows = [make_row(i, terms={"egg": 1}) for i in range(3)]
     index = ResidentIndex(rows, embedder="model")
     wide = replace(make_row(3), vectors=np.ones((1, 16), dtype=np.float16) / np.float16(4))

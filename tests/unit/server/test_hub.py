@@ -250,7 +250,6 @@ STEPS = st.lists(
 def test_each_reader_gets_all_of_its_scope_after_its_place_once_and_in_order(
     steps: list[tuple[Any, ...]], kept: int, own_watches: int
 ) -> None:
-    """Whatever is stored, told late, read slowly, left, resumed, or cut off by outages in between."""
     asyncio.run(_play(steps, kept, own_watches))
 
 
@@ -421,7 +420,6 @@ async def test_a_place_is_given_back_whatever_happens() -> None:
 
 # --- dropping ----------------------------------------------------------------------------------------------------
 async def test_a_slow_reader_is_dropped_and_nobody_waits_for_it() -> None:
-    """It learns why; the others get everything meanwhile, and it gets the rest when it comes back."""
     async with hubs(queue=5) as (store, hub), hub.reading(ADA) as slow:
         async with hub.reading(ADA) as quick:
             for number in range(1, 21):

@@ -110,7 +110,6 @@ def test_bodies_have_examples_and_all_examples_fit() -> None:
 
 
 def test_changes_take_an_idempotency_key() -> None:
-    """All that would add something twice when a request is repeated."""
     taking = {
         name
         for name, (_, _, operation) in operations().items()
@@ -123,7 +122,6 @@ def test_changes_take_an_idempotency_key() -> None:
 
 
 def test_lists_are_pages() -> None:
-    """Whatever may grow without end is read by `limit` and `cursor`, and answers a page."""
     for name, (_, _, operation) in operations().items():
         parameters = {one["name"] for one in operation.get("parameters", ())}
         schema = (

@@ -88,7 +88,6 @@ def test_every_error_of_the_driver_is_translated() -> None:
 
 
 def test_server_codes_decide() -> None:
-    """An error reply is temporary if its code or label says so; a number too large for BSON never is."""
     failed, bulk = pymongo.errors.OperationFailure, pymongo.errors.BulkWriteError
     for passing in (
         failed("stepping down", 189),
@@ -106,7 +105,6 @@ def test_server_codes_decide() -> None:
 
 
 def test_messages_hold_no_credentials() -> None:
-    """A password in a connection string never reaches a message."""
     error = pymongo.errors.ConfigurationError("cannot use mongodb://ada:se/cr@t@host:27017/?x=1")
     assert "cr@t" not in str(translated(error))
     assert "host" in str(translated(error))
@@ -143,7 +141,6 @@ async def test_a_database_of_an_earlier_version_is_refused(mongod: Mongod, db_na
 # The driver (4.20) leaves a socket to the garbage collector if closing cancels a connection attempt.
 @pytest.mark.filterwarnings("ignore:.*<socket.socket:pytest.PytestUnraisableExceptionWarning")
 async def test_an_unreachable_server_is_unavailable_in_time() -> None:
-    """Opening where nobody listens fails within the time limit, as an outage, and leaves nothing open."""
     store = MongoStore(f"mongodb://ada:secret@127.0.0.1:{free_port()}", "nowhere", timeout_seconds=0.3)
     with pytest.raises(StoreUnavailable) as caught:
         await store.open()
@@ -155,7 +152,6 @@ async def test_an_unreachable_server_is_unavailable_in_time() -> None:
 
 
 async def test_an_impossible_uri_is_refused() -> None:
-    """A connection string that cannot be parsed is an error that waiting will not mend."""
     with pytest.raises(StoreError):
         await MongoStore("mongodb://[", "nowhere", timeout_seconds=1).open()
 
@@ -218,7 +214,6 @@ async def test_a_clients_weaker_guarantees_do_not_apply(
 
 
 async def test_reads_go_by_an_index(asked: Asked) -> None:
-    """No read or write of the store ever scans a whole collection."""
     store = asked.store
     async with asked.noting(planSummary="COLLSCAN") as scans:
         scope = a_scope()
@@ -324,7 +319,6 @@ async def test_how_a_long_thread_stands_is_told_from_its_newest_turns(asked: Ask
 
 
 def test_unique_indexes_can_be_sharded() -> None:
-    """Every unique index starts with user_id, as a cluster sharded by it requires."""
     for indexes in INDEXES.values():
         for index in indexes:
             if index.document.get("unique"):

@@ -116,7 +116,6 @@ def test_the_languages_of_a_text_are_those_of_its_letters() -> None:
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_text_has_a_subject_however_small(text: str, other: str) -> None:
-    """Never an error, never more words with a phrase than words; what phrases share is a part of the first."""
     subject = subject_of(text)
     assert subject.size >= 0
     assert "" not in subject.words

@@ -100,7 +100,6 @@ def test_a_cache_without_what_is_asked_for_is_passed_over(
 
 
 def test_a_missing_model_says_the_ways_to_get_one() -> None:
-    """The error names the model, the folder, the package, the hub and OpenAI."""
     names = "no-such-model", "some/other-model", "a b c", "a/b/c", "-", "./no/such", "~/no-such", "~nobody0/x"
     for name in names:
         with pytest.raises(ModelNotFound) as caught:

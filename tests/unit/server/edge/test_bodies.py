@@ -117,7 +117,6 @@ async def test_key_has_so_much_in_memory_and_others_their_own(bodies: Bodies) ->
 async def test_share_is_given_back_whatever_became_of_the_request(
     bodies: Bodies, pieces: list[bytes]
 ) -> None:
-    """Too large, too many values, or left before its end."""
     bodies.app.gate.set()
     big = b"x" * (LIMIT - 1)
     for _ in range(10):

@@ -115,7 +115,6 @@ def test_every_fact_is_quoted_word_for_word_and_sound(text: str) -> None:
 
 
 def test_what_else_is_said_changes_nothing() -> None:
-    """An unrelated paragraph after it takes no fact away and brings none."""
     for text in STATEMENTS:
         alone = [key(fact) for fact in extract_facts(text)]
         assert alone, text
@@ -134,7 +133,6 @@ def test_the_quote_is_the_turns_own_characters_and_of_a_long_sentence_the_clause
 
 
 def test_a_pasted_document_is_nobodys_statement() -> None:
-    """Texts beyond the limit are not looked at."""
     said = "I live in Lisbon. "
     assert extract_facts(said + "x" * (MAX_TEXT_CHARS - len(said)))
     assert extract_facts(said + "x" * MAX_TEXT_CHARS) == []
