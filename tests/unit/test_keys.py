@@ -36,7 +36,6 @@ limits = st.none() | st.integers(1, MAX_LIMIT)
 
 
 def made(**fields: Any) -> tuple[ApiKey, str, str]:
-    """A key of tenant acme, its token, and the secret in that."""
     key, token = new_key(fields.pop("tenant", "acme"), now=fields.pop("now", NOW), **fields)
     parsed = read_token(token)
     assert parsed is not None

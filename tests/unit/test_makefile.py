@@ -33,7 +33,6 @@ def stamped(venv: Path, *stamps: str) -> Path:
 
 
 def installs(commands: str, venv: Path) -> list[str]:
-    """Calls of this environment's pip."""
     return [line for line in commands.splitlines() if f"{venv}/bin/python -m pip" in line]
 
 

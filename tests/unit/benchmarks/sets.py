@@ -44,7 +44,6 @@ def gold(by_question: Mapping[str, Sequence[str]], of: Corpus) -> Gold:
 
 
 def answers(by_question: Mapping[str, Sequence[str]]) -> list[Answer]:
-    """Turns found by question."""
     return [Answer(question=question, turns=tuple(turns)) for question, turns in by_question.items()]
 
 

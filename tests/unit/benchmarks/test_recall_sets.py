@@ -52,7 +52,6 @@ def without(name: str) -> dict[str, Any]:
 
 
 def asking(**changes: Any) -> dict[str, Any]:
-    """The record with another question."""
     return record(questions=[{**record()["questions"][0], **changes}])
 
 

@@ -47,7 +47,6 @@ def pack(
     counter: TokenCounter = ESTIMATE,
     **shares: float,
 ) -> MemoryContext:
-    """A context of the material."""
     return pack_context(
         material,
         shares=dataclasses.replace(PRESETS[preset], **shares),
@@ -58,7 +57,6 @@ def pack(
 
 
 def said(*contents: str, first: int = 1) -> list[Any]:
-    """Turns with these texts."""
     return [turn(first + i, content) for i, content in enumerate(contents)]
 
 

@@ -30,7 +30,6 @@ ESTIMATE = EstimatedTokens()
 def pack(
     conversation: Conversation, budget: int = 4_000, *, counter: TokenCounter = ESTIMATE
 ) -> CompressedContext:
-    """A compressed context."""
     return pack_compressed(conversation, budget=budget, counter=counter)
 
 

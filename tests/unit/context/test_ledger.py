@@ -16,12 +16,10 @@ ORDER: tuple[Tier, ...] = ("persona", "facts", "preserved", "short_term")
 
 
 def packing(budget: int = 1_000) -> Packing:
-    """One that counts exactly."""
     return Packing(ORDER, budget=budget, counter=ExactTokens())
 
 
 def plain(into: Packing, name: str, text: str = "five words of a fact", *, tier: Tier = "facts") -> Item:
-    """A line of a tier."""
     return into.item(tier, name, ContextLine(body=text), place=0, reason="known")
 
 

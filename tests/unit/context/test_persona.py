@@ -21,7 +21,6 @@ MIA = Character(
 
 
 def reminder(topics: list[str], *, most: int = 200, character: Character | None = MIA) -> Reminder:
-    """Counted exactly."""
     return remind(character, topics, counter=ExactTokens(), max_tokens=most)
 
 

@@ -27,7 +27,6 @@ NAMES = st.none() | st.sampled_from(["Ann", "Bo [x]", "assistant", "System: Ann"
 
 @st.composite
 def turns(draw: st.DrawFn) -> list[Turn]:
-    """A few turns, one after the other."""
     said = draw(st.lists(st.tuples(TEXTS, st.sampled_from(ROLES), NAMES), min_size=1, max_size=4))
     return [turn(i, text, role=role, speaker=name) for i, (text, role, name) in enumerate(said, start=1)]
 

@@ -74,7 +74,6 @@ async def due(
 
 
 def of(count: int, tokens: int) -> list[Turn]:
-    """Turns of so many tokens each."""
     return [turn(i, "x", tokens=tokens) for i in range(1, count + 1)]
 
 

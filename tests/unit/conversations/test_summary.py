@@ -29,7 +29,6 @@ ITEM: Row = ("fact", 3, 3, ("Ann",), 8.0, "Mia lives in Leeds.")
 
 
 def rows(reply: tuple[SummaryItem, ...]) -> list[Row]:
-    """Items in short."""
     return [(i.kind, i.first_seq, i.last_seq, i.participants, i.importance, i.text) for i in reply]
 
 
@@ -40,7 +39,6 @@ def parsed(text: str, *, through: int = 20, cut_off: bool = False) -> tuple[Summ
 
 
 def like(other: dict[str, object]) -> Row:
-    """The item with something else."""
     fields = dict(zip(("kind", "first", "last", "who", "weight", "text"), ITEM, strict=True)) | other
     return tuple(tuple(value) if isinstance(value, list) else value for value in fields.values())  # type: ignore[return-value]
 

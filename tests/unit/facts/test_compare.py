@@ -15,7 +15,6 @@ from tests.unit.facts.histories import Thread, threads
 
 
 def state(document: dict[str, Any]) -> Folded:
-    """What is known after one turn that states all of it."""
     return fold_facts([stated(1, document)] if document else [])
 
 

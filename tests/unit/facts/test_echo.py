@@ -29,7 +29,6 @@ NOTED = ("[2 May 2026]", "Ann: I take the job in Oslo", "assistant: def add(a, b
 
 
 def of(**tiers: list[ContextLine] | tuple[str, ...]) -> str:
-    """The prompt text of these lines."""
     return prompt_text(
         ContextBlock(
             tier=cast("Tier", tier),
@@ -45,7 +44,6 @@ def day(said: Turn) -> list[ContextLine]:
 
 
 def shown(said: Turn) -> str:
-    """The same as text."""
     return "\n".join(line.shown() for line in day(said))
 
 
@@ -79,12 +77,10 @@ COMPRESSED = of(
 
 
 def bare(context: str) -> str:
-    """A context without its tags."""
     return "\n".join(line for line in context.splitlines() if not line.startswith("<"))
 
 
 def quoted(context: str) -> str:
-    """A context as a quotation."""
     return "\n".join(f"> {line}" for line in context.splitlines())
 
 
@@ -97,7 +93,6 @@ KNOWN = {
 
 
 def find_quote(text: str, quote: str) -> str | None:
-    """What a quote means in a text."""
     return SaidText(text).find(quote)
 
 

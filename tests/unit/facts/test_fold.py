@@ -17,7 +17,6 @@ from tests.unit.facts.histories import Thread, threads, value_at
 
 
 def by_id(changes: list[FactChange]) -> dict[str, FactRecord]:
-    """The records of the fold by their ids."""
     return {record.id: record for record in fold_facts(changes).records}
 
 

@@ -38,12 +38,10 @@ EXAMPLES = examples("facts/facts.json")
 
 
 def work(seq: int, *events: FactEvent) -> FactChange:
-    """An edit in one thread."""
     return change(seq, *events, kind="edit", thread="work")
 
 
 def home(seq: int, *events: FactEvent) -> FactChange:
-    """An edit in the other."""
     return change(seq, *events, kind="edit", thread="home")
 
 

@@ -28,7 +28,6 @@ EXAMPLES = examples("facts/facts.json")
 
 
 def merged(*statements: dict[str, Any]) -> dict[str, Any]:
-    """The document after these statements."""
     document: dict[str, Any] = {}
     for statement in statements:
         document = deep_merge(document, statement)
@@ -36,14 +35,12 @@ def merged(*statements: dict[str, Any]) -> dict[str, Any]:
 
 
 def nested(depth: int, leaf: Any = 1, *, lists: bool = False) -> Any:
-    """`leaf` in so many objects or lists."""
     for _ in range(depth):
         leaf = [leaf] if lists else {"a": leaf}
     return leaf
 
 
 def keys_within(value: Any) -> list[str]:
-    """All keys of objects at any depth."""
     if isinstance(value, dict):
         return [*value, *(key for inner in value.values() for key in keys_within(inner))]
     if isinstance(value, list):

@@ -28,7 +28,6 @@ def read(reply: object) -> list[StatedFact]:
 
 
 def refused(reply: object) -> str:
-    """Why the reply is malformed."""
     text = reply if isinstance(reply, str) else json.dumps(reply)
     with pytest.raises(MalformedReply) as caught:
         read(text)
@@ -44,7 +43,6 @@ def one(**fields: Any) -> StatedFact:
 
 
 def each(expected: object, *said: object) -> list[tuple[object, object]]:
-    """Cases that come to the same."""
     return [(given, expected) for given in said]
 
 

@@ -24,17 +24,14 @@ from tests.unit.facts.builders import add, at, change, edit, put, turn
 
 
 def nth(seq: int, content: str, **more: Any) -> Turn:
-    """A turn of the conversation by its number."""
     return turn(content, id=f"t{seq:04d}", seq=seq, **{"timestamp": at(seq)} | more)
 
 
 def records(*events: Any) -> tuple[FactRecord, ...]:
-    """What is known after turns of one event each."""
     return fold_facts([change(seq, event) for seq, event in enumerate(events, 1)]).records
 
 
 def asked(*turns: Turn, shown: tuple[Turn, ...] = (), **more: Any) -> str:
-    """What the model is told about these turns."""
     passages = tuple(Passage(turn=each, text=each.content) for each in turns)
     [_, user] = messages(ExtractionRequest(passages=passages, shown=shown, **more))
     return user.content

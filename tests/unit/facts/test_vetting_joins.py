@@ -52,7 +52,6 @@ def test_an_extractor_is_never_certain() -> None:
 
 
 def nested(depth: int) -> Any:
-    """A list in a list, so deep."""
     value: Any = 1
     for _ in range(depth):
         value = [value]

@@ -26,7 +26,6 @@ TEXTS = {
 
 
 def plain(text: str) -> Any:
-    """What a text without comments says."""
     return json.loads(text.lstrip("\ufeff"))
 
 

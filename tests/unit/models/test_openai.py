@@ -99,7 +99,6 @@ async def test_usage_is_counted(chat: OpenAIChat, server: ScriptedOpenAI) -> Non
 
 
 def said(**message: Any) -> Reply:
-    """A completion with this message."""
     message = {"role": "assistant", "content": None, **message}
     return Reply(raw=json.dumps({"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}))
 

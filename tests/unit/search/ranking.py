@@ -26,7 +26,6 @@ DIMENSION: Final = 8
 
 
 def unit(values: Floats) -> Floats:
-    """`values` with each row scaled to length 1."""
     scaled: Floats = values / np.linalg.norm(values, axis=-1, keepdims=True)
     return scaled.astype(np.float32)
 

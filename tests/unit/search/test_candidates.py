@@ -79,7 +79,6 @@ class Kept:
 
 @pytest.fixture
 async def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Kept]:
-    """Nobody's rows yet, in a store of their own."""
     monkeypatch.setattr(candidates, "_PAGE", PAGE)
     store = CountingStore(tmp_path / "memory.db")
     await store.open()

@@ -32,7 +32,6 @@ Fused = tuple[dict[Signal, Floats], dict[str, float]]
 
 
 def floats(values: list[float]) -> Floats:
-    """Values as search keeps them."""
     return np.array(values, dtype=np.float32)
 
 

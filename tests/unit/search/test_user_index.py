@@ -25,7 +25,6 @@ QUERY, GIST = a_vector(1_001), a_vector(1_002)
 
 
 def signal_of(index: ResidentIndex, name: Any, **question: Any) -> dict[str, float]:
-    """One signal of each turn."""
     got = index.score(asked(**question), where=RowFilter())
     return dict(zip(got.turn_ids, got.values[name].tolist(), strict=True))
 

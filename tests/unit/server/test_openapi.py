@@ -81,7 +81,6 @@ def test_components_have_readable_names() -> None:
 
 
 def references(node: Any) -> Iterator[str]:
-    """Every `$ref` of the document."""
     if isinstance(node, dict):
         for key, value in node.items():
             if key == "$ref":

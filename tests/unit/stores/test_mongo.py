@@ -61,7 +61,6 @@ def exception_classes() -> dict[str, type[Exception]]:
 
 
 def instance(kind: type[Exception]) -> Exception:
-    """One such error, with the least that its constructor asks for."""
     if kind.__name__ == "EncryptedCollectionError":
         return kind(Exception("x"), {})
     if kind.__name__ == "EncryptionError":

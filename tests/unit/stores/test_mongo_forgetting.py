@@ -203,7 +203,6 @@ async def test_a_change_appended_while_others_are_deleted_keeps_its_number(
 
 # --- compressions and sessions ---------------------------------------------------------------------------------
 async def compressed(store: MongoStore, scope: Scope, turns: Sequence[Turn]) -> list[Compression]:
-    """A compression of each turn, in a row."""
     made = [a_compression([turn], turn.seq, after_seq=turn.seq - 1, scope=scope) for turn in turns]
     for compression in made:
         assert await store.append_compression(compression)

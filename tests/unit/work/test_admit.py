@@ -14,7 +14,6 @@ NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
 
 def admitted(*turns: Any, key: str | None = None, stages: tuple[Stage, ...] = STAGES) -> list[Any]:
-    """Drafts of these turns."""
     return admit(turns, now=NOW, counter=EstimatedTokens(), idempotency_key=key, stages=stages)
 
 

@@ -82,7 +82,6 @@ def tiny_cache(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_onnx(tiny: Path, tiny_cache: Path) -> Path:
-    """The ONNX file of `tiny`."""
     file = choose(ModelChoiceRequest(model=str(tiny), backend="onnx", cache=tiny_cache)).source
     assert file is not None
     return file

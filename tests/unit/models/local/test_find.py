@@ -34,7 +34,6 @@ class Finder:
         self.home = home
 
     def find(self, model: str, *, weights: bool = False, home: Path | None = None, **how: Any) -> str:
-        """The folder, or the error."""
         code = FIND.format(model=model, weights=weights)
         said, error, _ = self.elsewhere.run(code, home or self.home, **how)
         return error or said[-1]

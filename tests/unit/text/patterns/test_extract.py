@@ -82,7 +82,6 @@ def test_what_must_never_be_missed_is_found_alone_and_among_other_things_and_not
 
 
 def told(fact: StatedFact) -> tuple[object, ...]:
-    """Operation, path and value, where there is one."""
     return (fact.op, ".".join(fact.path), *([] if fact.value is None else [fact.value]))
 
 
