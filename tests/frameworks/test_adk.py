@@ -44,10 +44,6 @@ async def model(gemini: ScriptedGemini) -> AsyncIterator[Gemini]:
         yield Gemini(model="gemini-2.5-flash", client=Client(api_key="none", http_options=options))
 
 
-def environment_of(server: ScriptedGemini) -> dict[str, str]:
-    return {"GOOGLE_GEMINI_BASE_URL": server.url, "GOOGLE_API_KEY": "none", "CHAT_MODEL": "gemini-2.5-flash"}
-
-
 @pytest.fixture
 def memories(service: MemoryService) -> AdkMemoryService:
     return AdkMemoryService(service)
@@ -253,7 +249,8 @@ async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
 async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     reader: Reader, gemini: ScriptedGemini
 ) -> None:
-    reader.environment |= environment_of(gemini)
+    reader.environment |= {"GOOGLE_GEMINI_BASE_URL": gemini.url, "GOOGLE_API_KEY": "none"}
+    reader.environment["CHAT_MODEL"] = "gemini-2.5-flash"
     gemini.then(*PAGE_ANSWERS)
     await follow(reader, "adk.md", lambda: list(map(str, gemini.asked)))
 

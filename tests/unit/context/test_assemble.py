@@ -675,7 +675,7 @@ def test_of_a_long_last_answer_the_passage_is_shown_that_holds_what_is_asked() -
     )
 
 
-@pytest.mark.parametrize("size", [1_900, 1_995, 2_005, 20_000])
+@pytest.mark.parametrize("size", [1_900, 1_995, 2_005, pytest.param(20_000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("budget", [500, 1_000, 4_000])
 def test_what_was_asked_last_is_whole_beside_the_longest_answer(size: int, budget: int) -> None:
     """Whatever room the answer would take, and the other way round: a long question leaves room for a short answer."""

@@ -95,14 +95,11 @@ def test_a_callers_importance_and_code_make_moments() -> None:
     assert found == {2: False, 3: True, 4: False}  # of a user's, names and numbers tell facts
 
 
-def vars_of(digest: Digest) -> dict[str, Any]:
-    return {field.name: getattr(digest, field.name) for field in dataclasses.fields(digest)}
-
-
 def test_a_compressions_record_is_a_digest() -> None:
     """What it derived, to go on from; none is the empty digest."""
     digest = fold(Digest(), analysed([turn(i, text) for i, text in enumerate(LINES, start=1)]))
-    derived = {name: value for name, value in vars_of(digest).items() if name != "tokens"}
+    names = {field.name for field in dataclasses.fields(digest)} - {"tokens"}
+    derived: dict[str, Any] = {name: getattr(digest, name) for name in names}
     record = Compression(
         **derived, id="c", user_id="u", thread_id="t", session_id=None, number=1, at=START, reason="asked", after_seq=0,
         tokens_before=digest.tokens, tokens_after=1, made_by="x", summary=(), preserved=(), covers=(),

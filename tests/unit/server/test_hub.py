@@ -131,16 +131,11 @@ def within(event: MemoryEvent, scope: Scope) -> bool:
     return event.user_id == scope.user_id and scope.thread_id in (None, event.thread_id)
 
 
-def a_hub(store: ScriptedStore, **options: Any) -> EventHub:
-    options = {"queue": 1_000, "most_readers": 100, **options}
-    return EventHub(cast("DocumentStore", store), **options)
-
-
 @contextlib.asynccontextmanager
 async def hubs(**options: Any) -> AsyncIterator[tuple[ScriptedStore, EventHub]]:
     """A hub over a scripted store; afterwards it has neither readers nor watches left."""
     store = ScriptedStore()
-    hub = a_hub(store, **options)
+    hub = EventHub(cast("DocumentStore", store), **{"queue": 1_000, "most_readers": 100, **options})
     try:
         yield store, hub
     finally:
