@@ -98,7 +98,7 @@ def system_of(request: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def talk(service: MemoryService, openai_server: ScriptedOpenAI) -> Talk:
+async def talk(service: MemoryService, openai_server: ScriptedOpenAI) -> Talk:
     return Talk(functools.partial(say, agent_of(service, openai_server)), openai_server)
 
 
