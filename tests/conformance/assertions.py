@@ -1,7 +1,5 @@
 """Assertions of the conformance suites about a topic."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The project's own adapters, as the suites ask for them; those of document stores are in `tests/conftest.py`."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """The embedders under test."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from memory_agent.models.local.choose import ModelChoiceRequest

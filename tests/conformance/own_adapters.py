@@ -1,7 +1,5 @@
 """Factories of the project's own adapters, as the conformance kit asks for them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path

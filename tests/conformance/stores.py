@@ -1,7 +1,5 @@
 """The document stores under test."""
 
-from __future__ import annotations
-
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The conformance kit: it finds nothing wrong with the project's own adapters, and names the faults of a wrong store."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

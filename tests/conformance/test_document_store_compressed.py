@@ -1,7 +1,5 @@
 """What every DocumentStore must do to compress turns, and to forget some of them."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 
@@ -28,17 +26,9 @@ T2 = a_scope(thread_id="t2")
 EVE = a_scope("eve")
 
 TEXTS = (
-    "plain words about the sea",
-    "nul\0inside \x01\x1f",
-    "👩‍👩‍👧‍👦 🇳🇴 שלום \u202bעולם\u202c",
-    "crlf\r\n\ttab\n",
-    "é e\u0301 ﬁ Å",
-    "\ufeff$set.a/b",
-    " ",
-    "\n",
-    "",
-    "x" * 20_000,
-)
+    "plain words about the sea", "nul\0inside \x01\x1f", "👩‍👩‍👧‍👦 🇳🇴 שלום \u202bעולם\u202c", "crlf\r\n\ttab\n",
+    "é e\u0301 ﬁ Å", "\ufeff$set.a/b", " ", "\n", "", "x" * 20_000,
+)  # fmt: skip
 """What packing might change."""
 
 

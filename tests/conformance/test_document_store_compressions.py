@@ -1,7 +1,5 @@
 """What every DocumentStore must do with compressions of a conversation: append in a row, read, and forget them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace

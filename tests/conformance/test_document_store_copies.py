@@ -1,7 +1,5 @@
 """What every DocumentStore must do with copies of threads."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

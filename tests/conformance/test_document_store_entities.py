@@ -1,7 +1,5 @@
 """What every RowStore must tell of the entities that search rows name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

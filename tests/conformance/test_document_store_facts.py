@@ -1,7 +1,5 @@
 """What every FactStore must do: changes, documents, generations, and costs, which the `status` of a WorkStore tells."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """What every DocumentStore must do to forget facts: with their turns, and with the turns that were in view."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """What every DocumentStore must do to forget, and that no read crosses a scope."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any

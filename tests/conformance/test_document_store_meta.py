@@ -1,7 +1,5 @@
 """What every DocumentStore must do with metadata of the store as a whole."""
 
-from __future__ import annotations
-
 import asyncio
 
 from memory_agent.ports import MetaStore

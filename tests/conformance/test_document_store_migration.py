@@ -1,7 +1,5 @@
 """What every MigrationStore must do."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

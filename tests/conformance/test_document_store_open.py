@@ -1,7 +1,5 @@
 """What every DocumentStore must do as a whole: open, close, and have every noun's port."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

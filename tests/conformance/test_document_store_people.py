@@ -1,7 +1,5 @@
 """What every DocumentStore must tell of who is remembered: users and threads by rising id, counted, page by page."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """What every DocumentStore must do with receipts of erasures, and with bytes that deleting leaves in files."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from memory_agent.domain import ErasureReceipt

@@ -1,7 +1,5 @@
 """What every RowStore must do."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import fields, replace
 from datetime import timedelta

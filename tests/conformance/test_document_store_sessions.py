@@ -1,7 +1,5 @@
 """What every DocumentStore must do with sessions: keep them in order, count what is theirs, and forget them."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from datetime import timedelta

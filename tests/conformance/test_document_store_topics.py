@@ -1,7 +1,5 @@
 """What every TopicStore must do. Turns come from a TurnStore, what they owe from a WorkStore."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 from dataclasses import replace
@@ -242,12 +240,8 @@ async def test_lists_topics(store: DocumentStore) -> None:
     """The scope's topics come by rising id; filters combine."""
     ids = sorted(new_id() for _ in range(5))
     fields: list[dict[str, Any]] = [
-        {"archived": True, "stale": True},
-        {"archived": True},
-        {"stale": True},
-        {},
-        {"scope": T2},
-    ]
+        {"archived": True, "stale": True}, {"archived": True}, {"stale": True}, {}, {"scope": T2},
+    ]  # fmt: skip
     for topic_id, values in reversed(list(zip(ids, fields, strict=True))):
         await store.save_topics([a_topic(topic_id, **values)])
     foreign = a_topic(scope=EVE)

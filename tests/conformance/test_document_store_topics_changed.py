@@ -1,7 +1,5 @@
 """What every TopicStore must do for those who keep a thread's topics in memory, and for writers of many at once."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

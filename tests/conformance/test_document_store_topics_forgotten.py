@@ -1,7 +1,5 @@
 """What every DocumentStore must do to forget turns of topics, and that no topic crosses a scope."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """What every TurnStore must do. `memory_agent.ports` is the contract."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """What every WorkStore must do with owed work and leases. Turns, which owe it, come from a TurnStore."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """`Embedder`, over every adapter."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Callable

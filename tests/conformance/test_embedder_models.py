@@ -1,7 +1,5 @@
 """`Embedder.embed_tokens`, over the adapters that have vectors of tokens, and over those that say that they have none."""
 
-from __future__ import annotations
-
 import asyncio
 import unicodedata
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What every KeyStore must do: keep keys as they were put, find them wherever they were made, and revoke them once."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -25,18 +23,10 @@ from .values import NOW
 HOUR = timedelta(hours=1)
 HOSTILE = (
     *(
-        "'; DROP TABLE api_keys; --",
-        '"quoted" \\',
-        "$where",
-        "$revoked_at",
-        "a.b",
-        '{"$ne": null}',
-        "%",
-        "_",
-        "*",
+        "'; DROP TABLE api_keys; --", '"quoted" \\', "$where", "$revoked_at", "a.b", '{"$ne": null}', "%", "_", "*",
     ),
     *("nul\0inside", "é e\u0301 海 👩‍👩‍👧‍👦 \u202bשלום", "x" * 512, " ", ""),
-)
+)  # fmt: skip
 FULL: dict[str, Any] = {
     "secret_hash": "f" * 64,
     "user_id": "$user.é 'x' \"y\"",

@@ -1,7 +1,5 @@
 """`LLM`, over every adapter."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Events of the project's own stores: how long they are kept, where they are kept, and the server that tells none."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

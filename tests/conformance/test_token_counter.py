@@ -1,7 +1,5 @@
 """`TokenCounter`, over every adapter that needs no download."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Final

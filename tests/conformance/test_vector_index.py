@@ -1,7 +1,5 @@
 """`VectorIndex`, over every adapter."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
@@ -18,28 +16,12 @@ from memory_agent.testing import BruteForceIndex
 
 HOSTILE_IDS = [
     *(
-        "plain",
-        "PLAIN",
-        "plain ",
-        " plain",
-        "$ne",
-        '{"$ne": ""}',
-        "a.b/c\\d#0",
-        "a:b#1",
-        "' OR 1=1 --",
-        "*",
-        "%",
+        "plain", "PLAIN", "plain ", " plain", "$ne", '{"$ne": ""}', "a.b/c\\d#0", "a:b#1", "' OR 1=1 --", "*", "%",
     ),
     *(
-        "e\u0301",
-        "\u00e9",
-        "사용자 👩‍👩‍👧 \u202e\u200b",
-        "\U0010ffff",
-        "x" * 512,
-        "x" * 511 + "y",
-        "𠜎" * 512,
+        "e\u0301", "\u00e9", "사용자 👩‍👩‍👧 \u202e\u200b", "\U0010ffff", "x" * 512, "x" * 511 + "y", "𠜎" * 512,
     ),
-]
+]  # fmt: skip
 
 
 @contextlib.asynccontextmanager

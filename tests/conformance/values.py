@@ -1,7 +1,5 @@
 """Values that the conformance suites put into a store, and how they open one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Stores with one fault each, and one with all of them: what the conformance kit has to find, and name."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Somebody who follows a framework's page, on both ways of running a memory."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any

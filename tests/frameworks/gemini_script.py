@@ -1,7 +1,5 @@
 """A real HTTP server on loopback that speaks Gemini's API from a script."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from typing import Any

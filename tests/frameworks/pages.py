@@ -3,8 +3,6 @@
 Below it what tests of several frameworks say to a model and ask of the memory.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

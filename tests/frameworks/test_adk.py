@@ -1,7 +1,5 @@
 """Google ADK's runner with the memory service: its own loop, a real HTTP server as the model."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
@@ -25,8 +23,8 @@ from memory_agent.errors import InvalidInput
 from memory_agent.integrations.adk import AdkMemoryService
 from tests.frameworks.gemini_script import ScriptedGemini, calling
 from tests.frameworks.pages import PAGE_ANSWERS, Reader, follow
+from tests.frameworks.talks import CAT, KEY, Talk, Talks
 from tests.over_http import both_ways_by_day, embedded_only
-from tests.servers.openai_script import Reply
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -44,10 +42,6 @@ async def model(gemini: ScriptedGemini) -> AsyncIterator[Gemini]:
     async with httpx.AsyncClient() as http:
         options = types.HttpOptions(base_url=gemini.url, httpx_async_client=http)
         yield Gemini(model="gemini-2.5-flash", client=Client(api_key="none", http_options=options))
-
-
-def environment_of(server: ScriptedGemini) -> dict[str, str]:
-    return {"GOOGLE_GEMINI_BASE_URL": server.url, "GOOGLE_API_KEY": "none", "CHAT_MODEL": "gemini-2.5-flash"}
 
 
 @pytest.fixture
@@ -195,7 +189,11 @@ class Loop:
 
     def __init__(self, memories: AdkMemoryService, model: Gemini, tool: Any = None) -> None:
         agent = Agent(
-            name="helper", model=model, tools=[tool or PreloadMemoryTool()], after_agent_callback=remember
+            name="helper",
+            model=model,
+            instruction="Answer briefly.",
+            tools=[tool or PreloadMemoryTool()],
+            after_agent_callback=remember,
         )
         self.runner = Runner(
             app=App(name="trips", root_agent=agent),
@@ -203,8 +201,8 @@ class Loop:
             memory_service=memories,
         )
 
-    async def say(self, text: str, session: str = "s", user: str = "ada") -> str:
-        ids: Any = {"user_id": user, "session_id": session}
+    async def say(self, text: str, *, user: str = "ada", thread: str = "t") -> str:
+        ids: Any = {"user_id": user, "session_id": thread}
         sessions = self.runner.session_service
         if await sessions.get_session(app_name="trips", **ids) is None:
             await sessions.create_session(app_name="trips", **ids)
@@ -217,22 +215,14 @@ class Loop:
         return str(answers[-1])
 
 
-async def test_what_one_session_told_another_of_the_same_user_recalls_and_nobody_else(
-    service: MemoryService, memories: AdkMemoryService, gemini: ScriptedGemini, model: Gemini
-) -> None:
-    gemini.then("Noted.", "In Lisbon.", "I don't know.")
-    loop = Loop(memories, model)
-    await loop.say("My sister Ida lives in Lisbon.", "first")
-    await service.settle()
-    assert await loop.say("Where does my sister live?", "second") == "In Lisbon."
-    await loop.say("Where does my sister live?", "hers", user="eve")
-    _, ada, eve = gemini.asked
-    assert "Lisbon" in str(ada)
-    assert "Lisbon" not in str(eve)
-    assert await said(service, "second") == [
-        ("user", "Where does my sister live?"),
-        ("assistant", "In Lisbon."),
-    ]
+@pytest.fixture
+def talk(memories: AdkMemoryService, gemini: ScriptedGemini, model: Gemini) -> Talk:
+    return Talk(Loop(memories, model).say, gemini)
+
+
+class TestTalks(Talks):
+    user = "trips/ada"
+    after_cancelled = (("user", KEY), ("user", CAT), ("assistant", "Noted."))
 
 
 async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
@@ -244,47 +234,14 @@ async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
     gemini.then("In the north.")
     await Loop(memories, model).say("Where do I live?")
     gemini.then(calling("load_memory", query="home"), "In the north.")
-    await Loop(memories, model, load_memory_tool).say("Where do I live?", "asked")
+    await Loop(memories, model, load_memory_tool).say("Where do I live?", thread="asked")
     assert "Oslo" in str(gemini.asked[0])
     assert "Oslo" in str(gemini.asked[-1])
     await service.settle()
-    for session in ("s", "asked"):
+    for session in ("t", "asked"):
         assert await said(service, session) == [("user", "Where do I live?"), ("assistant", "In the north.")]
         assert await service.agent("trips/ada", session).fetch_facts(scope="thread") == {}
     assert await service.agent("trips/ada", "old").fetch_facts() == before
-
-
-async def test_a_run_cancelled_in_the_middle_loses_nothing_that_was_said(
-    service: MemoryService, memories: AdkMemoryService, gemini: ScriptedGemini, model: Gemini
-) -> None:
-    gemini.then(Reply(text="late", delay_seconds=30), "Both noted.")
-    loop = Loop(memories, model)
-    run = asyncio.create_task(loop.say("The key is under the mat."))
-    while not gemini.asked:
-        await asyncio.sleep(0.01)
-    run.cancel()
-    await asyncio.gather(run, return_exceptions=True)
-    await loop.say("And the cat is at Bob's.")
-    assert await said(service) == [
-        ("user", "The key is under the mat."),
-        ("user", "And the cat is at Bob's."),
-        ("assistant", "Both noted."),
-    ]
-
-
-async def test_two_runs_at_once_on_one_session_store_both_exchanges_once(
-    service: MemoryService, memories: AdkMemoryService, gemini: ScriptedGemini, model: Gemini
-) -> None:
-    gemini.then("Hello.", *(Reply(text=f"Answer {n}.", delay_seconds=0.2) for n in range(2)))
-    loop = Loop(memories, model)
-    await loop.say("Hi.")
-    await asyncio.gather(loop.say("I like trams."), loop.say("I like boats."))
-    session = await loop.runner.session_service.get_session(app_name="trips", user_id="ada", session_id="s")
-    assert session is not None
-    await memories.add_session_to_memory(session)
-    turns = [text for _, text in await said(service)]
-    assert turns[:2] == ["Hi.", "Hello."]
-    assert sorted(turns[2:]) == ["Answer 0.", "Answer 1.", "I like boats.", "I like trams."]
 
 
 @pytest.mark.nightly  # by day test_pages
@@ -292,7 +249,8 @@ async def test_two_runs_at_once_on_one_session_store_both_exchanges_once(
 async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
     reader: Reader, gemini: ScriptedGemini
 ) -> None:
-    reader.environment |= environment_of(gemini)
+    reader.environment |= {"GOOGLE_GEMINI_BASE_URL": gemini.url, "GOOGLE_API_KEY": "none"}
+    reader.environment["CHAT_MODEL"] = "gemini-2.5-flash"
     gemini.then(*PAGE_ANSWERS)
     await follow(reader, "adk.md", lambda: list(map(str, gemini.asked)))
 
@@ -307,9 +265,5 @@ async def test_an_event_is_known_by_its_id_whatever_else_comes_with_it(
     await memories.add_events_to_memory(**place, events=[events[0], events[2]])
     await memories.add_session_to_memory(session_of(*events))
     assert [text for _, text in await said(service)] == [
-        "text 0",
-        "text 1",
-        "Said elsewhere.",
-        "Yes.",
-        "text 2",
-    ]
+        "text 0", "text 1", "Said elsewhere.", "Yes.", "text 2",
+    ]  # fmt: skip

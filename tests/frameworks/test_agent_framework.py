@@ -1,7 +1,5 @@
 """Agents of Microsoft's Agent Framework with the provider: the framework's own loop, a real HTTP server as the model."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
@@ -14,8 +12,8 @@ from openai import AsyncOpenAI
 from memory_agent import MemoryService
 from memory_agent.integrations.agent_framework import MemoryProvider
 from tests.frameworks.pages import calling, recalled_and_kept_apart, said, sent_to, streamed
-from tests.over_http import both_ways_by_day
-from tests.servers.openai_script import Reply, ScriptedOpenAI
+from tests.frameworks.talks import CAT, Talk, Talks
+from tests.servers.openai_script import ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -46,22 +44,16 @@ def session(user: str = "ada", thread: str = "t") -> AgentSession:
     return made
 
 
-@both_ways_by_day
-async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_else(
-    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then("Noted.", "In Lisbon.", "I don't know.")
-    await agent.run("My sister Ida lives in Lisbon.", session=session(thread="first"))
-    await service.settle()
-    await agent.run("Where does my sister live?", session=session(thread="second"))
-    await agent.run("Where does my sister live?", session=session("eve", "hers"))
-    first, ada, eve = sent_to(openai_server)
-    assert "remembered" not in first
-    assert "Lisbon" in ada
-    assert "Lisbon" not in eve
-    instructions = openai_server.chats[1]["messages"][0]
-    assert instructions["role"] == "system"
-    assert str(instructions["content"]).startswith("Answer briefly.\n\n<")
+@pytest.fixture
+def talk(agent: Agent[Any], openai_server: ScriptedOpenAI) -> Talk:
+    async def say(text: str, *, user: str = "ada", thread: str = "t") -> None:
+        await agent.run(text, session=session(user, thread))
+
+    return Talk(say, openai_server)
+
+
+class TestTalks(Talks):
+    after_cancelled = (("user", CAT), ("assistant", "Noted."))
 
 
 async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
@@ -74,6 +66,7 @@ async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
         await agent.run("Really?", session=one)
         assert all("Oslo" in sent for sent in sent_to(openai_server))
         assert "Oslo" not in str(one.to_dict())
+        assert openai_server.chats[0]["messages"][0]["content"].startswith("Answer briefly.\n\n<")
 
 
 async def test_what_the_history_shows_is_not_told_again(
@@ -88,29 +81,6 @@ async def test_what_the_history_shows_is_not_told_again(
     await service.settle()
     await agent.run("How do I get to my stop?", session=one)
     assert sent_to(openai_server)[1].count("My tram stop") == 1
-
-
-async def test_a_run_cancelled_in_the_middle_stores_nothing(
-    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then(Reply(text="late", delay_seconds=30), "Noted.")
-    run = asyncio.ensure_future(agent.run("The key is under the mat.", session=session()))
-    while not openai_server.chats:
-        await asyncio.sleep(0.01)
-    run.cancel()
-    await asyncio.gather(run, return_exceptions=True)
-    assert await said(service) == []
-    await agent.run("The cat is at Bob's.", session=session())
-    assert await said(service) == [("user", "The cat is at Bob's."), ("assistant", "Noted.")]
-
-
-async def test_two_runs_at_once_on_one_thread_store_both_exchanges_once(
-    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then(*[Reply(text=f"Answer {n}.", delay_seconds=0.2) for n in range(2)])
-    await asyncio.gather(*(agent.run(text, session=session()) for text in ("I like trams.", "I like boats.")))
-    turns = [text for _, text in await said(service)]
-    assert sorted(turns) == ["Answer 0.", "Answer 1.", "I like boats.", "I like trams."]
 
 
 async def test_a_stream_is_remembered_once_and_whole_when_it_was_read_to_its_end(

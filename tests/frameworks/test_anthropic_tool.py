@@ -1,7 +1,5 @@
 """Anthropic's tool runner with the memory tool: the SDK's own loop, and a real HTTP server as Claude."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

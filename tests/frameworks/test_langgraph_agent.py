@@ -1,8 +1,7 @@
 """LangChain's agents with the middleware: the framework's own loop, a real HTTP server as the model."""
 
-from __future__ import annotations
-
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +17,10 @@ from pydantic import BaseModel, SecretStr
 
 from memory_agent import HybridMemoryStrategy, MemoryService
 from memory_agent.integrations.langgraph import MemoryMiddleware
-from tests.frameworks.pages import Reader, calling, program_of, said, sent_to, streamed
-from tests.over_http import both_ways_by_day, embedded_only
-from tests.servers.openai_script import Reply, ScriptedOpenAI
+from tests.frameworks.pages import Reader, calling, program_of, said, streamed
+from tests.frameworks.talks import CAT, KEY, Talk, TalksWithHistory
+from tests.over_http import embedded_only
+from tests.servers.openai_script import ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -97,20 +97,13 @@ def system_of(request: dict[str, Any]) -> str:
     return str(request["messages"][0]["content"])
 
 
-@both_ways_by_day
-async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_else(
-    service: MemoryService, openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then("Noted.", "In Lisbon.", "I don't know.")
-    agent = agent_of(service, openai_server)
-    await say(agent, "My sister Ida lives in Lisbon.", thread="first")
-    await service.settle()
-    await say(agent, "Where does my sister live?", thread="second")
-    await say(agent, "Where does my sister live?", user="eve", thread="hers")
-    _, ada, eve = openai_server.chats
-    assert system_of(ada).startswith("Answer briefly.")
-    assert "Lisbon" in system_of(ada)
-    assert "Lisbon" not in str(eve)
+@pytest.fixture
+async def talk(service: MemoryService, openai_server: ScriptedOpenAI) -> Talk:
+    return Talk(functools.partial(say, agent_of(service, openai_server)), openai_server)
+
+
+class TestTalks(TalksWithHistory):
+    after_cancelled = (("user", f"{KEY}\n\n{CAT}"), ("assistant", "Noted."))
 
 
 async def test_nothing_that_was_injected_is_stored_or_becomes_a_fact(
@@ -121,30 +114,14 @@ async def test_nothing_that_was_injected_is_stored_or_becomes_a_fact(
     before = await service.agent("ada", "old").fetch_facts()
     openai_server.then("You live in the north.")
     result = await say(agent_of(service, openai_server), "Where do I live?")
-    assert "Oslo" in system_of(openai_server.chats[-1])
+    system = system_of(openai_server.chats[-1])
+    assert system.startswith("Answer briefly.")
+    assert "Oslo" in system
     await service.settle()
     assert await said(service) == [("user", "Where do I live?"), ("assistant", "You live in the north.")]
     assert "Oslo" not in str(result)
     assert await service.agent("ada", "t").fetch_facts(scope="thread") == {}
     assert await service.agent("ada", "old").fetch_facts() == before
-
-
-async def test_a_run_cancelled_in_the_middle_stores_nothing_and_loses_nothing(
-    service: MemoryService, openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then(Reply(text="late", delay_seconds=30), "Both noted.")
-    agent = agent_of(service, openai_server)
-    run = asyncio.create_task(say(agent, "The key is under the mat."))
-    while not openai_server.chats:
-        await asyncio.sleep(0.01)
-    run.cancel()
-    await asyncio.gather(run, return_exceptions=True)
-    assert await said(service) == []
-    await say(agent, "And the cat is at Bob's.")
-    assert await said(service) == [
-        ("user", "The key is under the mat.\n\nAnd the cat is at Bob's."),
-        ("assistant", "Both noted."),
-    ]
 
 
 async def test_a_run_that_is_repeated_stores_nothing_twice(
@@ -157,19 +134,6 @@ async def test_a_run_that_is_repeated_stores_nothing_twice(
     (middleware,) = [MemoryMiddleware(lambda _: service.agent("ada", "t"))]
     await asyncio.gather(*(middleware.aafter_agent(state, run) for _ in range(3)))
     assert await said(service) == [("user", "I like trams."), ("assistant", "Noted.")]
-
-
-async def test_two_runs_at_once_on_one_thread_store_both_exchanges_once(
-    service: MemoryService, openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then(
-        Reply(text="Answer one.", delay_seconds=0.2), Reply(text="Answer two.", delay_seconds=0.2)
-    )
-    agent = agent_of(service, openai_server)
-    await asyncio.gather(say(agent, "I like trams."), say(agent, "I like boats."))
-    turns = await said(service)
-    assert sorted(text for role, text in turns if role == "user") == ["I like boats.", "I like trams."]
-    assert sorted(text for role, text in turns if role == "assistant") == ["Answer one.", "Answer two."]
 
 
 async def test_with_tools_the_question_and_the_last_answer_are_remembered(
@@ -191,17 +155,6 @@ async def test_the_strategy_takes_a_langchain_model(openai_server: ScriptedOpenA
     messages = [("user" if n % 2 == 0 else "assistant", f"Garden bed {n} gets beans") for n in range(40)]
     context = await strategy.prepare_context(messages, "What grows where?")
     assert "They planned a garden." in context[0][1]
-
-
-async def test_what_the_thread_shows_is_not_told_again(
-    service: MemoryService, openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then("Noted.", "By tram.")
-    agent = agent_of(service, openai_server)
-    await say(agent, "My tram stop is called Marktplatz.")
-    await service.settle()
-    await say(agent, "How do I get to my stop?")
-    assert sent_to(openai_server)[1].count("My tram stop") == 1
 
 
 @pytest.mark.nightly  # by day test_pages

@@ -1,7 +1,5 @@
 """The retriever, by LangChain's own suite for retrievers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path

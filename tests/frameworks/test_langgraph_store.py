@@ -1,7 +1,5 @@
 """LangGraph's store over a memory, after the behaviour of LangGraph's own stores."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -149,13 +147,8 @@ async def test_a_namespace_matches_label_by_label_whatever_it_holds(store: Memor
 
 async def test_namespaces_are_listed_by_prefix_suffix_and_depth(store: MemoryStore) -> None:
     made = [
-        ("a", "b", "c"),
-        ("a", "b", "d", "e"),
-        ("a", "x", "c"),
-        ("b", "b", "c"),
-        ("users", "1"),
-        ("users", "2"),
-    ]
+        ("a", "b", "c"), ("a", "b", "d", "e"), ("a", "x", "c"), ("b", "b", "c"), ("users", "1"), ("users", "2"),
+    ]  # fmt: skip
     await store.abatch([PutOp(namespace, "k", {"v": 1}) for namespace in made])
     assert await store.alist_namespaces() == made
     assert await store.alist_namespaces(prefix=("a", "b")) == made[:2]

@@ -1,7 +1,5 @@
 """LlamaIndex's agents with the block: the framework's own loop and Memory, a real HTTP server as Ollama."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """The OpenAI Agents SDK's runner with the session: its own loop, a real HTTP server as the model."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 from collections.abc import AsyncIterator
@@ -27,10 +25,11 @@ from memory_agent.errors import InvalidInput
 from memory_agent.integrations.openai_agents import MemorySession
 from memory_agent.integrations.values import turns_of
 from memory_agent.testing import HashEmbedder
-from tests.frameworks.pages import calling, sent_to, streamed, streamed_call
+from tests.frameworks.pages import calling, said, sent_to, streamed, streamed_call
+from tests.frameworks.talks import CAT, KEY, Talk, TalksWithHistory
 from tests.integration.test_redaction import CARD, hide_cards
 from tests.over_http import both_ways_by_day, embedded_only
-from tests.servers.openai_script import Reply, ScriptedOpenAI
+from tests.servers.openai_script import ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 set_tracing_disabled(True)
@@ -63,10 +62,6 @@ async def say(agent: Agent[Any], text: str, session: MemorySession, **how: Any) 
     config = RunConfig(call_model_input_filter=session.recall, **how.pop("config", {}))
     result = await Runner.run(agent, text, session=session, run_config=config, **how)
     return str(result.final_output)
-
-
-async def texts(service: MemoryService, user: str = "ada", thread: str = "t") -> list[tuple[str, str]]:
-    return [(turn.role, turn.content) for turn in (await service.agent(user, thread).history()).turns]
 
 
 USER: Any = {"role": "user", "content": "What's the weather in Oslo?"}
@@ -116,7 +111,7 @@ async def test_a_limit_gives_the_latest_items_and_popped_ones_are_gone_the_last_
     await session.clear_session()
     await session.add_items(ITEMS)
     assert [await session.pop_item() for _ in range(len(ITEMS) + 1)] == [*ITEMS[::-1], None]
-    assert await texts(service) == []
+    assert await said(service) == []
     await session.add_items([USER])
     assert await session.get_items() == [USER]
 
@@ -142,10 +137,10 @@ async def test_what_is_said_is_the_text_of_turns_and_turns_that_came_otherwise_a
     service: MemoryService, session: MemorySession
 ) -> None:
     await session.add_items([])
-    assert await texts(service) == []
+    assert await said(service) == []
     # What is said is the text of turns.
     await session.add_items([USER, CALL, RESULT, ANSWER])
-    assert await texts(service) == [
+    assert await said(service) == [
         ("user", "What's the weather in Oslo?"),
         ("tool", "[function_call weather]"),
         ("tool", "[function_call_output]"),
@@ -158,7 +153,7 @@ async def test_what_is_said_is_the_text_of_turns_and_turns_that_came_otherwise_a
     assert await session.get_items() == [USER]
     assert await session.get_items(1) == [USER]
     assert await session.pop_item() == USER
-    assert len(await texts(service)) == 2
+    assert len(await said(service)) == 2
 
 
 async def test_several_that_add_or_pop_at_once_lose_nothing_and_share_nothing(session: MemorySession) -> None:
@@ -244,20 +239,18 @@ def test_a_large_value_fills_its_turns() -> None:
 
 
 # --- with the runner ----------------------------------------------------------------------------------------------
-async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_else(
-    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then("Noted.", "In Lisbon.", "I don't know.")
-    await say(agent, "My sister Ida lives in Lisbon.", MemorySession(service.agent("ada", "first")))
-    await service.settle()
-    question = "Where does my sister live?"
-    assert await say(agent, question, MemorySession(service.agent("ada", "second"))) == "In Lisbon."
-    await say(agent, question, MemorySession(service.agent("eve", "hers")))
-    first, ada, eve = openai_server.chats
-    assert first["messages"][0]["content"] == "Answer briefly."
-    assert ada["messages"][0]["content"].startswith("Answer briefly.\n\n")
-    assert "Lisbon" in ada["messages"][0]["content"]
-    assert "Lisbon" not in str(eve)
+
+
+@pytest.fixture
+def talk(service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI) -> Talk:
+    async def say_there(text: str, *, user: str = "ada", thread: str = "t") -> None:
+        await say(agent, text, MemorySession(service.agent(user, thread)))
+
+    return Talk(say_there, openai_server)
+
+
+class TestTalks(TalksWithHistory):
+    after_cancelled = (("user", KEY), ("user", CAT), ("assistant", "Noted."))
 
 
 async def test_one_session_serves_many_users_by_the_context_of_the_run(
@@ -268,8 +261,8 @@ async def test_one_session_serves_many_users_by_the_context_of_the_run(
     ada, eve = Person("ada", "t"), Person("eve", "t")
     await say(agent, "I like trams.", session, context=ada)
     await say(agent, "Hello.", session, context=eve)
-    assert await texts(service, "ada") == [("user", "I like trams."), ("assistant", "Noted.")]
-    assert await texts(service, "eve") == [("user", "Hello."), ("assistant", "Hello Eve.")]
+    assert await said(service, "ada") == [("user", "I like trams."), ("assistant", "Noted.")]
+    assert await said(service, "eve") == [("user", "Hello."), ("assistant", "Hello Eve.")]
     assert "trams" not in sent_to(openai_server)[1]
     assert len(await session.get_items(wrapper=RunContextWrapper(ada))) == 2
     with pytest.raises(InvalidInput, match="wrapper="):
@@ -285,22 +278,15 @@ async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
     openai_server.then(calling("weather", '{"city": "Bergen"}'), "You live in the north.", "Yes.")
     await say(agent, "Where do I live?", session)
     await say(agent, "Really?", session)
-    assert all("Oslo" in sent for sent in sent_to(openai_server))
+    for asked in openai_server.chats:
+        system = asked["messages"][0]["content"]
+        assert system.startswith("Answer briefly.\n\n")
+        assert "Oslo" in system
     await service.settle()
     assert "Oslo" not in str(await session.get_items())
-    assert "Oslo" not in str(await texts(service))
+    assert "Oslo" not in str(await said(service))
     assert await service.agent("ada", "t").fetch_facts(scope="thread") == {}
     assert await service.agent("ada", "t").fetch_facts() == before
-
-
-async def test_what_the_session_shows_is_not_told_again(
-    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI, session: MemorySession
-) -> None:
-    openai_server.then("Noted.", "By tram.")
-    await say(agent, "My tram stop is called Marktplatz.", session)
-    await service.settle()
-    await say(agent, "How do I get to my stop?", session)
-    assert sent_to(openai_server)[1].count("My tram stop") == 1
 
 
 async def test_a_limit_between_a_call_and_its_result_splits_no_pair(
@@ -329,30 +315,9 @@ async def test_calls_of_tools_come_back_to_the_model_with_their_results(
     await say(agent, "And now?", session)
     _, *others = openai_server.chats[-1]["messages"]
     assert [(message["role"], bool(message.get("tool_calls"))) for message in others] == [
-        ("user", False),
-        ("assistant", True),
-        ("tool", False),
-        ("assistant", False),
-        ("user", False),
-    ]
+        ("user", False), ("assistant", True), ("tool", False), ("assistant", False), ("user", False),
+    ]  # fmt: skip
     assert others[2]["content"] == "snow in Oslo"
-
-
-async def test_a_run_cancelled_in_the_middle_keeps_what_was_said(
-    service: MemoryService, agent: Agent[Any], openai_server: ScriptedOpenAI, session: MemorySession
-) -> None:
-    openai_server.then(Reply(text="late", delay_seconds=30), "Both noted.")
-    run = asyncio.create_task(say(agent, "The key is under the mat.", session))
-    while not openai_server.chats:
-        await asyncio.sleep(0.01)
-    run.cancel()
-    await asyncio.gather(run, return_exceptions=True)
-    await say(agent, "And the cat is at Bob's.", session)
-    assert await texts(service) == [
-        ("user", "The key is under the mat."),
-        ("user", "And the cat is at Bob's."),
-        ("assistant", "Both noted."),
-    ]
 
 
 async def test_a_stream_is_remembered_once_and_whole(
@@ -363,7 +328,7 @@ async def test_a_stream_is_remembered_once_and_whole(
     result = Runner.run_streamed(agent, "How is it in Oslo?", session=session, run_config=config)
     async for _ in result.stream_events():
         pass
-    turns = [each for each in await texts(service) if each[0] != "tool"]
+    turns = [each for each in await said(service) if each[0] != "tool"]
     assert turns == [("user", "How is it in Oslo?"), ("assistant", "It snows in Oslo.")]
 
 
@@ -379,18 +344,7 @@ async def test_of_a_stream_that_is_left_early_what_was_said_stays_and_no_half_of
     result.cancel()
     await asyncio.gather(result.run_loop_task or asyncio.sleep(0), return_exceptions=True)
     await say(agent, "And now?", session)
-    assert await texts(service) == [("user", "How is it?"), ("user", "And now?"), ("assistant", "It snows.")]
-
-
-async def test_two_runs_at_once_on_one_thread_keep_all_items(
-    agent: Agent[Any], openai_server: ScriptedOpenAI, session: MemorySession
-) -> None:
-    openai_server.then(*[Reply(text=f"Answer {n}.", delay_seconds=0.2) for n in range(2)])
-    await asyncio.gather(say(agent, "I like trams.", session), say(agent, "I like boats.", session))
-    found = str(await session.get_items())
-    assert all(
-        found.count(text) == 1 for text in ("I like trams.", "I like boats.", "Answer 0.", "Answer 1.")
-    )
+    assert await said(service) == [("user", "How is it?"), ("user", "And now?"), ("assistant", "It snows.")]
 
 
 async def test_a_callback_may_choose_what_of_the_history_is_shown(
@@ -400,4 +354,4 @@ async def test_a_callback_may_choose_what_of_the_history_is_shown(
     await say(agent, "First.", session)
     await say(agent, "Second.", session, config={"session_input_callback": lambda history, new: new})
     assert [message["role"] for message in openai_server.chats[-1]["messages"]] == ["system", "user"]
-    assert [text for _, text in await texts(service)] == ["First.", "One.", "Second.", "Two."]
+    assert [text for _, text in await said(service)] == ["First.", "One.", "Second.", "Two."]

@@ -1,7 +1,5 @@
 """The programs of all pages as they stand, by day: each a process that is forked. By night they are started from nothing, here or where a page has a test of its own."""
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import ExitStack

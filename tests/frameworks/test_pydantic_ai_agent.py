@@ -1,7 +1,5 @@
 """Pydantic AI's agents with the capability: the framework's own loop, a real HTTP server as the model."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -17,8 +15,8 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from memory_agent import MemoryService
 from memory_agent.integrations.pydantic_ai import MemoryCapability, MemoryConversationStore
 from tests.frameworks.pages import calling, recalled_and_kept_apart, said, sent_to, streamed
-from tests.over_http import both_ways_by_day
-from tests.servers.openai_script import Reply, ScriptedOpenAI
+from tests.frameworks.talks import CAT, Talk, TalksWithHistory
+from tests.servers.openai_script import ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -60,20 +58,19 @@ async def say(
     return await agent.run(text, deps=Person(user), conversation_id=thread, **how)
 
 
-@both_ways_by_day
-async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_else(
-    service: MemoryService, agent: Agent[Person, str], openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then("Noted.", "In Lisbon.", "I don't know.")
-    await say(agent, "My sister Ida lives in Lisbon.", thread="first")
-    await service.settle()
-    await say(agent, "Where does my sister live?", thread="second")
-    await say(agent, "Where does my sister live?", user="eve", thread="hers")
-    _, ada, eve = sent_to(openai_server)
-    assert "Lisbon" in ada
-    assert "Lisbon" not in eve
-    roles = [message["role"] for message in openai_server.chats[1]["messages"]]
-    assert roles == ["system", "system", "user"]
+@pytest.fixture
+def talk(agent: Agent[Person, str], openai_server: ScriptedOpenAI) -> Talk:
+    shown: dict[str, Any] = {}
+
+    async def say_on(text: str, *, user: str = "ada", thread: str = "t") -> None:
+        result = await say(agent, text, user=user, thread=thread, message_history=shown.get(thread))
+        shown[thread] = result.all_messages()
+
+    return Talk(say_on, openai_server)
+
+
+class TestTalks(TalksWithHistory):
+    after_cancelled = (("user", CAT), ("assistant", "Noted."))
 
 
 async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
@@ -85,16 +82,8 @@ async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
         second = await say(agent, "Really?", message_history=first.all_messages())
         assert all("Oslo" in sent for sent in sent_to(openai_server))
         assert "Oslo" not in str(second.all_messages())
-
-
-async def test_what_the_history_shows_is_not_told_again(
-    service: MemoryService, agent: Agent[Person, str], openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then("Noted.", "By tram.")
-    first = await say(agent, "My tram stop is called Marktplatz.")
-    await service.settle()
-    await say(agent, "How do I get to my stop?", message_history=first.all_messages())
-    assert sent_to(openai_server)[1].count("My tram stop") == 1
+        roles = [message["role"] for message in openai_server.chats[0]["messages"]]
+        assert roles == ["system", "system", "user"]
 
 
 async def test_a_structured_answer_is_remembered_as_json(
@@ -106,20 +95,6 @@ async def test_a_structured_answer_is_remembered_as_json(
     openai_server.then(calling("final_result", '{"name": "Lisbon"}'))
     await say(agent_of(service, model, output_type=City), "Where does Ida live?")
     assert await said(service) == [("user", "Where does Ida live?"), ("assistant", '{"name":"Lisbon"}')]
-
-
-async def test_a_run_cancelled_in_the_middle_stores_nothing(
-    service: MemoryService, agent: Agent[Person, str], openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then(Reply(text="late", delay_seconds=30), "Noted.")
-    run = asyncio.create_task(say(agent, "The key is under the mat."))
-    while not openai_server.chats:
-        await asyncio.sleep(0.01)
-    run.cancel()
-    await asyncio.gather(run, return_exceptions=True)
-    assert await said(service) == []
-    await say(agent, "The cat is at Bob's.")
-    assert await said(service) == [("user", "The cat is at Bob's."), ("assistant", "Noted.")]
 
 
 @pytest.mark.parametrize("way", ["run_stream", "iter"])
@@ -153,16 +128,6 @@ async def test_of_a_stream_that_is_left_early_nothing_is_stored(
             async for _ in run:
                 break
     assert await said(service) == []
-
-
-async def test_two_runs_at_once_on_one_thread_store_both_exchanges_once(
-    service: MemoryService, agent: Agent[Person, str], openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then(*[Reply(text=f"Answer {n}.", delay_seconds=0.2) for n in range(2)])
-    await asyncio.gather(say(agent, "I like trams."), say(agent, "I like boats."))
-    turns = await said(service)
-    assert sorted(text for role, text in turns if role == "user") == ["I like boats.", "I like trams."]
-    assert sorted(text for role, text in turns if role == "assistant") == ["Answer 0.", "Answer 1."]
 
 
 async def test_with_the_store_each_message_is_remembered_once(

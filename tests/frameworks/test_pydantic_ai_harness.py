@@ -1,7 +1,5 @@
 """The harness' notebook over a memory: the rules of its own store on both, and an agent that keeps notes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

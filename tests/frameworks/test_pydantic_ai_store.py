@@ -1,7 +1,5 @@
 """The conversation store of Pydantic AI: its rules, on the store that comes with Pydantic AI and on ours alike."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

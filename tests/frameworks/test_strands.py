@@ -1,7 +1,5 @@
 """Strands' agents with the store: the framework's own loop and memory manager, a real HTTP server as the model."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 from typing import Any
@@ -14,7 +12,7 @@ from strands.models.openai import OpenAIModel
 from memory_agent import MemoryService
 from memory_agent.integrations.strands import StrandsMemoryStore
 from tests.frameworks.pages import recalled_and_kept_apart, said, sent_to, streamed, streamed_call
-from tests.over_http import both_ways_by_day
+from tests.frameworks.talks import CAT, KEY, Talk, Talks
 from tests.servers.openai_script import ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")
@@ -26,7 +24,7 @@ def weather(city: str) -> str:
     return f"snow in {city}"
 
 
-class Talk:
+class Loop:
     """An agent with a store over a thread."""
 
     def __init__(
@@ -50,18 +48,16 @@ class Talk:
         await self.manager.flush()
 
 
-@both_ways_by_day
-async def test_what_one_thread_told_another_of_the_same_user_recalls_and_nobody_else(
-    service: MemoryService, openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then(*map(streamed, ("Noted.", "In Lisbon.", "I don't know.")))
-    await Talk(service, openai_server, thread="first").say("My sister Ida lives in Lisbon.")
-    await service.settle()
-    await Talk(service, openai_server, thread="second").say("Where does my sister live?")
-    await Talk(service, openai_server, "eve", "hers").say("Where does my sister live?")
-    _, ada, eve = sent_to(openai_server)
-    assert "Lisbon" in ada
-    assert "Lisbon" not in eve
+@pytest.fixture
+def talk(service: MemoryService, openai_server: ScriptedOpenAI) -> Talk:
+    async def say(text: str, *, user: str = "ada", thread: str = "t") -> None:
+        await Loop(service, openai_server, user, thread).say(text)
+
+    return Talk(say, openai_server, streamed)
+
+
+class TestTalks(Talks):
+    after_cancelled = (("user", KEY), ("user", CAT), ("assistant", "Noted."))
 
 
 async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
@@ -73,7 +69,7 @@ async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
             streamed("You live in the north."),
             streamed("Yes."),
         )
-        talk = Talk(service, openai_server)
+        talk = Loop(service, openai_server)
         await talk.say("Where do I live?")
         await talk.say("Really?")
         asked, _, again = sent_to(
@@ -114,7 +110,7 @@ async def test_a_store_that_is_not_writable_recalls_alone(
     service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
     openai_server.then(streamed("Noted."))
-    await Talk(service, openai_server, writable=False).say("I like trams.")
+    await Loop(service, openai_server, writable=False).say("I like trams.")
     assert await said(service) == []
 
 
@@ -130,7 +126,7 @@ async def test_an_invocation_on_another_loop_reaches_the_memory(
     service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
     openai_server.then(streamed("Noted."))
-    talk = Talk(service, openai_server)
+    talk = Loop(service, openai_server)
     await asyncio.to_thread(lambda: asyncio.run(talk.say("I like trams.")))
     assert await said(service) == [("user", "I like trams."), ("assistant", "Noted.")]
 
@@ -139,7 +135,7 @@ async def test_a_stream_that_is_left_early_keeps_what_was_said_and_no_half_of_an
     service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
     openai_server.then(streamed("Nobody hears this."), streamed("It snows."))
-    talk = Talk(service, openai_server)
+    talk = Loop(service, openai_server)
     stream: Any = talk.agent.stream_async("How is it?")
     async for event in stream:
         if event.get("data"):
@@ -157,7 +153,7 @@ async def test_a_run_cancelled_in_the_middle_keeps_what_was_said_and_no_half_of_
 ) -> None:
     late = dataclasses.replace(streamed("late"), delay_seconds=30)
     openai_server.then(streamed_call("weather", '{"city": "Oslo"}', "Let me look."), late, streamed("Noted."))
-    talk = Talk(service, openai_server)
+    talk = Loop(service, openai_server)
     run = asyncio.create_task(talk.say("How is it in Oslo?"))
     while len(openai_server.chats) < 2:
         await asyncio.sleep(0.01)
@@ -171,13 +167,3 @@ async def test_a_run_cancelled_in_the_middle_keeps_what_was_said_and_no_half_of_
     assert turns[-2:] == [("user", "The cat is at Bob's."), ("assistant", "Noted.")]
     assert "late" not in str(turns)
     assert len(turns) == len(set(turns))
-
-
-async def test_two_runs_at_once_on_one_thread_store_both_exchanges_once(
-    service: MemoryService, openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then(*(dataclasses.replace(streamed(f"Answer {n}."), delay_seconds=0.2) for n in range(2)))
-    talks = [Talk(service, openai_server) for _ in range(2)]
-    await asyncio.gather(talks[0].say("I like trams."), talks[1].say("I like boats."))
-    turns = [text for _, text in await said(service)]
-    assert sorted(turns) == ["Answer 0.", "Answer 1.", "I like boats.", "I like trams."]

@@ -15,7 +15,8 @@ from memory_agent.context.assemble import ORDER
 from memory_agent.context.budget import PERSONA_TOKENS
 from memory_agent.context.ledger import message_tokens
 from memory_agent.domain import Character, Preset
-from memory_agent.testing import FixedClock
+from memory_agent.errors import EmbedderUnavailable
+from memory_agent.testing import FixedClock, HashEmbedder
 from tests import profiles
 from tests.integration.conversations import START, everything, lines, opened, said, settings_on
 from tests.integration.fact_script import asking, standing

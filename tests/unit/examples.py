@@ -1,7 +1,5 @@
 """Example tables: TOML or JSON files beside the tests, a row an example."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Callable, Iterable

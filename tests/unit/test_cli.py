@@ -1,7 +1,5 @@
 """The command line without stores: help, usage, reading files of turns, what is printed."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -33,7 +31,6 @@ from tests.unit.test_compose import parsed
 
 
 def commands_of(group: Any, *above: str) -> list[str]:
-    """All commands, with the groups that they are in."""
     if not hasattr(group, "commands"):
         return [" ".join(above)]
     return [name for part, inner in group.commands.items() for name in commands_of(inner, *above, part)]

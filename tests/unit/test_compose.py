@@ -1,7 +1,5 @@
 """docker-compose.yml and .env.example: valid, safe to start on a laptop, and their scripts do what they are for."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Settings: where they come from, what is refused, and that secrets stay secret."""
 
-from __future__ import annotations
-
 import os
 import re
 import tomllib

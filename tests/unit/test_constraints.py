@@ -1,7 +1,5 @@
 """constraints.txt: whole, allowed by pyproject.toml, and what is installed where tests run."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys
@@ -21,15 +19,8 @@ LINES = [
 ]
 PINNED = {canonicalize_name(line.split("==")[0]): Version(line.split("==")[1]) for line in LINES}
 FRAMEWORKS = {
-    "adk",
-    "agent-framework",
-    "anthropic",
-    "langgraph",
-    "llama-index",
-    "openai-agents",
-    "pydantic-ai",
-    "strands",
-}
+    "adk", "agent-framework", "anthropic", "langgraph", "llama-index", "openai-agents", "pydantic-ai", "strands",
+}  # fmt: skip
 """Extras whose packages pin releases that the project is past: an environment of their own has them."""
 FRAMEWORK_LINES = (ROOT / "tests" / "frameworks" / "requirements.txt").read_text("utf-8").splitlines()
 TOOLS = {"pip", "setuptools", "wheel", "memory-agent"}

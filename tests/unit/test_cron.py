@@ -1,7 +1,5 @@
 """The example crontab: lines that cron takes, and a command that exists."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

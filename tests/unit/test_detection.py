@@ -1,7 +1,5 @@
 """Code is detected as well as it was when last measured (`benchmarks.detection`)."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from benchmarks.detection import code, read
@@ -12,7 +10,6 @@ RECALL: Final = 0.875
 
 
 def test_code_is_found_as_often() -> None:
-    """No figure is below the recorded one by more than one example."""
     now = code(read("code_examples"))
     assert now["precision"] >= PRECISION - 1 / now["found"] - 0.001
     assert now["recall"] >= RECALL - 1 / now["examples"] - 0.001

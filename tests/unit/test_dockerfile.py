@@ -4,8 +4,6 @@ No container engine is asked: instructions are read by a parser of the few rules
 cut out and run.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What docs/context.md and docs/long_term.md say in figures is what the code has."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -19,7 +17,6 @@ def cells(row: str) -> list[str]:
 
 
 def test_the_table_of_presets_has_the_shares_of_the_code() -> None:
-    """Each preset once, each tier under its name, a dash where the preset leaves it out."""
     head = next(line for line in CONTEXT.splitlines() if line.startswith("| preset |"))
     tiers = [name.replace("-", "_") for name in cells(head)[1:-1]]
     assert sorted(tiers) == sorted(field.name for field in fields(Shares))
@@ -33,7 +30,6 @@ def test_the_table_of_presets_has_the_shares_of_the_code() -> None:
 
 
 def test_the_table_of_tiers_has_the_order_of_the_code() -> None:
-    """Top to bottom as a model reads them."""
     table = CONTEXT.split("| tier | what | from |")[1].split("\n\n")[0]
     assert tuple(re.findall(r"^\| `([a-z_]+)` \|", table, flags=re.MULTILINE)) == ORDER
 
@@ -43,7 +39,6 @@ def number(cell: str) -> float:
 
 
 def test_the_table_of_signals_has_the_weights_of_the_code() -> None:
-    """Every signal once, in the code's order, with its weight alone and beside late interaction."""
     rows = re.findall(r"^\| `([a-z_]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|", LONG_TERM, flags=re.MULTILINE)
     told = {name: (weight.strip(), detailed.strip()) for name, _, weight, detailed in rows if name in SIGNALS}
     assert sorted(told) == sorted(SIGNALS)

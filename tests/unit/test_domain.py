@@ -1,7 +1,5 @@
 """The checks at the door: what may be stored, and what the refusal says."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

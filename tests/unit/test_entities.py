@@ -1,7 +1,5 @@
 """What an entity is, how counts are shown by kind, and which of a caller's own are taken."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -35,18 +33,15 @@ ENTITIES = st.builds(
 
 @given(ENTITIES)
 def test_term_gives_the_entity_back(entity: Entity) -> None:
-    """An entity goes into a search row and comes out of it."""
     assert Entity.from_term(entity.term) == entity
 
 
 def test_other_terms_are_no_entities() -> None:
-    """Words, half terms and names that no entity has."""
     terms = ["", "@", "word", "brands:LANEIGE", "@brands", "@:x", "@Brands:x", "@brands:", "@brands: x"]
     assert [term for term in terms if Entity.from_term(term) is not None] == []
 
 
 def test_name_is_kept_in_one_form() -> None:
-    """Composed, with single blanks."""
     assert Entity(kind="brands", name=" L'Ore\u0301al  Paris ").name == "L'Oréal Paris"
     assert brand("B") < brand("C") < Entity(kind="c", name="A")
 
@@ -59,7 +54,6 @@ IMPOSSIBLE: list[tuple[Any, Any]] = [
 
 
 def test_impossible_entity_is_refused() -> None:
-    """Kinds and names keep to what every store can hold."""
     for kind, name in IMPOSSIBLE:
         with pytest.raises(InvalidInput):
             Entity(kind=kind, name=name)
@@ -89,14 +83,12 @@ def test_names_follow_their_first_mention() -> None:
 
 
 def test_callers_entities_are_taken_once_each() -> None:
-    """As mappings or as entities, in their order."""
     given = [{"kind": "brands", "name": "LANEIGE"}, brand("COSRX"), {"name": "LANEIGE ", "kind": "brands"}]
     assert given_entities(given) == (brand("LANEIGE"), brand("COSRX"))
     assert given_entities(None) == given_entities([]) == ()
 
 
 def test_other_callers_entities_are_refused_by_position() -> None:
-    """The message says which one and what it must have."""
     refused: list[tuple[Any, list[str]]] = [
         ({"kind": "brands", "name": "LANEIGE"}, ["list", "dict"]),
         ("LANEIGE", ["list", "str"]),

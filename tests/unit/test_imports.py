@@ -1,7 +1,5 @@
 """Readers of other programs' exports: the branch that was shown, times, what is left out, and files of every make."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
@@ -26,7 +24,6 @@ ROOT = "00000000-0000-4000-8000-000000000000"
 
 
 def said(role: str, text: Any, at: float | None = None, **more: Any) -> dict[str, Any]:
-    """A message of ChatGPT's."""
     content = text if isinstance(text, dict) else {"content_type": "text", "parts": [text]}
     return {"author": {"role": role}, "create_time": at, "content": content, "recipient": "all", **more}
 
@@ -76,7 +73,6 @@ def read(path: Path, source: str = "auto", user_id: str = "ada") -> list[Convers
 
 
 def conversation(folder: Path, value: Any) -> Conversation:
-    """The only conversation of a file with this in it."""
     [found] = read(written(folder, value))
     assert isinstance(found, Conversation), found
     return found

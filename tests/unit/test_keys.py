@@ -1,7 +1,5 @@
 """API keys without a store: tokens made, read and compared, and how long a key may be used."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import string
@@ -38,7 +36,6 @@ limits = st.none() | st.integers(1, MAX_LIMIT)
 
 
 def made(**fields: Any) -> tuple[ApiKey, str, str]:
-    """A key of tenant acme, its token, and the secret in that."""
     key, token = new_key(fields.pop("tenant", "acme"), now=fields.pop("now", NOW), **fields)
     parsed = read_token(token)
     assert parsed is not None
@@ -56,7 +53,6 @@ def made(**fields: Any) -> tuple[ApiKey, str, str]:
 def test_token_of_a_new_key_is_read_and_matches(
     user_id: str | None, label: str, read_only: bool, requests: int | None, size: int | None
 ) -> None:
-    """Whatever is said of a key, its token is read back as its id and a secret that matches it alone."""
     key, token = new_key(
         "acme",
         user_id=user_id,
@@ -78,7 +74,6 @@ def test_token_of_a_new_key_is_read_and_matches(
 
 @given(data=st.data())
 def test_any_changed_character_matches_no_more(data: st.DataObject) -> None:
-    """A token with one character exchanged is none, or names another key, or another secret."""
     key, token, _ = made()
     position = data.draw(st.integers(0, len(token) - 1))
     other = data.draw(st.sampled_from(sorted(ALPHABET)) | st.characters())
@@ -90,7 +85,6 @@ def test_any_changed_character_matches_no_more(data: st.DataObject) -> None:
 
 @given(data=st.data())
 def test_cut_or_lengthened_token_is_none(data: st.DataObject) -> None:
-    """A token is read whole or not at all."""
     _, token, _ = made()
     assert read_token(token[: data.draw(st.integers(0, len(token) - 1))]) is None
     more = data.draw(st.text(st.sampled_from(sorted(ALPHABET)) | st.characters(), min_size=1, max_size=5))

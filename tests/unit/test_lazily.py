@@ -1,7 +1,5 @@
 """No pattern is compiled before it is used: importing the package compiles none. Fields left for later are made once."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import re

@@ -1,7 +1,5 @@
 """What `make demo` and `make test` would install: asked of make itself, without doing it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path
@@ -15,12 +13,7 @@ def would_run(goal: str, venv: Path) -> str:
     """The commands of `make goal` with the environment `venv`, and those of the frameworks and the browser beside it."""
     finished = subprocess.run(
         [
-            "make",
-            "--dry-run",
-            goal,
-            f"VENV={venv}",
-            f"FRAMEWORKS={venv}-frameworks",
-            f"BROWSER={venv}-browser",
+            "make", "--dry-run", goal, f"VENV={venv}", f"FRAMEWORKS={venv}-frameworks", f"BROWSER={venv}-browser",
         ],
         cwd=ROOT,
         capture_output=True,
@@ -28,7 +21,7 @@ def would_run(goal: str, venv: Path) -> str:
         check=True,
         timeout=20,
         env={"PATH": os.environ["PATH"]},
-    )
+    )  # fmt: skip
     return finished.stdout
 
 
@@ -40,7 +33,6 @@ def stamped(venv: Path, *stamps: str) -> Path:
 
 
 def installs(commands: str, venv: Path) -> list[str]:
-    """Calls of this environment's pip."""
     return [line for line in commands.splitlines() if f"{venv}/bin/python -m pip" in line]
 
 

@@ -1,7 +1,5 @@
 """The one loop of optimistic writes: as many tries as it says, quick ones first, and what is raised at the end."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

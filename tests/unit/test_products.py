@@ -1,7 +1,5 @@
 """Products of vectors: as numpy has them, and in the caller's thread."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -37,7 +35,6 @@ print(turns_of_others() - before)
 
 @given(st.integers(0, 60), st.integers(1, 1_100), st.integers(1, 400), st.booleans())
 def test_the_product_is_that_of_the_matrices(rows: int, others: int, dimension: int, is_one: bool) -> None:
-    """Whatever the blocks, at their borders too."""
     numbers = np.random.default_rng(rows)
     left = numbers.standard_normal((rows, dimension)).astype(np.float32)
     right = numbers.standard_normal((others, dimension)).astype(np.float32)

@@ -1,7 +1,5 @@
 """The structure that the design promises: who may import what, what loads when, and what tests may not do."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import itertools
@@ -466,7 +464,6 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 
 def test_python_in_pages_is_python() -> None:
-    """Of a block that isn't, the error has the page's name."""
     for page in PAGES:
         for block in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL):
             compile(block, page.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)

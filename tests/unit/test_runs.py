@@ -1,7 +1,5 @@
 """How a run of tests ends: with what hangs named, with nothing left running, and within what its profile allows."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

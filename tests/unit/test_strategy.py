@@ -1,7 +1,5 @@
 """The strategy that works alone: what is kept of a history, what goes first, and what is asked of a model."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -152,7 +150,6 @@ async def test_the_summary_comes_first_is_marked_as_data_and_covers_what_is_not_
 
 
 async def test_an_unchanged_rest_is_never_summarised_twice() -> None:
-    """Another prompt, or another recent message in place of one, is no reason to."""
     llm = summaries()
     strategy = hybrid(llm)
     await strategy.prepare(history(30), "And now?")
@@ -439,7 +436,6 @@ READ_AS: list[tuple[object, Pair]] = [
 
 
 async def test_messages_of_every_kind_are_read() -> None:
-    """Also as the prompt."""
     for message, expected in READ_AS:
         assert await hybrid().prepare_context([message], "And now?") == [expected, ("user", "And now?")]
         assert await hybrid().prepare_context([], message) == [expected]

@@ -1,7 +1,5 @@
 """The doubles that ship with the package, beyond what the conformance suites hold them to."""
 
-from __future__ import annotations
-
 import pytest
 
 from memory_agent.errors import LLMUnavailable
@@ -9,6 +7,5 @@ from memory_agent.testing import ScriptedLLM
 
 
 async def test_a_script_that_ran_out_says_so() -> None:
-    """Without replies left the model is unavailable."""
     with pytest.raises(LLMUnavailable, match="no reply for call 1"):
         await ScriptedLLM().complete([])

@@ -1,7 +1,5 @@
 """Recall sets made up for tests."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,7 +44,6 @@ def gold(by_question: Mapping[str, Sequence[str]], of: Corpus) -> Gold:
 
 
 def answers(by_question: Mapping[str, Sequence[str]]) -> list[Answer]:
-    """Turns found by question."""
     return [Answer(question=question, turns=tuple(turns)) for question, turns in by_question.items()]
 
 

@@ -1,7 +1,5 @@
 """The outside model of `benchmarks.kills`: each kind of wrong is told, and what a call that did not return may have left is none."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

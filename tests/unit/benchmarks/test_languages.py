@@ -1,7 +1,5 @@
 """The pairs of languages, and the figures made of what was found."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from benchmarks.languages import DATA

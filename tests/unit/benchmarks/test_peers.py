@@ -1,7 +1,5 @@
 """Peers get turns and questions only, are named as they are, and their missing packages with the remedy."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The recall benchmark gives a service turns and questions only, and scores when all of a corpus' answers are taken."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, cast

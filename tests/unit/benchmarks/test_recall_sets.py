@@ -1,7 +1,5 @@
 """Recall sets are read with the evidence apart, and what is wrong with one is said by its line."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -54,7 +52,6 @@ def without(name: str) -> dict[str, Any]:
 
 
 def asking(**changes: Any) -> dict[str, Any]:
-    """The record with another question."""
     return record(questions=[{**record()["questions"][0], **changes}])
 
 

@@ -1,7 +1,5 @@
 """Reliability is told by tenths, a logistic fit finds what made the outcomes, and held-out figures hold out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Requests are asked of what was said before them, and their evidence lies before the last exchange."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, cast
 

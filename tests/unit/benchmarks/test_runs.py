@@ -1,7 +1,5 @@
 """Runs are kept with every question's result, and read back for tables and comparisons."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

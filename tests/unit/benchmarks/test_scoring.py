@@ -1,7 +1,5 @@
 """Scores, held to cases worked out by hand, and the intervals around them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

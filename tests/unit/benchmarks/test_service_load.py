@@ -1,7 +1,5 @@
 """The load's bookkeeping: what a service must not do is noticed, what it may do is not complained of."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

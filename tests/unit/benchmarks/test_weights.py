@@ -1,7 +1,5 @@
 """benchmarks.weights: weights are scored as the product ranks, and fitted where they are not scored."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from benchmarks.weights import Asked, recall
@@ -19,7 +17,6 @@ def a_question(*, index: ResidentIndex, gold: tuple[int, ...], marked: int, set_
 
 
 def test_recall_is_the_share_of_the_evidence_among_the_first() -> None:
-    """By hand, set by set: two of ten turns, ranked first and seventh; and one, where another that is marked has no text."""
     index = ResidentIndex(ROWS, embedder="model")
     both = a_question(index=index, gold=(0, 6), marked=2)
     other = a_question(index=index, gold=(4,), marked=2, set_name="b")
@@ -30,7 +27,6 @@ def test_recall_is_the_share_of_the_evidence_among_the_first() -> None:
 
 
 def test_near_duplicates_stand_behind_as_in_the_product() -> None:
-    """A turn that says the same as the best one is last, so the sixth is the fifth."""
     same = [make_row(0), make_row(1, vectors=make_row(0).vectors), *ROWS[2:]]
     asked = a_question(index=ResidentIndex(same, embedder="model"), gold=(5,), marked=1)
     assert recall([asked], lambda _: ONE)["a"]["recall@5"] == 1

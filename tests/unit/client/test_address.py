@@ -1,7 +1,5 @@
 """Where the service is: taken from arguments or settings, and shown without what is secret."""
 
-from __future__ import annotations
-
 import base64
 
 import pytest
@@ -35,18 +33,10 @@ def test_address_ends_without_a_slash_and_holds_no_credentials(given: str, url: 
 @pytest.mark.parametrize(
     "given",
     [
-        "",
-        "example.org",
-        "ftp://example.org",
-        "http://",
-        "http://h:x/",
-        "http://h/?q=1",
-        "http://ada:secret@h/?q=1",
-        "http://h/#a",
-        "http://\ud800",
-        7,
+        "", "example.org", "ftp://example.org", "http://", "http://h:x/", "http://h/?q=1", "http://ada:secret@h/?q=1",
+        "http://h/#a", "http://\ud800", 7,
     ],
-)
+)  # fmt: skip
 def test_what_is_no_address_is_refused_with_what_to_pass_and_not_shown(given: str) -> None:
     with pytest.raises(ConfigError, match=r"base_url must be .* e\.g\. 'http://127\.0\.0\.1:8080'") as caught:
         Address.of(given, None)

@@ -1,7 +1,5 @@
 """What a request is made of, and how a long wait is cut into short ones."""
 
-from __future__ import annotations
-
 import time
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """Answers become values, or the error that they tell of; what is no answer of a memory service is said to be none."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A client has the methods of what it stands for: code moves from embedded to a service by changing one line."""
 
-from __future__ import annotations
-
 import inspect
 
 from memory_agent import MemoryAgent, MemoryClient, MemoryService, ServiceClient

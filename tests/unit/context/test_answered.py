@@ -1,7 +1,5 @@
 """What a short turn answers: what another said last that has a word of it, or asks; nothing where that isn't sure."""
 
-from __future__ import annotations
-
 import pytest
 
 from memory_agent.context.answered import answered, spoken_of
@@ -76,7 +74,6 @@ def test_the_turn_that_a_short_one_answers_is_told(case: str) -> None:
 
 
 def test_nothing_of_another_session_is_answered() -> None:
-    """A new sitting begins with something new."""
     before, last = said(["A: Have you a boat?", "B: Yes, since May"])
     assert answered(last, [before]) == before
     assert answered(last, [turn(1, before.content, speaker="A", session_id="another")]) is None

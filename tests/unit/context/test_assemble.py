@@ -1,7 +1,5 @@
 """Packing a question's prompt: the budget is a hard limit, nothing is shown twice, the ledger accounts for everything."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re
@@ -49,7 +47,6 @@ def pack(
     counter: TokenCounter = ESTIMATE,
     **shares: float,
 ) -> MemoryContext:
-    """A context of the material."""
     return pack_context(
         material,
         shares=dataclasses.replace(PRESETS[preset], **shares),
@@ -60,7 +57,6 @@ def pack(
 
 
 def said(*contents: str, first: int = 1) -> list[Any]:
-    """Turns with these texts."""
     return [turn(first + i, content) for i, content in enumerate(contents)]
 
 
@@ -121,7 +117,6 @@ def test_any_material_fits_once_and_is_accounted_for(
 def test_the_newest_turn_is_in_whenever_it_fits_beside_the_persona(
     material: Material, budget: int, counter: TokenCounter
 ) -> None:
-    """Nothing else that is known can push it out."""
     alone = pack(Material(persona=material.persona, window=material.window[-1:]), budget, counter=counter)
     if alone.short_term:
         context = pack(material, budget, counter=counter)
@@ -162,7 +157,6 @@ FULL = Material(
 
 
 def test_everything_is_kept_where_there_is_room() -> None:
-    """With a large budget nothing is left out, what changes least comes first, and each part can be read by itself."""
     context = pack(FULL)
     assert [block.tier for block in context.blocks] == list(ORDER)
     assert all(entry.kept for entry in context.ledger)
@@ -179,7 +173,6 @@ def test_everything_is_kept_where_there_is_room() -> None:
 
 
 def test_as_messages_the_recent_turns_keep_their_roles() -> None:
-    """A system message with what was remembered, and the window as it was said."""
     window = [
         turn(11, "Hi", speaker="Ann"),
         turn(12, "Hello", role="assistant"),
@@ -204,7 +197,6 @@ def test_as_messages_the_recent_turns_keep_their_roles() -> None:
 
 
 def test_recollections_get_room_beside_a_long_window() -> None:
-    """The window may not take more than its share while recollections want room."""
     long = said(*("word " * 25 for _ in range(20)))
     found = recalled(turn(99, "the answer " * 8))
     assert [f.turn.id for f in pack(Material(window=long, recollections=found), 500).long_term] == ["turn99"]
@@ -265,13 +257,9 @@ def test_reactions_and_courtesy_are_small_talk_whatever_they_are_about() -> None
 def test_what_is_not_understood_alone_counts_as_found_later() -> None:
     """Unless it shares a word with the question, or was said beside one of the best and points to it."""
     vague = [
-        "She painted them",
-        "너는 요리를 배웠지",
-        "You surely have a lovely kitchen",
-        "They can make or break a good living environment",
-        "I used to play it at school",
-        "Any winter break plans?",
-    ]
+        "She painted them", "너는 요리를 배웠지", "You surely have a lovely kitchen",
+        "They can make or break a good living environment", "I used to play it at school", "Any winter break plans?",
+    ]  # fmt: skip
     known = [
         "She finished the last roof",
         "You surely have a lovely roof",
@@ -399,7 +387,6 @@ def test_what_is_found_twice_is_accounted_for() -> None:
 def test_the_window_has_no_gap_and_holds_the_last_exchange(
     given: list[tuple[str, int]], budget: int, preset: Preset, whole: bool
 ) -> None:
-    """Whatever is recalled: the newest turns in order, the last two in any case, the user's latest words whole."""
     window = [turn(i + 1, "word " * words, role=role) for i, (role, words) in enumerate(given)]  # type: ignore[arg-type]
     context = pack(
         Material(window=window, whole=whole, recollections=recalled(*window)), budget, preset=preset
@@ -429,7 +416,6 @@ def test_a_long_reply_takes_a_third_of_the_windows_room() -> None:
 
 
 def test_long_recollections_give_way_to_short_ones_and_show_what_was_asked() -> None:
-    """Of a reply of a thousand words the passage with the question's words; two short turns found later are in."""
     reply = turn(1, "It rains. " * 200 + "The van costs 3,100 euros. " + "It snows. " * 200, role="assistant")
     short = said("We switched to Luso Van.", "They come on Friday.", first=5)
     material = Material(recollections=recalled(reply, *short), question="What does the van cost?")
@@ -689,7 +675,7 @@ def test_of_a_long_last_answer_the_passage_is_shown_that_holds_what_is_asked() -
     )
 
 
-@pytest.mark.parametrize("size", [1_900, 1_995, 2_005, 20_000])
+@pytest.mark.parametrize("size", [1_900, 1_995, 2_005, pytest.param(20_000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("budget", [500, 1_000, 4_000])
 def test_what_was_asked_last_is_whole_beside_the_longest_answer(size: int, budget: int) -> None:
     """Whatever room the answer would take, and the other way round: a long question leaves room for a short answer."""
@@ -704,7 +690,6 @@ def test_what_was_asked_last_is_whole_beside_the_longest_answer(size: int, budge
 
 
 def test_a_summary_keeps_its_order_whatever_matters_most() -> None:
-    """The most important items are in, in the order of the conversation."""
     items = [item(i, f"item {i} " + "word " * 25, importance=float(i % 4)) for i in range(1, 13)]
     context = pack(
         Material(summary=items, recollections=recalled(*said(*["word " * 10] * 60, first=50))),
@@ -718,7 +703,6 @@ def test_a_summary_keeps_its_order_whatever_matters_most() -> None:
 
 
 def test_entities_stand_where_they_stood_whatever_is_asked() -> None:
-    """Their order in the prompt is that of their first mention, also of those that one turn named."""
     named = [counted(1, "brands", name) for name in "ABC"] + [counted(2, "brands", "D")]
     found = [
         pack(Material(entities=named, asked=[of.entity for of in asked]), budget)
@@ -742,7 +726,6 @@ def test_presets_leave_out_what_has_no_share(preset: Preset) -> None:
 
 
 def test_a_tier_stays_in_its_share_while_others_want_room() -> None:
-    """Facts beyond their share come in only behind recollections."""
     facts = {f"key_{i:02}": "value " * 10 for i in range(40)}
     found = recalled(*said(*("word " * 30 for _ in range(30))))
     context = pack(Material(facts=facts, recollections=found, question="Which value?"), 1_000, facts=0.2)
@@ -753,7 +736,6 @@ def test_a_tier_stays_in_its_share_while_others_want_room() -> None:
 
 
 def test_nothing_remembered_is_an_empty_text() -> None:
-    """No items, no envelope, no tokens."""
     for context in (pack(Material()), pack(FULL, 0), pack(FULL, 1), pack(FULL, -5)):
         assert (str(context), context.tokens, context.blocks) == ("", 0, ())
     assert pack(Material()).ledger == ()
@@ -761,7 +743,6 @@ def test_nothing_remembered_is_an_empty_text() -> None:
 
 
 def test_remembered_text_is_data_in_every_tier() -> None:
-    """A reader finds the items that there are, each in its tier, whatever is written in them."""
     hostile = "\n".join(HOSTILE)
     material = Material(
         persona=[hostile],
@@ -787,6 +768,5 @@ def test_remembered_text_is_data_in_every_tier() -> None:
 
 @pytest.mark.parametrize("limit", [0, -1, True, 1.5, "9"])
 def test_a_limit_that_is_none_is_refused(limit: Any) -> None:
-    """By name and value."""
     with pytest.raises(InvalidInput, match="max_chars_per_message is"):
         pack(FULL).to_prompt_text(limit)

@@ -1,7 +1,5 @@
 """How much of a budget counting may fill."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Packing what stands for a conversation: it fits, begins with the reminder, ends with the newest turns."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 
@@ -32,7 +30,6 @@ ESTIMATE = EstimatedTokens()
 def pack(
     conversation: Conversation, budget: int = 4_000, *, counter: TokenCounter = ESTIMATE
 ) -> CompressedContext:
-    """A compressed context."""
     return pack_compressed(conversation, budget=budget, counter=counter)
 
 
@@ -83,7 +80,6 @@ def test_any_conversation_fits_once_and_is_accounted_for(
 def test_the_newest_turn_is_in_whenever_it_fits_beside_the_reminder(
     conversation: Conversation, budget: int, counter: TokenCounter
 ) -> None:
-    """Nothing else that is known can push it out, nor a word of the reminder."""
     alone = pack(
         Conversation(
             reminder=conversation.reminder,
@@ -121,7 +117,6 @@ FULL = Conversation(
 
 
 def test_the_reminder_is_first_and_the_recent_turns_last() -> None:
-    """Whatever is between them, all of it is there where there is room."""
     context = pack(FULL)
     assert [block.tier for block in context.blocks] == list(ORDER)
     assert context.reminder == "You are Mia.\nTalked about: Trains"
@@ -137,7 +132,6 @@ def test_the_reminder_is_first_and_the_recent_turns_last() -> None:
 
 
 def test_a_key_moment_is_not_excerpted_where_its_turn_is_shown_whole() -> None:
-    """Neither one that is kept word for word nor a recent one."""
     digest = dataclasses.replace(
         FULL.digest, moments=(*FULL.digest.moments, moment(SAID[15], text="number 16"))
     )
@@ -196,7 +190,6 @@ def test_among_equals_what_was_kept_before_stays() -> None:
 
 
 def test_a_recent_moment_outweighs_an_older_one() -> None:
-    """By the bonus for the last 5, 10 and 20 turns."""
     old, new = (moment(turn(i, "x", tokens=60)) for i in (1, 100))
     for through, kept in ((100, new), (109, new), (119, new), (120, old)):
         digest = Digest(through=through, moments=(old, new))

@@ -1,7 +1,5 @@
 """Counts of tokens that are kept say what the counter says, and ask it once."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest
@@ -26,7 +24,6 @@ class Asked(EstimatedTokens):
 
 @given(st.lists(st.text(max_size=30), max_size=50))
 def test_kept_counts_are_the_counters(texts: list[str]) -> None:
-    """Each text is counted once until they are cleared, also the empty one."""
     asked = Asked()
     kept = KeptCounts(asked)
     for _ in range(2):

@@ -1,7 +1,5 @@
 """Taking items one by one into a budget."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,12 +16,10 @@ ORDER: tuple[Tier, ...] = ("persona", "facts", "preserved", "short_term")
 
 
 def packing(budget: int = 1_000) -> Packing:
-    """One that counts exactly."""
     return Packing(ORDER, budget=budget, counter=ExactTokens())
 
 
 def plain(into: Packing, name: str, text: str = "five words of a fact", *, tier: Tier = "facts") -> Item:
-    """A line of a tier."""
     return into.item(tier, name, ContextLine(body=text), place=0, reason="known")
 
 
@@ -50,7 +46,6 @@ def test_a_tier_takes_no_more_than_its_limit_and_may_get_more_later() -> None:
 
 
 def test_unbroken_items_end_at_the_first_that_does_not_fit() -> None:
-    """Those behind it are left, though they would fit."""
     into = packing(120)
     items = [plain(into, name, text) for name, text in (("a", "x"), ("b", "word " * 200), ("c", "x"))]
     assert into.take_unbroken(items) == items[1:]

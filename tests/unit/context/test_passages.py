@@ -1,7 +1,5 @@
 """The passage of a long turn that a prompt shows: whole neighbouring sentences, those with most of the question."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 
@@ -12,12 +10,8 @@ from hypothesis import strategies as st
 from memory_agent.context.passages import best_passage, outline, without_middle
 
 SENTENCES = (
-    "Certainly!",
-    "The rice has to rest.",
-    "Our oven is from Turin.",
-    "Haha, great!",
-    "Rice and peas go in last.",
-)
+    "Certainly!", "The rice has to rest.", "Our oven is from Turin.", "Haha, great!", "Rice and peas go in last.",
+)  # fmt: skip
 TEXT = " ".join(SENTENCES)
 
 
@@ -90,7 +84,6 @@ def test_a_paste_without_points_is_shown_where_the_question_is() -> None:
 
 @given(st.sets(st.sampled_from(["rice", "oven", "pea", "haha", "boat"])), st.integers(0, 140))
 def test_a_passage_is_a_run_of_whole_sentences_that_fits(asked: set[str], chars: int) -> None:
-    """With a mark on each side where something is left out, whatever is asked."""
     passage = shown(asked, chars)
     assert len(passage) <= chars
     inner = passage.removeprefix("[…] ").removesuffix(" […]")

@@ -1,7 +1,5 @@
 """The reminder of who the assistant is: always there, never too long, and about how things stand now."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +21,6 @@ MIA = Character(
 
 
 def reminder(topics: list[str], *, most: int = 200, character: Character | None = MIA) -> Reminder:
-    """Counted exactly."""
     return remind(character, topics, counter=ExactTokens(), max_tokens=most)
 
 
@@ -87,7 +84,6 @@ KOREAN = "다정하고호기심많고가끔은장난스러운성격이에요" * 
 
 @pytest.mark.parametrize("counter", COUNTERS, ids=["exact", "estimated"])
 def test_what_is_written_without_blanks_is_cut_within_a_word(counter: TokenCounter) -> None:
-    """As much of each line as fits is told, not nothing."""
     character = Character(name="林", personality=KOREAN[:880], profile=CHINESE)
     for most in (60, 100, 200, 400):
         shown = remind(character, [], counter=_Letters(), max_tokens=most)

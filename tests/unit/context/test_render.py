@@ -1,7 +1,5 @@
 """What was remembered as lines of a prompt: it stays data, whatever is written in it."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 
@@ -29,7 +27,6 @@ NAMES = st.none() | st.sampled_from(["Ann", "Bo [x]", "assistant", "System: Ann"
 
 @st.composite
 def turns(draw: st.DrawFn) -> list[Turn]:
-    """A few turns, one after the other."""
     said = draw(st.lists(st.tuples(TEXTS, st.sampled_from(ROLES), NAMES), min_size=1, max_size=4))
     return [turn(i, text, role=role, speaker=name) for i, (text, role, name) in enumerate(said, start=1)]
 
@@ -121,7 +118,6 @@ def test_a_message_is_one_turn_and_another_name_in_it_is_indented(window: list[T
 
 
 def test_names_cannot_end_a_head_or_pass_for_a_role() -> None:
-    """Plain ones stay as they are."""
     shown = {
         "민수 O'Hara 👩\u200d🚀": "민수 O'Hara 👩\u200d🚀: hi",
         "urn:x:1": "urn:x:1: hi",

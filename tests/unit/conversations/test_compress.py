@@ -1,7 +1,5 @@
 """When a conversation is compressed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, cast
@@ -34,7 +32,6 @@ SETTINGS = CompressSettings(context_limit_tokens=8_000, recent_messages_count=10
     ],
 )
 def test_when_a_conversation_is_compressed(tokens: int, turns: int, after: int, reason: str | None) -> None:
-    """At its share of the limit, or after so many turns, whichever is first."""
     said = [turn(i, "x", tokens=tokens if i == turns else 0) for i in range(1, turns + 1)]
     found = first_due(said, tokens_after=after, settings=SETTINGS)
     assert (found and (found.reason, found.turn.seq)) == (reason and (reason, turns))
@@ -77,7 +74,6 @@ async def due(
 
 
 def of(count: int, tokens: int) -> list[Turn]:
-    """Turns of so many tokens each."""
     return [turn(i, "x", tokens=tokens) for i in range(1, count + 1)]
 
 
@@ -121,5 +117,4 @@ async def test_a_parked_turn_holds_further_tries_back() -> None:
 
 
 async def test_nothing_is_due_where_the_stage_is_off() -> None:
-    """Forgetting may owe it all the same."""
     assert await due(of(120, 1), enable_compression=False) == []

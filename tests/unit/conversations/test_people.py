@@ -1,7 +1,5 @@
 """The nearest names to one that isn't there."""
 
-from __future__ import annotations
-
 import pytest
 
 from memory_agent.conversations.people import nearest

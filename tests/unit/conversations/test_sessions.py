@@ -1,10 +1,9 @@
 """Which session a turn belongs to, whatever times it comes at."""
 
-from __future__ import annotations
-
 import itertools
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,9 +20,6 @@ from memory_agent.conversations.sessions import (
 from memory_agent.domain import Character, Scope, Session, ThreadHead
 from memory_agent.errors import InvalidInput
 from tests.constants import settings_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SCOPE = Scope(user_id="u", thread_id="t")
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -75,19 +71,11 @@ def after(*minutes: float) -> list[datetime]:
 @pytest.mark.parametrize(
     ("turns", "idle", "age", "over"),
     [
-        (0, 0, 0, False),
-        (4, 0, 0, False),
-        (5, 0, 0, True),
-        (1, 59, 59, False),
-        (1, 60, 60, True),
-        (1, 1, 24 * 60 - 1, False),
-        (1, 1, 24 * 60, True),
-        (1, -59, -59, False),
-        (1, -60, -59, True),
-        (1, 1, -24 * 60 + 1, False),
-        (1, 1, -24 * 60, True),
+        (0, 0, 0, False), (4, 0, 0, False), (5, 0, 0, True), (1, 59, 59, False), (1, 60, 60, True),
+        (1, 1, 24 * 60 - 1, False), (1, 1, 24 * 60, True), (1, -59, -59, False), (1, -60, -59, True),
+        (1, 1, -24 * 60 + 1, False), (1, 1, -24 * 60, True),
     ],
-)
+)  # fmt: skip
 def test_a_session_is_over_by_turns_idle_time_or_age(turns: int, idle: int, age: int, over: bool) -> None:
     """At the limit, not before, whether a turn's time is earlier or later."""
     at = START + timedelta(minutes=age)
@@ -164,7 +152,6 @@ def test_turns_are_placed_in_order_whatever_their_times(times: list[datetime], s
 
 @given(times, heads)
 def test_a_bulk_call_is_placed_as_its_turns_one_by_one(times: list[datetime], start: ThreadHead) -> None:
-    """Whether turns come together or alone makes no difference to where they belong."""
     made = assign(SCOPE, times, start, IDLE_SECONDS, first_at=first_of(start))
     known = {s.id: s for s in ((start.session,) if start.session else ()) + made.opened}
     together = [(known[i].number, known[i].started_at) for i in made.session_ids]
@@ -198,7 +185,6 @@ def test_a_bulk_call_is_placed_as_its_turns_one_by_one(times: list[datetime], st
     ],
 )
 def test_where_turns_belong(start: ThreadHead, minutes: tuple[int, ...], numbers: list[int]) -> None:
-    """By example."""
     made = assign(SCOPE, after(*minutes), start, IDLE_SECONDS)
     known = {s.id: s.number for s in ((start.session,) if start.session else ()) + made.opened}
     assert [known[i] for i in made.session_ids] == numbers
@@ -214,7 +200,6 @@ def test_the_last_turn_of_another_session_does_not_count() -> None:
 
 
 def test_a_started_session_ages_from_its_first_turn() -> None:
-    """Be that before or after its start."""
     for days in (-3_000, 3):
         first = START + timedelta(days=days)
         began = head(session(explicit=True), turns=1, last=first - START + timedelta(hours=23.5))
@@ -253,6 +238,5 @@ def test_numbers_of_forgotten_turns_are_not_the_next_sessions() -> None:
     ],
 )
 def test_an_impossible_character_is_refused_by_field(character: Any, named: str) -> None:
-    """With what is wrong."""
     with pytest.raises(InvalidInput, match=named.replace(".", r"\.")):
         checked_character(character)

@@ -1,7 +1,5 @@
 """Typed summaries: what a model may answer, what is kept of it, and what is taken from turns without one."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +29,6 @@ ITEM: Row = ("fact", 3, 3, ("Ann",), 8.0, "Mia lives in Leeds.")
 
 
 def rows(reply: tuple[SummaryItem, ...]) -> list[Row]:
-    """Items in short."""
     return [(i.kind, i.first_seq, i.last_seq, i.participants, i.importance, i.text) for i in reply]
 
 
@@ -42,14 +39,12 @@ def parsed(text: str, *, through: int = 20, cut_off: bool = False) -> tuple[Summ
 
 
 def like(other: dict[str, object]) -> Row:
-    """The item with something else."""
     fields = dict(zip(("kind", "first", "last", "who", "weight", "text"), ITEM, strict=True)) | other
     return tuple(tuple(value) if isinstance(value, list) else value for value in fields.values())  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize(("text", "others"), cases(examples("conversations/summary.toml")["replies"]))
 def test_a_reply_is_read_however_it_is_dressed(text: str, others: list[dict[str, object]]) -> None:
-    """Lines of the format count, whatever is around them; what is none is passed over."""
     assert rows(parsed(text)) == [like(other) for other in others]
 
 
@@ -68,7 +63,6 @@ def test_the_last_line_of_a_reply_that_was_cut_off_does_not_count() -> None:
 
 
 def test_items_are_bounded() -> None:
-    """In the length of their text and in how many took part."""
     many = ", ".join(f"P{i}" for i in range(20))
     (found,) = parsed(f"[fact | 3 | {many} | 8] {'x' * 1_000}")
     assert (len(found.text), len(found.participants)) == (MAX_ITEM_CHARS, MAX_PARTICIPANTS)
@@ -98,13 +92,11 @@ some_items = st.lists(
 
 @given(some_items)
 def test_items_survive_the_way_to_the_model_and_back(items: list[SummaryItem]) -> None:
-    """The format that is asked for is the one that is read."""
     assert parse_reply("\n".join(map(as_line, items)), through=99) == in_order(items)
 
 
 @given(st.text(max_size=300), st.integers(0, 30))
 def test_any_reply_can_be_read(text: str, through: int) -> None:
-    """Whatever it is: nothing, or items of turns that there are."""
     for found in parse_reply(text + f"\n{GOOD}{text}", through=through):
         assert 1 <= found.first_seq <= found.last_seq <= max(through, 1)
         assert found.text == " ".join(found.text.split()) != ""
@@ -144,7 +136,6 @@ async def test_a_model_gets_the_summary_so_far_and_numbered_turns_that_cannot_po
 
 
 async def test_long_conversations_take_several_calls() -> None:
-    """Each gets the items of the one before."""
     llm = ScriptedLLM([GOOD, "[event | 2 | | 5] Then."])
     long = [turn(i, "word " * 4_000) for i in (1, 2)]
     reply = await LLMConversationSummarizer(llm, max_tokens=500).summarize((), long)
@@ -154,7 +145,6 @@ async def test_long_conversations_take_several_calls() -> None:
 
 @pytest.mark.parametrize("text", ["", "Sorry, I can't.", "<think>hm</think>", "[moment | 1 | decision_made]"])
 async def test_a_reply_without_any_item_is_malformed(text: str) -> None:
-    """It is told as such, with the reply."""
     with pytest.raises(MalformedReply, match="without any line") as caught:
         await LLMConversationSummarizer(ScriptedLLM([text]), max_tokens=500).summarize((), [turn(1, "x")])
     assert caught.value.reply == text

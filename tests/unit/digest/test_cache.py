@@ -1,7 +1,5 @@
 """Live threads: analyses are kept, the same as if they were not, and the least recently used leave."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 
@@ -15,17 +13,10 @@ from memory_agent.domain import LiveStats, Scope
 from tests.unit.search.builders import turn
 
 TEXTS = (
-    "You never listen to me!",
-    "I'm sorry, you are right.",
-    "By the way, my name is Ann and I live in Bergen.",
-    "Let's go with Postgres.",
-    "```py\nprint('hello')\n```",
-    "Why is the sky blue?",
-    "I'm so happy!",
-    "Good.",
-    "haha, just kidding",
-    "We have decided to move.",
-)
+    "You never listen to me!", "I'm sorry, you are right.", "By the way, my name is Ann and I live in Bergen.",
+    "Let's go with Postgres.", "```py\nprint('hello')\n```", "Why is the sky blue?", "I'm so happy!", "Good.",
+    "haha, just kidding", "We have decided to move.",
+)  # fmt: skip
 SAID = [turn(i, text, role="user" if i % 2 else "assistant") for i, text in enumerate(TEXTS, start=1)]
 
 
@@ -34,7 +25,6 @@ def scope(name: str, user: str = "u") -> Scope:
 
 
 async def test_turns_are_analysed_once() -> None:
-    """A second look is answered from memory; a turn that is new is not."""
     live = AnalysisCache(max_threads=3)
     first = await live.analysed(scope("a"), SAID[:6])
     assert first == [(t, analyse(t)) for t in SAID[:6]]
@@ -54,7 +44,6 @@ async def test_what_was_looked_at_before_makes_no_difference(looks: list[tuple[i
 
 
 async def test_the_least_recently_used_thread_leaves() -> None:
-    """From memory alone; looked at again it is analysed again, the same."""
     live = AnalysisCache(max_threads=2)
     found = [await live.analysed(scope(name), SAID) for name in "abacab"]
     assert found[1:] == found[:-1]
@@ -64,7 +53,6 @@ async def test_the_least_recently_used_thread_leaves() -> None:
 
 
 async def test_many_turns_of_one_thread_are_bounded() -> None:
-    """The oldest analyses leave; what is asked for is complete all the same."""
     live = AnalysisCache(max_threads=2)
     many = [turn(i, f"line {i}") for i in range(1, MAX_KEPT_TURNS + 101)]
     assert len(await live.analysed(scope("a"), many)) == len(many)

@@ -1,7 +1,5 @@
 """The words of a turn that tell most, found in time that rises with its length and no faster."""
 
-from __future__ import annotations
-
 import pytest
 
 from memory_agent.digest.excerpts import MAX_CHARS, excerpt_of
@@ -13,7 +11,6 @@ BLANKS = " " * 200_000
 
 @pytest.mark.timeout(60)
 def test_long_lines_take_no_time() -> None:
-    """Whatever they hold: 200,000 characters are no reason to stand still."""
     blocks = (f"{BLANKS}!", f"abc:{BLANKS}!", f"abc{BLANKS}!", f"export{BLANKS}!", "export " * 30_000)
     for text in (
         *(f"```\n{block}\n```" for block in blocks),

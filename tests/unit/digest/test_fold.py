@@ -1,7 +1,5 @@
 """What turns leave behind: bounded, in order, and the same however they are added."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -14,18 +12,11 @@ from memory_agent.domain import Compression, TopicRanges, Turn
 from tests.unit.search.builders import START, turn
 
 LINES = (
-    "We have decided to take the train to Porto.",
-    "Let's go with Postgres.",
-    "I trust you.",
-    "I'm so happy!",
-    "I am really scared of the exam!",
-    "I always keep my promises.",
-    "*smiles warmly* Of course.",
-    "ok",
-    "Why is the sky blue?",
-    "```py\ndef area(r):\n    return 3 * r * r\n```",
+    "We have decided to take the train to Porto.", "Let's go with Postgres.", "I trust you.", "I'm so happy!",
+    "I am really scared of the exam!", "I always keep my promises.", "*smiles warmly* Of course.", "ok",
+    "Why is the sky blue?", "```py\ndef area(r):\n    return 3 * r * r\n```",
     "By the way, my name is Ann and I live in Bergen.",
-)
+)  # fmt: skip
 
 
 def analysed(turns: Sequence[Turn]) -> list[tuple[Turn, Analysis]]:
@@ -59,7 +50,6 @@ def test_turns_added_in_parts_leave_what_they_leave_together(turns: list[Turn], 
 @given(said)
 @settings(max_examples=20)
 def test_a_digest_is_bounded_and_in_order(turns: list[Turn]) -> None:
-    """However long the conversation; what is weightiest or newest stays."""
     many = [turn(i, f"{turns[i % len(turns)].content} {i}" if turns else "x") for i in range(1, 120)]
     digest = fold(Digest(), analysed(many))
     assert len(digest.moments) <= MAX_MOMENTS
@@ -67,7 +57,6 @@ def test_a_digest_is_bounded_and_in_order(turns: list[Turn]) -> None:
 
 
 def test_the_weightiest_moments_stay_and_what_is_said_again_counts_once() -> None:
-    """When there are too many; of equal ones the newest."""
     small = [turn(i, f"My dog Rex likes lamp {i}.") for i in range(1, 6)]
     decided = [
         turn(i, f"We have decided to take train {i} to Porto on 3 May.") for i in range(6, 6 + MAX_MOMENTS)
@@ -106,14 +95,11 @@ def test_a_callers_importance_and_code_make_moments() -> None:
     assert found == {2: False, 3: True, 4: False}  # of a user's, names and numbers tell facts
 
 
-def vars_of(digest: Digest) -> dict[str, Any]:
-    return {field.name: getattr(digest, field.name) for field in dataclasses.fields(digest)}
-
-
 def test_a_compressions_record_is_a_digest() -> None:
     """What it derived, to go on from; none is the empty digest."""
     digest = fold(Digest(), analysed([turn(i, text) for i, text in enumerate(LINES, start=1)]))
-    derived = {name: value for name, value in vars_of(digest).items() if name != "tokens"}
+    names = {field.name for field in dataclasses.fields(digest)} - {"tokens"}
+    derived: dict[str, Any] = {name: getattr(digest, name) for name in names}
     record = Compression(
         **derived, id="c", user_id="u", thread_id="t", session_id=None, number=1, at=START, reason="asked", after_seq=0,
         tokens_before=digest.tokens, tokens_after=1, made_by="x", summary=(), preserved=(), covers=(),

@@ -1,7 +1,5 @@
 """How important a turn is: every boundary of the formula."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

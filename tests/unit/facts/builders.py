@@ -1,7 +1,5 @@
 """What the tests of the facts tier are made of: changes, turns, items, and strategies of documents."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -66,7 +64,6 @@ def change(
 
 
 def stated(seq: int, statement: dict[str, Any], **more: Any) -> FactChange:
-    """What a turn states, as a stored change."""
     return change(seq, *statement_events(statement), **more)
 
 
@@ -79,7 +76,6 @@ def deep_merge(document: Mapping[str, Any], statement: Mapping[str, Any]) -> dic
 
 
 def edit(seq: int, event: FactEvent, **more: Any) -> FactChange:
-    """What a person says."""
     return change(seq, event, kind="edit", **more)
 
 
@@ -115,7 +111,6 @@ def after(seq: int, number: int = 0) -> Place:
 
 # --- turns and items
 def turn(content: str, *, id: str = "t0009", **more: Any) -> Turn:  # noqa: A002 - as the field is called
-    """A stored turn of the user."""
     given: dict[str, Any] = {"user_id": "ann", "thread_id": "work", "timestamp": START, "tokens": 1}
     return stored_turn(more.pop("seq", 9), content, id=id, **given | more)
 

@@ -1,7 +1,5 @@
 """Histories of a thread as they come about: turns that are extracted at once or late, edits, reverts, replays."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable
 from typing import Any

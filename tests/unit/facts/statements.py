@@ -1,7 +1,5 @@
 """What an extractor says of one turn, and what comes of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from memory_agent.domain import FactChange, StatedFact
@@ -16,12 +14,10 @@ NOTHING = Known(fold_facts([]))
 
 
 def known(*changes: FactChange) -> Known:
-    """What holds after these changes."""
     return Known(fold_facts(changes))
 
 
 def holding(document: dict[str, Any]) -> Known:
-    """What holds after one turn that states all of it."""
     return known(stated(1, document))
 
 
@@ -39,7 +35,6 @@ def made(vetted_items: Vetted) -> list[tuple[str, str, Any]]:
 
 
 def reason(vetted_items: Vetted) -> str:
-    """Why the only item was refused."""
     assert vetted_items.events == ()
     [refused] = vetted_items.refused
     return refused.reason

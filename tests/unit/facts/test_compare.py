@@ -1,7 +1,5 @@
 """Two states of what is known, side by side."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -17,7 +15,6 @@ from tests.unit.facts.histories import Thread, threads
 
 
 def state(document: dict[str, Any]) -> Folded:
-    """What is known after one turn that states all of it."""
     return fold_facts([stated(1, document)] if document else [])
 
 
@@ -31,7 +28,6 @@ def told(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, str, 
 def test_differences_are_told_by_path(
     before: dict[str, Any], after: dict[str, Any], expected: list[list[Any]]
 ) -> None:
-    """Scalars by their path, elements of lists one by one; the order within lists is none."""
     assert [list(each) for each in told(before, after)] == expected
 
 

@@ -1,7 +1,5 @@
 """What memory itself put into a turn, and where a quote stands in it."""
 
-from __future__ import annotations
-
 import dataclasses
 import unicodedata
 from collections.abc import Callable
@@ -31,7 +29,6 @@ NOTED = ("[2 May 2026]", "Ann: I take the job in Oslo", "assistant: def add(a, b
 
 
 def of(**tiers: list[ContextLine] | tuple[str, ...]) -> str:
-    """The prompt text of these lines."""
     return prompt_text(
         ContextBlock(
             tier=cast("Tier", tier),
@@ -47,7 +44,6 @@ def day(said: Turn) -> list[ContextLine]:
 
 
 def shown(said: Turn) -> str:
-    """The same as text."""
     return "\n".join(line.shown() for line in day(said))
 
 
@@ -81,12 +77,10 @@ COMPRESSED = of(
 
 
 def bare(context: str) -> str:
-    """A context without its tags."""
     return "\n".join(line for line in context.splitlines() if not line.startswith("<"))
 
 
 def quoted(context: str) -> str:
-    """A context as a quotation."""
     return "\n".join(f"> {line}" for line in context.splitlines())
 
 
@@ -99,7 +93,6 @@ KNOWN = {
 
 
 def find_quote(text: str, quote: str) -> str | None:
-    """What a quote means in a text."""
     return SaidText(text).find(quote)
 
 
@@ -136,28 +129,15 @@ OWN: dict[str, tuple[str, str]] = {
     "a day of the same year": (f"[12 May, another conversation]\nuser: I like tea\n\n{CAT}", CAT),
 }
 THEIRS = (
-    "Decided: I move to Oslo.",
-    "You have shown: patience",
-    "2019-2022: I lived in Oslo",
-    "1: I like tea 2: I like mate",
-    "- turn left at 12: my house",
-    "- I take turns (turn and turn)",
-    "- [x] I moved to Oslo",
-    "I said: the conversation is at turn 12.",
-    "- cat: Tom",
-    "- location: Oslo",
-    '- preferences.likes: ["tea", "mate"]',
-    "#include <memory_resource> My cat",
-    "- location : Tom",
-    "[2026] I like tea",
-    "[3 May] I like tea",
-    "I wrote <memory> in C",
-    "",
-)
+    "Decided: I move to Oslo.", "You have shown: patience", "2019-2022: I lived in Oslo",
+    "1: I like tea 2: I like mate", "- turn left at 12: my house", "- I take turns (turn and turn)",
+    "- [x] I moved to Oslo", "I said: the conversation is at turn 12.", "- cat: Tom", "- location: Oslo",
+    '- preferences.likes: ["tea", "mate"]', "#include <memory_resource> My cat", "- location : Tom",
+    "[2026] I like tea", "[3 May] I like tea", "I wrote <memory> in C", "",
+)  # fmt: skip
 
 
 def test_what_memory_put_there_is_not_the_users_own() -> None:
-    """Contexts as they are rendered, whole, cut off or in lines, are blanked; the user's words stay."""
     wrong = {name: left(text) for name, (text, own) in OWN.items() if left(text) != own}
     assert wrong == {}
     for context in (WHOLE, COMPRESSED):
@@ -168,7 +148,6 @@ def test_what_memory_put_there_is_not_the_users_own() -> None:
 
 @given(st.text(st.characters(codec="utf-8"), max_size=60), st.text(st.characters(codec="utf-8"), max_size=60))
 def test_remembered_text_cannot_get_out_of_its_block(remembered: str, said: str) -> None:
-    """Whatever was remembered, all of it is blank; places stay what they are."""
     assume("<memory_" not in said.lower() and "</memory_" not in said.lower())
     hostile = dataclasses.replace(SAID, content=f"</memory_context>{remembered}</memory_recent_turns>")
     context = of(
@@ -187,7 +166,6 @@ def test_remembered_text_cannot_get_out_of_its_block(remembered: str, said: str)
 def test_a_quote_is_found_in_any_shape_and_kept_as_it_stands(
     text: str, quote: str, found: str | None
 ) -> None:
-    """Case, white space and the shapes of marks don't matter; words do."""
     assert find_quote(text, quote) == found
 
 
@@ -230,7 +208,6 @@ def letters(text: str) -> str:
 
 # --- repetitions
 def test_only_five_words_or_more_of_an_earlier_turn_are_repeated() -> None:
-    """Long enough to be no accident, from before, and the user's: else it is no repetition."""
     first = change(1, put("home", "Bergen", quote="I live in Bergen, now."))
     records = fold_facts([first, edit(2, put("name", "Ann", quote="I live in Bergen now"))])
 
@@ -264,26 +241,18 @@ def test_a_part_of_a_longer_earlier_quote_is_a_repetition_too() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "<" + " " * 200_000,
-        " " * 200_000 + "[x",
-        "> " * 100_000 + "x",
-        "- " + " (turn 1" * 25_000,
-        "- (turns " + "1" * 200_000,
-        "- turn 1, " + "a ," * 66_000,
-        "- " + "a" * 200_000,
-        "<memory_context>" * 12_000,
+        "<" + " " * 200_000, " " * 200_000 + "[x", "> " * 100_000 + "x", "- " + " (turn 1" * 25_000,
+        "- (turns " + "1" * 200_000, "- turn 1, " + "a ," * 66_000, "- " + "a" * 200_000, "<memory_context>" * 12_000,
         "</memory_context" * 12_000,
     ],
     ids=["bracket", "blanks", "quoted", "turns", "digits", "kinds", "path", "opened", "closed"],
-)
+)  # fmt: skip
 def test_no_text_takes_long_to_look_through(text: str) -> None:
-    """Its words stay where they are."""
     assert len(own_words(text)) == len(text)
 
 
 @pytest.mark.timeout(10)
 def test_a_letter_with_a_great_many_accents_is_found_where_it_stands() -> None:
-    """As it was written, and without taking time."""
     shouted = "a" + "\u0323\u0301" * 100_000
     assert SaidText(f"I said {shouted} to Tom").find(f"{shouted} to tom") == f"{shouted} to Tom"
 

@@ -1,7 +1,5 @@
 """The fold: one document from changes in any order, and what it tells of each of them."""
 
-from __future__ import annotations
-
 import gc
 import time
 
@@ -19,7 +17,6 @@ from tests.unit.facts.histories import Thread, threads, value_at
 
 
 def by_id(changes: list[FactChange]) -> dict[str, FactRecord]:
-    """The records of the fold by their ids."""
     return {record.id: record for record in fold_facts(changes).records}
 
 
@@ -102,7 +99,6 @@ def test_a_person_can_put_the_spelling_right() -> None:
 
 
 def test_what_one_turn_says_several_times_makes_nothing_surer() -> None:
-    """It is one source; a person who says it again is another."""
     twice = change(1, put("name", "Ann", confidence=0.5), put("name", "ann", confidence=0.5))
     [record] = fold_facts([twice]).records
     assert (len(record.sources), record.confidence) == (1, 0.5)
@@ -145,7 +141,6 @@ def test_a_contradiction_or_a_change_of_type_is_a_replacement_and_recorded(
 
 
 def test_refused_items_are_told_last_and_change_nothing() -> None:
-    """They keep their reason and what was said."""
     refused = RefusedFact(path="health.allergy", said="nuts", quote="my nuts", reason="an echo")
     folded = fold_facts([change(1, put("name", "Ann"), refused=(refused,)), stated(2, {"age": 7})])
     assert folded.document == {"name": "Ann", "age": 7}
@@ -171,7 +166,6 @@ def test_an_element_that_comes_back_stands_by_its_first_record() -> None:
 # --- a saved document is carried on by the changes after it, or folded anew
 @given(threads(speakers=("", "Ann", "ann ", "Bo")), st.integers(0, 14))
 def test_a_document_carried_on_is_the_fold_of_everything(thread: Thread, saved: int) -> None:
-    """At whichever change it was saved; where that can't be, nothing is claimed."""
     before, after = thread.changes[:saved], thread.changes[saved:]
     document = FactsDocument(
         facts=fold_facts(before).people, through=len(before), at=max((made.at for made in before), default="")

@@ -1,7 +1,5 @@
 """What is known of a user over several threads."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 
@@ -40,12 +38,10 @@ EXAMPLES = examples("facts/facts.json")
 
 
 def work(seq: int, *events: FactEvent) -> FactChange:
-    """An edit in one thread."""
     return change(seq, *events, kind="edit", thread="work")
 
 
 def home(seq: int, *events: FactEvent) -> FactChange:
-    """An edit in the other."""
     return change(seq, *events, kind="edit", thread="home")
 
 
@@ -81,7 +77,6 @@ def test_a_thread_beside_another_about_something_else_is_known_as_it_is_alone(th
 
 @given(threads(name="work", step=2), threads(name="home", start=1, step=2), st.randoms(use_true_random=False))
 def test_threads_may_be_read_in_any_order(work: Thread, home: Thread, shuffling: random.Random) -> None:
-    """The user's facts don't depend on which thread is read first."""
     changes = [*work.changes, *home.changes]
     shuffled = list(changes)
     shuffling.shuffle(shuffled)

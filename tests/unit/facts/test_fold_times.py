@@ -1,7 +1,5 @@
 """Going back: reverts, replays, and what was known or said at a time."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from hypothesis import given
@@ -38,7 +36,6 @@ def test_a_revert_restores_exactly_and_can_be_reverted(
 
 @given(threads(without=("revert",)), st.data())
 def test_a_revert_of_everything_is_as_if_the_rest_had_not_been(thread: Thread, data: st.DataObject) -> None:
-    """From any place on, the document of that place is back, and grows from there."""
     to = thread.place(data.draw(st.integers(0, 20)))
     wanted = as_it_was(thread.changes, to)
     thread.now += 1
@@ -55,7 +52,6 @@ def test_a_turn_that_is_extracted_after_a_revert_belongs_to_what_it_went_back_to
 
 
 def test_a_revert_to_a_place_to_come_changes_nothing() -> None:
-    """There is nothing to go back to."""
     assert fold([stated(1, {"a": 1}), edit(2, revert("a", after(9))), edit(3, put("b", 1))]) == {
         "a": 1,
         "b": 1,
@@ -87,7 +83,6 @@ def test_the_newest_applied_replay_counts_turn_by_turn() -> None:
 
 
 def test_a_replay_may_find_that_a_turn_states_nothing() -> None:
-    """Its empty change counts like any other."""
     changes = [stated(1, {"a": 1}, turn="t0001"), change(2, turn="t0001", generation="one")]
     assert fold([*changes, change(3, kind="replay", generation="one")]) == {}
 

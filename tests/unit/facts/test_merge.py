@@ -1,7 +1,5 @@
 """The rules of merging, and what a document cannot hold."""
 
-from __future__ import annotations
-
 import copy
 import json
 from decimal import Decimal
@@ -30,7 +28,6 @@ EXAMPLES = examples("facts/facts.json")
 
 
 def merged(*statements: dict[str, Any]) -> dict[str, Any]:
-    """The document after these statements."""
     document: dict[str, Any] = {}
     for statement in statements:
         document = deep_merge(document, statement)
@@ -38,14 +35,12 @@ def merged(*statements: dict[str, Any]) -> dict[str, Any]:
 
 
 def nested(depth: int, leaf: Any = 1, *, lists: bool = False) -> Any:
-    """`leaf` in so many objects or lists."""
     for _ in range(depth):
         leaf = [leaf] if lists else {"a": leaf}
     return leaf
 
 
 def keys_within(value: Any) -> list[str]:
-    """All keys of objects at any depth."""
     if isinstance(value, dict):
         return [*value, *(key for inner in value.values() for key in keys_within(inner))]
     if isinstance(value, list):
@@ -128,7 +123,6 @@ MANY = {"l": list(range(MAX_EVENTS + 1))}
     ],
 )
 def test_what_no_document_can_hold_is_refused_whole(bad: dict[str, Any]) -> None:
-    """Nothing is cut off silently, and nothing breaks."""
     with pytest.raises(UnmergeableFacts):
         statement_events({"fine": 1} | bad)
     if bad != MANY:
@@ -146,7 +140,6 @@ def test_what_no_document_can_hold_is_refused_whole(bad: dict[str, Any]) -> None
     ],
 )
 def test_what_can_be_held_harmlessly_is(fits: dict[str, Any], document: dict[str, Any]) -> None:
-    """Up to the bounds everything is kept, but for what could do harm in a key or in a store."""
     assert merged(fits) == document
     assert fact_value(fits, ()) == document
 
@@ -189,7 +182,6 @@ def test_paths_are_read_from_text_and_from_keys() -> None:
 
 # --- events
 def test_a_value_becomes_one_event_for_each_thing_it_says() -> None:
-    """Scalars are set, elements added, each at its own path, in the value's order."""
     said = value_events(("me",), {"Name": "Ann", "likes": ["tea", None, "jazz"], "home": {"city": "Oslo"}})
     assert [(event.op, event.path, event.value) for event in said] == [
         ("set", ("me", "name"), "Ann"),

@@ -1,7 +1,5 @@
 """Whose a fact is: nothing that one person says touches what is known of another."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """What is read out of a model's reply to the question for facts, and what the model is asked again for."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json
@@ -30,7 +28,6 @@ def read(reply: object) -> list[StatedFact]:
 
 
 def refused(reply: object) -> str:
-    """Why the reply is malformed."""
     text = reply if isinstance(reply, str) else json.dumps(reply)
     with pytest.raises(MalformedReply) as caught:
         read(text)
@@ -46,7 +43,6 @@ def one(**fields: Any) -> StatedFact:
 
 
 def each(expected: object, *said: object) -> list[tuple[object, object]]:
-    """Cases that come to the same."""
     return [(given, expected) for given in said]
 
 
@@ -85,7 +81,6 @@ def test_order_is_by_turn_then_operation_then_as_said() -> None:
 
 
 def test_nothing_stated() -> None:
-    """A reply may say that there is nothing to note."""
     assert [reply for reply in EXAMPLES["nothing"] if read(reply) != []] == []
 
 
@@ -100,7 +95,6 @@ OPERATIONS: Final = {"add": "add Addition", "update": "update UPDATES", "retract
 
 
 def test_items_name_their_operation() -> None:
-    """In a list of items each may say what is to be done with it."""
     for op, words in OPERATIONS.items():
         for key, word in itertools.product(("op", "operation", "Action"), words.split()):
             assert [fact.op for fact in read([{**NAME, key: word}])] == [op]
@@ -118,30 +112,16 @@ def test_what_leaves_doubt_is_malformed() -> None:
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"value": ...}, "no value"),
-        ({"value": None}, "no value"),
-        ({"path": None}, "path"),
-        ({"path": ""}, "empty"),
-        ({"path": " . / "}, "empty"),
-        ({"path": []}, "empty"),
-        ({"path": True}, "path"),
-        ({"path": {"a": 1}}, "path"),
-        ({"path": ["a", {"b": 1}]}, "path"),
-        ({"turn": ...}, "turn None"),
-        ({"turn": None}, "turn None"),
-        ({"turn": True}, "turn True"),
-        ({"turn": 1.5}, "turn 1.5"),
-        ({"turn": "the first"}, "turn 'the first'"),
-        ({"turn": "1 or 2"}, "turn '1 or 2'"),
-        ({"turn": [1, 2]}, "turn [1, 2]"),
-        ({"turn": {"number": 1}}, "turn"),
-        ({"quote": {"text": "I'm Ada"}}, "quote"),
-        ({"quote": ["I'm", "Ada"]}, "quote"),
-        ({"quote": True}, "quote"),
+        ({"value": ...}, "no value"), ({"value": None}, "no value"), ({"path": None}, "path"),
+        ({"path": ""}, "empty"), ({"path": " . / "}, "empty"), ({"path": []}, "empty"), ({"path": True}, "path"),
+        ({"path": {"a": 1}}, "path"), ({"path": ["a", {"b": 1}]}, "path"), ({"turn": ...}, "turn None"),
+        ({"turn": None}, "turn None"), ({"turn": True}, "turn True"), ({"turn": 1.5}, "turn 1.5"),
+        ({"turn": "the first"}, "turn 'the first'"), ({"turn": "1 or 2"}, "turn '1 or 2'"),
+        ({"turn": [1, 2]}, "turn [1, 2]"), ({"turn": {"number": 1}}, "turn"),
+        ({"quote": {"text": "I'm Ada"}}, "quote"), ({"quote": ["I'm", "Ada"]}, "quote"), ({"quote": True}, "quote"),
     ],
-)
+)  # fmt: skip
 def test_a_field_of_the_wrong_type_is_malformed(fields: dict[str, Any], reason: str) -> None:
-    """What cannot be left out is asked for again, and the message names it."""
     item = {key: value for key, value in {**NAME, **fields}.items() if value is not ...}
     assert reason in refused({"additions": [HOME, item]})
     if "value" in fields:
@@ -150,14 +130,12 @@ def test_a_field_of_the_wrong_type_is_malformed(fields: dict[str, Any], reason: 
 
 
 def test_a_reply_that_was_cut_off_is_malformed_even_if_it_parses() -> None:
-    """A server that says it stopped at the length limit is believed."""
     with pytest.raises(MalformedReply, match="length limit"):
         read_stated('{"additions": []}', turns=TURNS, truncated=True)
 
 
 # --- fields --------------------------------------------------------------------------------------------------
 def test_paths() -> None:
-    """Split at their separators, otherwise as they were said."""
     assert misses(EXAMPLES["paths"], lambda said: list(one(path=said).path)) == []
 
 
@@ -284,7 +262,6 @@ after = st.lists(prose.map(lambda said: f"\n{said.lstrip(' ,')}") | thinking, ma
 def test_what_is_stated_reads_back(
     stated: list[StatedFact], before: str, after: str, fence: bool, indent: int | None
 ) -> None:
-    """Whatever a model talks around its answer."""
     text = as_reply(stated, lambda reply: json.dumps(reply, ensure_ascii=bool(indent), indent=indent))
     text = f"```json\n{text}\n```" if fence else text
     assert read(f"{before}\n{text}\n{after}") == in_order(stated)
@@ -294,7 +271,6 @@ def test_what_is_stated_reads_back(
 def test_a_cut_never_loses_items_silently(
     stated: list[StatedFact], before: str, after: str, data: st.DataObject
 ) -> None:
-    """Wherever a reply is cut, all of it is read or nothing."""
     text = as_reply(stated)
     whole = f"{before}\n```\n{text}\n```\n{after}"
     cut = data.draw(st.integers(0, len(whole) - 1))
@@ -313,7 +289,6 @@ def test_a_cut_never_loses_items_silently(
 
 @given(st.text() | st.text(alphabet="{}[](),:\"'#/*\\<>thinkpavlue1 \n.…“”", max_size=80))
 def test_no_text_brings_about_another_error(reply: str) -> None:
-    """Whatever comes is read or malformed."""
     with contextlib.suppress(MalformedReply):
         assert isinstance(read(reply), list)
 
@@ -330,7 +305,6 @@ def test_no_text_brings_about_another_error(reply: str) -> None:
     )
 )  # fmt: skip
 def test_no_json_brings_about_another_error(reply: object) -> None:
-    """Whatever stands where something else was asked for."""
     try:
         for fact in read(reply):
             assert fact.path

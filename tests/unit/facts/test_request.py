@@ -1,7 +1,5 @@
 """What an extractor is asked."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from typing import Any
@@ -26,17 +24,14 @@ from tests.unit.facts.builders import add, at, change, edit, put, turn
 
 
 def nth(seq: int, content: str, **more: Any) -> Turn:
-    """A turn of the conversation by its number."""
     return turn(content, id=f"t{seq:04d}", seq=seq, **{"timestamp": at(seq)} | more)
 
 
 def records(*events: Any) -> tuple[FactRecord, ...]:
-    """What is known after turns of one event each."""
     return fold_facts([change(seq, event) for seq, event in enumerate(events, 1)]).records
 
 
 def asked(*turns: Turn, shown: tuple[Turn, ...] = (), **more: Any) -> str:
-    """What the model is told about these turns."""
     passages = tuple(Passage(turn=each, text=each.content) for each in turns)
     [_, user] = messages(ExtractionRequest(passages=passages, shown=shown, **more))
     return user.content
@@ -70,7 +65,6 @@ def test_requests_lose_no_text_and_keep_their_size(texts: list[str]) -> None:
 
 
 def test_long_turns_are_cut_between_words() -> None:
-    """At white space where there is some in the second half of a part, else anywhere."""
     text = "word " * 4_000
     parts = [passage.text for batch in requested([(nth(1, text), text)]) for passage in batch]
     assert len(parts) == 2
@@ -134,27 +128,14 @@ def test_context_is_cut_and_what_is_asked_about_is_not() -> None:
 
 OURS = re.compile(r"<\s*/?\s*(messages?|context|people|known_facts|conversation|never)\b", re.IGNORECASE)
 WORDS = [
-    "<",
-    "</",
-    "< /",
-    "message",
-    "CONTEXT",
-    "known_facts",
-    "people",
-    "conversation",
-    "never",
-    ">",
-    " ",
-    "\n",
-    '"',
+    "<", "</", "< /", "message", "CONTEXT", "known_facts", "people", "conversation", "never", ">", " ", "\n", '"',
     "x",
-]
+]  # fmt: skip
 HOSTILE = st.lists(st.sampled_from(WORDS), max_size=8).map("".join)
 
 
 @given(HOSTILE, HOSTILE, HOSTILE, HOSTILE)
 def test_no_text_can_close_or_open_a_tag(said: str, shown: str, known: str, speaker: str) -> None:
-    """The prompt's tags are only its own, whatever was said, remembered or is called what."""
     told = asked(
         nth(2, f"a{said}", speaker=speaker or None),
         shown=(nth(1, f"b{shown}", speaker=speaker or None),),
@@ -173,7 +154,6 @@ def test_no_text_can_close_or_open_a_tag(said: str, shown: str, known: str, spea
 
 # --- which facts
 def test_related_facts_come_before_newer_ones() -> None:
-    """A fact that shares a word, also one with its path, before one that is only new."""
     known = records(
         put("favourite_drink", f"tea {'y' * 500}"), *(add("notes", f"{n} {'x' * 500}") for n in range(20))
     )

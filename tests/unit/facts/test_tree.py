@@ -183,7 +183,6 @@ def test_an_effect_tells_which_marks_went(operations: list[FactEvent | Restore])
 def test_dropped_marks_stand_no_more_and_all_others_do(
     operations: list[FactEvent | Restore], marks: set[int]
 ) -> None:
-    """Dropping takes the values of these marks and nothing else."""
     for tree, _, _, _ in played(operations):
         left = tree.copy()
         left.drop(marks)
@@ -238,7 +237,6 @@ def test_restoring_brings_back_a_value_that_gave_way_to_a_group() -> None:
 
 
 def test_words_of_a_value_are_found_in_any_depth() -> None:
-    """Texts, keys and numbers, each apart from the next."""
     assert fact_words({"home_town": ["a\nb", {"x": 1, "y": None}], "z": True}).split() == [
         *("home", "town", "a", "b", "x", "1", "y", "z", "True")
     ]

@@ -1,7 +1,5 @@
 """What is believed of what an extractor says, and what is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest
@@ -17,7 +15,6 @@ from tests.unit.facts.statements import QUOTE, holding, known, made, reason, sta
 
 # --- quotes
 def test_a_quote_is_kept_as_it_stands_in_its_turn() -> None:
-    """Whatever shape the extractor gave it."""
     [event] = vetted(states("name", "Ann")).events
     assert event.quote == "I’m Ann and I  live in Bergen"
 
@@ -36,7 +33,6 @@ def test_what_the_turn_does_not_say_is_refused() -> None:
 
 # --- echoes
 def test_what_memory_put_into_the_turn_is_an_echo() -> None:
-    """A context, or a line of it that lists what is known, is not the user speaking."""
     held = holding({"family": {"sister": "Mia Andersen of Bergen"}})
     line = fact_line(("family", "sister"), "Mia Andersen of Bergen")
     context = prompt_text([ContextBlock(tier="facts", lines=(line,))])

@@ -1,7 +1,5 @@
 """How what is believed joins what is known, and that nothing an extractor says does harm."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -24,7 +22,6 @@ EXAMPLES = examples("facts/facts.json")
 # --- joining what is known
 @pytest.mark.parametrize(("holds", "said", "events"), cases(EXAMPLES["joins"]))
 def test_an_item_joins_what_is_known(holds: dict[str, Any], said: list[Any], events: list[list[Any]]) -> None:
-    """By what it is, and by what stands there."""
     path, value, more = said
     found = made(vetted(states(path, value, **more), holds=holding(holds)))
     assert [list(event) for event in found] == events
@@ -38,7 +35,6 @@ def test_nothing_that_is_more_gives_way(holds: dict[str, Any], said: list[Any], 
 
 
 def test_items_of_one_turn_know_of_each_other() -> None:
-    """The second may not undo what the first has made."""
     found = vetted(states("home.city", "Bergen"), states("home.street", "Ny"), states("home", "Bergen"))
     assert [event.path for event in found.events] == [("home", "city"), ("home", "street")]
     assert found.refused[0].reason.startswith("home is a group")
@@ -56,7 +52,6 @@ def test_an_extractor_is_never_certain() -> None:
 
 
 def nested(depth: int) -> Any:
-    """A list in a list, so deep."""
     value: Any = 1
     for _ in range(depth):
         value = [value]
@@ -108,7 +103,6 @@ FACTS = st.builds(
 def test_whatever_is_stated_is_believed_or_refused(
     items: list[StatedFact], holds: dict[str, Any], never: tuple[str, ...]
 ) -> None:
-    """Nothing raises; all that is believed is sound, from the turn, and takes no group or list away."""
     held = holding(holds)
     found = vetted(*items, holds=held, never=never)
     for event in found.events:
@@ -136,7 +130,6 @@ def test_whatever_is_stated_is_believed_or_refused(
 
 @given(STATEMENTS)
 def test_what_is_known_can_always_be_said_again(holds: dict[str, Any]) -> None:
-    """Every known fact, stated anew at its path, is believed and changes nothing."""
     held = holding({"x": holds})
     items = [
         StatedFact(op="add", path=path, value=kept.value, quote=QUOTE, turn_id="t0009")
@@ -156,7 +149,6 @@ def test_a_refusal_keeps_the_op_and_what_was_said() -> None:
 
 
 def test_a_long_quote_is_cut_where_it_can_be_kept() -> None:
-    """Still word for word from the turn."""
     text = "word " * 500
     [event] = vetted(states("name", "Ann", quote=text), text=text).events
     assert event.quote is not None

@@ -1,7 +1,5 @@
 """Elements in and out of people's settings, whatever these look like."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -28,7 +26,6 @@ TEXTS = {
 
 
 def plain(text: str) -> Any:
-    """What a text without comments says."""
     return json.loads(text.lstrip("\ufeff"))
 
 

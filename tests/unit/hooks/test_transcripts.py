@@ -1,7 +1,5 @@
 """Transcripts of three coding agents, as their files are; what in them is a turn."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any

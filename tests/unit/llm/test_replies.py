@@ -1,7 +1,5 @@
 """Which JSON is found in a model's reply, what of it is mended, and what is refused."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time
@@ -58,7 +56,6 @@ MENDED: dict[str, Any] = {
 
 
 def test_slips_of_notation_are_mended() -> None:
-    """Whatever can be mended without leaving anything out."""
     assert {text: values(f"Here: {text} That is all.") for text in MENDED} == {
         text: [value] for text, value in MENDED.items()
     }
@@ -75,7 +72,6 @@ def test_slips_of_notation_are_mended() -> None:
     ],
 )
 def test_what_cannot_be_mended_without_guessing_says_so(text: str) -> None:
-    """It keeps its place among the documents, without a value."""
     before, broken, after = json_documents(f'{{"a": 1}} {text} {{"b": 2}}')
     assert (before.value, broken.value, after.value) == ({"a": 1}, None, {"b": 2})
     assert broken.problem
@@ -104,7 +100,6 @@ json_objects = st.dictionaries(
 
 @given(json_objects, st.booleans())
 def test_sound_json_comes_back_as_it_was(value: dict[str, Any], ascii_only: bool) -> None:
-    """A strict object is never touched by mending, in a fence or not."""
     text = json.dumps(value, ensure_ascii=ascii_only)
     assert values(text) == [value]
     assert values(f"Here you are:\n```\n{text}\n```\nThat is all.") == [value]
@@ -112,7 +107,6 @@ def test_sound_json_comes_back_as_it_was(value: dict[str, Any], ascii_only: bool
 
 @given(st.text(alphabet="{}[](),:\"'“”\\/*#.<>thinka1 \n", max_size=60))
 def test_no_text_brings_about_another_error(reply: str) -> None:
-    """Whatever is in a reply, it is read or it is malformed."""
     with contextlib.suppress(MalformedReply):
         assert isinstance(json_documents(reply), list)
 

@@ -1,7 +1,5 @@
 """Rolling summaries: what a language model is shown and asked, what of its reply is kept, and the fallback."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -87,7 +85,6 @@ async def test_what_was_said_cannot_leave_its_tag() -> None:
 
 
 async def test_many_turns_go_in_several_calls_each_with_the_summary_so_far() -> None:
-    """In order, none left out, none cut in two that fits."""
     llm = ScriptedLLM(["one", "two", "three"])
     turns = [turn(f"{i}" * 10_000, seq=i) for i in range(1, 6)]
     assert await LLMSummarizer(llm, max_tokens=200).summarize("zero", turns) == "three"
@@ -106,7 +103,6 @@ async def test_many_turns_go_in_several_calls_each_with_the_summary_so_far() -> 
 
 @given(st.integers(1, 80_000), st.sampled_from(["word ", "line\n", "港", "…"]))
 async def test_a_turn_too_long_for_one_call_is_read_whole(size: int, word: str) -> None:
-    """In pieces that together are its text."""
     shown = list[str]()
 
     def answer(messages: Sequence[Message]) -> str:

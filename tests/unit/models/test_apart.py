@@ -1,7 +1,5 @@
 """What needs torch, another large model or the table of tokens, in processes of their own: a worker would keep all of it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """How concurrent calls become batches."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any, ClassVar, TypeVar
@@ -62,10 +60,16 @@ async def embedder() -> AsyncIterator[Recorder]:
     await embedder.close()
 
 
+async def pause() -> None:
+    """Let everything go as far as it comes by itself, however busy the machine is."""
+    for _ in range(200):
+        await asyncio.sleep(0)
+
+
 async def begun(call: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     """The call, as far as it comes by itself."""
     task = asyncio.create_task(call)
-    await asyncio.sleep(0.01)
+    await pause()
     return task
 
 
@@ -80,14 +84,13 @@ async def test_what_arrives_together_or_during_a_batch_shares_the_next(embedder:
     embedder.gate.clear()
     first = await begun(embedder.embed(["first"], purpose="query"))
     rest = [asyncio.create_task(embedder.embed([f"q{n}"], purpose="query")) for n in range(10)]
-    await asyncio.sleep(0.01)
+    await pause()
     embedder.gate.set()
     await asyncio.gather(first, *rest)
     assert [len(batch) for batch in embedder.batches] == [4, 1, 4, 4, 2]
 
 
 async def test_texts_of_like_length_share_a_batch(embedder: Recorder) -> None:
-    """Within a list, long texts go with long ones, and the order of the result is that of the list."""
     texts = ["a" * n for n in (1, 50, 2, 51, 3, 52, 4, 53)]
     vectors = await embedder.embed(texts, purpose="document")
     assert [sorted(map(len, batch)) for batch in embedder.batches] == [[50, 51, 52, 53], [1, 2, 3, 4]]
@@ -95,7 +98,6 @@ async def test_texts_of_like_length_share_a_batch(embedder: Recorder) -> None:
 
 
 async def test_a_batch_has_no_more_characters_than_allowed() -> None:
-    """Long texts make batches of few texts; a text that is longer than a batch has one for itself."""
     embedder = Recorder(chars=100)
     lengths = {"a": 150, "b": 60, "c": 50, "d": 40, "e": 9, "f": 8, "g": 7, "h": 6, "i": 5}
     await embedder.embed([char * length for char, length in lengths.items()], purpose="document")
@@ -160,7 +162,6 @@ async def test_a_known_text_is_not_encoded_again(embedder: Recorder) -> None:
 
 
 async def test_the_cache_keeps_what_was_used_last() -> None:
-    """With room for two, the third pushes out the one not used for longest; with room for none, nothing is kept."""
     embedder = Recorder(cache_size=2)
     for text in ("a", "b", "a", "c", "a", "b"):
         await embedder.embed([text], purpose="query")
@@ -186,20 +187,20 @@ async def test_a_cleared_cache_keeps_nothing(embedder: Recorder) -> None:
 async def test_what_was_embedded_ahead_is_there_when_it_is_asked_for(embedder: Recorder) -> None:
     """No more of it than is sure to be kept until then; what fails is encoded again, for whoever asks; after the end, nothing is."""
     embedder.embed_ahead(documents(40))
-    await asyncio.sleep(0.01)
+    await pause()
     ahead = [text for batch in embedder.batches for text in batch]
     assert sorted(ahead) == documents(25)
     await embedder.embed(documents(25), purpose="document")
     assert sum(map(len, embedder.batches)) == 25
     embedder.down = True
     embedder.embed_ahead(["later"])
-    await asyncio.sleep(0.01)
+    await pause()
     embedder.down = False
     assert (await embedder.embed(["later"], purpose="document")).shape == (1, 3)
     encoded = len(embedder.batches)
     await embedder.close()
     embedder.embed_ahead(["too late"])
-    await asyncio.sleep(0.01)
+    await pause()
     assert len(embedder.batches) == encoded
 
 
@@ -207,10 +208,10 @@ async def test_a_cleared_cache_sends_nothing_ahead_that_waits(embedder: Recorder
     """It may be what was forgotten, and would be encoded again for whoever asks; what somebody asked for meanwhile stays."""
     embedder.gate.clear()
     embedder.embed_ahead(documents(20))
-    await asyncio.sleep(0.01)
+    await pause()
     asked = await begun(embedder.embed(["document 17"], purpose="document"))
     embedder.clear_cache()
-    await asyncio.sleep(0.01)
+    await pause()
     embedder.gate.set()
     assert (await asked).shape == (1, 3)
     await embedder.embed(["last"], purpose="document")
@@ -232,7 +233,6 @@ async def test_a_bad_text_fails_only_its_caller(embedder: Recorder) -> None:
 
 
 async def test_an_outage_is_not_retried_per_caller(embedder: Recorder) -> None:
-    """When the model is away, all callers are told after one try, and the next call works again."""
     embedder.down = True
     calls = (embedder.embed([f"q{n}"], purpose="query") for n in range(4))
     results = await asyncio.gather(*calls, return_exceptions=True)
@@ -243,7 +243,6 @@ async def test_an_outage_is_not_retried_per_caller(embedder: Recorder) -> None:
 
 
 async def test_texts_nobody_waits_for_any_more_are_not_encoded(embedder: Recorder) -> None:
-    """Cancelling the only caller takes its waiting texts out of the queue."""
     embedder.gate.clear()
     first = await begun(embedder.embed(["first"], purpose="query"))
     doomed = asyncio.create_task(embedder.embed(["doomed"], purpose="query"))
@@ -306,7 +305,7 @@ def test_it_serves_one_loop_after_another(end: str) -> None:
 
     async def cut_off() -> None:
         calls = [asyncio.create_task(embedder.embed([f"text {n}"], purpose="document")) for n in range(9)]
-        await asyncio.sleep(0.01)
+        await pause()
         assert not any(call.done() for call in calls)
 
     if end == "done":
@@ -330,7 +329,7 @@ async def test_a_lane_cancelled_before_it_began_is_replaced(embedder: Recorder) 
     await asyncio.sleep(0)  # it has started its lane, which has not run yet
     for lane in embedder._lanes["query"]:
         lane.cancel()
-    await asyncio.sleep(0.01)
+    await pause()
     vectors = await asyncio.wait_for(embedder.embed(["next"], purpose="query"), 5)
     assert vectors.shape == (1, 3)
     assert (await asyncio.wait_for(call, 5)).shape == (1, 3)

@@ -1,7 +1,5 @@
 """The entities file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -26,7 +24,6 @@ SHIPPED = {
 
 
 def test_shipped_example_finds_brands_and_indicators() -> None:
-    """In English and in Korean."""
     shipped = load_entities(SHIPPED_ENTITIES)
     for text, found in SHIPPED.items():
         kind, *names = found.split() or [""]
@@ -43,7 +40,6 @@ def written(tmp_path: Path, text: str | bytes) -> Path:
 
 
 def test_file_without_names_is_an_empty_dictionary(tmp_path: Path) -> None:
-    """Nothing, comments only, or a kind without names."""
     for text in ("", "# nothing\n", "---\n", "brands:\n", "~", "\ufeff"):
         assert not load_entities(written(tmp_path, text)), text
 
@@ -85,7 +81,6 @@ REFUSED: list[tuple[str | bytes, list[str]]] = [
 
 
 def test_other_content_is_refused_with_its_place(tmp_path: Path) -> None:
-    """The message names the file and, as far as there are such, line, kind and name."""
     for text, words in REFUSED:
         file = written(tmp_path, text)
         with pytest.raises(ConfigError) as caught:

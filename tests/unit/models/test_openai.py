@@ -1,7 +1,5 @@
 """What is particular to the OpenAI adapters, against a real HTTP server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator
@@ -43,7 +41,6 @@ async def embedder(server: ScriptedOpenAI) -> AsyncIterator[OpenAIEmbedder]:
 
 # --- structured output ---------------------------------------------------------------------------------------
 async def test_a_schema_is_sent_as_such(chat: OpenAIChat, server: ScriptedOpenAI) -> None:
-    """A server that knows JSON Schemas is given the schema, not strictly."""
     await chat.complete(ASK, schema=SCHEMA)
     sent = server.chats[0]["response_format"]
     assert sent == {
@@ -102,7 +99,6 @@ async def test_usage_is_counted(chat: OpenAIChat, server: ScriptedOpenAI) -> Non
 
 
 def said(**message: Any) -> Reply:
-    """A completion with this message."""
     message = {"role": "assistant", "content": None, **message}
     return Reply(raw=json.dumps({"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}))
 
@@ -135,7 +131,6 @@ NONSENSE = ("not json at all", "{}", '{"choices": []}', '{"choices": [{}]}', "[1
 
 
 async def test_nonsense_is_an_error(chat: OpenAIChat, server: ScriptedOpenAI) -> None:
-    """What is no chat completion is an LLMError, whatever it is; and an outage if the server has nothing else to say."""
     page = Reply(raw="<html>hello</html>", content_type="text/html")
     for nonsense in (*(Reply(raw=raw) for raw in NONSENSE), page):
         server.answer = None
@@ -302,7 +297,6 @@ async def test_a_server_that_does_not_answer_is_unavailable() -> None:
 
 
 async def test_retries_are_the_settings(server: ScriptedOpenAI) -> None:
-    """max_retries=1 survives one bad answer."""
     chat = OpenAIChat("m", base_url=server.base_url, max_retries=1)
     server.then(Reply(status=500, text="no"), "yes")
     assert (await chat.complete(ASK)).text == "yes"
@@ -335,7 +329,6 @@ async def test_a_server_of_ones_own_needs_no_key(
 
 
 async def test_no_key_and_no_server_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without any credentials nothing is asked, and the error says so."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(LLMUnavailable, match=r"(?i)credentials|api_key"):
         await OpenAIChat("m").complete(ASK)
@@ -395,7 +388,6 @@ UNEVEN = (
 
 
 async def test_nonsense_embeddings_are_an_error(embedder: OpenAIEmbedder, server: ScriptedOpenAI) -> None:
-    """Too few, uneven, doubled, missing or zero vectors are refused."""
     for nonsense in UNEVEN:
         bad = Reply(raw=nonsense)
         server.embed_fault = lambda body, bad=bad: bad if "a" in body["input"] else None
@@ -404,7 +396,6 @@ async def test_nonsense_embeddings_are_an_error(embedder: OpenAIEmbedder, server
 
 
 async def test_passages_fit_the_window(embedder: OpenAIEmbedder) -> None:
-    """No passage is estimated above the window, whatever the text is made of."""
     for text in ("word " * 3_000, "한국어" * 1_000, "😀" * 900, "x" * 9_000, "\n" * 5_000, "a.b " * 2_000):
         for passage in await embedder.split(text):
             assert sum(weight for _, _, weight in estimated_pieces(passage)) <= PASSAGE_TOKENS

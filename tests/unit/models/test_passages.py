@@ -1,7 +1,5 @@
 """Cutting long texts."""
 
-from __future__ import annotations
-
 import re
 
 from hypothesis import given
@@ -26,7 +24,6 @@ def test_passages_end_where_a_reader_would_cut() -> None:
 
 
 def test_neighbours_overlap_and_it_always_moves_on() -> None:
-    """Each passage repeats the last words of the one before, also by as many as the window allows."""
     text = " ".join(f"w{n}" for n in range(20))
     first, second, *_ = cut_passages(text, words(text), window=8, overlap=2)
     assert first.split()[-2:] == second.split()[:2]
@@ -39,7 +36,6 @@ def test_neighbours_overlap_and_it_always_moves_on() -> None:
 
 @given(st.text(alphabet="ab .\n한😀", max_size=200), st.integers(4, 20), st.integers(0, 3))
 def test_every_character_is_in_a_passage(text: str, window: int, overlap: int) -> None:
-    """Passages cover the text in order, and are no more than its pieces."""
     pieces = [Piece(*piece) for piece in estimated_pieces(text)]
     passages = cut_passages(text, pieces, window=window, overlap=overlap)
     end = position = 0

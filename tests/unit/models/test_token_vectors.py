@@ -1,7 +1,5 @@
 """Which tokens are a text's own, and how their vectors are kept."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The estimate of a text's tokens; what is exact is in with_table.py."""
 
-from __future__ import annotations
-
 from memory_agent.models import tokens
 from memory_agent.models.tokens import EstimatedTokens, estimated_pieces
 
@@ -68,12 +66,10 @@ RULES = {
 
 
 def test_the_estimate_follows_its_rules() -> None:
-    """Each rule, by example."""
     assert {text: EstimatedTokens().count(text) for text in RULES} == RULES
 
 
 def test_longer_words_never_cost_less() -> None:
-    """By letters, in words of every kind."""
     for word in ("a", "A", "z", "é", "я", "한", "漢", "_a", "1a"):
         counts = [tokens._hundredths(word[:-1] + word[-1] * letters) for letters in range(1, 40)]
         assert counts == sorted(counts), word

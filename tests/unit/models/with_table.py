@@ -3,8 +3,6 @@
 Run by tests/unit/models/test_apart.py in a process of its own, for the table takes 70 MB.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import socket
 

@@ -1,7 +1,5 @@
 """Material for contexts: turns, counters, and whatever hypothesis can think of."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Sequence
@@ -44,7 +42,6 @@ class ExactTokens:
     margin = 0.0
 
     def count(self, text: str) -> int:
-        """See `TokenCounter.count`."""
         return len(re.findall(r"\w+|\n|[^\w\s]", text))
 
 
@@ -74,7 +71,6 @@ def turn(number: int, content: str, *, role: Role = "user", **others: Any) -> Tu
 
 
 def item(number: int, text: str, *, importance: float = 5.0, **others: Any) -> SummaryItem:
-    """An item of a summary."""
     return SummaryItem(
         kind=SUMMARY_KINDS[number % len(SUMMARY_KINDS)],
         text=text,
@@ -99,7 +95,6 @@ def counted(number: int, kind: str, name: str) -> EntityCount:
 
 
 def recalled(*turns: Turn) -> list[Recollection]:
-    """The turns as found by search, best first."""
     return [
         Recollection(turn=turn, score=1 / (i + 1), confidence=0.5 / (i + 1), why={})
         for i, turn in enumerate(turns)

@@ -1,7 +1,5 @@
 """Search rows made up, and what they are scored by, worked out by loops."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -28,7 +26,6 @@ DIMENSION: Final = 8
 
 
 def unit(values: Floats) -> Floats:
-    """`values` with each row scaled to length 1."""
     scaled: Floats = values / np.linalg.norm(values, axis=-1, keepdims=True)
     return scaled.astype(np.float32)
 

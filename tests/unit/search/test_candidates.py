@@ -1,7 +1,5 @@
 """Who outgrows the memory: when a user's rows are taken into the indexes that candidates come from, and that none is missed."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -81,7 +79,6 @@ class Kept:
 
 @pytest.fixture
 async def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Kept]:
-    """Nobody's rows yet, in a store of their own."""
     monkeypatch.setattr(candidates, "_PAGE", PAGE)
     store = CountingStore(tmp_path / "memory.db")
     await store.open()
@@ -90,7 +87,6 @@ async def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 
 
 async def test_only_who_outgrows_the_memory_is_in_the_indexes(kept: Kept) -> None:
-    """Up to the limit nothing is written to either; one turn more, and everything is in both, each turn once."""
     for _ in range(5):
         await kept.put(2)
     assert (await kept.vectors.turn_ids("ada"), await kept.held()) == (set(), 0)
@@ -106,7 +102,6 @@ async def test_only_who_outgrows_the_memory_is_in_the_indexes(kept: Kept) -> Non
 
 
 async def test_who_is_small_is_counted_once(kept: Kept) -> None:
-    """Rows are counted again only when there may be too many."""
     for _ in range(MOST):
         await kept.put(1)
     assert kept.store.counted == 1
@@ -129,7 +124,6 @@ async def test_outgrowing_is_gone_on_with_where_it_stopped(kept: Kept) -> None:
 
 
 async def test_what_was_erased_is_not_taken_in(kept: Kept) -> None:
-    """A stub has nothing that could be found."""
     await kept.put(MOST)
     await kept.store.sweep_orphans(SCOPE.user, stubs_before=NOW, now=NOW)  # none of them has a turn
     assert {row.erased for row in await kept.store.search_rows("ada")} == {True}

@@ -1,7 +1,5 @@
 """The confidence in a turn: a probability that rises with each of its grounds."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

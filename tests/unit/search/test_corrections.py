@@ -1,7 +1,5 @@
 """Corrections among search results."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Rows that may correct a result, and what else these may replace, against plain loops; also as the index grows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -79,7 +77,6 @@ def check(index: ResidentIndex, rows: Sequence[SearchRow], asked: Sequence[str])
 
 @given(conversations(), st.integers(0, 14))
 def test_corrections_are_those_that_loops_find(rows: list[SearchRow], first: int) -> None:
-    """Whatever was asked while fewer rows were there, and whenever the others were said."""
     index = ResidentIndex(rows[:first], embedder="model")
     asked = [*(row.turn_id for row in rows), "unknown"]
     check(index, rows[:first], asked)

@@ -1,7 +1,5 @@
 """Which model a memory is searched by, after one move to another model and after several."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from datetime import timedelta

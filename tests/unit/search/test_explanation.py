@@ -1,7 +1,5 @@
 """Why a turn was found, in words."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -53,14 +51,12 @@ def test_signals_are_said_with_their_shares(
 
 
 def test_every_signal_has_words() -> None:
-    """No signal's name is shown as it is."""
     said = {signal: explain({signal: 0.5}, TURN, ["cat"]) for signal in SIGNALS}
     assert [signal for signal, words in said.items() if not words.endswith(" (100%)") or "_" in words] == []
 
 
 @given(st.dictionaries(st.sampled_from(SIGNALS), st.floats(-1, 1), max_size=14))
 def test_any_shares_can_be_told(why: dict[str, float]) -> None:
-    """There is always something to say, and shares for the turn add up to at most the whole."""
     said = explain(why, TURN, ())
     assert said
     shares = [int(share) for share in re.findall(r"\((\d+)%\)", said)]

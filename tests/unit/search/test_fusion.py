@@ -1,7 +1,5 @@
 """The formulas of ranking, against plain references."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -34,7 +32,6 @@ Fused = tuple[dict[Signal, Floats], dict[str, float]]
 
 
 def floats(values: list[float]) -> Floats:
-    """Values as search keeps them."""
     return np.array(values, dtype=np.float32)
 
 
@@ -56,7 +53,6 @@ fused = _fused()
 
 
 def test_bm25_is_the_published_formula() -> None:
-    """A term's score equals the formula worked out by hand."""
     idf = inverse_document_frequency(100, 4)
     assert idf == pytest.approx(math.log(1 + (100 - 4 + 0.5) / (4 + 0.5)))
     got = bm25(floats([3]), floats([20]), mean_length=10, idf=idf)[0]
@@ -94,7 +90,6 @@ def test_only_signals_without_bounds_are_scaled() -> None:
 
 @given(fused, st.booleans())
 def test_scores_are_the_weighted_sum(given_signals: Fused, silent: bool) -> None:
-    """By loops: weight x value over the positive weights of the signals that say anything, 0 at least."""
     values, weights = given_signals
     if silent:
         values[next(iter(values))][:] = 0.0

@@ -1,7 +1,5 @@
 """What the index stage makes of turns, and what it keeps of the rows they have."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -153,7 +151,6 @@ async def test_a_current_row_is_not_written_again(stage: Stage) -> None:
 
 
 async def test_only_what_another_model_made_is_embedded(stage: Stage) -> None:
-    """Of rows that are current, of other rules, of another model or missing, the last two are embedded."""
     turns = await stage.remember()
     await stage.index(turns[:2])
     before = await stage.rows()

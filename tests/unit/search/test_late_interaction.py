@@ -1,7 +1,5 @@
 """Late interaction against cases worked out by hand."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, cast
@@ -45,7 +43,6 @@ def weights_of(text: str, *, without: tuple[str, ...] = ()) -> list[float]:
 
 
 def test_each_token_takes_its_best_match() -> None:
-    """The highest cosine with any token of the turn; opposites count as 0, and turns and questions without tokens match nothing."""
     question = TokenVectors(spans=np.zeros((2, 2), np.int32), vectors=np.eye(2, dtype=np.float16))
     turns = [[[0.6, 0.8], [1, 0]], [[-1, 0]], [], [[0, 1]]]
     codes = [packed(np.array(turn, dtype=np.float32).reshape(-1, 2)) for turn in turns]
@@ -158,8 +155,6 @@ async def test_a_turn_whose_tokens_were_not_kept_is_unknown() -> None:
 
 
 async def test_an_embedder_without_tokens_or_away_says_nothing() -> None:
-    """The first order stands."""
-
     class Tokenless(HashEmbedder):
         async def embed_tokens(
             self, texts: Sequence[str], *, purpose: Literal["query", "document"]

@@ -1,7 +1,5 @@
 """Near-duplicates stand behind what says something else."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
@@ -47,7 +45,6 @@ def test_a_chain_of_likenesses_is_not_one_repeat() -> None:
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 5)), max_size=20), st.integers(0, 25), st.randoms())
 def test_none_is_lost(said: list[int | None], most: int, random: Random) -> None:
-    """The ranking holds the same turns as before; each group keeps its order."""
     index, ids = index_saying(said)
     ranking = np.arange(len(said))
     random.shuffle(ranking)  # type: ignore[arg-type]

@@ -1,7 +1,5 @@
 """Which words of a question turns are scored by."""
 
-from __future__ import annotations
-
 from memory_agent.search.query_analysis import without_name
 from memory_agent.text.terms import count_terms
 

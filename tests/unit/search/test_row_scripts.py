@@ -1,7 +1,5 @@
 """What a model or a word cannot tell of a row in another script is unknown, and what stands in for it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

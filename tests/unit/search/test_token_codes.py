@@ -1,7 +1,5 @@
 """Token vectors in nine steps a number, five of them in two bytes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -29,7 +27,6 @@ def test_a_vector_along_one_direction_keeps_it() -> None:
 
 
 def test_cosines_stay() -> None:
-    """Of 64 directions, as a model's tokens have: to a few hundredths."""
     vectors = np.random.default_rng(1).normal(size=(300, 64)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     found = unpacked(packed(vectors), 64)

@@ -1,7 +1,5 @@
 """The resident index and its parts against plain loops."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -27,7 +25,6 @@ QUERY, GIST = a_vector(1_001), a_vector(1_002)
 
 
 def signal_of(index: ResidentIndex, name: Any, **question: Any) -> dict[str, float]:
-    """One signal of each turn."""
     got = index.score(asked(**question), where=RowFilter())
     return dict(zip(got.turn_ids, got.values[name].tolist(), strict=True))
 
@@ -105,7 +102,6 @@ def test_a_long_message_weighs_as_a_few_rare_words_and_a_short_question_as_its_o
 def test_statistics_of_two_parts_joined_are_those_of_the_whole(
     rows: list[SearchRow], terms: list[str], cut: int
 ) -> None:
-    """Rows, mean length and frequencies add up, also where one part is empty."""
     one, other = (ResidentIndex(part, embedder="model") for part in (rows[:cut], rows[cut:]))
     joined = one.statistics(terms).joined(other.statistics(terms))
     whole = ResidentIndex(rows, embedder="model").statistics(terms)
@@ -115,7 +111,6 @@ def test_statistics_of_two_parts_joined_are_those_of_the_whole(
 
 @given(some_rows, some_terms)
 def test_shared_terms_are_those_that_a_turn_holds(rows: list[SearchRow], terms: list[str]) -> None:
-    """In the question's order; turns that are not here are left out."""
     index = ResidentIndex(rows[1:], embedder="model")
     got = index.shared_terms([row.turn_id for row in rows], terms)
     assert got == {row.turn_id: [term for term in terms if term in row.terms] for row in rows[1:]}
@@ -133,7 +128,6 @@ def test_shared_terms_are_those_that_a_turn_holds(rows: list[SearchRow], terms: 
     ],
 )
 def test_filters_exclude(where: RowFilter, kept: set[int]) -> None:
-    """Only rows of the thread, the time and the role asked for are candidates, each with all of its signals."""
     rows = [
         make_row(
             i,
@@ -186,7 +180,6 @@ def test_vectors_of_another_model_are_not_compared() -> None:
 
 
 def test_vectors_of_another_dimension_under_one_fingerprint_are_refused_and_nothing_is_lost() -> None:
-    """The error names both and the remedy; what was there is searched as before."""
     rows = [make_row(i, terms={"egg": 1}) for i in range(3)]
     index = ResidentIndex(rows, embedder="model")
     wide = replace(make_row(3), vectors=np.ones((1, 16), dtype=np.float16) / np.float16(4))

@@ -1,7 +1,5 @@
 """The door: whatever way a path is written, or the application mounted, nothing of anybody's memory is behind it without a key."""
 
-from __future__ import annotations
-
 import functools
 from datetime import UTC, datetime
 from ipaddress import ip_network
@@ -45,21 +43,12 @@ def served(below: str) -> ASGIApp:
 @pytest.mark.parametrize(
     ("path", "statuses"),
     [
-        (TURNS, {401}),
-        ("/%61pi/threads/ada/chat/turns", {401}),
-        (f"{TURNS}/", {401}),
-        (f"{TURNS}%0A", {401, 404}),
-        ("/mcp", {401}),
-        ("/mcp/", {401}),
-        ("/metrics", {401}),
-        ("/metrics/", {401}),
-        ("/%6detrics", {401}),
-        (f"/{TURNS}", {401, 404}),
-        ("/API/threads/ada/chat/turns", {401, 404}),
-        ("/api%2Fthreads/ada/chat/turns", {401, 404}),
-        ("/docs/..%2Fapi/threads/ada/chat/turns", {401, 404}),
+        (TURNS, {401}), ("/%61pi/threads/ada/chat/turns", {401}), (f"{TURNS}/", {401}), (f"{TURNS}%0A", {401, 404}),
+        ("/mcp", {401}), ("/mcp/", {401}), ("/metrics", {401}), ("/metrics/", {401}), ("/%6detrics", {401}),
+        (f"/{TURNS}", {401, 404}), ("/API/threads/ada/chat/turns", {401, 404}),
+        ("/api%2Fthreads/ada/chat/turns", {401, 404}), ("/docs/..%2Fapi/threads/ada/chat/turns", {401, 404}),
     ],
-)
+)  # fmt: skip
 async def test_no_way_of_writing_a_path_passes_the_door(path: str, statuses: set[int]) -> None:
     """By no method, and wherever the application is mounted."""
     for below in ("", "/memory", "/api"):

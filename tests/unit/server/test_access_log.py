@@ -1,7 +1,5 @@
 """Requests: ids, one line each in the log, observations and spans, none of which says what was asked."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """What a handler is given: by one pass of Pydantic's, or by FastAPI, which is asked where that cannot be."""
 
-from __future__ import annotations
-
 import httpx
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse

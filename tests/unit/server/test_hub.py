@@ -131,16 +131,11 @@ def within(event: MemoryEvent, scope: Scope) -> bool:
     return event.user_id == scope.user_id and scope.thread_id in (None, event.thread_id)
 
 
-def a_hub(store: ScriptedStore, **options: Any) -> EventHub:
-    options = {"queue": 1_000, "most_readers": 100, **options}
-    return EventHub(cast("DocumentStore", store), **options)
-
-
 @contextlib.asynccontextmanager
 async def hubs(**options: Any) -> AsyncIterator[tuple[ScriptedStore, EventHub]]:
     """A hub over a scripted store; afterwards it has neither readers nor watches left."""
     store = ScriptedStore()
-    hub = a_hub(store, **options)
+    hub = EventHub(cast("DocumentStore", store), **{"queue": 1_000, "most_readers": 100, **options})
     try:
         yield store, hub
     finally:
@@ -250,7 +245,6 @@ STEPS = st.lists(
 def test_each_reader_gets_all_of_its_scope_after_its_place_once_and_in_order(
     steps: list[tuple[Any, ...]], kept: int, own_watches: int
 ) -> None:
-    """Whatever is stored, told late, read slowly, left, resumed, or cut off by outages in between."""
     asyncio.run(_play(steps, kept, own_watches))
 
 
@@ -421,7 +415,6 @@ async def test_a_place_is_given_back_whatever_happens() -> None:
 
 # --- dropping ----------------------------------------------------------------------------------------------------
 async def test_a_slow_reader_is_dropped_and_nobody_waits_for_it() -> None:
-    """It learns why; the others get everything meanwhile, and it gets the rest when it comes back."""
     async with hubs(queue=5) as (store, hub), hub.reading(ADA) as slow:
         async with hub.reading(ADA) as quick:
             for number in range(1, 21):

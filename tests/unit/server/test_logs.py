@@ -1,7 +1,5 @@
 """Logs: one line per record, and nothing of what users said, whatever is logged."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

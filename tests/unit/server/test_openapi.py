@@ -1,7 +1,5 @@
 """The OpenAPI document: complete, readable, and what code generators need."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterator
@@ -83,7 +81,6 @@ def test_components_have_readable_names() -> None:
 
 
 def references(node: Any) -> Iterator[str]:
-    """Every `$ref` of the document."""
     if isinstance(node, dict):
         for key, value in node.items():
             if key == "$ref":
@@ -112,27 +109,18 @@ def test_bodies_have_examples_and_all_examples_fit() -> None:
 
 
 def test_changes_take_an_idempotency_key() -> None:
-    """All that would add something twice when a request is repeated."""
     taking = {
         name
         for name, (_, _, operation) in operations().items()
         if any(one["name"] == "Idempotency-Key" for one in operation.get("parameters", ()))
     }
     assert taking == {
-        "update_memory",
-        "add_turn",
-        "add_turns",
-        "start_session",
-        "start_thread_session",
-        "set_fact",
-        "add_fact",
-        "retract_fact",
-        "revert_fact",
-    }
+        "update_memory", "add_turn", "add_turns", "start_session", "start_thread_session", "set_fact", "add_fact",
+        "retract_fact", "revert_fact",
+    }  # fmt: skip
 
 
 def test_lists_are_pages() -> None:
-    """Whatever may grow without end is read by `limit` and `cursor`, and answers a page."""
     for name, (_, _, operation) in operations().items():
         parameters = {one["name"] for one in operation.get("parameters", ())}
         schema = (

@@ -1,7 +1,5 @@
 """Web pages: without keys only our own may ask, and MCP's preflights are answered where pages may ask."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any, cast
 

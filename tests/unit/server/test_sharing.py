@@ -1,7 +1,5 @@
 """What a held folder's service does until it is there."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

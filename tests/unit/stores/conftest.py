@@ -22,7 +22,6 @@ WRITES = ("bulk_write", "insert_one", "insert_many", "update_one", "update_many"
 
 @pytest.fixture
 async def sqlite(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    """An open store in `memory.db`."""
     store = SqliteStore(tmp_path / "memory.db")
     await store.open()
     yield store
@@ -31,7 +30,6 @@ async def sqlite(tmp_path: Path) -> AsyncIterator[SqliteStore]:
 
 @pytest.fixture
 async def mongo(mongod: Mongod, db_name: str) -> AsyncIterator[MongoStore]:
-    """An open store."""
     store = MongoStore(mongod.uri, db_name, timeout_seconds=10)
     await store.open()
     yield store

@@ -1,7 +1,5 @@
 """What is particular to Chroma: names, shards, lost collections, servers that fail, and errors, each of which becomes ours."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import socket
@@ -43,7 +41,6 @@ async def _reached(index: ChromaServer) -> None:
 
 
 def test_the_collection_says_model_and_shards() -> None:
-    """Prefix, fingerprint and shard of how many: another of any is another collection. Users fill 64 evenly enough."""
     index = ChromaServer("127.0.0.1", 1, **PLACE)
     assert index.collection_name("ann") == "memory_ab12cd34ef56_45of64"
     assert ChromaServer("127.0.0.1", 1, **PLACE | {"shards": 32}).collection_name("ann").endswith("of32")
@@ -53,7 +50,6 @@ def test_the_collection_says_model_and_shards() -> None:
 
 
 async def test_it_must_be_open() -> None:
-    """Before open() and after close(), calls say so."""
     index = ChromaServer("127.0.0.1", 1, **PLACE)
     for _ in range(2):
         with pytest.raises(NotOpen):
@@ -105,7 +101,6 @@ async def test_a_server_that_was_away_is_used_again(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_hangs_or_is_not_there_is_unavailable() -> None:
-    """No answer within the timeout is an outage, and so is a refused connection."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         index = ChromaServer("127.0.0.1", deaf.getsockname()[1], timeout_seconds=0.3, **PLACE)
         with pytest.raises(VectorIndexUnavailable, match="Timeout"):
@@ -145,7 +140,6 @@ def proxy() -> Iterator[tuple[int, type[_Proxy]]]:
 
 
 async def test_a_proxys_own_answers_are_unavailable(proxy: tuple[int, type[_Proxy]]) -> None:
-    """What stands in front of Chroma may answer anything."""
     port, handler = proxy
     for handler.status, handler.body in (
         (502, b"<html>bad gateway</html>"),
@@ -158,7 +152,6 @@ async def test_a_proxys_own_answers_are_unavailable(proxy: tuple[int, type[_Prox
 
 
 async def test_each_instance_sends_its_own_token(proxy: tuple[int, type[_Proxy]]) -> None:
-    """Two instances of one loop do not share credentials, which Chroma's own client pool would do."""
     port, handler = proxy
     for token in ("first", "second"):
         index = ChromaServer("127.0.0.1", port, auth_token=SecretStr(token), **PLACE)
@@ -167,7 +160,6 @@ async def test_each_instance_sends_its_own_token(proxy: tuple[int, type[_Proxy]]
 
 
 async def test_certificates_are_checked_and_calls_time_out() -> None:
-    """Chroma's own client would do neither by default."""
     index = ChromaServer("127.0.0.1", 1, ssl=True, timeout_seconds=3, **PLACE)
     api = await index._connect()
     assert api.get_settings().chroma_server_ssl_verify is True
@@ -216,7 +208,6 @@ def test_every_chroma_error_is_mapped() -> None:
 
 
 def test_every_transport_error_is_unavailable() -> None:
-    """What goes wrong on the way is no fault of what was asked."""
     assert len(transport_errors()) > 15
     for cls in transport_errors():
         if cls is not httpx.HTTPStatusError:
@@ -225,7 +216,6 @@ def test_every_transport_error_is_unavailable() -> None:
 
 
 def test_a_status_of_a_proxy_is_mapped() -> None:
-    """Errors that aren't in Chroma's form go by their status."""
     lasting, passing = (400, 404, 422), (401, 403, 408, 429, 500, 502, 503, 504)
     for status in (*lasting, *passing):
         response = httpx.Response(status, text="<html>", request=REQUEST)
@@ -234,7 +224,6 @@ def test_a_status_of_a_proxy_is_mapped() -> None:
 
 
 def test_other_errors_are_mapped() -> None:
-    """The operating system's errors are outages, refused arguments are errors."""
     outages = (TimeoutError(), ConnectionRefusedError(111, "refused"), PermissionError(13, "denied"))
     for error in (*outages, json.JSONDecodeError("no", "<html>", 0)):
         with pytest.raises(VectorIndexUnavailable), translated():

@@ -1,7 +1,5 @@
 """What is particular to the MongoDB adapter: errors, guarantees over a client's own, indexes, JSON as its documents hold it."""
 
-from __future__ import annotations
-
 import gc
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -63,7 +61,6 @@ def exception_classes() -> dict[str, type[Exception]]:
 
 
 def instance(kind: type[Exception]) -> Exception:
-    """One such error, with the least that its constructor asks for."""
     if kind.__name__ == "EncryptedCollectionError":
         return kind(Exception("x"), {})
     if kind.__name__ == "EncryptionError":
@@ -90,7 +87,6 @@ def test_every_error_of_the_driver_is_translated() -> None:
 
 
 def test_server_codes_decide() -> None:
-    """An error reply is temporary if its code or label says so; a number too large for BSON never is."""
     failed, bulk = pymongo.errors.OperationFailure, pymongo.errors.BulkWriteError
     for passing in (
         failed("stepping down", 189),
@@ -108,7 +104,6 @@ def test_server_codes_decide() -> None:
 
 
 def test_messages_hold_no_credentials() -> None:
-    """A password in a connection string never reaches a message."""
     error = pymongo.errors.ConfigurationError("cannot use mongodb://ada:se/cr@t@host:27017/?x=1")
     assert "cr@t" not in str(translated(error))
     assert "host" in str(translated(error))
@@ -145,7 +140,6 @@ async def test_a_database_of_an_earlier_version_is_refused(mongod: Mongod, db_na
 # The driver (4.20) leaves a socket to the garbage collector if closing cancels a connection attempt.
 @pytest.mark.filterwarnings("ignore:.*<socket.socket:pytest.PytestUnraisableExceptionWarning")
 async def test_an_unreachable_server_is_unavailable_in_time() -> None:
-    """Opening where nobody listens fails within the time limit, as an outage, and leaves nothing open."""
     store = MongoStore(f"mongodb://ada:secret@127.0.0.1:{free_port()}", "nowhere", timeout_seconds=0.3)
     with pytest.raises(StoreUnavailable) as caught:
         await store.open()
@@ -157,7 +151,6 @@ async def test_an_unreachable_server_is_unavailable_in_time() -> None:
 
 
 async def test_an_impossible_uri_is_refused() -> None:
-    """A connection string that cannot be parsed is an error that waiting will not mend."""
     with pytest.raises(StoreError):
         await MongoStore("mongodb://[", "nowhere", timeout_seconds=1).open()
 
@@ -220,7 +213,6 @@ async def test_a_clients_weaker_guarantees_do_not_apply(
 
 
 async def test_reads_go_by_an_index(asked: Asked) -> None:
-    """No read or write of the store ever scans a whole collection."""
     store = asked.store
     async with asked.noting(planSummary="COLLSCAN") as scans:
         scope = a_scope()
@@ -326,7 +318,6 @@ async def test_how_a_long_thread_stands_is_told_from_its_newest_turns(asked: Ask
 
 
 def test_unique_indexes_can_be_sharded() -> None:
-    """Every unique index starts with user_id, as a cluster sharded by it requires."""
     for indexes in INDEXES.values():
         for index in indexes:
             if index.document.get("unique"):

@@ -1,7 +1,5 @@
 """How the MongoDB adapter forgets without a transaction: crashes, workers in between, and what it reads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -42,7 +40,6 @@ async def test_forgetting_a_turn_reads_its_changes_only(asked: Asked) -> None:
 
 
 async def test_an_ordinary_query_finds_users_by_a_fact(mongo: MongoStore) -> None:
-    """By a value at a path, by an element of a list, by comparison."""
     known: dict[str, dict[str, Any]] = {
         "ada": {"name": "Ada", "preferences": {"likes": ["jazz", "tea"]}, "age": 31},
         "bob": {"name": "Bob", "preferences": {"likes": ["tea"]}, "age": 58},
@@ -124,7 +121,6 @@ async def test_forgetting_changes_survives_a_crash_at_any_write(
 
 
 async def test_dropping_a_generation_survives_a_crash_at_any_write(mongo: MongoStore, life: Life) -> None:
-    """Whichever write is the last before a crash, a repeat leaves the thread without it, its document reset."""
     for writes in life:
         scope = a_scope(f"u{writes}")
         for change in (a_change(key="kept"), a_change(generation="g")):
@@ -188,7 +184,6 @@ async def test_what_is_struck_off_in_between_is_owed_again(
 async def test_a_change_appended_while_others_are_deleted_keeps_its_number(
     mongo: MongoStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only changes whose numbers were noted are deleted, so no number is given twice."""
     await mongo.append_fact_change(SCOPE, a_change(generation="g"))
     update = mongo._update_facts
     late = [a_change(generation="g")]
@@ -208,7 +203,6 @@ async def test_a_change_appended_while_others_are_deleted_keeps_its_number(
 
 # --- compressions and sessions ---------------------------------------------------------------------------------
 async def compressed(store: MongoStore, scope: Scope, turns: Sequence[Turn]) -> list[Compression]:
-    """A compression of each turn, in a row."""
     made = [a_compression([turn], turn.seq, after_seq=turn.seq - 1, scope=scope) for turn in turns]
     for compression in made:
         assert await store.append_compression(compression)
@@ -355,7 +349,6 @@ async def test_reads_of_sessions_and_compressions_stay_small(asked: Asked) -> No
 
 
 async def test_a_whole_threads_erasure_reads_few_compressions(asked: Asked) -> None:
-    """Erasing a thread batch by batch looks at its compressions once, not once for each batch."""
     turns = await stored(asked.store, SCOPE, *(f"{i}" for i in range(60)))
     await compressed(asked.store, SCOPE, turns[:20])
     erasure = an_erasure(SCOPE)

@@ -1,7 +1,5 @@
 """The turns nearest to a vector, among rows shown page by page."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +13,6 @@ from memory_agent.stores.nearest import Nearest
     st.integers(0, 2**32 - 1), st.lists(st.integers(1, 3), max_size=40), st.integers(0, 12), st.integers(1, 9)
 )
 def test_pages_change_nothing(seed: int, passages: list[int], limit: int, page: int) -> None:
-    """However the rows come, the best of all are found, with the cosine of their nearest passage."""
     made = np.random.default_rng(seed)
     vector = made.standard_normal(8).astype(np.float32)
     vector /= np.linalg.norm(vector)

@@ -1,7 +1,5 @@
 """The packed forms of texts and of what compressions derive: what goes in comes out, and bytes of others are refused."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 import zlib
@@ -38,7 +36,6 @@ codecs = st.sampled_from([STORED, GZIP, BROTLI])
 
 @given(packed=several_texts, codec=codecs)
 def test_any_texts_come_back(packed: list[str], codec: int) -> None:
-    """Texts come back in their order, whatever characters they hold, with their bytes counted."""
     segment = pack_texts(packed, codec=codec)
     assert unpack_texts(segment.codec, segment.data) == packed
     assert segment.raw_bytes == sum(len(text.encode()) for text in packed)
@@ -57,7 +54,6 @@ def test_the_asked_codec_packs() -> None:
 
 
 def test_texts_of_any_length_come_back() -> None:
-    """Lengths around the steps of their encoding are read as they were written, and so is how many there are."""
     for length in (0, 1, 127, 128, 129, 16_383, 16_384):
         assert unpack_texts(STORED, pack_texts(["x" * length, "end"], codec=STORED).data) == [
             "x" * length,
@@ -74,7 +70,6 @@ DAMAGED = {
 
 
 def test_damaged_bytes_are_refused() -> None:
-    """Bytes that pack_texts did not make, or that were cut anywhere, are a StoreError, not wrong texts."""
     for codec, damaged in DAMAGED.items():
         data = pack_texts(["the sea at night " * 20, "é" * 50, "end"], codec=codec).data
         for wrong in (*damaged, *(data[:length] for length in range(len(data)))):
@@ -124,7 +119,6 @@ def test_what_could_not_be_unpacked_is_not_packed() -> None:
 
 
 def test_damaged_contents_of_a_compression_are_refused() -> None:
-    """Bytes that pack_derived did not make, were cut, or unpack to too much are a StoreError that says so."""
     data = pack_derived(replace(a_compression([]), **FULL_COMPRESSION))
     for wrong in (
         b"",
@@ -139,7 +133,6 @@ def test_damaged_contents_of_a_compression_are_refused() -> None:
 
 @given(sizes=st.lists(st.integers(0, 50), max_size=40), most=st.integers(1, 100))
 def test_segments_hold_all_texts_in_order(sizes: list[int], most: int) -> None:
-    """Each text is in one segment, in order; none is empty or too large unless it is a single text."""
     slices = list(segments_of(sizes, most_bytes=most))
     assert [size for part in slices for size in sizes[part]] == sizes
     assert [part.start for part in slices] == [0, *(part.stop for part in slices[:-1])][: len(slices)]
@@ -184,7 +177,6 @@ derived: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {"preserved": tuples(te
 
 @given(values=st.fixed_dictionaries(derived))
 def test_derived_values_come_back_as_they_were(values: dict[str, Any]) -> None:
-    """Texts of any characters, numbers to the last bit, and empty parts survive being packed."""
     compression = replace(a_compression([]), **values)
     back = unpack_derived(pack_derived(compression))
     assert back == {name: getattr(compression, name) for name in derived}
@@ -192,13 +184,11 @@ def test_derived_values_come_back_as_they_were(values: dict[str, Any]) -> None:
 
 
 def test_no_field_is_forgotten() -> None:
-    """Each field of a Compression is a column of its own or packed."""
     stored = set(COMPRESSION.columns.split(", ")) - {"derived"}
     assert {field.name for field in fields(Compression)} == stored | set(derived)
 
 
 def test_a_field_that_a_part_gained_gets_its_default() -> None:
-    """What was packed before a part had its last field is read with that field's default."""
     packed = json.loads(brotli.decompress(pack_derived(replace(a_compression([]), **FULL_COMPRESSION))))
     packed["summary"] = [item[:-1] for item in packed["summary"]]
     older = brotli.compress(json.dumps(packed).encode())

@@ -1,7 +1,5 @@
 """What is particular to the SQLite adapter: its errors, its durability settings, its file."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
@@ -61,7 +59,6 @@ LASTING = ("CORRUPT", "NOTADB", "READONLY", "CONSTRAINT_UNIQUE")
 
 
 def test_result_codes_decide() -> None:
-    """An error is temporary if its result code, extended or not, says so."""
     for name in (*TEMPORARY, *LASTING):
         error = sqlite3.OperationalError("x")
         error.sqlite_errorname = f"SQLITE_{name}"
@@ -102,7 +99,6 @@ async def test_many_open_a_new_file_at_once(tmp_path: Path) -> None:
 
 
 async def test_commits_reach_the_disk(sqlite: SqliteStore) -> None:
-    """The writer runs in WAL with synchronous=FULL."""
     assert await sqlite._write(lambda db: db.execute("PRAGMA synchronous").fetchone()) == (2,)
     assert await sqlite._write(lambda db: db.execute("PRAGMA journal_mode").fetchone()) == ("wal",)
 
@@ -320,7 +316,6 @@ async def test_facts_of_before_there_were_subjects_are_the_unnamed_users(sqlite:
 
 
 async def test_reads_go_by_an_index(sqlite: SqliteStore) -> None:
-    """No statement walks through a table, and each finds what it needs by the keys that were made for it."""
     session = a_session(1)
     await sqlite.put_sessions([session])
     turns = await stored(sqlite, SCOPE, *"abc", session_id=session.id)

@@ -1,7 +1,5 @@
 """What is particular to the file of API keys: whose it is, its version, and several processes at once."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sqlite3
@@ -66,7 +64,6 @@ async def test_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
 
 
 async def test_file_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
-    """A folder stands where the file should be, or a file where its folder should be."""
     (tmp_path / "keys.sqlite3").mkdir()
     (tmp_path / "file").touch()
     for path in (tmp_path / "keys.sqlite3", tmp_path / "file" / "keys.sqlite3"):
@@ -97,7 +94,6 @@ def put_at_once(path: str) -> list[str]:
 
 
 async def test_processes_make_new_files_at_once(tmp_path: Path) -> None:
-    """All succeed, whoever creates the file or closes it last meanwhile, and no key is lost."""
     loop = asyncio.get_running_loop()
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as forking:
         for number in range(ROUNDS):

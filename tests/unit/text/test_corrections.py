@@ -1,7 +1,5 @@
 """What one turn says instead of another."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Known names are found under every alias, and nowhere else."""
 
-from __future__ import annotations
-
 from time import process_time
 from typing import Any
 
@@ -30,7 +28,6 @@ def brand(name: str) -> Entity:
 
 # --- where an alias begins and ends --------------------------------------------------------------------------
 def test_names_are_found_where_words_and_particles_end() -> None:
-    """A name is found beside other scripts, punctuation and Korean particles."""
     assert misses(EXAMPLES["found"], names) == []
 
 
@@ -48,7 +45,6 @@ PARTICLES = """
 
 
 def test_particle_may_follow_a_korean_name() -> None:
-    """Particles, their combinations and the copula are no part of a word."""
     for particle in PARTICLES.split():
         assert names(f"라네즈{particle} 점유율{particle}.") == ["LANEIGE", "SoS"], particle
         assert names(f"라네즈{particle}값") == [], particle
@@ -76,7 +72,6 @@ def test_of_two_names_with_one_alias_the_first_kind_or_the_one_as_written_wins()
 
 # --- the dictionary ------------------------------------------------------------------------------------------
 def test_impossible_dictionary_is_refused_by_kind_and_name() -> None:
-    """The message says which alias of which name, and what is wrong with it."""
     refused: list[tuple[Any, list[str]]] = [
         ({"Brands": {"LANEIGE": []}}, ["'Brands'", "a-z"]),
         ({"brands": {"": []}}, ["name of an entity", "empty"]),
@@ -119,7 +114,6 @@ TEXTS = st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=12).map("".joi
     st.sampled_from([" ", ", ", "와 ", "の", "\n"]),
 )
 def test_case_and_width_make_no_difference_to_names(words: list[str], between: str) -> None:
-    """In capitals, in lower case and in full width the same brands are found."""
     text = between.join(words)
     wide = text.translate({code: code + 0xFEE0 for code in range(0x21, 0x7F)})
     expected = [brand(word) for word in dict.fromkeys(words)]

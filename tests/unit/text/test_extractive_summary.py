@@ -1,7 +1,5 @@
 """The summary without a language model: whole sentences that people said, and what always holds."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -49,7 +47,6 @@ def test_one_long_batch_does_not_wipe_out_the_start() -> None:
 
 
 def test_an_impossible_length_is_refused() -> None:
-    """The message names it and the least that is possible."""
     with pytest.raises(InvalidInput, match=f"max_chars is 12; .* {MIN_CHARS} "):
         extractive_summary(None, PLANNING, max_chars=12)
 

@@ -1,7 +1,5 @@
 """What a text shows at a glance, and how rows keep it."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +22,6 @@ def test_the_beginning_of_a_text_is_read() -> None:
 
 @given(st.integers(0, 127))
 def test_packing_loses_nothing(packed: int) -> None:
-    """Every number that signs can be packed into is the signs' own; it fits into a byte."""
     signs = TurnFeatures.unpacked(packed)
     assert signs.packed == packed
     assert TurnFeatures.unpacked(signs.packed) == signs

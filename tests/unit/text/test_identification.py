@@ -1,7 +1,5 @@
 """The language of texts in Latin letters is told of what somebody says taken together."""
 
-from __future__ import annotations
-
 import pytest
 
 from memory_agent.search.confidence import EVERYDAY

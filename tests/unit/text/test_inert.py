@@ -1,7 +1,5 @@
 """Texts that look like what delimits a prompt, and texts that don't."""
 
-from __future__ import annotations
-
 import pytest
 
 from memory_agent.text.inert import attribute, delimiters, inert, inert_line, look_of
@@ -36,7 +34,6 @@ LEFT_AS_IT_IS = (
 
 
 def test_what_looks_like_a_delimiter_is_changed_and_nothing_else() -> None:
-    """Byte for byte."""
     assert {text: inert(text, CONTEXT) for text in MADE_HARMLESS} == MADE_HARMLESS
     assert [text for text in LEFT_AS_IT_IS if inert(text, CONTEXT) != text] == []
     assert [text for text in MADE_HARMLESS.values() if inert(text, CONTEXT) != text] == []
@@ -61,7 +58,6 @@ def test_every_character_that_looks_like_an_opening_bracket_is_looked_at() -> No
 
 @pytest.mark.timeout(20)
 def test_no_text_takes_long() -> None:
-    """Each is looked through once, whatever is repeated in it."""
     many = 200_000
     blanks = " " * many
     harmless = ("<" + blanks, "<" * many + blanks, "</" + "\n" * many, "< /" * many, "[" * many, "[turn 1" * many,

@@ -1,7 +1,5 @@
 """Languages: whoever adds one follows `docs/languages.md`, and nothing outside of their folders knows one's words."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """What a question asks for: kinds, persons, whose it is, and whether the latest counts."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +11,6 @@ SPEAKERS = ("Caroline", "Melanie", "Will", "Hope", "May", "Jean-Luc Picard", "Jo
 
 
 def test_the_kinds_of_a_question() -> None:
-    """What is asked for is told by the question's words, not by those of clauses, quotes and courtesy."""
     rows = [[question, set(kinds.split())] for question, kinds in EXAMPLES["kinds"]]
     assert misses(rows, lambda question: read_question(question).kinds) == []
 
@@ -59,7 +56,6 @@ def test_a_message_that_goes_on_with_a_conversation_is_no_question() -> None:
 
 @given(st.text(max_size=300), st.lists(st.text(max_size=12), max_size=4))
 def test_any_text_and_names_can_be_read(question: str, known: list[str]) -> None:
-    """No error; whoever is named is known, once; the gist is empty only for an empty question."""
     assert bool(gist_of(question, known)) == bool(question)
     read = read_question(question, known=known)
     assert isinstance(read, Question)
@@ -68,7 +64,6 @@ def test_any_text_and_names_can_be_read(question: str, known: list[str]) -> None
 
 
 def test_only_the_first_2000_characters_are_read() -> None:
-    """What stands behind them is not read, and a very long question is no burden."""
     assert persons_named("so " * 700 + "Caroline", SPEAKERS) == ()
     for word in ("what a ", "and what did ", '"', "?", "Will ", "1", "二", "é", "민수", "i'm "):
         read_question(word * (100_000 // len(word)), known=SPEAKERS)

@@ -1,7 +1,5 @@
 """What is quoted of a turn: whole sentences in which somebody tells something of their own."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,7 +55,6 @@ def test_a_word_and_a_full_stop_are_no_item_of_a_list() -> None:
 
 @given(st.text(st.sampled_from("aI my5.!?:\n-#*`>|가") | st.characters(codec="utf-8"), max_size=300))
 def test_every_sentence_stands_in_its_turn(text: str) -> None:
-    """Whole, in order, and none too long."""
     flat = "".join(text.split())
     for sentence in sentences_of(text):
         assert len(sentence.text) <= MAX_SENTENCE_CHARS

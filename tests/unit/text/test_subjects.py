@@ -1,7 +1,5 @@
 """What a turn is about: its words, how many there are, and the phrases that they stand in."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,13 +77,9 @@ def test_words_without_a_phrase_count_as_well() -> None:
 def test_noises_fillers_and_who_is_greeted_tell_nothing() -> None:
     """What a transcript notes between brackets, and a name of several words behind a greeting."""
     nothing = [
-        "{vocalsound} Mm-hmm .",
-        "Uh-huh, alright.",
-        "[Music]",
-        "*laughs* Erm",
-        "Hi, AI companion.",
+        "{vocalsound} Mm-hmm .", "Uh-huh, alright.", "[Music]", "*laughs* Erm", "Hi, AI companion.",
         "Thank you, AI friend!",
-    ]
+    ]  # fmt: skip
     assert {text: words for text in nothing if (words := subject_of(text).words)} == {}
     assert all(map(only_reacts, nothing[:4]))
     assert subject_of("Hi AI friend, I heard the music in Porto.").words == {
@@ -122,7 +116,6 @@ def test_the_languages_of_a_text_are_those_of_its_letters() -> None:
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_text_has_a_subject_however_small(text: str, other: str) -> None:
-    """Never an error, never more words with a phrase than words; what phrases share is a part of the first."""
     subject = subject_of(text)
     assert subject.size >= 0
     assert "" not in subject.words

@@ -1,7 +1,5 @@
 """One tokeniser for turns and questions."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections import Counter
@@ -42,7 +40,6 @@ LATIN = [each.name for each in languages() if each.name in Stemmer.algorithms()]
 
 
 def test_function_words_are_no_terms_with_or_without_accents() -> None:
-    """Each list's words are left out as they are written and as they are typed."""
     for language in LATIN:
         typed = {folded(word) for word in stop_words(language)} if language != "english" else set()
         assert [word for word in stop_words(language) | typed if count_terms(word, language)] == [], language
@@ -60,7 +57,6 @@ def test_plain_english_keeps_its_terms(text: str) -> None:
 
 @given(st.text(max_size=100), st.text(max_size=100))
 def test_any_text_gives_bounded_positive_terms_whatever_stands_a_line_away(one: str, two: str) -> None:
-    """Whatever comes in, terms are short, visible and counted at least once."""
     both = count_terms(f"{one}\n\n{two}")
     assert both == Counter(count_terms(one)) + Counter(count_terms(two))
     for term, count in both.items():
@@ -88,7 +84,6 @@ def test_threads_that_read_at_once_stem_alike() -> None:
 
 
 def test_stemmed_words_can_be_forgotten() -> None:
-    """None is kept in memory, and a text has the same terms as before."""
     before = count_terms("Hiking in the Alps 집에서")
     caches = (terms_module._stem, scripts._korean)
     assert all(cache.cache_info().currsize > 0 for cache in caches)

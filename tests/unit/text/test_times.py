@@ -1,7 +1,5 @@
 """Times that a question names become spans of the calendar, and turns are weighed by how near they are."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -78,7 +76,6 @@ def test_days_are_those_of_the_time_zone_of_now() -> None:
 
 
 def test_easter_moves_as_it_does() -> None:
-    """Easter falls on the right days (years from published calendars)."""
     easter = time_words.known("holidays")["easter"]
     days = [easter(year)[0].isoformat() for year in (2000, 2019, 2024, 2038)]
     assert days == ["2000-04-23", "2019-04-21", "2024-03-31", "2038-04-25"]
@@ -115,7 +112,6 @@ TEXTS = st.text(max_size=300) | st.lists(st.sampled_from(WORDS), max_size=14).ma
 
 @given(TEXTS, st.datetimes(timezones=st.just(UTC)))
 def test_any_text_has_spans_that_end_after_they_begin(question: str, now: datetime) -> None:
-    """Whatever is asked, at any time of the calendar: no error, at most 24 spans, each of some length."""
     for known in ((now, now), KNOWN):
         found = time_spans(question, now=now, known=known)
         assert len(found) <= 24
@@ -124,7 +120,6 @@ def test_any_text_has_spans_that_end_after_they_begin(question: str, now: dateti
 
 
 def test_only_the_first_2000_characters_are_read() -> None:
-    """A time behind them is not found, and a very long question is no burden."""
     assert spans("a " * 1_000 + "yesterday") == []
     for word in ("two weeks before ", "1 may ", "in the last ", "지난 ", "二", "é", "12/12/2022 "):
         time_spans(word * (100_000 // len(word)), now=NOW, known=KNOWN)
@@ -163,7 +158,6 @@ def test_the_best_of_several_spans_counts_and_without_one_or_a_time_nothing_fits
 
 @given(st.lists(st.floats(-1e11, 1e11), min_size=1, max_size=20), st.floats(1, 10))
 def test_the_fit_is_bounded_and_falls_with_distance(times: list[float], later: float) -> None:
-    """Between 0 and 1; never rising away from the span, on either side."""
     at = np.sort(np.array(times, np.float64))
     fit = span_match(at, [DAY_SPAN], later=later)
     assert np.all((fit >= 0) & (fit <= 1))

@@ -1,7 +1,5 @@
 """Scripts of texts and of vocabularies."""
 
-from __future__ import annotations
-
 import pytest
 
 from memory_agent.text.writing import is_read, main_script, scripts_in
@@ -12,17 +10,11 @@ LATIN = frozenset({"LATIN"})
 @pytest.mark.parametrize(
     ("text", "script"),
     [
-        ("I moved to Lisbon.", "LATIN"),
-        ("Ich wohne in Köln", "LATIN"),
-        ("부산으로 이사했어요 (Busan)", "HANGUL"),
-        ("我搬到了杭州", "CJK"),
-        ("新しい電車", "HIRAGANA"),
-        ("コーヒー", "HIRAGANA"),
-        ("Я живу в Казани", "CYRILLIC"),
-        ("ｆｕｌｌ", "LATIN"),
-        ("👍🏽 …", ""),
+        ("I moved to Lisbon.", "LATIN"), ("Ich wohne in Köln", "LATIN"), ("부산으로 이사했어요 (Busan)", "HANGUL"),
+        ("我搬到了杭州", "CJK"), ("新しい電車", "HIRAGANA"), ("コーヒー", "HIRAGANA"), ("Я живу в Казани", "CYRILLIC"),
+        ("ｆｕｌｌ", "LATIN"), ("👍🏽 …", ""),
     ],
-)
+)  # fmt: skip
 def test_the_main_script_is_that_of_most_letters(text: str, script: str) -> None:
     assert main_script(text) == script
 

@@ -1,7 +1,5 @@
 """How topics fade: the table of half-lives, and what priority and importance never do."""
 
-from __future__ import annotations
-
 import functools
 from datetime import UTC, datetime, timedelta
 
@@ -30,14 +28,10 @@ accesses = st.integers(0, 10_000)
 @pytest.mark.parametrize(
     ("few", "many", "days", "kind"),
     [
-        (0, 4, 1, "short-term"),
-        (5, 9, 2, "transitioning"),
-        (10, 14, 4, "long-term"),
-        (15, 19, 8, "long-term"),
-        (20, 24, 16, "long-term"),
-        (25, 1_000_000, 30, "long-term"),
+        (0, 4, 1, "short-term"), (5, 9, 2, "transitioning"), (10, 14, 4, "long-term"), (15, 19, 8, "long-term"),
+        (20, 24, 16, "long-term"), (25, 1_000_000, 30, "long-term"),
     ],
-)
+)  # fmt: skip
 def test_the_half_life_doubles_with_every_five_accesses(few: int, many: int, days: int, kind: str) -> None:
     """The table of the documentation, at both ends of each row."""
     for count in (few, many):

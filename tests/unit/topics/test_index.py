@@ -1,7 +1,5 @@
 """A thread's topics in memory: whatever is put in, replaced and dropped, it answers as one made anew would."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

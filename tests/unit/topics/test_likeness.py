@@ -1,7 +1,5 @@
 """Which topics are alike, and which are surely one."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,23 +7,15 @@ import numpy as np
 
 from memory_agent.domain import Topic
 from memory_agent.topics.likeness import grown_together, surely_one
+from tests.conformance.values import a_topic
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
 
 def topic(name: str, *vector: float, words: str = "", **others: Any) -> Topic:
-    return Topic(
-        id=name,
-        user_id="u",
-        thread_id="h",
-        created_at=NOW + timedelta(hours=ord(name)),
-        last_access=NOW,
-        embedding=np.array(vector, np.float16),
-        embedded=1,
-        embedder="e",
-        words={word: (1, word) for word in words.split()},
-        **others,
-    )
+    said = {word: (1, word) for word in words.split()}
+    made = NOW + timedelta(hours=ord(name))
+    return a_topic(name, created_at=made, embedding=np.array(vector, np.float16), words=said, **others)
 
 
 def test_topics_are_one_if_meaning_and_words_say_so() -> None:
@@ -41,13 +31,8 @@ def test_topics_are_one_if_meaning_and_words_say_so() -> None:
     assert pairs(bread, topic("b", 0.1, 1, words="rye bread oven")) == []
     assert pairs(bread, topic("b", 1, 0.1, words="rye bread pot", parted=("a",))) == []
     assert pairs(bread, topic("c", 1, 0.1, words="rye bread", absorbed=("b",)), again) != []
-    assert (
-        pairs(
-            topic("a", 1, 0, words="rye bread", parted=("b",)),
-            topic("c", 1, 0, words="rye bread", absorbed=("b",)),
-        )
-        == []
-    )
+    split = topic("a", 1, 0, words="rye bread", parted=("b",))
+    assert pairs(split, topic("c", 1, 0, words="rye bread", absorbed=("b",))) == []
     assert pairs(bread, again, topic("c", 1, 0, words="rye bread oven")) == [("c", "a")]
     assert surely_one([]) == []
 
@@ -57,13 +42,5 @@ def test_pairs_that_have_grown_together_are_named_nearest_first() -> None:
     one, near, nearer = topic("a", 1, 0), topic("b", 0.8, 0.6), topic("c", 1, 0.1)
     found = grown_together([one, near, nearer])
     assert [(x.id, y.id) for x, y in found] == [("a", "c"), ("b", "c"), ("a", "b")]
-    other = Topic(
-        id="d",
-        user_id="u",
-        thread_id="h",
-        created_at=NOW,
-        last_access=NOW,
-        embedding=one.embedding,
-        embedded=1,
-    )
+    other = topic("d", 1, 0, embedder="another")
     assert grown_together([one, other], least=-1) == []

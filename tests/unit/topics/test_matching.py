@@ -1,7 +1,5 @@
 """Which topic a turn joins, and what it does to the topic's embedding."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -266,7 +264,6 @@ def test_the_chance_of_a_turn_is_that_of_the_nearest_language() -> None:
 
 # --- embeddings ----------------------------------------------------------------------------------------------
 def joined(vectors_in_order: Sequence[Vector]) -> NDArray[np.float16]:
-    """A topic's embedding after these vectors."""
     embedding = None
     for count, vector in enumerate(vectors_in_order):
         embedding = joined_embedding(embedding, count, vector)

@@ -1,28 +1,15 @@
 """Merged topics: whatever people merged and split, each turn's topic id leads to one topic that stands."""
 
-from __future__ import annotations
-
-from datetime import UTC, datetime
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import Topic
 from memory_agent.topics.merged import newest, unmerged
-
-NOW = datetime(2026, 5, 1, tzinfo=UTC)
+from tests.conformance.values import a_topic
 
 
 def topic(name: str, *absorbed: str, through: int = 0) -> Topic:
-    return Topic(
-        id=name,
-        user_id="u",
-        thread_id="t",
-        created_at=NOW,
-        last_access=NOW,
-        absorbed=absorbed,
-        through=through,
-    )
+    return a_topic(name, absorbed=absorbed, through=through)
 
 
 def standing_ids(*topics: Topic) -> list[str]:

@@ -1,7 +1,5 @@
 """What a topic is folded from: its turns, in order."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping
@@ -131,7 +129,6 @@ def test_an_opener_is_one_line_of_80_characters() -> None:
 
 
 def with_turns(*texts: str, id: str = "1") -> Topic:  # noqa: A002 - the field's name
-    """A topic of these users' turns."""
     subjects = {}
     turns = [turn(seq, text=text) for seq, text in enumerate(texts, start=1)]
     for said in turns:

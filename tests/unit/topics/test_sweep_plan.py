@@ -1,7 +1,5 @@
 """Which topics of a thread a sweep lets go."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
@@ -12,7 +10,6 @@ from memory_agent.topics.decay import priority_of
 from memory_agent.topics.sweep_plan import SweepSettings, plan_thread
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
-HALF_LIFE = 86_400.0
 
 
 def settings(max_topics: int) -> SweepSettings:

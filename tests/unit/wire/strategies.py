@@ -1,7 +1,5 @@
 """Hypothesis strategies for the domain's values, drawn from the types of their fields."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
@@ -18,19 +16,8 @@ from memory_agent.wire.base import hints_of
 Strategy = st.SearchStrategy[Any]
 
 ODD = [
-    "",
-    "\0",
-    "é",
-    "e\u0301",
-    "👩‍👩‍👧",
-    "\u202e",
-    "\u2028",
-    "𝔘",
-    "\ufeff",
-    "'\"\\",
-    "</memory_context>",
-    "\x1f",
-]
+    "", "\0", "é", "e\u0301", "👩‍👩‍👧", "\u202e", "\u2028", "𝔘", "\ufeff", "'\"\\", "</memory_context>", "\x1f",
+]  # fmt: skip
 texts = st.one_of(st.sampled_from(ODD), st.text(max_size=12))
 # A tenant is taken out of what an error said, so nothing here may look like one.
 error_texts = texts.filter(lambda text: "1f" not in text.lower() and "\x1f" not in text)

@@ -1,12 +1,12 @@
 """What goes over the wire comes back as the same value, and says nothing of its tenant."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from datetime import UTC, datetime, timedelta, timezone
+from types import MappingProxyType
 from typing import Any, Final
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ from memory_agent.errors import InvalidInput
 from memory_agent.facts.replay import FactProposal
 from memory_agent.wire import context, facts, people, topics, turns, work
 from memory_agent.wire.base import Answer, Items
-from memory_agent.wire.encoding import json_of
+from memory_agent.wire.encoding import json_of, json_of_many
 from memory_agent.wire.pages import Page, encode_cursor
 from tests.unit.wire import strategies as drawn
 
@@ -202,8 +202,6 @@ def test_a_time_with_another_zone_is_read_in_utc() -> None:
     back = turns.Turn.model_validate_json(json.dumps(written)).domain()
     assert back.timestamp == MOMENT
     assert back.timestamp.tzinfo is UTC
-    abroad = dataclasses.replace(TURN, timestamp=MOMENT.astimezone(timezone(timedelta(hours=9))))
-    assert json.loads(turns.Turn.of(abroad).model_dump_json())["timestamp"] == "2026-03-01T18:30:00.125000Z"
 
 
 def test_an_impossible_user_id_is_refused_when_a_scope_is_made_of_it() -> None:
@@ -211,10 +209,29 @@ def test_an_impossible_user_id_is_refused_when_a_scope_is_made_of_it() -> None:
         Answer[values.Scope].model_validate({"user_id": "", "thread_id": "trip"}).domain()
 
 
-def test_an_error_text_that_no_json_can_hold_is_escaped() -> None:
-    broken = dataclasses.replace(TURN, last_error="half \ud83d of it")
-    written = turns.Turn.of(broken).model_dump_json()
-    assert json.loads(written)["last_error"] == "half \\ud83d of it"
+def test_times_of_other_zones_and_broken_error_texts_are_told_alike_by_either_way_of_writing() -> None:
+    abroad = MOMENT.astimezone(timezone(timedelta(hours=9)))
+    turn = dataclasses.replace(TURN, timestamp=abroad, last_error="half \ud83d of it")
+    for written in (turns.Turn.of(turn).model_dump_json(), json_of(turns.Turn, turn)):
+        told = json.loads(written)
+        assert told["timestamp"] == "2026-03-01T18:30:00.125000Z"
+        assert told["last_error"] == "half \\ud83d of it"
+
+
+def test_a_list_is_written_as_its_model_is() -> None:
+    both = (TURN, dataclasses.replace(TURN, id="t2", user_id=f"{TENANT}\x1fada"))
+    listed = Items[turns.Turn](items=tuple(map(turns.Turn.of, both)))
+    assert json.loads(json_of_many(turns.Turn, both)) == listed.model_dump(mode="json")
+    assert json.loads(json_of_many(turns.Turn, [], next_cursor=None)) == {"items": [], "next_cursor": None}
+
+
+def test_values_as_good_as_basic_ones_are_written_and_others_refused() -> None:
+    for number in (1, 2**70):  # which a fact may be
+        turn = dataclasses.replace(TURN, importance=np.float64(0.5), metadata=MappingProxyType({"a": number}))
+        told = json.loads(json_of(turns.Turn, turn))
+        assert (told["importance"], told["metadata"]) == (0.5, {"a": number})
+    with pytest.raises(ValueError, match="object"):
+        json_of(turns.Turn, dataclasses.replace(TURN, metadata={"a": object()}))
 
 
 # --- the documentation ---------------------------------------------------------------------------------------

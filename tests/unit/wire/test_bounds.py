@@ -1,7 +1,5 @@
 """Bodies made to be slow to refuse: whatever is wrong with them, only so much is looked at and told."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -16,7 +14,6 @@ MANY = 20_000
 
 
 def errors_of(model: type[Request], body: dict[str, Any]) -> list[str]:
-    """Where the errors are."""
     with pytest.raises(ValidationError) as caught:
         model.model_validate(body)
     return [".".join(map(str, error["loc"])) for error in caught.value.errors(include_url=False)]

@@ -1,7 +1,5 @@
 """Cursors are opaque and cannot be forged into something else; pages neither repeat nor miss what stayed in a list."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import functools

@@ -1,7 +1,5 @@
 """Every error becomes a problem that tells no secrets, and the same error again on the other side."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -206,16 +204,11 @@ def test_a_request_that_does_not_fit_its_model_names_every_field_and_of_a_list_t
 @pytest.mark.parametrize(
     ("place", "field"),
     [
-        (("body", 17), "body"),
-        (("body",), "body"),
-        ((), "body"),
-        (("query", "limit"), "limit"),
-        (("path", "thread_id"), "thread_id"),
-        (("header", "Idempotency-Key"), "Idempotency-Key"),
-        (("body", "query"), "query"),
-        (("body", "\ud800"), "\\ud800"),
+        (("body", 17), "body"), (("body",), "body"), ((), "body"), (("query", "limit"), "limit"),
+        (("path", "thread_id"), "thread_id"), (("header", "Idempotency-Key"), "Idempotency-Key"),
+        (("body", "query"), "query"), (("body", "\ud800"), "\\ud800"),
     ],
-)
+)  # fmt: skip
 def test_a_place_in_a_request_is_named_as_its_sender_knows_it(place: tuple[Any, ...], field: str) -> None:
     problem = problem_of_request([{"loc": place, "msg": "no", "type": "x", "input": None}])
     assert problem.errors is not None
@@ -238,16 +231,10 @@ STORED = Scope.of("ada", "trip", tenant="acme-1").user_id
 @pytest.mark.parametrize(
     "written",
     [
-        STORED,
-        repr(STORED),
-        json.dumps(STORED),
-        repr(repr(STORED)),
-        json.dumps(json.dumps(STORED)),
-        f"Scope(user_id={STORED!r})",
-        "GET /users/acme-1%1Fada",
-        "GET /users/acme-1%251fada",
+        STORED, repr(STORED), json.dumps(STORED), repr(repr(STORED)), json.dumps(json.dumps(STORED)),
+        f"Scope(user_id={STORED!r})", "GET /users/acme-1%1Fada", "GET /users/acme-1%251fada",
     ],
-)
+)  # fmt: skip
 def test_a_message_names_the_user_as_the_tenant_does(written: str) -> None:
     told = problem_of(errors.StoreError(f"no: {written}")).detail
     assert "acme" not in told

@@ -1,7 +1,5 @@
 """Requests take what an agent takes, and refuse the rest by name before anything is done."""
 
-from __future__ import annotations
-
 import json
 import math
 from datetime import UTC, datetime
@@ -156,16 +154,11 @@ def test_a_value_that_is_nested_without_end_is_refused() -> None:
 @pytest.mark.parametrize(
     ("to", "moment"),
     [
-        (None, None),
-        ("12.0", "12.0"),
-        ("trip/12.0", "trip/12.0"),
-        ("2026", "2026"),
-        ("2026-03-01", "2026-03-01"),
-        ("2026-03-01T18:30:00", "2026-03-01T18:30:00"),
-        ("2026-03-01T18:30:00.125Z", MOMENT),
+        (None, None), ("12.0", "12.0"), ("trip/12.0", "trip/12.0"), ("2026", "2026"), ("2026-03-01", "2026-03-01"),
+        ("2026-03-01T18:30:00", "2026-03-01T18:30:00"), ("2026-03-01T18:30:00.125Z", MOMENT),
         ("2026-03-01T19:30:00.125+01:00", MOMENT),
     ],
-)
+)  # fmt: skip
 def test_a_fact_goes_back_to_a_time_if_it_reads_as_one_with_a_zone(to: str | None, moment: Any) -> None:
     assert requests.RevertFact.of(path="", to=to).moment() == moment
 

@@ -1,7 +1,5 @@
 """What comes through the door, and what is told why not."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -16,12 +14,10 @@ NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
 
 def admitted(*turns: Any, key: str | None = None, stages: tuple[Stage, ...] = STAGES) -> list[Any]:
-    """Drafts of these turns."""
     return admit(turns, now=NOW, counter=EstimatedTokens(), idempotency_key=key, stages=stages)
 
 
 def test_drafts_are_complete_and_in_order() -> None:
-    """Each draft has its own rising id, its place in the call, its tokens and the stages it owes."""
     one, two = admitted(
         {"role": "user", "content": "Hello there", "metadata": {"a": [1, None]}},
         TurnInput(role="assistant", content=" hi ", speaker="Bo", importance=0.3),
@@ -44,7 +40,6 @@ def test_without_extraction_no_facts_are_owed() -> None:
 
 
 def test_timestamps_become_utc_to_the_millisecond() -> None:
-    """Another zone's time is the same instant in UTC."""
     given = datetime(2026, 5, 1, 9, 0, 0, 123_999, tzinfo=timezone(timedelta(hours=9)))
     draft = admitted(TurnInput(role="user", content="x", timestamp=given))[0]
     assert draft.timestamp == datetime(2026, 5, 1, 0, 0, 0, 123_000, tzinfo=UTC)
@@ -75,7 +70,6 @@ def test_role_may_have_the_name_that_a_framework_gives_it(given: str, role: str)
     ],
 )
 def test_bad_turns_are_refused_by_name(turn: Any, names: list[str]) -> None:
-    """The error says which turn, which field, which value and what would do."""
     good = {"role": "user", "content": "fine"}
     with pytest.raises(InvalidInput) as caught:
         admitted(good, turn)
@@ -85,12 +79,10 @@ def test_bad_turns_are_refused_by_name(turn: Any, names: list[str]) -> None:
 
 @pytest.mark.parametrize("key", ["", " ", "a\nb", "x" * 513, 7])
 def test_bad_idempotency_keys_are_refused(key: Any) -> None:
-    """A key is visible text of at most 512 characters."""
     with pytest.raises(InvalidInput, match="idempotency_key"):
         admitted({"role": "user", "content": "x"}, key=key)
 
 
 def test_too_many_turns_in_a_call_are_refused() -> None:
-    """A bulk call is bounded."""
     with pytest.raises(InvalidInput, match="10,001"):
         admitted(*[{"role": "user", "content": "x"}] * (MAX_TURNS_PER_CALL + 1))

@@ -1,14 +1,11 @@
 """Waiting for owed work."""
 
-from __future__ import annotations
-
 import asyncio
 
 from memory_agent.work.waiting import Looks
 
 
 async def test_who_stops_waiting_leaves_nothing_that_waits() -> None:
-    """A pause that is cancelled ends what it waited by, as one that is over does."""
     moved = asyncio.Event()
     await Looks(0.0).pause(moved)
     pause = asyncio.create_task(Looks(None).pause(moved))

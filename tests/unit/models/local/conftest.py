@@ -1,7 +1,5 @@
 """Models on disk: the installed one, its ONNX file, a tiny one of random weights, and a hub on loopback."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -84,7 +82,6 @@ def tiny_cache(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_onnx(tiny: Path, tiny_cache: Path) -> Path:
-    """The ONNX file of `tiny`."""
     file = choose(ModelChoiceRequest(model=str(tiny), backend="onnx", cache=tiny_cache)).source
     assert file is not None
     return file

@@ -1,7 +1,5 @@
 """What runs a model, for every kind of folder and every setting."""
 
-from __future__ import annotations
-
 import json
 import logging
 from pathlib import Path
@@ -30,7 +28,6 @@ def wanted(folder: Path, tmp_path: Path, **settings: Any) -> ModelChoiceRequest:
 # --- by ONNX Runtime
 @pytest.mark.parametrize("backend", ["auto", "onnx"])
 def test_the_folders_own_file_is_used(tiny: Path, tiny_onnx: Path, tmp_path: Path, backend: str) -> None:
-    """A folder that holds an ONNX file needs nothing made, whether it holds the weights as well or not."""
     for weights in (True, False):
         folder = linked(tiny, tmp_path / f"model {weights}", onnx=tiny_onnx, weights=weights)
         choice = choose(wanted(folder, tmp_path, backend=backend))
@@ -82,7 +79,6 @@ def test_a_file_made_before_serves_the_same_weights(
 def test_what_runs_a_model_doesnt_change_its_fingerprint(
     tiny: Path, tiny_onnx: Path, tiny_cache: Path, tmp_path: Path
 ) -> None:
-    """Torch, an own file and an exported one are one model, so that an index need not be made again."""
     own = linked(tiny, tmp_path / "own", onnx=tiny_onnx)
     bare = linked(tiny, tmp_path / "bare", onnx=tiny_onnx, weights=False)
     asked = [wanted(folder, tmp_path) for folder in (tiny, own, bare)]
@@ -178,7 +174,6 @@ def test_torch_serves_where_nothing_can_be_exported(
 
 
 def test_a_model_without_a_fast_tokenizer_is_refused(tiny: Path, tmp_path: Path) -> None:
-    """No backend could cut its texts into passages: the error says what to do."""
     folder = linked(tiny, tmp_path / "model")
     (folder / "tokenizer.json").unlink()
     for backend in ("auto", "onnx", "torch"):

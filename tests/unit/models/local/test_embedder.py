@@ -1,7 +1,5 @@
 """The embedder over whatever runs the model: loading, failing, mending, and what goes on meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math
@@ -137,7 +135,6 @@ async def test_a_question_does_not_wait_for_a_file_to_be_made(
 
 @pytest.mark.parametrize("threads", [1, 2, 8])
 async def test_any_number_of_threads_gives_the_same_vectors(tiny: Path, cache: Path, threads: int) -> None:
-    """Texts are shared out over the lanes and come back in their order."""
     texts = [f"{'word ' * (n % 40)}number {n}" for n in range(120)]
     wanted = ModelChoiceRequest(model=str(tiny), cache=cache, backend="onnx")
     embedder = LocalEmbedder(wanted, threads=threads, batch_size=8, cache_size=0)

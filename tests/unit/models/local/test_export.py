@@ -1,7 +1,5 @@
 """ONNX files made here: once, whole, and equal to what they are made of."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -65,7 +63,6 @@ export_weights(Path({str(tiny)!r}), Path({str(target)!r}), Making(progress=print
 
 
 def test_a_file_that_gives_other_vectors_is_refused(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:
-    """What is made is checked before it is used: here without a mask."""
     assert check_file(tiny, tiny_onnx) >= 0.9999
     model = onnx.load(str(tiny_onnx))
     (lowest,) = (tensor for tensor in model.graph.initializer if tensor.name == "lowest")
@@ -142,7 +139,6 @@ def test_a_killed_process_leaves_nothing_behind(tiny: Path, tiny_onnx: Path, tmp
 # --- int8
 @pytest.mark.nightly  # it takes 130 MB for a moment; whoever makes such a file compares it with the model's own by itself
 def test_an_int8_file_gives_nearly_the_same_vectors(packaged: Path, exported: Path, int8: Path) -> None:
-    """MiniLM's int8 file is much smaller, its vectors are near those of fp32 but not equal."""
     small, large = (sum(part.stat().st_size for part in file.parent.iterdir()) for file in (int8, exported))
     assert small < 0.5 * large
     vectors = OnnxModel(packaged, int8, one_by_one=True).encode(SAMPLES)

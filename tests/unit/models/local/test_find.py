@@ -1,7 +1,5 @@
 """Where a model is found, and what is asked of the hub for it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +34,6 @@ class Finder:
         self.home = home
 
     def find(self, model: str, *, weights: bool = False, home: Path | None = None, **how: Any) -> str:
-        """The folder, or the error."""
         code = FIND.format(model=model, weights=weights)
         said, error, _ = self.elsewhere.run(code, home or self.home, **how)
         return error or said[-1]
@@ -102,7 +99,6 @@ def test_a_cache_without_what_is_asked_for_is_passed_over(
 
 
 def test_a_missing_model_says_the_ways_to_get_one() -> None:
-    """The error names the model, the folder, the package, the hub and OpenAI."""
     names = "no-such-model", "some/other-model", "a b c", "a/b/c", "-", "./no/such", "~/no-such", "~nobody0/x"
     for name in names:
         with pytest.raises(ModelNotFound) as caught:

@@ -1,7 +1,5 @@
 """The same weights used in the same way are the same model, in whatever files they are."""
 
-from __future__ import annotations
-
 import json
 import os
 import struct
@@ -114,7 +112,6 @@ def test_names_order_orientation_and_format_make_no_difference(
 def test_half_precision_counts_by_its_values(
     tmp_path_factory: pytest.TempPathFactory, kind: str, tensors: dict[str, Any]
 ) -> None:
-    """Weights saved in half precision are the model whose float32 weights have those same values."""
     folder = tmp_path_factory.getbasetemp()
     if kind == "BF16":  # values that have no more digits than it holds
         tensors = {n: (t.view(np.uint32) & 0xFFFF0000).view(np.float32) for n, t in tensors.items()}
@@ -139,7 +136,6 @@ def test_what_means_the_same_is_the_same_model(packaged: Path, tmp_path: Path) -
 def test_another_weight_is_another_model(
     tmp_path_factory: pytest.TempPathFactory, tensors: dict[str, Any], data: st.DataObject
 ) -> None:
-    """One changed number among the tensors of more than one makes another digest."""
     folder = tmp_path_factory.getbasetemp()
     sized = {name: t for name, t in tensors.items() if t.size > 1} or {"a": np.zeros((2, 2), np.float32)}
     name = data.draw(st.sampled_from(sorted(sized)))
@@ -202,7 +198,6 @@ def swap_two_words(content: dict[str, Any]) -> None:
 
 
 def test_pickled_weights_are_known_by_their_bytes(tiny: Path, tmp_path: Path) -> None:
-    """A file that only torch can read is told apart by every byte, and has a fingerprint without torch."""
     file = tmp_path / "pytorch_model.bin"
     file.write_bytes(b"some weights")
     first = fingerprint(tiny, file, tmp_path / "stamps")
@@ -224,7 +219,6 @@ def test_pickled_weights_are_known_by_their_bytes(tiny: Path, tmp_path: Path) ->
 def test_a_file_of_something_else_is_named(
     tmp_path_factory: pytest.TempPathFactory, name: str, content: bytes
 ) -> None:
-    """Whatever bytes a weights file holds, either they are read or the error names the file."""
     file = tmp_path_factory.getbasetemp() / name
     file.write_bytes(content)
     try:
@@ -235,7 +229,6 @@ def test_a_file_of_something_else_is_named(
 
 
 def test_weights_cut_off_are_told(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:
-    """A download that broke off, wherever, is no model, whichever kind of file it was."""
     for whole in (tiny / "model.safetensors", tiny_onnx):
         content, file = whole.read_bytes(), tmp_path / whole.name
         for keep in (0, 4, 100, 5_000, 2_000_000):
@@ -298,7 +291,6 @@ def test_weights_are_read_once(tiny: Path, weights: Path, tmp_path: Path) -> Non
 
 
 def test_a_changed_file_is_read_again(tiny: Path, weights: Path, tmp_path: Path) -> None:
-    """New weights under the old name are another model, though they have the old size."""
     stamps = tmp_path / "stamps"
     first = fingerprint(tiny, weights, stamps)
     size = weights.stat().st_size
@@ -312,7 +304,6 @@ def test_a_changed_file_is_read_again(tiny: Path, weights: Path, tmp_path: Path)
 
 
 def test_a_corrupt_note_is_passed_over(tiny: Path, weights: Path, tmp_path: Path) -> None:
-    """A note that was cut off, or is of something else, is replaced by a right one."""
     stamps = tmp_path / "stamps"
     first = fingerprint(tiny, weights, stamps)
     right = {note: note.read_bytes() for note in stamps.iterdir()}

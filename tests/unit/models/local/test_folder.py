@@ -1,7 +1,5 @@
 """What a model's own configuration says of it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Callable
@@ -125,7 +123,6 @@ def retype(copy: Path, kind: Callable[[str], str]) -> None:
 
 @pytest.mark.parametrize("kind", ["custom_st.Transformer", "Transformer", "my.sentence_transformers.Pooling"])
 def test_code_that_comes_with_a_model_is_not_run(copy: Path, kind: str) -> None:
-    """Modules that aren't sentence-transformers' own are refused, also those that are called like them."""
     retype(copy, lambda own: kind if own.endswith("Transformer") else own)
     for refuse in (read_encoding, refuse_foreign_code):
         with pytest.raises(UnsupportedModel, match=f"modules of its own code, which is not run: {kind}"):
@@ -133,7 +130,6 @@ def test_code_that_comes_with_a_model_is_not_run(copy: Path, kind: str) -> None:
 
 
 def test_a_dense_layer_says_the_dimension(copy: Path) -> None:
-    """Behind a layer that changes it, the vectors' length is that layer's, whoever runs it."""
     add_module(copy, "Dense", at=2, path="2_Dense")
     (copy / "2_Dense").mkdir()
     (copy / "2_Dense" / "config.json").write_text(json.dumps({"in_features": 384, "out_features": 48}))
@@ -141,14 +137,12 @@ def test_a_dense_layer_says_the_dimension(copy: Path) -> None:
 
 
 def test_a_missing_pooling_is_not_taken_for_the_mean(copy: Path) -> None:
-    """A model that was fetched in part is told, rather than pooled in some way."""
     (copy / "1_Pooling" / "config.json").unlink()
     with pytest.raises(EmbedderError, match=r"1_Pooling/config\.json is missing.*fetch the model again"):
         read_encoding(copy)
 
 
 def test_modules_are_known_by_their_class(copy: Path) -> None:
-    """Where the library keeps its modules in other places, the same classes are understood."""
     retype(copy, lambda own: f"sentence_transformers.base.modules.{own.rpartition('.')[2]}")
     assert read_encoding(copy) == Encoding(dimension=384, pooling=("mean",), prompt="")
 
@@ -187,7 +181,6 @@ def test_a_prompt_left_out_of_pooling_is_refused(copy: Path) -> None:
 
 # --- prompt, length and dimension
 def test_only_the_default_prompt_is_put_before_texts(copy: Path) -> None:
-    """A model's prompts are used only if its configuration names one as the default."""
     query = {"q": "query: "}
     for prompts, name, prompt in (
         (query, "q", "query: "),
@@ -231,7 +224,6 @@ def test_settings_of_the_transformer_by_older_names_are_read(copy: Path) -> None
 
 
 def test_the_dimension_is_the_poolings_or_else_the_models(copy: Path) -> None:
-    """Either name of the pooling's dimension counts, then the transformer's hidden size; without any it's an error."""
     pooling(copy, embedding_dimension=11, pooling_mode=["cls", "max"])
     assert dimension(copy) == 22
     pooling(copy, word_embedding_dimension=12)
@@ -246,7 +238,6 @@ def test_the_dimension_is_the_poolings_or_else_the_models(copy: Path) -> None:
 # --- files
 @pytest.mark.parametrize("name", ["sentence_bert_config.json", "modules.json", "1_Pooling/config.json"])
 def test_a_broken_configuration_is_named(copy: Path, name: str) -> None:
-    """A file that is no JSON is an error with its name."""
     for content in (b"{", b"", b"\xff\xfe{}"):
         (copy / name).write_bytes(content)
         with pytest.raises(EmbedderError) as caught:
@@ -255,7 +246,6 @@ def test_a_broken_configuration_is_named(copy: Path, name: str) -> None:
 
 
 def test_a_json_file_of_another_shape_counts_as_empty(tmp_path: Path) -> None:
-    """A list where an object is expected says nothing, nor does a file that isn't there."""
     (tmp_path / "list.json").write_text("[1]")
     assert read_json(tmp_path / "list.json") == {}
     assert read_json(tmp_path / "none.json") == {}

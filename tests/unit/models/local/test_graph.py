@@ -1,7 +1,5 @@
 """Graphs written from weights: what they hold, and what is refused. with_torch.py compares what they give."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A model run by ONNX Runtime; with_torch.py compares its vectors with those of sentence-transformers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -94,7 +92,6 @@ def test_int8_vectors_are_exactly_those_of_the_text_alone(packaged: Path, int8: 
 
 
 def test_no_passage_is_longer_than_512_tokens(tiny: Path, tmp_path: Path) -> None:
-    """A model that reads more is given 512 tokens at most; one that reads less, what it reads."""
     assert tokens_read(tiny) == 256
     copy = linked(tiny, tmp_path / "copy")
     change(copy / "sentence_bert_config.json", max_seq_length=8_192)

@@ -1,7 +1,5 @@
 """Pooling, without the library that it is compared with in with_torch.py."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

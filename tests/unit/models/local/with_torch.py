@@ -3,8 +3,6 @@
 Run by tests/unit/models/test_apart.py in a process of its own, for torch and what comes with it take a gigabyte.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import shutil

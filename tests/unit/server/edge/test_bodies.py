@@ -1,7 +1,5 @@
 """Large bodies: one of a key at a time, so much memory for all of them, and what is refused gives its share back."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence
@@ -119,7 +117,6 @@ async def test_key_has_so_much_in_memory_and_others_their_own(bodies: Bodies) ->
 async def test_share_is_given_back_whatever_became_of_the_request(
     bodies: Bodies, pieces: list[bytes]
 ) -> None:
-    """Too large, too many values, or left before its end."""
     bodies.app.gate.set()
     big = b"x" * (LIMIT - 1)
     for _ in range(10):

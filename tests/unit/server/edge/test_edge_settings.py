@@ -1,7 +1,5 @@
 """The service's settings from the environment, and how much the process may open."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +20,10 @@ def test_origins_are_separated_by_commas_in_the_environment(
 @pytest.mark.parametrize(
     ("soft", "hard", "room", "made"),
     [
-        (1_024, 1_048_576, 1_000, [(1_048_576, 1_048_576)]),
-        (8_000, 8_000, 1_000, []),
-        (-1, -1, 1_000, []),
-        (1_024, -1, 1_000, [(-1, -1)]),
-        (256, 2_048, 512, [(2_048, 2_048)]),
-        (256, 256, 64, []),
+        (1_024, 1_048_576, 1_000, [(1_048_576, 1_048_576)]), (8_000, 8_000, 1_000, []), (-1, -1, 1_000, []),
+        (1_024, -1, 1_000, [(-1, -1)]), (256, 2_048, 512, [(2_048, 2_048)]), (256, 256, 64, []),
     ],
-)
+)  # fmt: skip
 def test_limit_on_open_files_is_raised_as_far_as_needed_and_believed_where_it_cannot_be(
     monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, room: int, made: list[tuple[int, int]]
 ) -> None:

@@ -1,7 +1,5 @@
 """Rates and concurrency: never more than is allowed, never a wait longer than it takes, and no memory of the idle."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest
@@ -12,11 +10,6 @@ from memory_agent.server.edge.limits import Buckets, Concurrency
 
 RATES = st.sampled_from([1, 7, 60, 600, 6_000])
 GAPS = st.lists(st.floats(0, 30) | st.floats(0, 0.01), min_size=1, max_size=200)
-
-
-def burst_of(rate: int) -> int:
-    """Ten seconds' worth."""
-    return max(1, round(rate / 6))
 
 
 def times(gaps: list[float], start: float) -> list[float]:
@@ -33,7 +26,9 @@ def test_no_window_holds_more_than_the_burst_and_the_rate_allow(
     went = [now for now in times(gaps, start) if buckets.take("key", now) == 0]
     for first in range(len(went)):
         for last in range(first, len(went)):
-            most = burst_of(rate) + rate / 60 * (went[last] - went[first])
+            most = max(1, round(rate / 6)) + rate / 60 * (
+                went[last] - went[first]
+            )  # ten seconds' worth at once
             assert last - first + 1 <= most + 1e-3
 
 

@@ -1,7 +1,5 @@
 """Paths: every text survives as a segment, and what is no UTF-8 is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import quote
 

@@ -1,7 +1,5 @@
 """What goes out over a connection: together where it was written together, all of it before the end, nothing after."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Code is found where there is some, and prose about code, or with a keyword in it, is left alone."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
@@ -47,7 +45,6 @@ marks = st.text("`~ \n\t:;=(){}[]<>\"'$#|\\.-_/*x1ㄱ", max_size=120)
 @settings(deadline=None)
 @given(st.lists(pieces | marks | st.text(max_size=40), max_size=6).map("".join))
 def test_any_text_gets_an_answer(text: str) -> None:
-    """Nothing raises."""
     assert has_code(text) in (True, False)
 
 

@@ -1,7 +1,5 @@
 """Statements of fact: what is found, above all what is left alone, and what holds of every extraction."""
 
-from __future__ import annotations
-
 import re
 import sys
 import time
@@ -84,7 +82,6 @@ def test_what_must_never_be_missed_is_found_alone_and_among_other_things_and_not
 
 
 def told(fact: StatedFact) -> tuple[object, ...]:
-    """Operation, path and value, where there is one."""
     return (fact.op, ".".join(fact.path), *([] if fact.value is None else [fact.value]))
 
 
@@ -117,7 +114,6 @@ def test_every_fact_is_quoted_word_for_word_and_sound(text: str) -> None:
 
 
 def test_what_else_is_said_changes_nothing() -> None:
-    """An unrelated paragraph after it takes no fact away and brings none."""
     for text in STATEMENTS:
         alone = [key(fact) for fact in extract_facts(text)]
         assert alone, text
@@ -136,7 +132,6 @@ def test_the_quote_is_the_turns_own_characters_and_of_a_long_sentence_the_clause
 
 
 def test_a_pasted_document_is_nobodys_statement() -> None:
-    """Texts beyond the limit are not looked at."""
     said = "I live in Lisbon. "
     assert extract_facts(said + "x" * (MAX_TEXT_CHARS - len(said)))
     assert extract_facts(said + "x" * MAX_TEXT_CHARS) == []
