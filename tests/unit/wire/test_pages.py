@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory_agent.errors import InvalidInput
@@ -62,6 +62,7 @@ def pages(items: list[Any], limit: int, key: Any = lambda item: item) -> list[li
             return found
 
 
+@example(items=[1, "cannot be compared with it"], limit=1)
 @given(items=st.lists(st.integers() | st.text(), unique=True), limit=st.integers(1, 8))
 def test_pages_laid_end_to_end_are_the_list_in_any_order(items: list[Any], limit: int) -> None:
     found = pages(items, limit)
