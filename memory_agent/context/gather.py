@@ -12,7 +12,7 @@ from memory_agent.context.assemble import pack_context
 from memory_agent.context.budget import PERSONA_TOKENS, PRESETS
 from memory_agent.context.material import Material, TopicLine
 from memory_agent.context.persona import remind
-from memory_agent.context.recall import LAST_EXCHANGE, are_all, are_few, fills, recall_request
+from memory_agent.context.recall import are_all, are_few, fills, recall_request
 from memory_agent.digest.fold import Digest
 from memory_agent.errors import BackendError
 from memory_agent.facts.documents import CurrentFacts
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from memory_agent.facts.documents import FactDocuments
     from memory_agent.ports import DocumentStore, TokenCounter
     from memory_agent.search.entities import EntityCounter, EntitySpotter
+    from memory_agent.search.request import Searched
     from memory_agent.search.search import Searcher
-    from memory_agent.search.user_index import ResidentIndex
 
 T = TypeVar("T")
 
@@ -56,6 +56,8 @@ _EXPLAINED: Final = 30
 _SHORT_ANSWER_CHARS: Final = 40
 _SAYS_LITTLE_CHARS: Final = 120
 _MANY_TURNS: Final = 50
+_READ_AT_ONCE: Final = 32
+"""Turns of the thread: what comes before the window is read anyway, for where the thread stands."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,11 +150,8 @@ class ContextReader:
 
     async def _named(self, question: str, down: list[str]) -> tuple[Entity, ...]:
         """Entities of the question; where the model fails, those of the dictionary alone."""
-        try:
-            return await self._spotter.of_question(question)
-        except BackendError:
-            down.append("entities")
-            return self._spotter.by_dictionary(question)
+        named = await _or_degraded(self._spotter.of_question(question), None, "entities", down)
+        return self._spotter.by_dictionary(question) if named is None else named
 
     async def _material(
         self,
@@ -170,7 +169,7 @@ class ContextReader:
         down: list[str] = []
         # First, for they tell who is meant by a name, and what a question of few words goes on with; what is searched needs neither.
         most = self._settings.short_term_window
-        newest_turns = self.last_turns(scope, max(most, LAST_EXCHANGE), until)
+        newest_turns = self.last_turns(scope, max(most, _READ_AT_ONCE), until)
         facts, last_turns, searched = await asyncio.gather(
             _or_degraded(self._known(reach, until), CurrentFacts(people={}), "facts", down),
             _or_degraded(newest_turns, [], "short_term", down),
@@ -185,7 +184,7 @@ class ContextReader:
         )
         (preserved, passed_over), counts, (answers, things) = await asyncio.gather(
             _or_degraded(self._preserved(scope, stand, window, unread), _NOTHING_KEPT, "compression", down),
-            _or_degraded(self._entities_beside(scope, answer, budget, until), [], "entities", down),
+            _or_degraded(self._entities_beside(scope, answer, searched, budget, until), [], "entities", down),
             _or_degraded(self._explained(reach, answer.recollections, until), ({}, {}), "long_term", down),
         )
         topic, reminder = self._topic_and_reminder(stand, whole=until is None)
@@ -226,10 +225,7 @@ class ContextReader:
 
     # --- sources ---------------------------------------------------------------------------------------------
     async def _found(
-        self,
-        request: SearchRequest,
-        searched: tuple[list[Turn], ResidentIndex | None] | None,
-        down: list[str],
+        self, request: SearchRequest, searched: Searched | None, down: list[str]
     ) -> SearchAnswer:
         """What the search finds in what is `searched`; nothing where that is not there."""
         if searched is None:
@@ -240,7 +236,7 @@ class ContextReader:
         self,
         request: SearchRequest,
         window: Sequence[Turn],
-        searched: tuple[list[Turn], ResidentIndex | None] | None,
+        searched: Searched | None,
         standing: Coroutine[Any, Any, tuple[ConversationState, list[Turn]]],
         budget: int,
         needless: frozenset[Tier],
@@ -290,12 +286,15 @@ class ContextReader:
             read *= 4
 
     async def _entities_beside(
-        self, scope: Scope, answer: SearchAnswer, budget: int, until: datetime | None
+        self,
+        scope: Scope,
+        answer: SearchAnswer,
+        searched: Searched | None,
+        budget: int,
+        until: datetime | None,
     ) -> list[EntityCount]:
         """The entities that the thread names; none where what was found leaves no room for them."""
-        if fills(answer, budget):
-            return []
-        counts = await self._entities.count(scope)
+        counts = [] if fills(answer, budget) else await self._entities.count(scope, searched)
         return [count for count in counts if until is None or count.first_at < until]
 
     async def _explained(
@@ -340,12 +339,14 @@ class ContextReader:
         down: list[str],
     ) -> tuple[ConversationState, list[Turn]]:
         """How the thread stands, and the window, `_widened` where all of it may fit."""
-        before = None if until is None else last_turns
+        before, known = (None, last_turns) if until is None else (last_turns, ())
         through = None if before is None else before[-1].seq if before else 0
         nothing: tuple[Compression | None, Digest, list[Turn]] = (None, Digest(), [])
         character, (last, digest, since) = await asyncio.gather(
             _or_degraded(self._states.character_at(scope, before), None, "compression", down),
-            _or_degraded(self._states.digest(scope, through=through), nothing, "compression", down),
+            _or_degraded(
+                self._states.digest(scope, through=through, newest=known), nothing, "compression", down
+            ),
         )
         if digest is nothing[1]:  # what the topics of the latest turns are is not known either
             down.append("topic")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.context.budget import largest, usable
 from memory_agent.context.passages import outline, without_middle
-from memory_agent.context.placing import Item, Placed, line_below, lines_of, shared_line
+from memory_agent.context.placing import Item, Placed, head_below, headed, lines_of, shared_line
 from memory_agent.domain import (
     TAG_OF,
     ContextBlock,
@@ -172,7 +172,7 @@ class Packing:
             self.leave(item, NO_ROOM)
             return False
         self._lines, self._messages = lines, messages
-        self._taken.append(item._replace(tokens=own))
+        self._taken.append(item if own == item.tokens else item._replace(tokens=own))
         placed.insert(at, item)
         self._placed[item.tier] = placed
         if item.under:
@@ -209,15 +209,14 @@ class Packing:
         if above is None:
             return item.tokens
         shared = item.begins is not None and above.begins == item.begins
-        line = item.line if shared else line_below(above, item)
-        if line is item.line and not shared:
+        head = item.line.head if shared else head_below(above, item)
+        if not shared and head == item.line.head:
             return item.tokens
-        key = above.line.body if shared else line.head, line.body
+        key = above.line.body if shared else head, item.line.body
         found = self._continuing.get(key)
         if found is None:
-            found = self._continuing[key] = (
-                self._size(shared_line([above, item])) - above.tokens if shared else self._size(line)
-            )
+            size = self._size(shared_line([above, item]) if shared else headed(item.line, head))
+            found = self._continuing[key] = size - above.tokens * shared
         return found
 
     def _heading(self, item: Item) -> int:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from memory_agent.context.render import continued
+from memory_agent.context.render import head_again
 from memory_agent.domain import ContextLine
 
 if TYPE_CHECKING:
@@ -100,21 +99,27 @@ def lines_of(items: Iterable[Item]) -> Iterator[ContextLine]:
             with_year = last is None or last.day.year != item.under.day.year
             yield ContextLine(body=item.under.shown(with_year=with_year))
             last = item.under
-        yield item.line if above is None else line_below(above, item)
+        yield item.line if above is None else headed(item.line, head_below(above, item))
         above = item
 
 
-def line_below(above: Item, item: Item) -> ContextLine:
-    """The item's line as it stands below another's: without a quote of what stands or is quoted there, without a head that is the same."""
-    line = item.line
+def head_below(above: Item, item: Item) -> str:
+    """The head of the item's line as it stands below another's: without a quote of what stands or is quoted there, a dash for one that is the same."""
+    head, head_above = item.line.head, above.line.head
     if above.under != item.under:
-        return line
-    head = above.line.head
+        return head
     if item.quotes is not None:
         if above.quotes is not None and item.quotes[0] == above.quotes[0]:
-            line, head = replace(line, head=item.quotes[1]), above.quotes[1]
+            head, head_above = item.quotes[1], above.quotes[1]
         elif item.quotes[0] == above.seq and not above.line.body.endswith("…]"):
-            line = replace(line, head=item.quotes[1])
-    if line.head and line.head == head:
-        return continued(line, follows=item.seq is not None and above.seq == item.seq - 1)
-    return line
+            head = item.quotes[1]
+    if head and head == head_above:
+        return head_again(follows=item.seq is not None and above.seq == item.seq - 1)
+    return head
+
+
+def headed(line: ContextLine, head: str) -> ContextLine:
+    """The line with this head."""
+    if head == line.head:
+        return line
+    return ContextLine(head=head, body=line.body, role=line.role, speaker=line.speaker)

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from memory_agent.digest.fold import Digest
     from memory_agent.domain import Scope, SecondStage, Turn
-    from memory_agent.search.request import SearchAnswer
-    from memory_agent.search.user_index import ResidentIndex
+    from memory_agent.search.request import SearchAnswer, Searched
 
 LAST_EXCHANGE: Final = 4
 """So many turns hold what the user said last, even where the question was stored before it is asked."""
@@ -65,9 +64,7 @@ def _said_before(question: str, last_turns: Sequence[Turn]) -> str:
     return next((turn.content for turn in turns if turn.role == "user" and turn.content != question), "")
 
 
-def are_few(
-    window: Sequence[Turn], searched: tuple[list[Turn], ResidentIndex | None] | None, budget: int
-) -> bool:
+def are_few(window: Sequence[Turn], searched: Searched | None, budget: int) -> bool:
     """True if so few turns are searched that a window of this thread may hold them all."""
     unindexed, index = searched or ([], None)
     if not window or index is None or len(index) > window[-1].seq:  # nothing, or other threads too
@@ -78,7 +75,7 @@ def are_few(
 def are_all(
     window: Sequence[Turn],
     digest: Digest,
-    searched: tuple[list[Turn], ResidentIndex | None] | None,
+    searched: Searched | None,
     budget: int,
 ) -> bool:
     """True if the window is the whole thread, fits, and holds all turns that are searched: finding them would show nothing more."""

@@ -105,13 +105,13 @@ def recalled_items(packing: Packing, material: Material) -> list[Item]:
             reason="recalled from another conversation" if away else "recalled",
             score=found.score,
             confidence=found.confidence,
-            turn=turn,
+            # Other threads' turns have the numbers of this one's, and are not what those show.
+            turn=None if away else turn,
             under=heading_of(turn, elsewhere=away),
         )
-        if quoting := answers or after:
+        if not away and (quoting := answers or after):
             item = item._replace(quotes=(quoting.seq, recalled_line(turn, replaced=now).head))
-        # Other threads' turns have the numbers of this one's, and are not what those show.
-        items.append(item._replace(seq=None, quotes=None) if away else item)
+        items.append(item)
     return items
 
 

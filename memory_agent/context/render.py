@@ -153,14 +153,12 @@ def recalled_line(
     )
 
 
-def continued(line: ContextLine, *, follows: bool) -> ContextLine:
-    """The line as it stands below one with the same head under the same heading: a dash in place of the head.
+def head_again(*, follows: bool) -> str:
+    """The mark in place of a head below a line with the same one under the same heading: a dash.
 
-    Dots where it doesn't follow that line, so that nobody takes its "she" for somebody named there.
+    Dots where the line doesn't follow that one, so that nobody takes its "she" for somebody named there.
     """
-    return ContextLine(
-        head=_SAME_HEAD if follows else _LATER, body=line.body, role=line.role, speaker=line.speaker
-    )
+    return _SAME_HEAD if follows else _LATER
 
 
 def _end_of(text: str) -> str:

@@ -83,15 +83,17 @@ class ConversationReader:
         return found[0] if found else None
 
     async def digest(
-        self, scope: Scope, *, through: int | None = None
+        self, scope: Scope, *, through: int | None = None, newest: Sequence[Turn] = ()
     ) -> tuple[Compression | None, Digest, list[Turn]]:
         """The last compression, the digest of all turns, now or as of turn `through`, and the turns since the compression.
+
+        `newest`: the last turns without a gap, where they were read already.
 
         For prompts: where compression is off or keeps failing, no more than the last few hundred turns are looked at. Which of them
         are moments is left to `with_moments`: a conversation that is shown whole needs none.
         """
         last = await self.last(scope, through)
-        since = await self._since(scope, last, through, most=MAX_KEPT_TURNS)
+        since = await self._since(scope, last, through, most=MAX_KEPT_TURNS, newest=newest)
         return last, fold(Digest.of(last), ((turn, None) for turn in since)), since
 
     async def with_moments(self, scope: Scope, last: Compression | None, since: Sequence[Turn]) -> Digest:
@@ -121,14 +123,25 @@ class ConversationReader:
         return digest, [turn for turn, _ in analysed]
 
     async def _since(
-        self, scope: Scope, last: Compression | None, through: int | None, most: int | None = None
+        self,
+        scope: Scope,
+        last: Compression | None,
+        through: int | None,
+        most: int | None = None,
+        newest: Sequence[Turn] = (),
     ) -> list[Turn]:
-        """The turns since `last` up to `through`, of them at `most` so many, the newest."""
+        """The turns since `last` up to `through`, of them at `most` so many, the newest. `newest`: see `digest`."""
         after = 0 if last is None else last.through
-        newest = most is not None
-        return await self._store.list_turns(
-            scope, after_seq=after, through=through, limit=most, newest=newest
+        known = [turn for turn in newest if turn.seq > after]
+        if known and (len(known) < len(newest) or known[0].seq == after + 1):
+            return known
+        if known:
+            through = known[0].seq - 1
+        limit = None if most is None else most - len(known)
+        before = await self._store.list_turns(
+            scope, after_seq=after, through=through, limit=limit, newest=most is not None
         )
+        return before + known
 
     async def whole(
         self, scope: Scope, digest: Digest, *, through: int | None, as_of: int | None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import Entity, Scope, Turn
     from memory_agent.ports import DocumentStore, EntityFinder
+    from memory_agent.search.request import Searched
     from memory_agent.search.user_index_cache import ResidentCache
     from memory_agent.text.dictionary import EntityDictionary
 
@@ -132,12 +133,18 @@ class EntityCounter:
         self._residents = residents
         self._spotter = spotter
 
-    async def count(self, scope: Scope) -> list[EntityCount]:
-        """The entities that the scope's turns name, by first mention; of turns not indexed yet by dictionary."""
-        # In this order, as in a search: a turn that is indexed in between is then seen twice, and not never.
-        unindexed = await self._store.owed_turns(scope, "index", limit=UNINDEXED_LIMIT, newest=True)
-        named = [(turn, found) for turn in unindexed if (found := self._spotter.of_unindexed(turn))]
-        index = await self._residents.get(scope.user_id)
+    async def count(self, scope: Scope, searched: Searched | None = None) -> list[EntityCount]:
+        """The entities that the scope's turns name, by first mention; of turns not indexed yet by dictionary.
+
+        `searched`: see `Searcher.searched`, of this thread or all of its user's, where that was read already.
+        """
+        if searched is None or len(searched[0]) >= UNINDEXED_LIMIT:  # the thread's may be behind these
+            # In this order, as in a search: a turn that is indexed in between is then seen twice, and not never.
+            unindexed = await self._store.owed_turns(scope, "index", limit=UNINDEXED_LIMIT, newest=True)
+            searched = unindexed, await self._residents.get(scope.user_id)
+        unindexed, index = searched
+        here = (turn for turn in unindexed if scope.thread_id in (None, turn.thread_id))
+        named = [(turn, found) for turn in here if (found := self._spotter.of_unindexed(turn))]
         tally = EntityTally()
         if index is not None:
             tally.merge(index.entity_counts(scope.thread_id))

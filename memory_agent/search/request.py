@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -13,10 +13,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memory_agent.domain import Recollection, Role, Scope, SecondStage, Turn
+    from memory_agent.search.user_index import ResidentIndex
     from memory_agent.text.question import Question
     from memory_agent.text.time_spans import TimeSpan
 
     Floats = NDArray[np.float32]
+
+Searched: TypeAlias = "tuple[list[Turn], ResidentIndex | None]"
+"""Turns that are not indexed yet, and the user's index (None: too large to keep): what any question searches."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from memory_agent.search.entities import EntitySpotter
     from memory_agent.search.late_interaction import LateInteraction
     from memory_agent.search.postings import CollectionStatistics
-    from memory_agent.search.request import SearchRequest
+    from memory_agent.search.request import Searched, SearchRequest
     from memory_agent.search.user_index import Scored
     from memory_agent.search.user_index_cache import ResidentCache
 
@@ -64,6 +64,10 @@ _BEYOND: Final = 50
 """So many places beyond those asked for are looked through for near-duplicates."""
 _PAGE: Final = 64
 """Turns that are read at first where their tokens tell how many are enough."""
+_TOKENS_OF_TERM: Final = 2.0
+"""In any conversation and language that was looked at, within a tenth."""
+_MORE: Final = 1.125
+"""What is found first is not all as long as a mean turn."""
 _WIDER: Final = 8
 """How many times more candidates are taken when filters left too few."""
 
@@ -101,15 +105,13 @@ class Searcher:
         self._candidates = CandidateSource(store, indexes=embedders.index_of, index_of=residents.index_of)
         self._row_of: Recent[str, SearchRow] = Recent(_ROWS_CACHE)
 
-    async def searched(self, scope: Scope) -> tuple[list[Turn], ResidentIndex | None]:
-        """Turns that are not indexed yet, and the user's index (None: too large to keep): what any question searches."""
+    async def searched(self, scope: Scope) -> Searched:
+        """The turns and the index that any question of the scope searches."""
         # In this order: a turn that the worker indexes in between is then in both, and not in neither.
         unindexed = await self._store.owed_turns(scope, "index", limit=UNINDEXED_LIMIT, newest=True)
         return unindexed, await self._residents.get(scope.user_id)
 
-    async def search(
-        self, request: SearchRequest, searched: tuple[list[Turn], ResidentIndex | None] | None = None
-    ) -> SearchAnswer:
+    async def search(self, request: SearchRequest, searched: Searched | None = None) -> SearchAnswer:
         """The best `top_k` turns of the scope that pass the filters. `searched`: read already."""
         degraded: list[str] = []
         unindexed, resident = searched or await self.searched(request.scope)
@@ -248,7 +250,7 @@ class Searcher:
         # What rows don't tell, filters may refuse any number of.
         best = best_first(scores, most=None if current.request.is_filtered else most)
         ranking = behind_repeats(best, scored.turn_ids, current.index, most=most)
-        turns = await self._read_back(current.request, scored, ranking)
+        turns = await self._read_back(current.request, scored, ranking, current.statistics.mean_length)
         ranked = Ranked(
             scored=scored,
             values=values,
@@ -325,17 +327,23 @@ class Searcher:
         return detail
 
     async def _read_back(
-        self, request: SearchRequest, scored: Scored, ranking: NDArray[np.intp]
+        self, request: SearchRequest, scored: Scored, ranking: NDArray[np.intp], mean_terms: float
     ) -> list[tuple[int, Turn]]:
-        """Positions and turns of the truth for the ranking, page by page, until enough of them passed every filter."""
+        """Positions and turns of the truth for the ranking, page by page, until enough passed every filter: of `mean_terms`, as a rule at once."""
         found: list[tuple[int, Turn]] = []
+        turns: dict[str, Turn] = {}
+        read = 0
         enough, tokens = request.enough_tokens, 0
         page, start = min(_PAGE, request.top_k) if enough else request.top_k, 0
+        tokens_each = max(min(_TOKENS_OF_TERM * mean_terms, request.tokens_each), 1.0)
+        most = min(int(_MORE * (enough or 0) / tokens_each), request.top_k)
         while start < len(ranking) and len(found) < request.top_k and (enough is None or tokens < enough):
+            if read < min(start + page, len(ranking)):
+                ahead = ranking[read : (read := max(start + page, most))].tolist()
+                ids = [scored.turn_ids[position] for position in ahead]
+                turns |= {turn.id: turn for turn in await self._store.list_turns(request.scope, ids=ids)}
             positions = ranking[start : start + page].tolist()
             start += page
-            ids = [scored.turn_ids[position] for position in positions]
-            turns = {turn.id: turn for turn in await self._store.list_turns(request.scope, ids=ids)}
             for position in positions:
                 turn = turns.get(scored.turn_ids[position])
                 if turn is not None and request.wants(turn):

@@ -36,11 +36,12 @@ class Told(Generic[T]):
         """Texts with nearly all of these content words: `repeats` reads them then."""
         if len(words) < _LEAST_WORDS:
             return []
+        held = [its for word in words if (its := self._holding.get(word))]
+        new, most_new = len(words) - len(held), int(_MOST_NEW * len(words))
+        if new > most_new:
+            return []
         # One that has nearly all has one of any few.
-        few = sorted((self._holding.get(word, ()) for word in words), key=len)[
-            : int(_MOST_NEW * len(words)) + 1
-        ]
-        near = (self._told[at] for at in set().union(*few))
+        near = (self._told[at] for at in set().union(*sorted(held, key=len)[: most_new + 1 - new]))
         return [told for told, others in near if _may_repeat(words, others)]
 
 

@@ -79,7 +79,7 @@ async def test_a_fetch_reads_as_much_whatever_number_of_topics_there_is(
     assert many_steps <= 1.2 * few_steps
 
 
-async def test_a_fetch_reads_the_last_turns_once(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+async def test_a_fetch_reads_everything_once(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """One look at the newest turns is enough for the window and for what was said before the question; also where nothing was said."""
     async with _remembered(request, tmp_path) as (memory, store):
         assert store._reader is not None
@@ -92,10 +92,14 @@ async def test_a_fetch_reads_the_last_turns_once(request: pytest.FixtureRequest,
             await asked.fetch_memory("And the second one?")
             reader.set_trace_callback(None)
             newest = [
-                sql for sql in statements if "FROM turns" in sql and "ORDER BY seq DESC LIMIT 10" in sql
+                sql for sql in statements if "FROM turns" in sql and "ORDER BY seq DESC LIMIT 32" in sql
             ]
             assert len(newest) == 1
             assert not [sql for sql in statements if "FROM search_rows" in sql and "vectors" in sql]
+            # What is searched is looked up once, also for the entities beside; what was found is read at once.
+            assert sum("pending & 1" in sql for sql in statements) == 1
+            assert sum("max(index_seq)" in sql for sql in statements) == 1
+            assert sum("FROM turns" in sql and "json_each" in sql for sql in statements) <= 1
 
 
 async def test_a_fetch_reads_no_more_turns_than_would_fill_its_prompt_well(

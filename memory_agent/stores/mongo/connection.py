@@ -67,12 +67,11 @@ async def to_the_end(call: Awaitable[_R]) -> _R:
     running = asyncio.ensure_future(call)
     _UNDER_WAY.reset(token)
     try:
-        await asyncio.wait([running])
+        return await asyncio.shield(running)
     except asyncio.CancelledError:
         running.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         await asyncio.wait([running])
         raise
-    return running.result()
 
 
 class Sequences:
@@ -149,6 +148,7 @@ class MongoConnection:
         self._timeout_seconds = timeout_seconds
         self._own_client: AsyncMongoClient[Document] | None = None
         self._database: AsyncDatabase[Document] | None = None
+        self._collections: dict[str, Collection] = {}
         self._sequences = Sequences()
 
     async def open(self) -> None:
@@ -170,6 +170,7 @@ class MongoConnection:
 
     async def close(self) -> None:
         self._database = None
+        self._collections.clear()
         self._sequences.forget_all()
         await self._close_own_client()
 
@@ -225,7 +226,9 @@ class MongoConnection:
     def _collection(self, name: str) -> Collection:
         if self._database is None:
             raise NotOpen(f"the {type(self).__name__} is not open; call open() first")
-        return self._database[name]
+        if name not in self._collections:
+            self._collections[name] = self._database[name]
+        return self._collections[name]
 
 
 def _with_guarantees(client: Any, db_name: str) -> AsyncDatabase[Document]:

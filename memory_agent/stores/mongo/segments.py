@@ -35,6 +35,8 @@ PACKED: Final[Document] = {"$project": {"codec": 1, "data": 1, "turn_ids": 1}}
 """What a segment's texts are unpacked from."""
 _TURNS_OF_A_SEGMENT: Final = 1_000
 _READINGS: Final = 5
+_UNPACKED_IN_PLACE: Final = 16_000
+"""Packed bytes that take less than a hop into a thread."""
 
 
 class MongoSegments(MongoConnection):
@@ -85,7 +87,11 @@ class MongoSegments(MongoConnection):
         if segments is None:
             query = {**one_of({turn["segment_id"] for turn in packed}), "user_id": packed[0]["user_id"]}
             segments = await read_all(self._segments.find(query, PACKED["$project"]))
-        texts = await asyncio.to_thread(_texts_of, segments, {turn["_id"] for turn in packed})
+        wanted = {turn["_id"] for turn in packed}
+        if sum(len(segment["data"]) for segment in segments) > _UNPACKED_IN_PLACE:
+            texts = await asyncio.to_thread(_texts_of, segments, wanted)
+        else:
+            texts = _texts_of(segments, wanted)
         for turn in packed:
             if (place := (turn["segment_id"], turn["_id"])) in texts:
                 turn["content"] = texts[place]

@@ -2,11 +2,12 @@
 
 import re
 import unicodedata
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.context.render import continued, fact_line, heading_of, name_of, recalled_line
+from memory_agent.context.render import fact_line, head_again, heading_of, name_of, recalled_line
 from memory_agent.domain import ROLES, ContextBlock, ContextLine, Tier, Turn, prompt_messages, prompt_text
 from tests.prompts import Read, read_tiers, read_turns
 from tests.unit.search.builders import turn
@@ -69,7 +70,7 @@ def block(tier: Tier, turns: list[Turn], *, answers: bool = False) -> ContextBlo
     whole = [recalled_line(said, other) for said, other in zip(turns, before, strict=False)]
     heads = [None, *(line.head for line in whole)]
     lines = [
-        continued(line, follows=len(line.body) % 2 == 0) if line.head == above else line
+        replace(line, head=head_again(follows=len(line.body) % 2 == 0)) if line.head == above else line
         for above, line in zip(heads, whole, strict=False)
     ]
     return ContextBlock(tier=tier, lines=(heading, *lines))
