@@ -176,8 +176,7 @@ class ContextReader:
             _or_degraded(self._searcher.searched(reach), None, "long_term", down),
         )
         missing = [part for part in missing if part != "embedder" or searched is None or searched[0]]
-        window = last_turns[max(len(last_turns) - most, 0) :]
-        people = facts.people
+        window, people = last_turns[max(len(last_turns) - most, 0) :], facts.people
         request = recall_request(scope, reach, question, people, last_turns, budget, now, until, second_stage)
         standing = self._standing(scope, window, last_turns, budget, until, down)
         answer, stand, window, unread = await self._recalled(
