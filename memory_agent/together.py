@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -32,11 +34,15 @@ def pausing(items: Iterable[_V]) -> Iterator[_V]:
     """`items`, for a thread that computes for long: between two of them it lets others have the interpreter's lock every other millisecond.
 
     Python takes the lock from it after five only, and somebody's call asks for it ten times: each time that its store, its thread
-    or the event loop has waited for something.
+    or the event loop has waited for something. On the event loop itself, which works through a few items at once, nothing pauses.
     """
+    most = _HELD_SECONDS
+    with contextlib.suppress(RuntimeError):
+        asyncio.get_running_loop()
+        most = math.inf
     since = time.perf_counter()
     for item in items:
         yield item
-        if time.perf_counter() - since > _HELD_SECONDS:
+        if time.perf_counter() - since > most:
             time.sleep(_PAUSE_SECONDS)
             since = time.perf_counter()

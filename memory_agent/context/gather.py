@@ -123,7 +123,7 @@ class ContextReader:
     ) -> MemoryContext:
         """The context for `question` in `budget` tokens, from what was said before `until` (None: everything).
 
-        `reach` (None: `scope`): the thread, or all of its user's, whose facts and turns are recalled; `now`: what "last week" in the question is told from; `second_stage`: of the search (None: as set); `missing`: parts that are known to be down.
+        `reach` (None: `scope`): the thread, or all of its user's, whose facts and turns are recalled; `now`: what "last week" in the question is told from; `second_stage`: of the search (None: as set); `missing`: parts that are known to be down; the embedder counts where turns wait for it.
         """
         name = preset or self._settings.context_preset
         shares = PRESETS[name]
@@ -175,8 +175,8 @@ class ContextReader:
             _or_degraded(newest_turns, [], "short_term", down),
             _or_degraded(self._searcher.searched(reach), None, "long_term", down),
         )
-        window = last_turns[max(len(last_turns) - most, 0) :]
-        people = facts.people
+        missing = [part for part in missing if part != "embedder" or searched is None or searched[0]]
+        window, people = last_turns[max(len(last_turns) - most, 0) :], facts.people
         request = recall_request(scope, reach, question, people, last_turns, budget, now, until, second_stage)
         standing = self._standing(scope, window, last_turns, budget, until, down)
         answer, stand, window, unread = await self._recalled(

@@ -217,7 +217,7 @@ _COMPARED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "contains": operator.contains,
     "in": lambda value, other: value in other,
     "nin": lambda value, other: value not in other,
-    "icontains": lambda value, other: str(other).casefold() in str(value).casefold(),
+    "icontains": lambda value, other: value is not None and str(other).casefold() in str(value).casefold(),
 }
 _MISSING: Final = object()
 

@@ -191,11 +191,12 @@ def compares(
     value: object, test: Mapping[str, Any], operators: Mapping[str, Callable[[Any, Any], bool]]
 ) -> bool:
     """True if a value is to all others as the `operators` that `test` names them by say. Raises InvalidInput for one that there is not."""
-    for name, other in test.items():
+    for name in test:  # all of them first: whether one is refused must not depend on the value
         if name not in operators:
             raise InvalidInput(
                 f"Unsupported filter operator: {name!r:.40}; use one of {', '.join(operators)}"
             )
+    for name, other in test.items():
         try:
             if not operators[name](value, other):
                 return False

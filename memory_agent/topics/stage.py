@@ -100,12 +100,11 @@ class TopicKeeper:
         current = None if before is None else _root(index, before)
         if current is None and (latest := index.newest()) is not None:
             current = latest.id
-        many = len(turns) > _INLINE_TURNS
 
         def choose(*, archived: bool) -> dict[str, str]:
-            asked = pausing(turns) if many else turns
-            return chosen_topics(asked, index, subjects, current, self._settings, archived=archived)
+            return chosen_topics(pausing(turns), index, subjects, current, self._settings, archived=archived)
 
+        many = len(turns) > _INLINE_TURNS
         chosen = await asyncio.to_thread(choose, archived=False) if many else choose(archived=False)
         if not any(topic_id == topic_id_of(turn_id) for turn_id, topic_id in chosen.items()):
             return chosen, False

@@ -157,8 +157,9 @@ async def test_llm_answers_500(asks_llm: MemoryService, llm_server: ScriptedOpen
 
 
 async def test_embedder_fails(embedded_settings: dict[str, Any], llm_server: ScriptedOpenAI) -> None:
-    """With the embedding server failing, words decide and the context says so; afterwards meaning is back."""
-    llm_server.embed_fault = lambda _: Reply(status=503, text="loading the model")
+    """With the embedding server failing, words decide and the context says so, to those whose turns wait for it; afterwards meaning is back."""
+    loading = Reply(status=503, text="loading the model")
+    llm_server.embed_fault = lambda _: loading
     cfg = MemoryConfig(
         **embedded_settings,
         use_local_embeddings=False,
@@ -182,6 +183,10 @@ async def test_embedder_fails(embedded_settings: dict[str, Any], llm_server: Scr
         await memory.settle(timeout=60)
         assert (await memory.fetch_memory("What is my puppy called?")).degraded == ()
         assert (await memory.fetch_long_term("puppy"))[0].similarity is not None
+        llm_server.embed_fault = lambda _: loading
+        await service.agent("bob", "chat").update_memory("My kitten is called Rex.", "Cute!")
+        await until_down(service, "embedder")
+        assert (await memory.fetch_memory("What is my puppy called?")).degraded == ()
 
 
 async def test_the_document_store_is_down(tmp_path: Path, shared_embedder: LocalEmbedder) -> None:

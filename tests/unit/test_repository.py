@@ -258,6 +258,18 @@ def strays(path: list[str], imported: Callable[[str], set[str]] = files_imported
     return wrong
 
 
+def test_the_tests_that_hold_the_invariants_are_there() -> None:
+    """The architecture page names each behind its file; of several in a row the file is named once."""
+    section = ARCHITECTURE.partition("\n## Invariants\n")[2].partition("\n## ")[0]
+    file, lost = "", []
+    for name in re.findall(r"`([\w/]+\.py|test_\w+)`", section):
+        if name.endswith(".py"):
+            file = (ROOT / "tests" / name).read_text("utf-8")
+        elif f"def {name}(" not in file:
+            lost.append(name)
+    assert not lost
+
+
 @pytest.mark.parametrize("heading", ["The path of a turn", "The path of a question"])
 def test_a_path_is_read_downward_and_each_room_once(heading: str) -> None:
     """In the order of its table each file is imported by one above it and by none below it."""

@@ -253,6 +253,7 @@ def test_mem0s_conditions() -> None:
         ({"b": {"contains": "ell"}}, True),
         ({"b": {"icontains": "HELL"}}, True),
         ({"b": {"contains": "x"}}, False),
+        ({"c": {"icontains": "n"}}, False),
         ({"a": {"ne": 2, "nin": [3]}}, True),
         ({"c": {"gt": 1}}, False),
         ({"c": {"ne": 1}}, True),
@@ -285,7 +286,7 @@ async def test_what_mem0_refuses_is_refused(memory: AsyncMemory) -> None:
         with pytest.raises(ValueError):  # noqa: PT011 - mem0's class, ours says each time what is wrong
             await call()
     await memory.add("one", **ADA)
-    wrong: list[dict[str, Any]] = [{"n": {"like": 1}}, {"OR": []}]
+    wrong: list[dict[str, Any]] = [{"n": {"like": 1}}, {"n": {"eq": 1, "like": 1}}, {"OR": []}]
     for filters in wrong:
         with pytest.raises(InvalidInput):
             await memory.get_all(filters={**ADA, **filters})
