@@ -71,6 +71,9 @@ READS: dict[str, Call] = {
     "long term of the user": lambda m: m.fetch_long_term("bread", scope="user", role="user"),
     "long term without a second stage": lambda m: m.fetch_long_term("bread", second_stage="off"),
     "long term of a role by its other name": lambda m: m.fetch_long_term("bread", role="human"),
+    "long term since after until": lambda m: m.fetch_long_term(
+        "x", since=START + timedelta(days=1), until=START
+    ),
     "context": lambda m: m.fetch_memory("Which sights in Lisbon?"),
     "context of a preset": lambda m: m.fetch_memory(
         "bread",
@@ -118,7 +121,7 @@ async def test_reads_give_the_same_values_of_the_same_types(sides: tuple[MemoryA
         assert kinds(there) == kinds(here), name
         assert str(there) == str(here), name
         empty += [name] * (not here)
-    assert empty == ["no compression"]
+    assert empty == ["long term since after until", "no compression"]
 
 
 def kinds(value: object) -> object:
@@ -250,7 +253,6 @@ REFUSED: dict[str, Call] = {
     "top_k huge": lambda m: m.fetch_long_term("x", 2**70),
     "scope": lambda m: m.fetch_long_term("x", scope="all"),
     "role of a search": lambda m: m.fetch_long_term("x", role="boss"),
-    "since after until": lambda m: m.fetch_long_term("x", since=START + timedelta(days=1), until=START),
     "topic of a search": lambda m: m.fetch_long_term("x", topic_id="none"),
     "topic of a search of the user": lambda m: m.fetch_long_term("x", topic_id="none", scope="user"),
     "topic_id of a search": lambda m: m.fetch_long_term("x", topic_id=""),
@@ -391,7 +393,7 @@ NAMED: dict[str, list[str]] = {
 SEEN_BY_THE_SERVICE = {
     *(name for name in REFUSED if name.startswith(("no such ", "no server ", "nothing to "))),
     *("archive", "feedback", "importance of no topic", "merge", "restore", "split", "tag", "tags none"),
-    *("topic of a search", "topic of a search of the user", "since after until", "unknown turn"),
+    *("topic of a search", "topic of a search of the user", "unknown turn"),
     "revert to a time of text",
     "revert to a time to come",
 }
@@ -408,7 +410,7 @@ async def test_what_is_refused_is_refused_in_the_same_words(
     for name, call in REFUSED.items():
         answers = socket.answers
         here, there = await outcome(call, agent), await outcome(call, client)
-        if here != there:
+        if here != there or here[0] == "returned":
             differ[name] = here, there
         if socket.answers > answers:
             asked.add(name)

@@ -13,9 +13,10 @@ import pytest
 from memory_agent import MemoryAgent, MemoryService, NotFound, Scope, TurnForgotten, TurnsParked
 from memory_agent.domain import STAGES, Stage
 from memory_agent.testing import FixedClock
+from memory_agent.work.forget import Forgetter
 from tests.fixtures import OpenService, on_both_by_day, outgrown
 from tests.integration.conversations import STORES, lines, opened, remains, said, settings_on
-from tests.over_http import both_ways_by_day
+from tests.over_http import both_ways_by_day, embedded_only
 from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
@@ -162,6 +163,34 @@ async def test_forgetting_while_the_worker_is_at_it(open_service: OpenService) -
         assert await traces(service, "ann", "zebulon") == []
         assert await service.core.vectors.turn_ids("ann") == set()
         assert await service.core.store.search_rows("ann") == []
+
+
+@embedded_only("the process dies in the middle of the call, and the test with it")
+async def test_a_cut_short_erasure_is_finished_by_the_next_service(open_service: OpenService) -> None:
+    """Once the call was recorded the next worker carries it out, in the vector index too."""
+    clock = FixedClock(datetime.now(UTC))
+    async with open_service(clock=clock) as service:
+        await outgrown(service, "ann")
+        await fill(service.agent("ann", "chat"))
+    async with open_service(clock=clock, run_worker=False) as service:
+        with pytest.MonkeyPatch.context() as dying:
+            dying.setattr(Forgetter, "_first_pass", _die)
+            with pytest.raises(KeyboardInterrupt):
+                await service.forget_user("ann")
+        assert (await service.status()).turns == 6
+        if not service.cfg.embedded:  # without a server the rows are the index
+            assert len(await service.core.vectors.turn_ids("ann")) == 6
+    async with open_service(clock=clock) as service, asyncio.timeout(60):
+        while (status := await service.status()).turns or status.erasures:
+            clock.tick(600)  # the dead call's time runs out, and then its last pass is due
+            await asyncio.sleep(0.05)
+        assert await traces(service, "ann", "zebulon") == []
+        assert await service.core.store.search_rows("ann") == []
+        assert await service.core.vectors.turn_ids("ann") == set()
+
+
+async def _die(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
 
 
 # --- what is owed afterwards ---------------------------------------------------------------------------------

@@ -82,6 +82,10 @@ def texts(found: Conversation) -> list[str]:
     return [message.content for message in found.messages]
 
 
+def roles(found: Conversation) -> list[str]:
+    return [message.role for message in found.messages]
+
+
 def reasons(found: list[Conversation | Unreadable]) -> str:
     return "\n".join(f"{one.where}: {one.reason}" for one in found if isinstance(one, Unreadable))
 
@@ -127,20 +131,25 @@ def test_what_nobody_said_is_left_out_and_counted(tmp_path: Path) -> None:
     profile = {"content_type": "user_editable_context", "user_profile": "I am Ada."}
     messages = [
         said("system", "You are ChatGPT."),
-        said("user", profile, metadata={"is_user_system_message": True}),
+        said("user", profile),
+        said("user", "I am Ada.", metadata={"is_user_system_message": True}),
         said("user", "Hidden.", **hidden),
         said("user", "How many?"),
         said("assistant", {"content_type": "thoughts", "thoughts": []}),
         said("assistant", {"content_type": "code", "text": "len(x)"}, recipient="python"),
         said("tool", {"content_type": "execution_output", "text": "3"}),
         said("assistant", "Hm.", channel="analysis"),
+        said("assistant", {"content_type": "reasoning_recap", "content": "Thought for 3 s"}),
+        said("assistant", {"content_type": "model_editable_context", "model_set_context": "Ada likes tea."}),
+        said("assistant", "Taken back.", weight=0),
         said("assistant", ""),
         said("assistant", "Three. \ue200cite\ue202turn0search1\ue201"),
     ]
     nodes = [(str(at), str(at - 1) if at else None, one) for at, one in enumerate(messages)]
-    found = conversation(tmp_path, [tree(*nodes, current="9")])
+    found = conversation(tmp_path, [tree(*nodes, current=nodes[-1][0])])
     assert texts(found) == ["How many?", "Three."]
-    expected = {"system": 1, "custom instructions": 1, "hidden": 1, "thoughts": 2, "tools": 2, "empty": 1}
+    expected = {"system": 1, "custom instructions": 2, "hidden": 2, "thoughts": 3, "tools": 2, "empty": 1}
+    expected["saved memories shown to the model"] = 1
     assert dict(+found.left_out) == expected
     assert sum(expected.values()) + len(found.messages) == len(messages)
 
@@ -164,7 +173,7 @@ def test_media_leave_a_trace_and_a_drawing_its_prompt(tmp_path: Path) -> None:
         ],
     )
     assert texts(found) == ["[image]\nWhat is this?\n[kite.pdf]", "[image: a red kite]", "Hello there."]
-    assert [message.role for message in found.messages] == ["user", "assistant", "user"]
+    assert roles(found) == ["user", "assistant", "user"]
 
 
 def test_times_are_read_as_seconds_milliseconds_and_iso_and_else_are_the_conversations(
@@ -215,8 +224,14 @@ def test_claudes_branches_attachments_and_tools(tmp_path: Path) -> None:
     item["chat_messages"][3]["attachments"] = [{"file_name": "map.txt", "extracted_content": "Hill 7"}]
     found = conversation(tmp_path, [item])
     assert texts(found) == ["Where to?", "North.\n\nIt is uphill.", "And then?\n\n[map.txt]\nHill 7"]
+    assert roles(found) == ["user", "assistant", "user"]
+    times = [message.timestamp for message in found.messages]
+    assert times == [datetime(2025, 3, 1, 10, minute, tzinfo=UTC) for minute in (0, 1, 3)]
     assert found.left_out == {"of branches not shown last": 2}
     assert found.title == "Walk"
+    item["current_leaf_message_uuid"] = "c"
+    item["chat_messages"][2] |= {"text": "This block is not supported.", "content": [{"type": "tool_use"}]}
+    assert texts(conversation(tmp_path, [item])) == ["Where to?"]
 
 
 def test_claudes_older_exports_are_a_line(tmp_path: Path) -> None:
@@ -252,6 +267,7 @@ def test_langchain_openai_and_sharegpt(tmp_path: Path) -> None:
     ]
     found = conversation(tmp_path, langchain)
     assert (found.source, texts(found)) == ("langchain", ["Hi.", "Hello."])
+    assert roles(found) == ["user", "assistant"]
     assert dict(+found.left_out) == {"system": 1, "empty": 1, "tools": 1}
     first = {"messages": [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Yes?"}]}
     other = {"messages": [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "No."}]}
@@ -263,11 +279,12 @@ def test_langchain_openai_and_sharegpt(tmp_path: Path) -> None:
     ids = [one.id for one in several if isinstance(one, Conversation)]
     assert len(set(ids)) == 3
     assert longer.id == ids[0]
-    shared = [
-        {"id": "s1", "conversations": [{"from": "human", "value": "Hi."}, {"from": "gpt", "value": "Yes."}]}
-    ]
-    found = conversation(tmp_path, shared)
-    assert (found.source, found.id, texts(found)) == ("sharegpt", "s1", ["Hi.", "Yes."])
+    turns = [{"from": "human", "value": "Hi.", "timestamp": START}, {"from": "gpt", "value": "Yes."}]
+    turns.insert(1, {"from": "function_call", "value": "f()"})
+    found = conversation(tmp_path, [{"id": "s1", "title": "Tea", "conversations": turns}])
+    assert (found.source, found.id, found.title) == ("sharegpt", "s1", "Tea")
+    assert (texts(found), roles(found)) == (["Hi.", "Yes."], ["user", "assistant"])
+    assert [message.timestamp for message in found.messages] == [time_of(START), None]
 
 
 def test_mem0s_memories_are_those_of_one_user(tmp_path: Path) -> None:
@@ -275,12 +292,15 @@ def test_mem0s_memories_are_those_of_one_user(tmp_path: Path) -> None:
         {"id": "1", "memory": "Likes tea", "user_id": "ada", "created_at": "2025-01-01T00:00:00-08:00"},
         {"id": "2", "memory": "Plays chess", "user_id": "ben"},
     ]
+    results[1] |= {"created_at": "2025-01-01T00:00:00Z", "updated_at": "2025-02-01T00:00:00Z"}
     found = conversation(tmp_path, {"results": results})
     assert texts(found) == ["Likes tea"]
     assert found.messages[0].timestamp == datetime(2025, 1, 1, 8, tzinfo=UTC)
     assert found.left_out == {"of other users": 1}
     assert "2 users (ada, ben)" in reasons(read(written(tmp_path, results), user_id="eve"))
-    assert texts(conversation(tmp_path, results[1:])) == ["Plays chess"]
+    [changed] = conversation(tmp_path, results[1:]).messages
+    assert (changed.role, changed.content) == ("user", "Plays chess")
+    assert changed.timestamp == datetime(2025, 2, 1, tzinfo=UTC)
 
 
 def test_geminis_log_is_grouped_by_address_or_by_pauses(tmp_path: Path) -> None:
@@ -306,6 +326,10 @@ def test_geminis_log_is_grouped_by_address_or_by_pauses(tmp_path: Path) -> None:
         "abc1": ["Hm?", "Yes."],
         "at-20250301T120000": ["Later"],
     }
+    [first] = [one for one in found if one.id == "at-20250301T100000"]
+    assert roles(first) == ["user", "assistant"] * 2
+    times = [message.timestamp for message in first.messages]
+    assert times == [datetime(2025, 3, 1, 10, minute, tzinfo=UTC) for minute in (0, 0, 20, 20)]
     left_out = sum((one.left_out for one in found), start=type(found[0].left_out)())
     assert left_out == {"activities other than prompts": 1, "answers that the log doesn't hold": 1}
 

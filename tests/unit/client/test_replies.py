@@ -94,6 +94,10 @@ def test_header_tells_how_long_to_wait_where_the_body_does_not() -> None:
         (errors.StoreError("refused"), False),
         (errors.NotFound("no such"), False),
         (errors.SettleTimeout("owed"), False),
+        (errors.InvalidInput("limit is 0"), False),
+        (errors.TurnForgotten("gone"), False),
+        (errors.AccessDenied("no key", status=401), False),
+        (errors.MemoryAgentError("a fault"), False),
     ],
 )
 def test_only_what_may_pass_by_itself_is_worth_asking_again(
