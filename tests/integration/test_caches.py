@@ -100,7 +100,9 @@ async def test_a_prompt_that_is_made_meanwhile_keeps_nothing_forgotten(quiet: di
         memory = service.agent("ann", "chat")
         turn = await memory.add_user_message("I am so happy about the xylophone!")
         await memory.add_turns(said(lines(COMPRESSED)))
-        await service.agent("ann", "other").add_user_message("Something to recall.")  # else nothing is embedded
+        await service.agent("ann", "other").add_user_message(
+            "Something to recall."
+        )  # else nothing is embedded
         await service.settle(timeout=60)
         fetch = asyncio.create_task(memory.fetch_memory("What is new?"))
         small = asyncio.create_task(memory.fetch_memory("What else?", max_tokens=150, preset="code"))
