@@ -1,19 +1,12 @@
-"""Calls side by side, and long work beside them."""
+"""Calls side by side."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import math
-import time
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Iterator
-
-_V = TypeVar("_V")
-_HELD_SECONDS: Final = 0.002
-_PAUSE_SECONDS: Final = 0.000_05
+    from collections.abc import Awaitable
 
 
 async def together(*calls: Awaitable[Any]) -> list[Any]:
@@ -28,21 +21,3 @@ async def together(*calls: Awaitable[Any]) -> list[Any]:
         if isinstance(result, BaseException):
             raise result
     return results
-
-
-def pausing(items: Iterable[_V]) -> Iterator[_V]:
-    """`items`, for a thread that computes for long: between two of them it lets others have the interpreter's lock every other millisecond.
-
-    Python takes the lock from it after five only, and somebody's call asks for it ten times: each time that its store, its thread
-    or the event loop has waited for something. On the event loop itself, which works through a few items at once, nothing pauses.
-    """
-    most = _HELD_SECONDS
-    with contextlib.suppress(RuntimeError):
-        asyncio.get_running_loop()
-        most = math.inf
-    since = time.perf_counter()
-    for item in items:
-        yield item
-        if time.perf_counter() - since > most:
-            time.sleep(_PAUSE_SECONDS)
-            since = time.perf_counter()

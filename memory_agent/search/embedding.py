@@ -13,7 +13,7 @@ from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.ports import ahead_by, known_scripts, tokens_by
 from memory_agent.search.token_codes import packed
 from memory_agent.text.writing import is_read
-from memory_agent.together import pausing, together
+from memory_agent.together import together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,7 @@ async def _codes(texts: Sequence[str], embedder: Embedder) -> list[bytes]:
     def work() -> list[bytes]:
         return [
             packed(of_text.vectors) if is_read(text, read) else b""
-            for text, of_text in pausing(zip(texts, tokens, strict=True))
+            for text, of_text in zip(texts, tokens, strict=True)
         ]
 
     return await asyncio.to_thread(work)

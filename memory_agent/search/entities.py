@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from memory_agent.domain import EntityCount
 from memory_agent.errors import BackendError
 from memory_agent.text.dictionary import united
-from memory_agent.together import pausing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,7 +53,7 @@ class EntitySpotter:
         def find() -> list[tuple[Entity, ...]]:
             return [
                 united(self._dictionary.find(turn.content), turn.entities, names, self._dictionary)
-                for turn, names in pausing(zip(turns, recognised, strict=True))
+                for turn, names in zip(turns, recognised, strict=True)
             ]
 
         return await asyncio.to_thread(find) if len(turns) > _FOUND_INLINE else find()

@@ -22,7 +22,7 @@ from memory_agent.search.row_scripts import unread
 from memory_agent.text.features import features_of
 from memory_agent.text.terms import count_terms, made_with
 from memory_agent.text.writing import MULTILINGUAL
-from memory_agent.together import pausing, together
+from memory_agent.together import together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -217,7 +217,7 @@ class Indexer:
         read = await asyncio.to_thread(
             lambda: [
                 (count_terms(turn.searchable_text, self._language), features_of(turn.content))
-                for turn in pausing(turns)
+                for turn in turns
             ]
         )
         named = await self._spotter.of_turns(turns)

@@ -18,7 +18,6 @@ from memory_agent.errors import BackendError, EmbedderUnavailable, StoreError, S
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.ports import known_fingerprint
 from memory_agent.text.subjects import Subject, everyday_sentences, languages_of, subject_of
-from memory_agent.together import pausing
 from memory_agent.topics.matching import (
     MatchSettings,
     TurnSubject,
@@ -181,7 +180,7 @@ class TopicFolder:
         made = list[Topic]()
 
         def fold() -> None:
-            for topic in pausing(topics):
+            for topic in topics:
                 if topic.id in behind:
                     joined = folded(topic, behind[topic.id], subjects)
                     title = title_of(joined, index.beside(topic.id, archived=archived))
@@ -297,9 +296,7 @@ class TopicFolder:
         """By turn id: what it is about, and the languages that it may be in. Many are read beside the event loop."""
 
         def read() -> dict[str, tuple[Subject, tuple[str, ...]]]:
-            return {
-                turn.id: (subject_of(turn.content), languages_of(turn.content)) for turn in pausing(turns)
-            }
+            return {turn.id: (subject_of(turn.content), languages_of(turn.content)) for turn in turns}
 
         return await asyncio.to_thread(read) if len(turns) > _READ_INLINE else read()
 

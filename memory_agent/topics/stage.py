@@ -13,12 +13,11 @@ import uuid
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.together import pausing
 from memory_agent.topics.matching import match_topic
 from memory_agent.topics.projection import folded, opened_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from memory_agent.domain import Scope, Topic, Turn
     from memory_agent.ports import DocumentStore
@@ -100,22 +99,20 @@ class TopicKeeper:
         current = None if before is None else _root(index, before)
         if current is None and (latest := index.newest()) is not None:
             current = latest.id
-
-        def choose(*, archived: bool) -> dict[str, str]:
-            return chosen_topics(pausing(turns), index, subjects, current, self._settings, archived=archived)
-
+        choose = functools.partial(chosen_topics, turns, index, subjects, current, self._settings)
         many = len(turns) > _INLINE_TURNS
-        chosen = await asyncio.to_thread(choose, archived=False) if many else choose(archived=False)
+        chosen = await asyncio.to_thread(choose) if many else choose()
         if not any(topic_id == topic_id_of(turn_id) for turn_id, topic_id in chosen.items()):
             return chosen, False
         # Before a topic is opened, those that rest are looked at: what comes back, comes back into its topic.
         if index.rest:
-            chosen = await asyncio.to_thread(choose, archived=True) if many else choose(archived=True)
+            choose = functools.partial(choose, archived=True)
+            chosen = await asyncio.to_thread(choose) if many else choose()
         return chosen, True
 
 
 def chosen_topics(
-    turns: Iterable[Turn],
+    turns: Sequence[Turn],
     index: TopicIndex,
     subjects: Subjects,
     current: str | None,

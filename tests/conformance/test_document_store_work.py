@@ -98,11 +98,6 @@ async def test_finds_what_is_owed(store: DocumentStore) -> None:
     assert [turn.id for turn in await store.owed_turns(SCOPE.user, "facts", limit=1, newest=True)] == [
         facts[0].id
     ]
-    # A store may read so many bit by bit.
-    many = await stored(store, SCOPE, *map(str, range(150)), pending=("compress",))
-    for scope in (SCOPE, SCOPE.user):
-        assert await store.owed_turns(scope, "compress", limit=140) == many[:140]
-        assert await store.owed_turns(scope, "compress", limit=200, newest=True) == many[::-1]
 
 
 async def test_strikes_off(store: DocumentStore) -> None:

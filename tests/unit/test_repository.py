@@ -127,7 +127,7 @@ ROOMS = {
     "digest": "lazily domain text",
     "search": "errors lazily products domain ports together recent text",
     "facts": "errors lazily checks domain ports optimistic together text llm",
-    "topics": "errors lazily products checks domain ports optimistic together text llm",
+    "topics": "errors lazily products checks domain ports optimistic text llm",
     "context": "errors lazily domain ports text digest search facts topics",
     "conversations": "errors lazily checks domain ports optimistic recent text llm digest context",
     "work": "errors checks domain ports together search facts topics conversations",

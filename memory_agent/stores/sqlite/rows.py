@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import Scope, SearchRow, Similar
     from memory_agent.stores.codec import Record
 
-_WRITTEN_AT_ONCE: Final = 50
+_WRITTEN_AT_ONCE: Final = 100
 _READ_AT_ONCE: Final = 2_000
 _SAMPLED_ROWS: Final = 200
 _INSERT_ROW: Final = f"INSERT INTO search_rows ({ROW.columns}) VALUES ({ROW.marks})"

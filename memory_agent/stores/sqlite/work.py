@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import OUTAGE_NAMES, STAGES, MemoryStatus, Scope, outages_of, stored_at
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from memory_agent.domain import Lease, Stage, Tenant, Turn
 
 _PARKED_LISTED: Final = 100
-_READ_AT_ONCE: Final = 64
-"""Owed turns, in a millisecond: somebody's turn, which is to be acknowledged, may be waiting behind them to read where it goes."""
 _TAKE_LEASE: Final = (
     "INSERT INTO leases (name, holder, since, until, note) VALUES (?, ?, ?3, ?, ?)"
     " ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until, note = excluded.note,"
@@ -54,20 +51,9 @@ class SqliteWork(SqliteConnection):
         if stage is not None:
             where = where.also("pending & ?", STAGE_BITS[stage])
         where = where.equal(parked=None if parked else 0)
-        place, (order, behind) = (
-            "id" if scope.thread_id is None else "seq",
-            ("DESC", "<") if newest else ("ASC", ">"),
-        )
-        turns: list[Turn] = []
-        while len(turns) < limit:
-            after = where.also(f"{place} {behind} ?", getattr(turns[-1], place)) if turns else where
-            sql = f"SELECT {TURN_COLUMNS} FROM turns WHERE {after} ORDER BY {place} {order} LIMIT ?"
-            page = min(limit - len(turns), _READ_AT_ONCE)
-            found = await self._read(partial(read_turns, sql=sql, parameters=[*after.values, page]))
-            turns += found
-            if len(found) < page:
-                break
-        return turns
+        order = f"{'id' if scope.thread_id is None else 'seq'} {'DESC' if newest else 'ASC'}"
+        sql = f"SELECT {TURN_COLUMNS} FROM turns WHERE {where} ORDER BY {order} LIMIT ?"
+        return await self._read(lambda db: read_turns(db, sql, [*where.values, max(limit, 0)]))
 
     async def owes_more_than(self, turns: int) -> bool:
         sql = "SELECT 1 FROM turns INDEXED BY turns_due_stage WHERE due_at IS NOT NULL LIMIT 1 OFFSET ?"
