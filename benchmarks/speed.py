@@ -167,6 +167,7 @@ async def measure(case: Case, calls: int) -> dict[str, Any]:
     async with case.opened() as (service, memory), LoopLag() as lag:
         meter = Meter(lag, case.embedder)
         for question in itertools.islice(asked, 3):
+            await memory.fetch_long_term(question)  # a fetch that shows all there is asks no model
             await memory.fetch_memory(question)
         for question in itertools.islice(asked, 3):
             service.core.residents.drop(memory.scope.user_id)
@@ -177,7 +178,7 @@ async def measure(case: Case, calls: int) -> dict[str, Any]:
             await meter.time("embedding", case.embedder.embed([alone], purpose="query"))
             await meter.time("search_new", memory.fetch_long_term(searched), asks_model=True)
             await meter.time("fetch_new", memory.fetch_memory(fetched), asks_model=True)
-            known.append(fetched)
+            known.append(searched)
         for question in known:
             await meter.time("search_known", memory.fetch_long_term(question))
             await meter.time("fetch_known", memory.fetch_memory(question))

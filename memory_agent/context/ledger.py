@@ -216,7 +216,7 @@ class Packing:
         found = self._continuing.get(key)
         if found is None:
             size = self._size(shared_line([above, item]) if shared else headed(item.line, head))
-            found = self._continuing[key] = size - above.tokens * shared
+            found = self._continuing[key] = size - (above.tokens if shared else 0)
         return found
 
     def _heading(self, item: Item) -> int:

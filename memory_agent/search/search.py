@@ -329,7 +329,10 @@ class Searcher:
     async def _read_back(
         self, request: SearchRequest, scored: Scored, ranking: NDArray[np.intp], mean_terms: float
     ) -> list[tuple[int, Turn]]:
-        """Positions and turns of the truth for the ranking, page by page, until enough passed every filter: of `mean_terms`, as a rule at once."""
+        """Positions and turns of the truth for the ranking, page by page, until enough of them passed every filter.
+
+        `mean_terms`: of a turn, by which so many are read ahead as should be enough.
+        """
         found: list[tuple[int, Turn]] = []
         turns: dict[str, Turn] = {}
         read = 0
@@ -339,9 +342,10 @@ class Searcher:
         most = min(int(_MORE * (enough or 0) / tokens_each), request.top_k)
         while start < len(ranking) and len(found) < request.top_k and (enough is None or tokens < enough):
             if read < min(start + page, len(ranking)):
-                ahead = ranking[read : (read := max(start + page, most))].tolist()
-                ids = [scored.turn_ids[position] for position in ahead]
+                end = max(start + page, most)
+                ids = [scored.turn_ids[position] for position in ranking[read:end].tolist()]
                 turns |= {turn.id: turn for turn in await self._store.list_turns(request.scope, ids=ids)}
+                read = end
             positions = ranking[start : start + page].tolist()
             start += page
             for position in positions:
