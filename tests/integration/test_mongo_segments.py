@@ -1,4 +1,4 @@
-"""Compressed turns on MongoDB when several processes meet, or one of them dies: no text lost, doubled or left over."""
+"""Turns on MongoDB when several processes meet, or one of them dies: no text of compressed ones lost, doubled or left over, no facts lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,16 @@ from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.segments import unpack_texts
 from tests import profiles
-from tests.conformance.values import NOW, a_call, a_scope, a_topic, an_erasure, stored, stored_compressed
+from tests.conformance.values import (
+    NOW,
+    a_call,
+    a_change,
+    a_scope,
+    a_topic,
+    an_erasure,
+    stored,
+    stored_compressed,
+)
 from tests.servers.mongod import Mongod
 
 Database = AsyncDatabase[dict[str, Any]]
@@ -369,3 +378,28 @@ async def test_a_turn_that_owes_work_is_found_behind_one_that_is_being_forgotten
     once(one, "_fill_in", forget, before=True)
     owed = await one.owed_turns(SCOPE, None, limit=1)
     assert [turn.id for turn in owed] == [second.id]
+
+
+async def test_facts_that_went_with_a_forgotten_turn_are_owed_whenever_the_eraser_dies(
+    one: MongoStore, other: MongoStore
+) -> None:
+    """Also where a worker that had seen the change before it went struck the stage off in between, and died as well."""
+    for step in itertools.count(1):
+        scope = a_scope(f"u{step}")
+        gone, kept = await stored(one, scope, "gone", "kept")
+        await one.strike_off(scope, [gone.id, kept.id], "facts")
+        await one.append_fact_change(scope, a_change(kept.id, seen=[gone.id]))
+        erasure = an_erasure(scope, [gone.id])
+        await one.put_erasure(erasure)
+        struck_off = functools.partial(other.strike_off, scope, [kept.id], "facts")
+        once(one, "_owe_facts", struck_off)
+        died = await dies_at(one, step, functools.partial(one.erase_turns, erasure, now=NOW, limit=5))
+        await other.put_erasure(erasure)  # as one that is tried again
+        while await other.erase_turns(erasure, now=NOW, limit=5) != ErasedCounts():
+            pass
+        await other.end_erasure(erasure)
+        assert await other.fact_changes(scope) == []
+        assert [turn.id for turn in await other.owed_turns(scope, "facts", limit=5)] == [kept.id], step
+        assert await other.due_erasures(NOW, limit=5) == []
+        if not died:
+            break

@@ -54,7 +54,8 @@ class MongoForgetting(MongoRows, MongoTopics, MongoSessions, MongoFacts):
     async def put_erasure(self, erasure: Erasure) -> None:
         scope = erasure.scope
         document = ERASURE.document(erasure, user_id=scope.user_id, thread_id=scope.thread_id)
-        await self._erasures.replace_one({"_id": erasure.id}, document, upsert=True)
+        # Not replaced: what lost facts by it stays noted.
+        await self._erasures.update_one({"_id": erasure.id}, {"$set": document}, upsert=True)
 
     @bounded
     async def due_erasures(self, now: datetime, *, limit: int) -> list[Erasure]:
@@ -65,7 +66,15 @@ class MongoForgetting(MongoRows, MongoTopics, MongoSessions, MongoFacts):
 
     @bounded
     async def end_erasure(self, erasure: Erasure) -> None:
-        await self._erasures.delete_one({"_id": erasure.id, "user_id": erasure.scope.user_id})
+        user_id = erasure.scope.user_id
+        this: Document = {"_id": erasure.id, "user_id": user_id}
+        lost = ((await self._erasures.find_one(this, {"lost_facts": 1})) or {}).get("lost_facts", [])
+        if lost:
+            # A worker that had its change in view may have struck a turn off once more, and died with the eraser.
+            of_these = {"user_id": user_id, "turn_id": {"$in": lost}}
+            stated = set(await self._fact_events.distinct("turn_id", of_these))
+            await self._owe_facts(user_id, [each for each in lost if each not in stated], now=erasure.due_at)
+        await self._erasures.delete_one(this)
 
     async def put_receipt(self, receipt: ErasureReceipt) -> None:
         await self._bounded(
@@ -186,6 +195,10 @@ class MongoForgetting(MongoRows, MongoTopics, MongoSessions, MongoFacts):
         ]
         makers = await self._bounded(read_all(self._fact_events.aggregate(by_turn)))
         staying = await self._staying(user_id, [maker["_id"] for maker in makers], erasure)
+        if staying:
+            of_call: Document = {"user_id": user_id} | ({} if erasure is None else {"_id": erasure.id})
+            noted = {"$addToSet": {"lost_facts": {"$each": staying}}}
+            await self._bounded(self._erasures.update_many(of_call, noted))
         await self._owe_facts(user_id, staying, now=now)
         # Their other changes first: by those that had the turns in view a repeat finds what else has to go.
         others = {"turn_id": {"$in": staying}, "turns": {"$nin": ids}}
