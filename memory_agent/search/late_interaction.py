@@ -152,7 +152,8 @@ def detail(matches: Floats, weights: Floats, before: NDArray[np.intp], after: ND
     """
     beside = np.maximum(_rows(matches, before), _rows(matches, after))
     best = np.maximum(matches, np.float32(BESIDE) * beside)
-    scores: Floats = (best @ weights / max(float(weights.sum()), 1e-6)).astype(np.float32)
+    # No product of OpenBLAS: for so few columns it has warned of an invalid value where each one was finite.
+    scores: Floats = ((best * weights).sum(axis=1) / max(float(weights.sum()), 1e-6)).astype(np.float32)
     return scores
 
 
