@@ -284,13 +284,10 @@ class MemoryService(Upkeep):
         if scope is None:
             counts, migration = await together(self._counts(None), self.embedder_migration())
             return counts if migration is None or migration.is_over else replace(counts, migration=migration)
-        newest = self.core.store.list_turns(scope, limit=1, newest=True)
-        counts, turns = await together(self._counts(scope), newest)
+        counts = await self._counts(scope)
         embedder = self.core.embedder.current
-        # Whatever is said changes the newest turn, and whatever is forgotten the number. A hash, for it outlives them.
-        state = hash(
-            (id(embedder), known_scripts(embedder), scope, counts.turns, *(turn.id for turn in turns))
-        )
+        # Whatever is said or forgotten changes the number; where it doesn't in the end, the next exchange does. A hash, for it outlives them.
+        state = hash((id(embedder), known_scripts(embedder), scope, counts.turns))
         if state not in self._unread:
             if len(self._unread) >= _UNREAD_KEPT:
                 self._unread.clear()

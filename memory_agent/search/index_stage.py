@@ -27,7 +27,7 @@ from memory_agent.together import together
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from memory_agent.domain import NextVectors, Turn
+    from memory_agent.domain import EmbedderMigration, NextVectors, Turn
     from memory_agent.ports import Clock, DocumentStore, Embedder
     from memory_agent.search.candidates import CandidateKeeper
     from memory_agent.search.embedders import Embedders
@@ -88,16 +88,25 @@ class Indexer:
         new |= await self._renamed([turn for turn in turns if turn.id in rows], rows)
         turns = await self._alive(turns)
         rows |= new
-        await together(*(self._put(*each, new, rows) for each in _by_user(turns).items()))
+        users = _by_user(turns)
+        await together(*(self._put(*each, new) for each in users.items()))
+        # Only now, for what begins before the rows are there finds them.
+        migration, *_ = await together(
+            self._embedders.refresh(),
+            *(
+                self._candidates.take(user_id, [rows[turn.id] for turn in of])
+                for user_id, of in users.items()
+            ),
+        )
         for user_id in {turn.user_id for turn in turns if turn.seq % _LOOKED_EVERY == 0 and turn.id in new}:
             await self._warn_of_language(Scope(user_id=user_id))
-        await self._keep_up([rows[turn.id] for turn in turns], turns)
+        if migration is not None:
+            await self._keep_up(migration, [rows[turn.id] for turn in turns], turns)
 
-    async def _keep_up(self, rows: Sequence[SearchRow], turns: Sequence[Turn]) -> None:
+    async def _keep_up(
+        self, migration: EmbedderMigration, rows: Sequence[SearchRow], turns: Sequence[Turn]
+    ) -> None:
         """Do with these rows what a move to another model, which has gone on meanwhile, did with all others."""
-        migration = await self._embedders.refresh()
-        if migration is None:
-            return
         target = migration.target.fingerprint
         lacking = {row.turn_id: row.user_id for row in rows if row.vectors_by(target) is None}
         if migration.phase == "moving":
@@ -132,17 +141,10 @@ class Indexer:
                 MULTILINGUAL,
             )
 
-    async def _put(
-        self,
-        user_id: str,
-        turns: Sequence[Turn],
-        new: Mapping[str, SearchRow],
-        rows: Mapping[str, SearchRow],
-    ) -> None:
-        """Put the new rows among those of a user's turns, and let all be candidates if need be."""
+    async def _put(self, user_id: str, turns: Sequence[Turn], new: Mapping[str, SearchRow]) -> None:
+        """Put the new rows among those of a user's turns."""
         if fresh := [new[turn.id] for turn in turns if turn.id in new]:
             await self._store.put_search_rows(user_id, fresh, now=self._clock.now())
-        await self._candidates.take(user_id, [rows[turn.id] for turn in turns])
 
     async def _embedded(
         self, user_id: str, turns: Sequence[Turn], embedder: Embedder
@@ -209,18 +211,20 @@ class Indexer:
     ) -> dict[str, SearchRow]:
         """New rows of these turns, by turn id; one that `embedded` has a row of keeps its vectors."""
         fresh = [turn for turn in turns if turn.id not in embedded]
-        made = await embedded_by(fresh, models.own, keep_tokens=self._keep_tokens, ahead=ahead)
+        made, read, named = await together(
+            embedded_by(fresh, models.own, keep_tokens=self._keep_tokens, ahead=ahead),
+            asyncio.to_thread(
+                lambda: [
+                    (count_terms(turn.searchable_text, self._language), features_of(turn.content))
+                    for turn in turns
+                ]
+            ),
+            self._spotter.of_turns(turns),
+        )
         beside = await self._next_vectors(fresh, models.next) | {
             turn_id: row.next for turn_id, row in embedded.items()
         }
         made |= {row.turn_id: (row.vectors, row.tokens) for row in embedded.values()}
-        read = await asyncio.to_thread(
-            lambda: [
-                (count_terms(turn.searchable_text, self._language), features_of(turn.content))
-                for turn in turns
-            ]
-        )
-        named = await self._spotter.of_turns(turns)
         return {
             turn.id: SearchRow.of(
                 turn,

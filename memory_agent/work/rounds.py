@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from memory_agent.errors import StoreUnavailable
@@ -35,6 +36,14 @@ class StrikeOff(Protocol):
     ) -> Awaitable[None]: ...
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ready:
+    """Threads that can go through the stages once they are indexed: what each owed before, and the names of the leases on them."""
+
+    taken: Collection[str]
+    owed: Mapping[Scope, Sequence[Turn]]
+
+
 class Rounds:
     """The rounds of one worker."""
 
@@ -53,25 +62,37 @@ class Rounds:
         self._of_backlogs = list(itertools.takewhile(lambda kind: kind.inline, stages))
         self._may_work, self._strike_off = may_work, strike_off
 
-    async def follow(self, indexed: dict[Scope, Sequence[Turn]], claimed: Claimed) -> None:
-        """Run the stages for threads that owe few turns, that were claimed, and of which these were indexed just now.
-
-        Of each that is done with, also if another fails, its turns with what they owe then replace them.
-        """
+    async def ready(self, turns: Mapping[Scope, Sequence[Turn]], claimed: Claimed) -> Ready:
+        """Claim the stages for threads that were claimed and owe few turns, and read what these owe: beside their embedding, which takes longer."""
         # As many as a part of a backlog has: leases for that would keep its stages' own loops out, for nothing.
-        scopes = [scope for scope, turns in indexed.items() if len(turns) < LIVE_TURNS]
+        scopes = [scope for scope, of_thread in turns.items() if len(of_thread) < LIVE_TURNS]
         if not scopes or not self._stages:
-            return
-        taken = await self._claims.claim_more(claimed, scopes, [kind.stage for kind in self._stages])
+            return Ready(taken=frozenset(), owed={})
+        stages = [kind.stage for kind in self._stages]
+        taken = await self._claims.claim_more(claimed, scopes, stages)
+        owed = await together(*(self._claims.owed(scope, None, LIVE_TURNS) for scope in scopes))
+        return Ready(taken=taken, owed=dict(zip(scopes, owed, strict=True)))
+
+    async def follow(
+        self, turns: dict[Scope, Sequence[Turn]], ready: Ready, indexed: Collection[str]
+    ) -> None:
+        """Strike off that the turns of these ids were indexed, with the stages behind for the threads that are `ready`, which are run before.
+
+        Of each thread that is done with, also if another fails, its turns with what they owe then replace those in `turns`.
+        """
 
         async def run(scope: Scope) -> None:
-            owed = await self._claims.owed(scope, None, LIVE_TURNS)
+            done = [turn for turn in turns[scope] if turn.id in indexed]
+            owed = [_without(turn, {"index"}) if turn.id in indexed else turn for turn in ready.owed[scope]]
             if len(owed) < LIVE_TURNS:
-                _, indexed[scope] = await self._run(scope, owed, taken)
+                _, turns[scope] = await self._run(scope, owed, ready.taken, done)
             else:  # of which the oldest alone were read
-                indexed[scope] = [*owed, *indexed[scope]]
+                await self._strike_off(done, "index")
+                turns[scope] = [*owed, *turns[scope]]
 
-        await together(*map(run, scopes))
+        others = [turn for scope in turns if scope not in ready.owed for turn in turns[scope]]
+        alone = [turn for turn in others if turn.id in indexed]
+        await together(*([self._strike_off(alone, "index")] if alone else []), *map(run, ready.owed))
 
     def begin_with(self, kind: OrderedStage) -> bool:
         """True for the first of several stages that a part of a backlog goes through together."""
@@ -94,9 +115,12 @@ class Rounds:
         return left if self._stages[0] in done else None
 
     async def _run(
-        self, scope: Scope, owed: Sequence[Turn], taken: Collection[str]
+        self, scope: Scope, owed: Sequence[Turn], taken: Collection[str], indexed: Sequence[Turn] = ()
     ) -> tuple[list[OrderedStage], Sequence[Turn]]:
-        """Run the stages up to the first whose lease is not among those `taken`; which did something, and `owed` with what it owes then."""
+        """Run the stages up to the first whose lease is not among those `taken`; which did something, and `owed` with what it owes then.
+
+        `indexed`: turns of which that is still to be struck off.
+        """
         # What came in since waits for its own round; nothing overtakes a turn that is to be tried again.
         turns = live = list(itertools.takewhile(self._is_live, owed))
         done: list[OrderedStage] = []
@@ -112,7 +136,7 @@ class Rounds:
                 turns = [
                     dataclasses.replace(turn, topic_id=topics.get(turn.id) or turn.topic_id) for turn in turns
                 ]
-        await self._end(live, done)
+        await self._end(live, done, indexed)
         return done, [*(_without(turn, past) for turn in turns), *owed[len(live) :]]
 
     def _is_live(self, turn: Turn) -> bool:
@@ -140,13 +164,18 @@ class Rounds:
             return None
         return topics
 
-    async def _end(self, live: Sequence[Turn], done: Sequence[OrderedStage]) -> None:
+    async def _end(self, live: Sequence[Turn], done: Sequence[OrderedStage], indexed: Sequence[Turn]) -> None:
         """Strike off what was done, all of it in one write."""
         stages = {kind.stage for kind in done}
         struck = [turn for turn in live if not stages.isdisjoint(turn.pending)]
+        worked: list[Stage] = [kind.stage for kind in done if kind.narrow is None]
+        ids = {turn.id for turn in struck}
+        if indexed and ids.issuperset(turn.id for turn in indexed):
+            worked.append("index")  # which the others of them don't owe
+        elif indexed:
+            await self._strike_off(indexed, "index")
         if not struck:
             return
-        worked = [kind.stage for kind in done if kind.narrow is None]
         await self._strike_off(struck, *worked, needless=[kind.stage for kind in done if kind.narrow])
         for kind in done:
             if kind.after is not None:

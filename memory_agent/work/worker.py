@@ -198,10 +198,14 @@ class Worker:
                 turns = first_batch(found, _BATCH_TURNS, chars=_BATCH_CHARS)
                 behind |= by_thread(turns)
                 later = [*found[len(turns) :], *filter(self._is_due, claimed.ahead)] if ahead else []
-                worked = await self._run_index(turns, first_batch(later, _BATCH_TURNS, chars=_BATCH_CHARS))
-                if worked:
-                    await self._rounds.follow(behind, claimed)
-                return worked
+                ahead_of = first_batch(later, _BATCH_TURNS, chars=_BATCH_CHARS)
+                indexed: set[str] = set()
+                worked, ready = await together(
+                    self._run_index(turns, ahead_of, indexed), self._rounds.ready(behind, claimed)
+                )
+                if indexed:
+                    await self._rounds.follow(behind, ready, indexed)
+                return bool(worked)
         finally:
             # Now that the leases are given back: whoever found them taken would sleep until its poll.
             self._wake_behind(itertools.chain.from_iterable(behind.values()), "index")
@@ -271,8 +275,11 @@ class Worker:
         return self._is_due(turn) and turn.pending[:1] == (stage,)
 
     # --- stages ----------------------------------------------------------------------------------------------
-    async def _run_index(self, turns: Sequence[Turn], ahead: Sequence[Turn] = ()) -> bool:
-        """Index as one batch over threads; if that fails for a turn's own reasons, by halves. `ahead`: the next batch, most likely."""
+    async def _run_index(self, turns: Sequence[Turn], ahead: Sequence[Turn], indexed: set[str]) -> bool:
+        """Index as one batch over threads; if that fails for a turn's own reasons, by halves; True if that came to something.
+
+        `ahead`: the next batch, most likely; `indexed`: takes the ids of those that are, which is still to be struck off.
+        """
         if not turns:
             return False
         try:
@@ -287,9 +294,9 @@ class Worker:
                 await self._failed(turns[0], exc)
                 return True
             half = len(turns) // 2
-            first = await self._run_index(turns[:half])
-            return await self._run_index(turns[half:]) or first
-        await self._strike_off(turns, "index")
+            first = await self._run_index(turns[:half], (), indexed)
+            return await self._run_index(turns[half:], (), indexed) or first
+        indexed.update(turn.id for turn in turns)
         return True
 
     async def _run_in_order(self, kind: OrderedStage, owed: Sequence[Turn]) -> bool:

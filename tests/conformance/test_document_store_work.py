@@ -4,7 +4,9 @@ import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
-from memory_agent.domain import STAGES, Lease, Outage, Scope, Tenant, outage_name, stored_at
+import pytest
+
+from memory_agent.domain import STAGES, Lease, Outage, Scope, Stage, Tenant, outage_name, stored_at
 from memory_agent.ports import DocumentStore
 
 from .values import NOW, OpenStore, a_call, a_scope, on_every_server, stored
@@ -98,6 +100,24 @@ async def test_finds_what_is_owed(store: DocumentStore) -> None:
     assert [turn.id for turn in await store.owed_turns(SCOPE.user, "facts", limit=1, newest=True)] == [
         facts[0].id
     ]
+
+
+@pytest.mark.parametrize("count", [3, 40])
+async def test_finds_what_owes_any_stage(store: DocumentStore, count: int) -> None:
+    """Whichever it is: of a thread by number, of a user by id, the lowest or the newest first."""
+    pending: list[Stage] = ["index", "facts", "compress"]
+    turns = [(await stored(store, SCOPE, str(n), pending=(pending[n % 3],)))[0].id for n in range(count)]
+    await stored(store, a_scope("eve"), "another's", pending=("facts",))
+
+    async def owed(scope: Scope, limit: int, **options: bool) -> list[str]:
+        return [turn.id for turn in await store.owed_turns(scope, None, limit=limit, **options)]
+
+    for scope in (SCOPE, SCOPE.user):
+        assert await owed(scope, 2) == turns[:2]
+        assert await owed(scope, 2, newest=True) == turns[:-3:-1]
+        assert await owed(scope, count + 1) == turns
+    await store.postpone(SCOPE, turns[:1], error="e", due_at=None, counted=True)
+    assert await owed(SCOPE, 1, parked=False) == turns[1:2]
 
 
 async def test_strikes_off(store: DocumentStore) -> None:

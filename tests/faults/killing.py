@@ -78,4 +78,4 @@ async def kill_at_every_write(
             if code == 0:
                 break
             kills += 1
-    assert kills >= profiles.least(least, dear=dear)
+    assert kills >= profiles.least(least, dear=dear), f"only {kills} kills"

@@ -165,7 +165,7 @@ async def test_killed_while_compressing(nursery: Nursery, database: Database) ->
         return False
 
     job = {"kind": "settle", "watched": ("turns", "compressions")}
-    await kill(nursery, database, job, check, least=10)
+    await kill(nursery, database, job, check, least=9)
 
 
 async def test_a_compression_does_not_follow_one_that_was_made_anew(
