@@ -198,14 +198,13 @@ class Worker:
                 turns = first_batch(found, _BATCH_TURNS, chars=_BATCH_CHARS)
                 behind |= by_thread(turns)
                 later = [*found[len(turns) :], *filter(self._is_due, claimed.ahead)] if ahead else []
-                ahead_of = first_batch(later, _BATCH_TURNS, chars=_BATCH_CHARS)
-                indexed: set[str] = set()
-                worked, ready = await together(
-                    self._run_index(turns, ahead_of, indexed), self._rounds.ready(behind, claimed)
+                following = first_batch(later, _BATCH_TURNS, chars=_BATCH_CHARS)
+                indexed, ready = await together(
+                    self._run_index(turns, following), self._rounds.ready(behind, claimed)
                 )
                 if indexed:
                     await self._rounds.follow(behind, ready, indexed)
-                return bool(worked)
+                return bool(turns) and not self._outages.held("index")
         finally:
             # Now that the leases are given back: whoever found them taken would sleep until its poll.
             self._wake_behind(itertools.chain.from_iterable(behind.values()), "index")
@@ -275,29 +274,27 @@ class Worker:
         return self._is_due(turn) and turn.pending[:1] == (stage,)
 
     # --- stages ----------------------------------------------------------------------------------------------
-    async def _run_index(self, turns: Sequence[Turn], ahead: Sequence[Turn], indexed: set[str]) -> bool:
-        """Index as one batch over threads; if that fails for a turn's own reasons, by halves; True if that came to something.
+    async def _run_index(self, turns: Sequence[Turn], ahead: Sequence[Turn] = ()) -> set[str]:
+        """Index as one batch over threads; if that fails for a turn's own reasons, by halves. The ids of those that are: that is still to be struck off.
 
-        `ahead`: the next batch, most likely; `indexed`: takes the ids of those that are, which is still to be struck off.
+        `ahead`: the next batch, most likely.
         """
         if not turns:
-            return False
+            return set()
         try:
             await self._stages.indexer.index(turns, ahead)
         except StoreUnavailable:
             raise
         except Unavailable as exc:
             await self._wait_for_part("index", turns, exc)
-            return False
+            return set()
         except Exception as exc:
             if len(turns) == 1:
                 await self._failed(turns[0], exc)
-                return True
+                return set()
             half = len(turns) // 2
-            first = await self._run_index(turns[:half], (), indexed)
-            return await self._run_index(turns[half:], (), indexed) or first
-        indexed.update(turn.id for turn in turns)
-        return True
+            return await self._run_index(turns[:half]) | await self._run_index(turns[half:])
+        return {turn.id for turn in turns}
 
     async def _run_in_order(self, kind: OrderedStage, owed: Sequence[Turn]) -> bool:
         """Run a stage over one thread's turns in order, up to the first that has to wait."""

@@ -112,7 +112,7 @@ async def test_a_round_leaves_a_stage_alone_that_asks_a_model_or_is_behind(quiet
     async with opened(quiet, enable_topics=True, enable_fact_extraction=True, run_worker=False) as service:
         store, worker, memory = service.core.store, service.core.worker, service.agent("ann", "chat")
         turns = await memory.add_turns([{"role": "user", "content": f"{word} " * 3} for word in WORDS])
-        await worker._run_index(turns, (), set())
+        await worker._run_index(turns)
         await worker._strike_off(turns, "index")
         *inline, compress = worker._in_order
         rounds = Rounds(

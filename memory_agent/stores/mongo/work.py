@@ -93,7 +93,7 @@ class MongoWork(MongoSegments):
             # In the order of one index of all stages, MongoDB takes three times as long over what an exchange owes.
             few = await read_all(self._turns.find(query).limit(_FEW_OWED + 1))
             if len(few) <= _FEW_OWED:
-                return await self._standing(sorted(few, key=lambda turn: turn[by], reverse=newest)[:limit])
+                return (await self._standing(sorted(few, key=lambda turn: turn[by], reverse=newest)))[:limit]
         order = [(by, -1 if newest else 1)]
         while found := await read_all(self._turns.find(query).sort(order).limit(limit)):
             if turns := await self._standing(found):
