@@ -47,7 +47,8 @@ class Lease:
 class Outage:
     """A part that a stage waits for: since when, and with which error it was last tried.
 
-    Kept as a lease that no single worker holds, so that every process sees it; it ends with the first work done.
+    Kept as a lease that no single worker holds, so that every process sees it; it ends with the first work done, or
+    when nothing waits for it any more.
     """
 
     stage: Stage

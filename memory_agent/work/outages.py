@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import Outage, outage_name
+from memory_agent.domain import STAGES, Outage, outage_name
 from memory_agent.errors import BackendError, MalformedReply, ModelRefused
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Outages:
 
     @property
     def down(self) -> frozenset[str]:
-        """Parts that were down when last needed."""
+        """Parts that were down when last needed, and that something waits for."""
         return frozenset(hold.error.part for hold in self._holds.values())
 
     def held(self, stage: Stage) -> bool:
@@ -130,6 +130,21 @@ class Outages:
         if now - self._cleared.get(stage, float("-inf")) > _CLEARED_SECONDS:
             await self._store.release_leases([outage_name(stage)], _HOLDER)
             self._cleared[stage] = now
+
+    async def ended_if_idle(self, stage: Stage) -> None:
+        """Wait no longer if nothing does: its turns were forgotten, or another process did their work.
+
+        Nothing shows that the part is up again; whoever needs it next finds out.
+        """
+        if stage not in self._holds or self.held(stage):
+            return
+        ever = self._clock.now() + _KEPT
+        # A turn that an earlier stage is still owed to comes to this one.
+        for owed in STAGES[: STAGES.index(stage) + 1]:
+            if await self._store.due_threads(ever, owed, limit=1):
+                return
+        await self._store.release_leases([outage_name(stage)], _HOLDER)
+        del self._holds[stage]
 
     def backoff(self, failures: int) -> float:
         """See `backoff_seconds`."""

@@ -112,7 +112,7 @@ class Worker:
 
     @property
     def down(self) -> frozenset[str]:
-        """Parts that were down when last needed (`llm`, `embedder`, `vector_index`, `store`)."""
+        """Parts that were down when last needed and are waited for (`llm`, `embedder`, `vector_index`, `store`)."""
         return self._outages.down | ({StoreUnavailable.part} if self._store_errors else frozenset())
 
     @property
@@ -204,6 +204,8 @@ class Worker:
                 )
                 if indexed:
                     await self._rounds.follow(behind, ready, indexed)
+                if not turns:
+                    await self._outages.ended_if_idle("index")
                 return bool(turns) and not self._outages.held("index")
         finally:
             # Now that the leases are given back: whoever found them taken would sleep until its poll.
@@ -222,6 +224,8 @@ class Worker:
                     threads.append(owed)
                 if len(threads) >= most:
                     break
+            if not threads:
+                await self._outages.ended_if_idle(kind.stage)
             return any(await together(*(self._run_thread(kind, owed, claimed) for owed in threads)))
 
     async def _run_thread(self, kind: OrderedStage, owed: Sequence[Turn], claimed: Claimed) -> bool:
@@ -242,7 +246,7 @@ class Worker:
     async def _step_meanwhile(self, kind: OrderedStage) -> bool:
         """The same while the stage waits, once its part has been away for long: what can be done without it is."""
         exc, stage = self._outages.error(kind.stage), kind.stage
-        if kind.meanwhile is None or exc is None or not self._stays_away(kind):
+        if kind.meanwhile is None or exc is None or self._outages.seconds_down(stage) < STAND_IN_SECONDS:
             return False
         worked = False
         async with self._claims.leases(stage) as claimed:
@@ -263,9 +267,6 @@ class Worker:
                 if self._stopping or not self._outages.held(stage):
                     break
         return worked
-
-    def _stays_away(self, kind: OrderedStage) -> bool:
-        return self._outages.seconds_down(kind.stage) >= STAND_IN_SECONDS
 
     def _is_due(self, turn: Turn) -> bool:
         return turn.due_at is not None and turn.due_at <= self._clock.now()
@@ -317,7 +318,7 @@ class Worker:
                 raise
             except Unavailable as exc:
                 await self._wait_for_part(kind.stage, batch, exc)
-                if kind.meanwhile is not None and self._stays_away(kind):
+                if kind.meanwhile is not None and self._outages.seconds_down(kind.stage) >= STAND_IN_SECONDS:
                     await kind.meanwhile(batch)
                 break
             except Exception as exc:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService, StoreUnavailable
-from memory_agent.domain import Scope
+from memory_agent.domain import Scope, outage_name
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.stores.mongo import MongoStore
 from tests.integration.fact_script import add, by_words
@@ -154,6 +154,24 @@ async def test_llm_answers_500(asks_llm: MemoryService, llm_server: ScriptedOpen
     assert (await memory.fetch_memory("Who am I?")).degraded == ()
     assert asks_llm.usage is not None
     assert asks_llm.usage.prompt_tokens > 0
+
+
+async def test_a_part_is_down_no_longer_once_what_waits_for_it_is_forgotten(
+    asks_llm: MemoryService, llm_server: ScriptedOpenAI
+) -> None:
+    """Nobody waits for it, and it may be up again for all that anybody knows; who comes next tells."""
+    llm_server.answer = lambda _: Reply(status=500, text="overloaded")
+    memory = asks_llm.agent("ann", "chat")
+    for _ in range(2):
+        await memory.update_memory("My name is Ann.", "Hello Ann.")
+        await until_down(asks_llm, "llm")
+        assert (await memory.fetch_memory("Who am I?")).degraded == ("llm",)
+        await memory.clear()
+        async with asyncio.timeout(30):
+            while asks_llm.core.worker.down:
+                await asyncio.sleep(0.02)
+        assert (await memory.fetch_memory("Who am I?")).degraded == ()
+        assert await asks_llm.core.store.load_lease(outage_name("facts")) is None
 
 
 async def test_embedder_fails(embedded_settings: dict[str, Any], llm_server: ScriptedOpenAI) -> None:
