@@ -206,6 +206,22 @@ async def test_items_without_a_question_come_by_time_also_those_without_words(st
     assert item.value == {"first": "", "last": " "}
 
 
+@pytest.mark.parametrize(("name", "value"), [("limit", -1), ("offset", -1), ("limit", 1.5)])
+async def test_a_page_that_can_be_none_is_refused_with_and_without_a_question(
+    store: MemoryStore, name: str, value: Any
+) -> None:
+    await store.aput(("n",), "k", {"text": "a cat"})
+    page = {name: value}
+    for asked in (
+        store.asearch(("n",), query="cat", **page),
+        store.asearch(("n",), **page),
+        store.alist_namespaces(**page),
+    ):
+        with pytest.raises(InvalidInput, match=f"{name} is {value}; pass a whole number from 0 on"):
+            await asked
+    assert await store.asearch(("n",), query="cat", limit=0) == await store.asearch(("n",), limit=0) == []
+
+
 async def test_filters_compare_values(store: MemoryStore) -> None:
     for n in range(40):
         await store.aput(("n",), f"{n:02}", {"n": n, "even": n % 2 == 0, "of": {"a": n}})

@@ -24,6 +24,7 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
+from memory_agent.agent.arguments import checked_count
 from memory_agent.checks import has_visible
 from memory_agent.domain import VERBATIM
 from memory_agent.errors import InvalidInput
@@ -98,6 +99,9 @@ class MemoryStore(BaseStore):
     async def _batch(self, ops: list[Op]) -> list[Result]:
         for op in ops:
             validate_op_namespace(op)
+            if isinstance(op, SearchOp | ListNamespacesOp):
+                checked_count("limit", op.limit)
+                checked_count("offset", op.offset)
         puts = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
         results = await side_by_side(self._read(op) for op in ops)
         await side_by_side(self._put(op) for op in puts.values())
