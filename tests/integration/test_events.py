@@ -17,7 +17,7 @@ import pytest
 from memory_agent import MemoryService
 from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
-from memory_agent.domain import EVENT_KINDS, Scope
+from memory_agent.domain import EVENT_KINDS, MemoryEvent, Scope
 from memory_agent.keys import read_token
 from memory_agent.server import events as events_module
 from memory_agent.server import routes_events
@@ -136,18 +136,27 @@ async def test_nothing_of_others_ever_arrives(service: MemoryService) -> None:
 async def test_an_agent_hears_of_its_thread_alone_after_the_event_it_names(service: MemoryService) -> None:
     """In the process: `aclosing` ends the store's watch."""
     memory = service.agent("ada", "t", tenant="acme")
-    async with contextlib.aclosing(memory.events()) as events:
-        hearing = asyncio.create_task(anext(events))
-        while not hearing.done():
-            for scope in (Scope.of("ada", "t"), Scope.of("ada", "t2", tenant="acme"), ACME):
-                await store_turn(service, scope)
-            await asyncio.sleep(0.01)
-    first = hearing.result()
-    last = await store_turn(service)
-    async with contextlib.aclosing(memory.events(after=first.id)) as events:
-        heard = [first, await anext(events)]
-        while heard[-1].turn_id != last:
+    heard: list[MemoryEvent] = []
+    last = "the first event"
+
+    async def hear_one() -> None:
+        async with contextlib.aclosing(memory.events()) as events:
             heard.append(await anext(events))
+
+    try:
+        async with asyncio.timeout(20):
+            async with asyncio.TaskGroup() as hearing:
+                hearing.create_task(hear_one())
+                while not heard:
+                    for scope in (Scope.of("ada", "t"), Scope.of("ada", "t2", tenant="acme"), ACME):
+                        await store_turn(service, scope)
+                    await asyncio.sleep(0.01)
+            last = await store_turn(service)
+            async with contextlib.aclosing(memory.events(after=heard[0].id)) as events:
+                while heard[-1].turn_id != last:
+                    heard.append(await anext(events))
+    except TimeoutError:
+        pytest.fail(f"{last} was not heard of; these were: {heard}")
     assert {event.scope for event in heard} == {ACME}
     assert len({event.id for event in heard}) == len(heard)
 
