@@ -25,12 +25,12 @@ class Salvaged:
     lost: int
 
 
-def salvage(file: Path, target: Path, *, now: datetime | None = None) -> Salvaged:
+def salvage(file: Path, target: Path) -> Salvaged:
     """Write the turns that can be read into a new export, in the order of their threads; the damaged file is only read.
 
     What was derived of them is made anew where the export is imported. Raises ConfigError for a target that cannot be written.
     """
-    header = Header(content="export", started_at=(now or datetime.now(UTC)).isoformat(), vectors=False)
+    header = Header(content="export", started_at=datetime.now(UTC).isoformat(), vectors=False)
     refused = 0
     with contextlib.closing(DamagedStore(file)) as store, new_file(target) as stream:
         writer = ExportWriter(stream, header)
