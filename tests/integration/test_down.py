@@ -15,8 +15,10 @@ import pytest
 
 from memory_agent import MemoryConfig, MemoryService, StoreUnavailable
 from memory_agent.domain import Scope, outage_name
+from memory_agent.errors import LLMUnavailable
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.stores.mongo import MongoStore
+from memory_agent.work.outages import Outages
 from tests.integration.fact_script import add, by_words
 from tests.servers.chroma import ChromaProcess
 from tests.servers.mongod import Mongod
@@ -64,6 +66,13 @@ async def until_down(service: MemoryService, part: str) -> None:
     """Wait until the worker has found that the part is down."""
     async with asyncio.timeout(30):
         while part not in service.core.worker.down:
+            await asyncio.sleep(0.02)
+
+
+async def until_nothing_is_down(service: MemoryService) -> None:
+    """Wait until the worker knows of no part that it waits for."""
+    async with asyncio.timeout(30):
+        while service.core.worker.down:
             await asyncio.sleep(0.02)
 
 
@@ -167,11 +176,25 @@ async def test_a_part_is_down_no_longer_once_what_waits_for_it_is_forgotten(
         await until_down(asks_llm, "llm")
         assert (await memory.fetch_memory("Who am I?")).degraded == ("llm",)
         await memory.clear()
-        async with asyncio.timeout(30):
-            while asks_llm.core.worker.down:
-                await asyncio.sleep(0.02)
+        await until_nothing_is_down(asks_llm)
         assert (await memory.fetch_memory("Who am I?")).degraded == ()
         assert await asks_llm.core.store.load_lease(outage_name("facts")) is None
+
+
+async def test_a_part_stays_down_while_an_earlier_stage_is_owed_to_what_comes_to_it(
+    embedded_settings: dict[str, Any],
+) -> None:
+    async with MemoryService(MemoryConfig(**{**embedded_settings, "run_worker": False})) as service:
+        memory, store = service.agent("ann", "chat"), service.core.store
+        await memory.update_memory("My name is Ann.", "Hello Ann.")
+        outages = Outages(store, service.clock, base_seconds=0, longest_seconds=0)
+        await outages.hold("facts", LLMUnavailable("overloaded"))
+        await outages.ended_if_idle("facts")
+        assert outages.down == {"llm"}
+        assert not await store.due_threads(service.clock.now(), "facts", limit=1)
+        await memory.clear()
+        await outages.ended_if_idle("facts")
+        assert outages.down == frozenset()
 
 
 async def test_embedder_fails(embedded_settings: dict[str, Any], llm_server: ScriptedOpenAI) -> None:
@@ -202,9 +225,12 @@ async def test_embedder_fails(embedded_settings: dict[str, Any], llm_server: Scr
         assert (await memory.fetch_memory("What is my puppy called?")).degraded == ()
         assert (await memory.fetch_long_term("puppy"))[0].similarity is not None
         llm_server.embed_fault = lambda _: loading
-        await service.agent("bob", "chat").update_memory("My kitten is called Rex.", "Cute!")
+        bobs = service.agent("bob", "chat")
+        await bobs.update_memory("My kitten is called Rex.", "Cute!")
         await until_down(service, "embedder")
         assert (await memory.fetch_memory("What is my puppy called?")).degraded == ()
+        await bobs.clear()
+        await until_nothing_is_down(service)
 
 
 async def test_the_document_store_is_down(tmp_path: Path, shared_embedder: LocalEmbedder) -> None:
