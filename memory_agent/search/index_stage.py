@@ -211,16 +211,15 @@ class Indexer:
     ) -> dict[str, SearchRow]:
         """New rows of these turns, by turn id; one that `embedded` has a row of keeps its vectors."""
         fresh = [turn for turn in turns if turn.id not in embedded]
-        made, read, named = await together(
-            embedded_by(fresh, models.own, keep_tokens=self._keep_tokens, ahead=ahead),
-            asyncio.to_thread(
-                lambda: [
-                    (count_terms(turn.searchable_text, self._language), features_of(turn.content))
-                    for turn in turns
-                ]
-            ),
-            self._spotter.of_turns(turns),
+        # Not beside the embedding: for a whole batch that would keep the interpreter from whoever writes or asks meanwhile.
+        made = await embedded_by(fresh, models.own, keep_tokens=self._keep_tokens, ahead=ahead)
+        read = await asyncio.to_thread(
+            lambda: [
+                (count_terms(turn.searchable_text, self._language), features_of(turn.content))
+                for turn in turns
+            ]
         )
+        named = await self._spotter.of_turns(turns)
         beside = await self._next_vectors(fresh, models.next) | {
             turn_id: row.next for turn_id, row in embedded.items()
         }
