@@ -10,7 +10,7 @@ import dataclasses
 import itertools
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from memory_agent.errors import StoreUnavailable
 from memory_agent.together import together
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from memory_agent.work.stages import OrderedStage
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class StrikeOff(Protocol):
@@ -125,9 +127,14 @@ class Rounds:
         turns = live = list(itertools.takewhile(self._is_live, owed))
         done: list[OrderedStage] = []
         past: set[Stage] = set()
+        needed: dict[Stage, Sequence[Turn] | None] | None = None
         for kind in self._stages:
+            if lease_name(kind.stage, scope) not in taken:
+                break
+            if kind.narrow is not None and needed is None:
+                needed = await self._needed(turns)
             waiting = [turn for turn in turns if kind.stage in turn.pending]
-            topics = await self._did(kind, waiting) if lease_name(kind.stage, scope) in taken else None
+            topics = await self._did(kind, waiting, (needed or {}).get(kind.stage, waiting))
             if topics is None:
                 break
             past.add(kind.stage)
@@ -143,26 +150,32 @@ class Rounds:
         is_due = turn.due_at is not None and turn.due_at <= self._clock.now()
         return is_due and "index" not in turn.pending and not turn.attempts
 
-    async def _did(self, kind: OrderedStage, waiting: Sequence[Turn]) -> Mapping[str, str] | None:
-        """Do the stage for these turns of one thread, which are all that owe it; the topics that it gave to turns, by turn id.
+    async def _needed(self, turns: Sequence[Turn]) -> dict[Stage, Sequence[Turn] | None]:
+        """By stage that tells so, looked up side by side, which of the turns that owe it there is something to do for; None if it failed."""
+        looks = {
+            kind.stage: _or_left(kind, kind.narrow(waiting))
+            for kind in self._stages
+            if kind.narrow and (waiting := [turn for turn in turns if kind.stage in turn.pending])
+        }
+        return dict(zip(looks, await together(*looks.values()), strict=True))
+
+    async def _did(
+        self, kind: OrderedStage, waiting: Sequence[Turn], needed: Sequence[Turn] | None
+    ) -> Mapping[str, str] | None:
+        """Do the stage for the `needed` of these turns of one thread, which are all that owe it; the topics that it gave to turns, by turn id.
 
         None if it is not done: its loop will see to it.
         """
-        topics: dict[str, str] = {}
-        if waiting and not self._may_work(kind.stage):
+        if needed is None or (waiting and not self._may_work(kind.stage)) or (needed and not kind.inline):
             return None
-        try:
-            needed = waiting if kind.narrow is None or not waiting else await kind.narrow(waiting)
-            if needed and not kind.inline:
-                return None
+
+        async def work() -> Mapping[str, str]:
+            topics: dict[str, str] = {}
             for batch in batches(needed, kind.at_once):
                 topics |= await kind.work(batch) or {}
-        except StoreUnavailable:
-            raise
-        except Exception as exc:
-            log.info("the stage %s is left to its own loop: %s", kind.stage, type(exc).__name__)
-            return None
-        return topics
+            return topics
+
+        return await _or_left(kind, work())
 
     async def _end(self, live: Sequence[Turn], done: Sequence[OrderedStage], indexed: Sequence[Turn]) -> None:
         """Strike off what was done, all of it in one write."""
@@ -180,6 +193,17 @@ class Rounds:
         for kind in done:
             if kind.after is not None:
                 await kind.after([turn for turn in struck if kind.stage in turn.pending])
+
+
+async def _or_left(kind: OrderedStage, work: Awaitable[T]) -> T | None:
+    """The result; None if it failed, which is left to the stage's own loop."""
+    try:
+        return await work
+    except StoreUnavailable:
+        raise
+    except Exception as exc:
+        log.info("the stage %s is left to its own loop: %s", kind.stage, type(exc).__name__)
+        return None
 
 
 def _without(turn: Turn, past: Collection[Stage]) -> Turn:
