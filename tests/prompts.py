@@ -65,7 +65,8 @@ def read_turns(items: list[str]) -> list[Read]:
             day = date(year, MONTHS.index(found["month"]) + 1, int(found["day"]))
             above = {}
             continue
-        text = item.removeprefix("- ").removeprefix("… ")
+        # One of them: what was said may begin with the other.
+        text = item[2:] if item.startswith(("- ", "… ")) else item
         if text is item:
             head = _RECALLED.match(item)
             assert head, item

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory_agent.context.render import fact_line, head_again, heading_of, name_of, recalled_line
@@ -77,6 +77,7 @@ def block(tier: Tier, turns: list[Turn], *, answers: bool = False) -> ContextBlo
 
 
 @given(turns(), turns(), turns())
+@example([turn(1, "hello")], [turn(1, "hello"), turn(2, "… hello.")], [turn(1, "hello"), turn(2, "- hello")])
 def test_a_reader_of_the_prompt_finds_the_turns_that_went_in(
     window: list[Turn], preserved: list[Turn], recalled: list[Turn]
 ) -> None:
