@@ -72,8 +72,10 @@ class Rounds:
             return Ready(taken=frozenset(), owed={})
         stages = [kind.stage for kind in self._stages]
         taken = await self._claims.claim_more(claimed, scopes, stages)
-        owed = await together(*(self._claims.owed(scope, None, LIVE_TURNS) for scope in scopes))
-        return Ready(taken=taken, owed=dict(zip(scopes, owed, strict=True)))
+        # A damaged turn of one thread must not keep the whole batch from being struck off.
+        reads = [_or_left("all", self._claims.owed(scope, None, LIVE_TURNS)) for scope in scopes]
+        owed = zip(scopes, await together(*reads), strict=True)
+        return Ready(taken=taken, owed={scope: found for scope, found in owed if found is not None})
 
     async def follow(
         self, turns: dict[Scope, Sequence[Turn]], ready: Ready, indexed: Collection[str]
@@ -81,6 +83,7 @@ class Rounds:
         """Strike off that the turns of these ids were indexed, with the stages behind for the threads that are `ready`, which are run before.
 
         Of each thread that is done with, also if another fails, its turns with what they owe then replace those in `turns`.
+        Also where none were: what older turns owe had to wait for these leases.
         """
 
         async def run(scope: Scope) -> None:
@@ -89,12 +92,12 @@ class Rounds:
             if len(owed) < LIVE_TURNS:
                 _, turns[scope] = await self._run(scope, owed, ready.taken, done)
             else:  # of which the oldest alone were read
-                await self._strike_off(done, "index")
+                await self._strike_off(done, needless=["index"])
                 turns[scope] = [*owed, *turns[scope]]
 
         others = [turn for scope in turns if scope not in ready.owed for turn in turns[scope]]
         alone = [turn for turn in others if turn.id in indexed]
-        await together(*([self._strike_off(alone, "index")] if alone else []), *map(run, ready.owed))
+        await together(self._strike_off(alone, needless=["index"]), *map(run, ready.owed))
 
     def begin_with(self, kind: OrderedStage) -> bool:
         """True for the first of several stages that a part of a backlog goes through together."""
@@ -153,7 +156,7 @@ class Rounds:
     async def _needed(self, turns: Sequence[Turn]) -> dict[Stage, Sequence[Turn] | None]:
         """By stage that tells so, looked up side by side, which of the turns that owe it there is something to do for; None if it failed."""
         looks = {
-            kind.stage: _or_left(kind, kind.narrow(waiting))
+            kind.stage: _or_left(kind.stage, kind.narrow(waiting))
             for kind in self._stages
             if kind.narrow and (waiting := [turn for turn in turns if kind.stage in turn.pending])
         }
@@ -175,34 +178,38 @@ class Rounds:
                 topics |= await kind.work(batch) or {}
             return topics
 
-        return await _or_left(kind, work())
+        return await _or_left(kind.stage, work())
 
     async def _end(self, live: Sequence[Turn], done: Sequence[OrderedStage], indexed: Sequence[Turn]) -> None:
-        """Strike off what was done, all of it in one write."""
-        stages = {kind.stage for kind in done}
-        struck = [turn for turn in live if not stages.isdisjoint(turn.pending)]
-        worked: list[Stage] = [kind.stage for kind in done if kind.narrow is None]
-        ids = {turn.id for turn in struck}
-        if indexed and ids.issuperset(turn.id for turn in indexed):
-            worked.append("index")  # which the others of them don't owe
-        elif indexed:
-            await self._strike_off(indexed, "index")
-        if not struck:
-            return
-        await self._strike_off(struck, *worked, needless=[kind.stage for kind in done if kind.narrow])
+        """Strike off what was done, in one write; in another one of older turns than those just indexed.
+
+        What an older one is made to owe again while others are embedded was not done.
+        """
+        past, ids = {kind.stage for kind in done}, {turn.id for turn in live}
+        new = {turn.id for turn in indexed}
+        older = [turn for turn in live if turn.id not in new and not past.isdisjoint(turn.pending)]
+        if waiting := [turn for turn in indexed if turn.id not in ids]:
+            await self._strike_off(waiting, needless=["index"])
+        for turns in (older, [turn for turn in live if turn.id in new]):
+            if turns:
+                kinds = [kind for kind in done if any(kind.stage in turn.pending for turn in turns)]
+                needless: list[Stage] = [kind.stage for kind in kinds if kind.narrow]
+                needless += [] if turns is older else ["index"]  # of which the worker knows that it was done
+                worked = [kind.stage for kind in kinds if kind.narrow is None]
+                await self._strike_off(turns, *worked, needless=needless)
         for kind in done:
             if kind.after is not None:
-                await kind.after([turn for turn in struck if kind.stage in turn.pending])
+                await kind.after([turn for turn in live if kind.stage in turn.pending])
 
 
-async def _or_left(kind: OrderedStage, work: Awaitable[T]) -> T | None:
+async def _or_left(stage: str, work: Awaitable[T]) -> T | None:
     """The result; None if it failed, which is left to the stage's own loop."""
     try:
         return await work
     except StoreUnavailable:
         raise
     except Exception as exc:
-        log.info("the stage %s is left to its own loop: %s", kind.stage, type(exc).__name__)
+        log.info("of a thread %s is left to the stages' own loops: %s", stage, type(exc).__name__)
         return None
 
 

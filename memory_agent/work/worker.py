@@ -202,8 +202,7 @@ class Worker:
                 indexed, ready = await together(
                     self._run_index(turns, following), self._rounds.ready(behind, claimed)
                 )
-                if indexed:
-                    await self._rounds.follow(behind, ready, indexed)
+                await self._rounds.follow(behind, ready, indexed)
                 if not turns:
                     await self._outages.ended_if_idle("index")
                 return bool(turns) and not self._outages.held("index")
@@ -295,6 +294,7 @@ class Worker:
                 return set()
             half = len(turns) // 2
             return await self._run_index(turns[:half]) | await self._run_index(turns[half:])
+        await self._outages.ended("index")  # at once: another half may find a part down
         return {turn.id for turn in turns}
 
     async def _run_in_order(self, kind: OrderedStage, owed: Sequence[Turn]) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Sequence
+import functools
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 
 from memory_agent import Busy, MemoryConfig, MemoryService, SettleTimeout
 from memory_agent.domain import ErasedCounts, MemoryStatus, Scope, Stage, Turn, TurnDraft
-from memory_agent.errors import EmbedderUnavailable, StoreUnavailable
+from memory_agent.errors import EmbedderError, EmbedderUnavailable, StoreUnavailable
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import BruteForceIndex, HashEmbedder
 from tests.conformance.values import a_draft
@@ -251,6 +253,95 @@ async def test_each_stage_is_woken_by_the_one_before_whatever_becomes_of_other_t
             await store.append_turns(behind, owing(20, "compress", now=service.clock.now()))
             await service.agent("behind", "chat").add_user_message("I live in Ulm.")
             await until_done(service, ("behind",))
+
+
+# --- what happens while a batch is embedded ------------------------------------------------------------------
+class Meanwhile(Watched):
+    """An embedder beside which something happens, once; whoever embeds ends as it does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.happens: list[Callable[[], Awaitable[object]]] = []
+
+    async def embed(self, texts: Sequence[str], **options: Any) -> NDArray[Any]:
+        if self.happens:
+            await self.happens.pop(0)()
+        return await super().embed(texts, **options)
+
+
+async def test_what_is_owed_anew_meanwhile_is_not_struck_off_with_the_batch(tmp_path: Path) -> None:
+    """A turn of before that waits for the last stage, and is to be indexed again and asked for facts while the next one is embedded."""
+    embedder = Meanwhile()
+    async with service_on(tmp_path, embedder=embedder) as service:
+        store, worker, scope = service.core.store, service.core.worker, Scope(user_id="ann", thread_id="chat")
+        await store.append_turns(scope, owing(1, "compress", now=service.clock.now()))
+        (before,) = await store.owed_turns(scope, None, limit=9)
+        await service.agent("ann", "chat").add_user_message("I live in Ulm.")
+
+        async def owe_anew() -> None:
+            for stage in ("index", "facts"):
+                await store.owe(scope, stage, now=service.clock.now(), turn_ids=[before.id])
+
+        embedder.happens.append(owe_anew)
+        assert await worker._index_step()
+        assert [(turn.id, turn.pending) for turn in await store.owed_turns(scope, None, limit=9)] == [
+            (before.id, ("index", "facts"))
+        ]
+
+
+async def test_half_a_batch_that_was_indexed_before_ends_no_outage(tmp_path: Path) -> None:
+    """The embedder fails over a batch for that batch's own reasons, does its first half and goes down over the second."""
+    embedder = Meanwhile()
+
+    async def ends(error: Exception | None = None) -> None:
+        if error is not None:
+            raise error
+
+    errors = (EmbedderError("this batch"), None, EmbedderUnavailable("away"))
+    async with service_on(tmp_path, embedder=embedder) as service:
+        memory, worker = service.agent("ann", "chat"), service.core.worker
+        await memory.add_turns([{"role": "user", "content": f"I live in town {n}."} for n in range(4)])
+        embedder.happens += [functools.partial(ends, error) for error in errors]
+        await worker._index_step()
+        assert (await service.status(memory.scope)).pending["index"] == 2
+        assert worker.down == {"embedder"}
+
+
+async def test_what_is_behind_an_embedder_that_goes_down_does_not_wait_for_a_poll(tmp_path: Path) -> None:
+    """The leases of the stages behind are taken while a batch is embedded: their own loops look in vain, and nobody tells them after."""
+    embedder, scope = Meanwhile(), Scope(user_id="ann", thread_id="chat")
+    async with service_on(tmp_path, embedder=embedder) as service:
+        store, worker = service.core.store, service.core.worker
+        await store.append_turns(scope, owing(1, "compress", now=service.clock.now()))
+        await service.agent("ann", "chat").add_user_message("I live in Ulm.")
+
+        async def down() -> None:
+            while not any(
+                "compress" in lease.name for lease in await store.held_leases(service.clock.now(), limit=9)
+            ):
+                await asyncio.sleep(0.01)
+            assert not await worker._step(worker._in_order[-1])
+            raise EmbedderUnavailable("away")
+
+        embedder.happens.append(down)
+        await worker._index_step()
+        pending = (await service.status(scope)).pending
+        assert worker.down == {"embedder"}
+        assert (pending["index"], pending["compress"]) == (1, 1)
+
+
+async def test_a_damaged_turn_behind_keeps_no_batch_from_being_struck_off(tmp_path: Path) -> None:
+    """One that waits for a later stage and cannot be read, in a thread with a new turn: that is indexed, as is everybody else's."""
+    store = SqliteStore(tmp_path / "memory.db")
+    async with service_on(tmp_path / "data", store=store) as service:
+        damaged = Scope(user_id="ann", thread_id="chat")
+        await store.append_turns(damaged, owing(1, "compress", now=service.clock.now()))
+        with contextlib.closing(sqlite3.connect(tmp_path / "memory.db")) as db, db:
+            db.execute("UPDATE turns SET metadata = '{'")
+        for user in ("ann", "ben"):
+            await service.agent(user, "chat").add_user_message("I live in Ulm.")
+        await service.core.worker._index_step()
+        assert (await service.status()).pending["index"] == 0
 
 
 async def test_settle_wakes_a_worker_nobody_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
