@@ -1,10 +1,8 @@
 """How much of the evidence is inside a prompt: `python -m benchmarks.context FILE`.
 
 Reads a recall set as `benchmarks.recall` does, remembers each corpus through the public API, and asks each question through
-`fetch_memory` at several budgets. Prints the mean share of a question's gold turns that the context shows word for word,
-beside what simpler prompts of the same size would hold: the same ranking packed line by line until full, the last turns alone
-(plain truncation), and a summary alone (here the share of gold turns that a line of the summary was taken from, which is
-generous: a line is not the turn). Also the share of tokens by tier, and how many windows had a gap.
+`fetch_memory` at several budgets. Prints the mean share of a question's gold turns that the context shows word for word, beside
+the same ranking packed line by line until full. Also the share of tokens by tier, and how many windows had a gap.
 
 Gold is used for scoring only.
 """
@@ -31,7 +29,7 @@ from memory_agent.context.assemble import ORDER
 from memory_agent.context.budget import usable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from memory_agent import MemoryAgent, MemoryService, Turn
     from memory_agent.ports import TokenCounter
@@ -44,7 +42,8 @@ async def ask(
     memory: MemoryAgent,
     question: str,
     gold: frozenset[str],
-    seen: Corpus,
+    origin: Mapping[str, str],
+    counter: TokenCounter,
     budgets: Sequence[int],
     values: dict[str, list[float]],
 ) -> None:
@@ -55,17 +54,15 @@ async def ask(
         context = await memory.fetch_memory(question, max_tokens=budget)
         values["fetch_s"].append(time.perf_counter() - began)
         shown = [*context.short_term, *context.preserved, *(found.turn for found in context.long_term)]
-        inside = {seen.origin[turn.id] for turn in shown}
+        inside = {origin[turn.id] for turn in shown}
         values[f"fetch_memory@{budget}"].append(len(gold & inside) / len(gold))
-        lines = lines_until_full(ranked, usable(budget, seen.counter), seen.counter)
-        values[f"line_by_line@{budget}"].append(len(gold & {seen.origin[i] for i in lines}) / len(gold))
+        lines = lines_until_full(ranked, usable(budget, counter), counter)
+        values[f"line_by_line@{budget}"].append(len(gold & {origin[i] for i in lines}) / len(gold))
         for tier in ORDER:
             kept = sum(entry.tokens for entry in context.ledger if entry.kept and entry.tier == tier)
             values[f"{tier}@{budget}"].append(kept / max(context.tokens, 1))
         window = [turn.seq for turn in context.short_term]
         values["gaps"].append(any(b != a + 1 for a, b in itertools.pairwise(window)))
-        values[f"last_turns@{budget}"].append(len(gold & seen.last_turns[budget]) / len(gold))
-        values[f"summary_alone@{budget}"].append(len(gold & seen.summary) / len(gold))
         values[f"tokens@{budget}"].append(context.tokens)
 
 
@@ -81,35 +78,6 @@ def lines_until_full(ranked: Sequence[Turn], room: int, counter: TokenCounter) -
     return ids
 
 
-class Corpus:
-    """What is known of a remembered corpus: where turns come from, and what the simpler prompts hold."""
-
-    def __init__(
-        self,
-        origin: dict[str, str],
-        turns: Sequence[Turn],
-        summary: set[int],
-        budgets: Sequence[int],
-        counter: TokenCounter,
-    ) -> None:
-        self.origin = origin
-        self.counter = counter
-        self.summary = {origin[turn.id] for turn in turns if turn.seq in summary}
-        self.last_turns: dict[int, set[str]] = {}
-        for budget in budgets:
-            room = usable(budget, counter)
-            kept: set[str] = set()
-            for turn in reversed(turns):
-                room -= (
-                    counter.count(f"[{turn.timestamp:%Y-%m-%d %H:%M} UTC, {turn.role} {turn.speaker}] ")
-                    + turn.tokens
-                )
-                if room < 0:
-                    break
-                kept.add(origin[turn.id])
-            self.last_turns[budget] = kept
-
-
 async def measure(
     service: MemoryService, file: Path, limit: int | None, budgets: Sequence[int]
 ) -> dict[str, list[float]]:
@@ -120,17 +88,10 @@ async def measure(
             break
         memory = service.agent(user_id=f"corpus-{corpus.name}", thread_id="history")
         origin = await remember(memory, corpus)
-        turns = (await memory.history(limit=10_000)).turns
-        summary = {
-            seq
-            for item in (await memory.compress()).summary
-            for seq in range(item.first_seq, item.last_seq + 1)
-        }
-        seen = Corpus(origin, turns, summary, budgets, service.core.counter)
         for question in corpus.questions:
             if wanted := gold.by_question[question.id].turns:
-                await ask(memory, question.text, wanted, seen, budgets, values)
-        print(f"{corpus.name}: {len(turns)} turns", file=sys.stderr)
+                await ask(memory, question.text, wanted, origin, service.core.counter, budgets, values)
+        print(f"{corpus.name}: {len(origin)} turns", file=sys.stderr)
     return values
 
 

@@ -161,7 +161,6 @@ def main() -> int:
     parser.add_argument(
         "--show", action="store_true", help="print every fact with its verdict and its sentence"
     )
-    parser.add_argument("--kind", help="with --show: only kinds that begin so")
     parser.add_argument("--judge", action="store_true", help="ask about each fact without a verdict")
     arguments = parser.parse_args()
     print(f"extractor version {EXTRACTOR_VERSION}")
@@ -172,8 +171,7 @@ def main() -> int:
         judge(found, verdicts, arguments.judged)
     if arguments.show:
         for item in sorted(found, key=lambda item: item.kind):
-            if item.kind.startswith(arguments.kind or ""):
-                print(f"{verdicts.get(item.key, '?')!s:<6}{shown(item)}\n      {item.fact.quote}")
+            print(f"{verdicts.get(item.key, '?')!s:<6}{shown(item)}\n      {item.fact.quote}")
     unjudged = report(tallies, verdicts)
     if unjudged:
         print(

@@ -15,7 +15,7 @@ import itertools
 import json
 import lzma
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -58,18 +58,12 @@ class SetTurn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
-    """What is asked. `type`: the set's own name for its kind; `date`: when it is asked, as written there.
-
-    `before`: the turn before which it is asked, so that this and what comes after is not remembered yet; None: after all.
-    `shown`: turns that stand in every prompt by then, and are no answer.
-    """
+    """What is asked. `type`: the set's own name for its kind; `date`: when it is asked, as written there."""
 
     id: str
     text: str
     type: str
     date: str | None
-    before: str | None = None
-    shown: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,14 +73,6 @@ class Corpus:
     name: str
     turns: tuple[SetTurn, ...]
     questions: tuple[Question, ...]
-
-    def stages(self) -> Iterator[tuple[int, list[Question]]]:
-        """How many turns are remembered, and what is asked then, step by step; the last step is the whole."""
-        place = {turn.id: number for number, turn in enumerate(self.turns)}
-        asked: dict[int, list[Question]] = defaultdict(list)
-        for question in self.questions:
-            asked[len(self.turns) if question.before is None else place[question.before]].append(question)
-        yield from sorted(asked.items())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,7 +1,7 @@
 """A run of a system on recall sets as a file keeps it, and as tables people read.
 
 A file of runs is JSON: `{"machine": …, "runs": [run, …]}`. A run holds the system's name, version and settings, figures and
-times by set, and, for comparing and looking at misses later, the result of every question.
+times by set, and, to compare it later, the result of every question.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.scoring import Estimate, Result, by_type, differences, summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
 COMPARED: Final = ("recall@5", "recall@10")
 """Figures with their intervals and differences in a table."""
@@ -73,13 +73,7 @@ class Run:
 
 def _plain(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
     return {
-        name: {
-            "mean": round(one.mean, 4),
-            "low": round(one.low, 4),
-            "high": round(one.high, 4),
-            "count": one.count,
-        }
-        for name, one in estimates.items()
+        name: {key: round(value, 4) for key, value in asdict(one).items()} for name, one in estimates.items()
     }
 
 
@@ -90,12 +84,6 @@ def write_runs(file: Path, runs: Iterable[Run], **about: Any) -> None:
     """Write runs with the result of every question; `about`: what else stands at the top."""
     records = [{**run.figures(), "results": [asdict(result) for result in run.results]} for run in runs]
     file.write_text(json.dumps({**about, "runs": records}, indent=1, ensure_ascii=False) + "\n", "utf-8")
-
-
-def read_last(folder: Path, set_name: str) -> Run | None:
-    """The last run on a set that `keep_last` kept in `folder`; None if there was none. Raises BadRun."""
-    file = _last(folder, set_name)
-    return read_run(str(file), folder) if file.exists() else None
 
 
 def keep_last(folder: Path, run: Run) -> None:
@@ -110,30 +98,17 @@ def _last(folder: Path, set_name: str) -> Path:
     return folder / "last" / f"{set_name}.json"
 
 
-def read_run(named: str, folder: Path) -> Run:
-    """The run that `named` says: FILE, or FILE#SYSTEM where the file holds several. Raises BadRun.
-
-    `folder`: what a relative FILE is relative to.
-    """
-    runs = read_runs(named, folder)
-    if len(runs) != 1:
-        name = named.partition("#")[0]
-        first = runs[0].system if runs else "SYSTEM"
-        raise BadRun(f"{name} holds {len(runs)} runs; name one, as {name}#{first}")
-    return runs[0]
-
-
-def read_runs(named: str, folder: Path) -> list[Run]:
+def read_runs(named: str) -> list[Run]:
     """All runs of FILE, or the one of FILE#SYSTEM. Raises BadRun."""
     name, _, system = named.partition("#")
     try:
-        runs = [_run_of(record) for record in json.loads((folder / name).read_text("utf-8"))["runs"]]
+        runs = [_run_of(record) for record in json.loads(Path(name).read_text("utf-8"))["runs"]]
     except FileNotFoundError as exc:
         raise BadRun(f"{name}: there is no such file; write one with --json {name}") from exc
     except (KeyError, TypeError, ValueError, OSError) as exc:
         raise BadRun(f"{name}: no file of runs as --json writes them ({exc!r:.80})") from exc
     found = [run for run in runs if system in ("", run.system)]
-    if system and not found:
+    if not found:
         names = ", ".join(sorted(run.system for run in runs))
         raise BadRun(f"{name} has no run {system!r}; it has {names or 'none'}")
     return found
@@ -146,7 +121,7 @@ def _run_of(record: Mapping[str, Any]) -> Run:
         made=record.get("made", ""),
         settings=record.get("settings", {}),
         times={name: about.get("times", {}) for name, about in record.get("sets", {}).items()},
-        results=[Result.from_json(result) for result in record["results"]],
+        results=[Result(**result) for result in record["results"]],
     )
 
 
@@ -171,7 +146,8 @@ def set_table(results: Sequence[Result], before: Sequence[Result]) -> str:
 
 def last_table(folder: Path, run: Run, set_name: str) -> str:
     """The figures of one set of `run`, with the differences from the last run on it that `folder` has."""
-    before = read_last(folder, set_name)
+    file = _last(folder, set_name)
+    before = read_runs(str(file))[0] if file.exists() else None
     head = f"{set_name}: the first run, kept in {folder}"
     if before is not None:
         settings = ", ".join(f"{name}={value}" for name, value in before.settings.items())

@@ -27,7 +27,7 @@ import psutil
 
 from benchmarks.measure import disk_bytes, machine, open_service, peak_mib, side_by_side
 from benchmarks.meter import LoopLag, Meter, MeteredEmbedder, Others, say
-from benchmarks.texts import FRESH, made_up, text_option, texts_of
+from benchmarks.texts import FRESH, text_option, texts_of
 from benchmarks.word_vectors import WordVectors
 
 if TYPE_CHECKING:
@@ -321,7 +321,7 @@ def main(given: Sequence[str] | None = None) -> None:
         parser.error(
             "--folder with --store mongodb needs --mongo-uri and --chroma: servers started here keep nothing"
         )
-    texts = texts_of(parser, arguments.text, otherwise=made_up())
+    texts = texts_of(parser, arguments.text)
     of = {name: getattr(arguments, name) for name in ("users", "turns", "store")} | {"text": texts.name}
     with contextlib.ExitStack() as stack:
         folder = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))

@@ -4,7 +4,7 @@ Of one question, each from 0 to 1:
 
 - `recall@k`: the share of its gold turns among the first k turns found;
 - `session_any@5`, `session_all@5`: whether any, or all, of its gold sessions are among the first five sessions found, where a
-  session stands at its best turn, unless the system ranks sessions itself.
+  session stands at its best turn.
 
 Intervals are percentile bootstraps over questions (Efron & Tibshirani, An Introduction to the Bootstrap, 1993, ch. 13):
 questions are drawn with replacement as often as there are any, a thousand times. Systems that answered the same
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -35,14 +35,10 @@ _SEED: Final = 20_260_607
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """What a system found for one question. Ids are the recall set's own, best first, of at most DEPTH turns.
-
-    `turns` is None for a system that ranks sessions only, `sessions` is None for one that ranks turns.
-    """
+    """What a system found for one question. Ids are the recall set's own, best first, of at most DEPTH turns."""
 
     question: str
-    turns: tuple[str, ...] | None
-    sessions: tuple[str, ...] | None = None
+    turns: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,19 +50,12 @@ class Result:
     question: str
     type: str
     gold_turns: Mapping[str, int | None]
-    gold_sessions: Mapping[str, int | None]
-    found: tuple[str, ...]
     figures: Mapping[str, float]
 
     @property
     def key(self) -> tuple[str, str, str]:
         """What names the question among all sets."""
         return self.set, self.corpus, self.question
-
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> Result:
-        """The result that `dataclasses.asdict` made `record` of."""
-        return cls(**{**record, "found": tuple(record["found"])})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,14 +95,11 @@ def _scored(
     evidence: Evidence,
     session_of: Mapping[str, str],
 ) -> Result:
-    turns = (answer.turns or ())[:DEPTH]
-    sessions = answer.sessions
-    if sessions is None:
-        sessions = tuple(dict.fromkeys(session_of[turn] for turn in turns))
+    turns = answer.turns[:DEPTH]
     turn_rank = _ranks(turns, evidence.turns)
-    session_rank = _ranks(sessions, evidence.sessions)
+    session_rank = _ranks(tuple(dict.fromkeys(session_of[turn] for turn in turns)), evidence.sessions)
     figures: dict[str, float] = {}
-    if turn_rank and answer.turns is not None:
+    if turn_rank:
         figures |= {f"recall@{k}": _share_within(turn_rank, k) for k in KS}
     if session_rank:
         share = _share_within(session_rank, SESSION_K)
@@ -125,8 +111,6 @@ def _scored(
         question=answer.question,
         type=kind,
         gold_turns=turn_rank,
-        gold_sessions=session_rank,
-        found=turns,
         figures=figures,
     )
 

@@ -21,7 +21,6 @@ from urllib.parse import quote
 
 import httpx
 
-from benchmarks.measure import percentiles
 from benchmarks.service_ledger import Exchange, texts
 
 PASSING: Final = frozenset({429, 502, 503})
@@ -52,8 +51,6 @@ class Job:
     list_every: int = 6
     give_up_seconds: float = 120.0
     """After so long an exchange is given up."""
-    think_seconds: float = 0.0
-    """A client's mean pause before an exchange; 0: none, so that the service has all it can do."""
     last_after: str = ""
     """A file without which no client sends its last exchange, so that they are not done before their disturber is."""
 
@@ -115,8 +112,6 @@ class Clients:
         for number in range(job.exchanges):
             if number == job.exchanges - 1:
                 await self._may_end.wait()
-            if job.think_seconds:
-                await asyncio.sleep(chance.uniform(0, 2 * job.think_seconds))
             exchange = await self._update(index, client, number, chance)
             if exchange.acked is None:
                 continue
@@ -229,28 +224,10 @@ class Clients:
         self._ledger.write(json.dumps({"line": line, **values}) + "\n")
 
 
-async def _lateness(seconds: list[float]) -> None:
-    """By how much this process's event loop is late: what the clients' times hold that is not the service's."""
-    while True:
-        due = time.perf_counter() + 0.02
-        await asyncio.sleep(0.02)
-        seconds.append(time.perf_counter() - due)
-
-
 async def _run(job: Job, ledger: TextIO) -> None:
-    clients, late = Clients(job, ledger), [0.0]
-    watching = asyncio.create_task(_lateness(late))
-    began, used = time.monotonic(), time.process_time()
+    clients, used = Clients(job, ledger), time.process_time()
     await clients.run()
-    seconds = time.monotonic() - began
-    watching.cancel()
-    about = {
-        "loop": type(asyncio.get_running_loop()).__module__.partition(".")[0],
-        "seconds": seconds,
-        "cpu_share": round((time.process_time() - used) / seconds, 3),
-        "late": percentiles(late),
-        "counts": clients.counts,
-    }
+    about = {"cpu_seconds": round(time.process_time() - used, 1), "counts": clients.counts}
     ledger.write(json.dumps({"line": "process", **about}) + "\n")
 
 
@@ -258,12 +235,7 @@ def main() -> None:
     """Do the job on standard input."""
     job = Job(**json.load(sys.stdin))
     with Path(job.ledger).open("w", encoding="utf-8", buffering=1) as ledger:
-        try:
-            import uvloop
-        except ImportError:
-            asyncio.run(_run(job, ledger))
-        else:
-            uvloop.run(_run(job, ledger))
+        asyncio.run(_run(job, ledger))
 
 
 if __name__ == "__main__":

@@ -7,9 +7,8 @@ byte and in order, nothing may be owed, and search must find what was said; else
 discrepancy is printed.
 
 Times are those of single requests as clients see them: all clients always have one in progress, so that they hold the wait
-for all others'. `outside_kills` leaves out what overlapped with a process being down. `client_late` is by how much the
-clients' own event loops were late, `unrelated_busy` the share of the machine's time that was spent on none of this:
-compare only figures where both are next to nothing.
+for all others'. `outside_kills` leaves out what overlapped with a process being down, `others_busy` is the share of the
+machine's time that none of this took.
 """
 
 from __future__ import annotations
@@ -19,16 +18,15 @@ import json
 import os
 import sys
 import tempfile
-import time
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import psutil
 
 from benchmarks.measure import machine
+from benchmarks.meter import Others, say
 from benchmarks.service_clients import Job
 from benchmarks.service_run import Kill, Reader, Told, Wrong, check, kill_plan, run_clients, settled
 from tests.servers.chroma import ChromaProcess
@@ -73,13 +71,7 @@ def figures(told: Told) -> dict[str, Any]:
         "requests": {kind: times(_seconds(good, kind)) for kind in kinds},
         "outside_kills": {kind: times(_seconds(calm, kind)) for kind in kinds},
         "until_acknowledged": times([(e.acked or 0.0) - e.began for e in acknowledged]),
-        "clients": {
-            "loop": told.processes[0]["loop"],
-            "processes": len(told.processes),
-            "cpu_share": [process["cpu_share"] for process in told.processes],
-            "client_late": [process["late"] for process in told.processes],
-            "noticed": dict(sum((Counter(process["counts"]) for process in told.processes), Counter())),
-        },
+        "noticed": dict(sum((Counter(process["counts"]) for process in told.processes), Counter())),
     }
 
 
@@ -89,24 +81,6 @@ def _seconds(requests: Sequence[Mapping[str, Any]], kind: str) -> list[float]:
 
 def _is_disturbed(request: Mapping[str, Any], windows: Sequence[tuple[float, float]]) -> bool:
     return any(request["began"] < end and request["ended"] > start for start, end in windows)
-
-
-class Machine:
-    """Whose the machine's time is, from when this is made."""
-
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-        self._busy = self._now()
-
-    def unrelated(self, own_seconds: float) -> float:
-        """The share of all cores' time that was neither idle nor `own_seconds`."""
-        total = (time.monotonic() - self._began) * (os.cpu_count() or 1)
-        return round(max(0.0, self._now() - self._busy - own_seconds) / total, 3)
-
-    @staticmethod
-    def _now() -> float:
-        now = psutil.cpu_times()
-        return float(now.user + now.nice + now.system + now.irq + now.softirq + now.steal)
 
 
 def make_jobs(arguments: argparse.Namespace, deployment: Deployment, folder: Path) -> list[Job]:
@@ -130,7 +104,6 @@ def make_jobs(arguments: argparse.Namespace, deployment: Deployment, folder: Pat
             ledger=str(folder / f"clients-{number}.jsonl"),
             last_after=str(folder / "kills-are-done"),
             seed=arguments.seed,
-            think_seconds=arguments.think_seconds,
         )
         for number, part in enumerate(share)
     ]
@@ -153,21 +126,18 @@ def measure(
     servers["chroma"].began(chroma.pid)
     with Deployment(folder / "service", settings) as deployment:
         jobs = make_jobs(arguments, deployment, folder)
-        _say(f"{sum(job.clients * job.exchanges for job in jobs):,} exchanges; {_told(kills)}")
-        whole, used = Machine(), [*deployment.used.values(), *servers.values()]
+        say(f"{sum(job.clients * job.exchanges for job in jobs):,} exchanges; {_told(kills)}")
+        others, used = Others(), deployment.used | servers
         before = _cpu(used)
         told = run_clients(deployment, jobs, kills)
-        own = _cpu(used) - before + sum(p["cpu_share"] * p["seconds"] for p in told.processes)
-        cpu = {
-            name: round(one.cpu_seconds, 1)
-            for name, one in zip([*deployment.used, *servers], used, strict=True)
-        }
-        unrelated = whole.unrelated(own)
-        _say("all are acknowledged")
+        own = _cpu(used) - before + sum(process["cpu_seconds"] for process in told.processes)
+        busy = round(others.share() - own / (told.ended - told.began) / (os.cpu_count() or 1), 3)
+        cpu = {name: round(one.cpu_seconds, 1) for name, one in used.items()}
+        say("all are acknowledged")
         keys = jobs[0].keys
         with Reader(deployment, keys) as reader:
             settle_seconds = round(settled(reader, timeout=arguments.settle_seconds), 1)
-            _say("settled")
+            say("settled")
             checked = check(reader, told, searches=arguments.searches, seed=arguments.seed)
         _cpu(used)
         return {
@@ -175,27 +145,20 @@ def measure(
             "settle_seconds": settle_seconds,
             "checked": checked,
             "cpu_seconds": cpu,
-            "unrelated_busy": unrelated,
-            "peak_mib": {
-                name: round(one.peak_mib)
-                for name, one in zip([*deployment.used, *servers], used, strict=True)
-            },
+            "others_busy": max(0.0, busy),
+            "peak_mib": {name: round(one.peak_mib) for name, one in used.items()},
             "kills": _told(kills),
         }
 
 
-def _cpu(used: Sequence[Used]) -> float:
-    for one in used:
+def _cpu(used: Mapping[str, Used]) -> float:
+    for one in used.values():
         one.look()
-    return sum(one.cpu_seconds for one in used)
+    return sum(one.cpu_seconds for one in used.values())
 
 
 def _told(kills: Sequence[Kill]) -> str:
     return ", ".join(f"{kill.name} at {kill.share:.0%} for {kill.down_seconds} s" for kill in kills)
-
-
-def _say(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -214,7 +177,6 @@ def run(arguments: argparse.Namespace) -> int:
         "machine": machine(),
         "clients_at_once": arguments.clients,
         "seed": arguments.seed,
-        "think_seconds": arguments.think_seconds,
         **report,
     }
     text = json.dumps(report, indent=2)
@@ -232,7 +194,6 @@ def main() -> None:
     add("--clients", type=int, default=200, help="at once (default %(default)s)")
     add("--processes", type=int, default=2, help="that the clients run in (default %(default)s)")
     add("--kills", type=int, default=2, help="of a service, and of the worker (default %(default)s)")
-    add("--think-seconds", type=float, default=0.0, help="a client's pause between exchanges, on average")
     add("--searches", type=int, default=100, help="exchanges that search must find (default %(default)s)")
     add("--settle-seconds", type=float, default=3_600.0, help="to wait at most until nothing is owed")
     add("--seed", type=int, default=1)

@@ -1,21 +1,20 @@
 """How long the calls take as one user's history grows: `python -m benchmarks.speed [--text FILE …] [--turns 100 1000 10000 50000]`.
 
-One user in one thread, Chroma embedded, the real model, on SQLite and on MongoDB; with `--text` on conversations between real people
-and on made-up sentences, which alone say little (`benchmarks.texts`). Each size is remembered in a
-store of its own, whose disk is weighed once it is closed; then it is opened again, and in milliseconds:
+One user in one thread, Chroma embedded, the real model, on SQLite and on MongoDB; with `--text` on conversations between real people,
+without it on made-up sentences, which say little (`benchmarks.texts`). Each size is remembered in a store of its own, whose
+disk is weighed once it is closed; then it is opened again, and in milliseconds:
 
 - `embedding`, `search_new`, `fetch_new`: questions never heard before, in turns, so that what the machine does besides meets all
   three. `besides`: without the time in which the model worked. `search_known`, `fetch_known`: questions embedded before.
 - `first_search`: of a user who is not in memory. `status`, `list_topics`: as they are called.
-- `acknowledged`, `settled`: an exchange, and from then until nothing is owed to it. `acknowledged_busy`: exchanges one after another
+- `acknowledged`, `settled`: an exchange, and from then until nothing is pending of it. `acknowledged_busy`: exchanges one after another
   while the worker has a backlog.
 - `ingest`: what a turn costs in bulk besides its embedding, which was done before (`own`). `with_model`: turns of another user that
   are embedded as they come in, beside the model's own time for as many others.
 
 `processor_ms`: all threads' processor time, at the median. `hold_ms`: the longest time that the event loop was not free, and of that
-what its own thread computed (`hold_own_ms`). `--topics N …` makes so many topics at the largest size. `--profile` says where a
-fetch and a settled exchange spend their time, by part (`benchmarks.parts`). The figures are printed as JSON, a table on
-standard error; `--against FILE` puts beside each what an earlier `--json FILE` has of the same case, as now ÷ then.
+what its own thread computed (`hold_own_ms`). The figures are printed as JSON, a table on standard error; `--against FILE` puts
+beside each what an earlier `--json FILE` has of the same case, as now ÷ then.
 """
 
 from __future__ import annotations
@@ -25,25 +24,22 @@ import asyncio
 import contextlib
 import itertools
 import json
-import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.measure import disk_bytes, drop_database, machine, mongo_uri, open_service
-from benchmarks.meter import Hold, LoopLag, Meter, MeteredEmbedder, Others, say
-from benchmarks.speed_table import PROFILED, key, tables
-from benchmarks.texts import FRESH, made_up, text_option, texts_of
+from benchmarks.measure import disk_bytes, drop_database, machine, mongo_uri, open_service, side_by_side
+from benchmarks.meter import LoopLag, Meter, MeteredEmbedder, Others, say
+from benchmarks.texts import FRESH, text_option, texts_of
 from memory_agent import MemoryConfig
 from memory_agent.adapters import wanted_model
 from memory_agent.cli.opening import stay_long
 from memory_agent.models.local.embedder import LocalEmbedder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 
     from benchmarks.texts import Texts
     from memory_agent import MemoryAgent, MemoryService
@@ -51,23 +47,20 @@ if TYPE_CHECKING:
 BATCH: Final = 500
 BACKLOG: Final = 500
 """Turns that the worker has in hand when exchanges are acknowledged beside it."""
-EXCHANGES, BACKLOG_FROM, PROFILED_FROM, MODEL_FROM = (FRESH * place for place in range(1, 5))
+EXCHANGES, BACKLOG_FROM, MODEL_FROM = (FRESH * place for place in range(1, 4))
 """From which number on the turns are that are remembered while measuring: a text that was embedded before costs nothing."""
 SETTLE_SECONDS: Final = 14_400
-EVERY_TURN_NEW: Final = {"similarity_threshold": 2.0}
-NO_TURN_NEW: Final = {"similarity_threshold": -1.0}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
-    """Where one user's history is kept. `topics`: how many are made of it; None: what the texts give."""
+    """Where one user's history is kept."""
 
     store: str
     texts: Texts
     embedder: MeteredEmbedder
     folder: Path
     uri: str | None
-    topics: int | None = None
 
     @property
     def db_name(self) -> str:
@@ -75,15 +68,10 @@ class Case:
         return "speed" if self.uri is None else f"speed_{self.folder.name}"
 
     @contextlib.asynccontextmanager
-    async def opened(self, **settings: Any) -> AsyncIterator[tuple[MemoryService, MemoryAgent]]:
+    async def opened(self) -> AsyncIterator[tuple[MemoryService, MemoryAgent]]:
         """The service, and the user's thread."""
         async with open_service(
-            self.store,
-            uri=self.uri,
-            embedder=self.embedder,
-            folder=self.folder,
-            db_name=self.db_name,
-            **settings,
+            self.store, uri=self.uri, embedder=self.embedder, folder=self.folder, db_name=self.db_name
         ) as service:
             stay_long()  # as `serve` and `worker` do
             yield service, service.agent(user_id="one user", thread_id="one thread")
@@ -99,43 +87,22 @@ class Case:
 # --- filling -------------------------------------------------------------------------------------------------
 async def fill(case: Case, turns: int) -> dict[str, Any]:
     """Remember a history of so many turns, with their vectors known before; what a turn of it took."""
-    of = f"{case.store}, {case.texts.name}, {turns:,} turns"
-    say(f"{of}: embedding those that are new")
+    say(f"{case.store}, {case.texts.name}, {turns:,} turns: embedding those that are new, then remembering")
     learnt = await case.embedder.learn([case.texts.turn(number).embedded for number in range(turns)])
-    say(f"{of}: remembering them")
-    steps: list[tuple[Mapping[str, Any], int | None]] = [({}, None)]
-    if case.topics is not None:
-        steps = [(EVERY_TURN_NEW, case.topics), (NO_TURN_NEW, None)]
-    wall, processor, hold = 0.0, 0.0, Hold()
-    for settings, topics in steps:
-        async with case.opened(**settings) as (_, memory), LoopLag() as lag:
-            began, processor_began = time.perf_counter(), time.process_time()
-            await _remember(case, memory, turns, topics)
-            wall += time.perf_counter() - began
-            processor += time.process_time() - processor_began
-            hold |= lag.take()
-    embedding = {"embedding_ms": round(1_000 * learnt, 3)} if learnt else {}
+    async with case.opened() as (_, memory), LoopLag() as lag:
+        began, processor_began = time.perf_counter(), time.process_time()
+        for start in range(0, turns, BATCH):
+            numbers = range(start, min(start + BATCH, turns))
+            await memory.add_turns([case.texts.turn(number).at(number) for number in numbers])
+        await memory.settle(timeout=SETTLE_SECONDS)
+        wall, processor = time.perf_counter() - began, time.process_time() - processor_began
+        hold = lag.take()
     return {
-        **embedding,
+        "embedding_ms": round(1_000 * learnt, 3),
         "own_ms": round(1_000 * wall / turns, 3),
         "own_processor_ms": round(1_000 * processor / turns, 3),
         **hold.report(),
     }
-
-
-async def _remember(case: Case, memory: MemoryAgent, turns: int, topics: int | None) -> None:
-    """Remember what is not there yet of the turns, or until there are so many topics."""
-    done = (await memory.status()).turns
-    while done < turns:
-        left = BATCH if topics is None else topics - len(await memory.topics())
-        if left <= 0:
-            break
-        numbers = range(done, min(done + min(BATCH, left), turns))
-        await memory.add_turns([case.texts.turn(number).at(number) for number in numbers])
-        done = numbers.stop
-        if topics is not None:
-            await memory.settle(timeout=SETTLE_SECONDS)
-    await memory.settle(timeout=SETTLE_SECONDS)
 
 
 async def with_model(case: Case, service: MemoryService, turns: int) -> dict[str, float]:
@@ -150,11 +117,9 @@ async def with_model(case: Case, service: MemoryService, turns: int) -> dict[str
         await memory.add_turns([said.at(start + n) for n, said in enumerate(coming[start : start + BATCH])])
     await memory.settle(timeout=SETTLE_SECONDS)
     whole = time.perf_counter() - began
-    return {
-        "turns": turns,
-        "model_ms": round(1_000 * model / turns, 3),
-        "all_ms": round(1_000 * whole / turns, 3),
-        "all / model": round(whole / model, 2),
+    times = {"model_ms": model / turns, "all_ms": whole / turns}
+    return {name: round(1_000 * seconds, 3) for name, seconds in times.items()} | {
+        "all / model": round(whole / model, 2)
     }
 
 
@@ -190,14 +155,11 @@ async def measure(case: Case, calls: int) -> dict[str, Any]:
         for _ in range(calls):
             await meter.time("acknowledged", exchange())
             await meter.time("settled", memory.settle(timeout=SETTLE_SECONDS))
-        owed = await _busy(case.texts, meter, exchange, memory, calls)
-    return {
-        "topics": topics,
-        "calls": calls,
-        "owed_after_busy": owed,
-        "others_busy": others.share(),
-        "figures": meter.report(),
-    }
+        await memory.add_turns([case.texts.turn(BACKLOG_FROM + n).now() for n in range(BACKLOG)])
+        for _ in range(calls):
+            await meter.time("acknowledged_busy", exchange())
+        await memory.settle(timeout=SETTLE_SECONDS)
+    return {"topics": topics, "others_busy": others.share(), "figures": meter.report()}
 
 
 def exchanges(texts: Texts, memory: MemoryAgent, first: int) -> Callable[[], Awaitable[Any]]:
@@ -211,175 +173,101 @@ def exchanges(texts: Texts, memory: MemoryAgent, first: int) -> Callable[[], Awa
     return one_more
 
 
-async def _busy(
-    texts: Texts, meter: Meter, exchange: Callable[[], Awaitable[Any]], memory: MemoryAgent, calls: int
-) -> int:
-    """Exchanges beside a backlog; how many turns of both were owed when the last was acknowledged."""
-    await memory.add_turns([texts.turn(BACKLOG_FROM + n).now() for n in range(BACKLOG)])
-    for _ in range(calls):
-        await meter.time("acknowledged_busy", exchange())
-    owed = (await memory.status()).owed_count
-    await memory.settle(timeout=SETTLE_SECONDS)
-    return owed
-
-
-async def profiled(case: Case, times: int) -> dict[str, Any]:
-    """A fetch of a new question and a settled exchange, by part."""
-    from benchmarks import parts
-
-    profiles, counts = parts.Profiles(), parts.Counts()
-    with profiles.installed(), counts.statements_counted():
-        async with case.opened() as (service, memory):
-            asked = map(case.texts.question, itertools.count(10**5))
-            exchange = exchanges(case.texts, memory, PROFILED_FROM)
-
-            async def fetch(_: int) -> None:
-                await memory.fetch_memory(next(asked))
-
-            async def settled(_: int) -> None:
-                await exchange()
-                await memory.settle(timeout=SETTLE_SECONDS)
-
-            kinds = dict(zip(PROFILED, (fetch, settled), strict=True))
-            return await parts.profile(service, profiles, counts, kinds, times=times)
-
-
-# --- running -------------------------------------------------------------------------------------------------
-def import_seconds() -> float:
-    """Median of seven: a fresh process that imports memory_agent, less one that imports nothing."""
-
-    def process(code: str) -> float:
-        began = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True)
-        return time.perf_counter() - began
-
-    pairs = [process("import memory_agent") - process("pass") for _ in range(7)]
-    return round(sorted(pairs)[3], 3)
-
-
-async def cases_of(
-    arguments: argparse.Namespace, store: str, texts: Texts, embedder: MeteredEmbedder
-) -> AsyncIterator[dict[str, Any]]:
-    """One case after another of a store and text: each size, and the largest with each number of topics."""
-    largest = max(arguments.turns)
-    wanted = [(size, None) for size in sorted(set(arguments.turns))]
-    with contextlib.ExitStack() as stack:
-        uri = stack.enter_context(mongo_uri(arguments.mongo_uri)) if store == "mongodb" else None
-        for size, topics in [*wanted, *((largest, topics) for topics in arguments.topics)]:
-            with tempfile.TemporaryDirectory() as folder:
-                case = Case(
-                    store=store, texts=texts, embedder=embedder, folder=Path(folder), uri=uri, topics=topics
-                )
-                try:
-                    yield await one_case(case, size, arguments, last=size == largest and topics is None)
-                finally:
-                    drop_database(uri, case.db_name)
-
-
-async def one_case(case: Case, size: int, arguments: argparse.Namespace, *, last: bool) -> dict[str, Any]:
-    """What is to say of one size; of the last one also the ingest with the model, and the profile."""
-    ingest = await fill(case, size)
-    weighed = case.bytes_a_turn(size)
-    say(f"{case.store}, {case.texts.name}, {size:,} turns: measuring")
+async def one_case(case: Case, size: int, calls: int, *, last: bool) -> dict[str, Any]:
+    """What is to say of one size; of the last one also the ingest with the model."""
     report = {
         "store": case.store,
         "text": case.texts.name,
         "turns": size,
-        "topics_wanted": case.topics,
-        "ingest": ingest,
-        "bytes_a_turn": weighed,
-        **await measure(case, arguments.calls),
+        "ingest": await fill(case, size),
+        "bytes_a_turn": case.bytes_a_turn(size),
     }
+    say(f"{case.store}, {case.texts.name}, {size:,} turns: measuring")
+    report |= await measure(case, calls)
     if last:
         async with case.opened() as (service, _):
             report["with_model"] = await with_model(case, service, min(1_000, size))
-    if last and arguments.profile:
-        say(f"{case.store}, {case.texts.name}, {size:,} turns: profiling")
-        report["profile"] = await profiled(case, min(20, arguments.calls))
     return report
 
 
-async def run(arguments: argparse.Namespace, texts: Sequence[Texts]) -> dict[str, Any]:
-    """Measure every store and text asked for with one loaded model."""
-    cfg = MemoryConfig(
-        local_embedding_model="all-MiniLM-L6-v2",
-        embedding_backend=arguments.backend,
-        embedding_precision=arguments.precision,
-    )
-    report: dict[str, Any] = {
-        "machine": machine(),
-        "backend": arguments.backend,
-        "precision": arguments.precision,
-        "import_memory_agent_s": import_seconds(),
-        "cases": [],
-    }
-    embedder = MeteredEmbedder(LocalEmbedder(wanted_model(cfg)))
+async def run(arguments: argparse.Namespace, texts: Texts) -> dict[str, Any]:
+    """Measure every store and size asked for with one loaded model."""
+    wanted = wanted_model(MemoryConfig(local_embedding_model="all-MiniLM-L6-v2"))
+    embedder, cases = MeteredEmbedder(LocalEmbedder(wanted)), []
+    sizes = sorted(set(arguments.turns))
     try:
-        for text, store in itertools.product(texts, arguments.store):
-            async for case in cases_of(arguments, store, text, embedder):
-                report["cases"].append(case)
-                if arguments.json:  # what was measured stays if a later case fails
-                    arguments.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        for store in arguments.store:
+            with contextlib.ExitStack() as stack:
+                uri = stack.enter_context(mongo_uri(arguments.mongo_uri)) if store == "mongodb" else None
+                for size in sizes:
+                    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+                    case = Case(store=store, texts=texts, embedder=embedder, folder=folder, uri=uri)
+                    cases.append(await one_case(case, size, arguments.calls, last=size == sizes[-1]))
+                    drop_database(uri, case.db_name)
     finally:
         await embedder.close()
-    return report
+    return {"machine": machine(), "cases": cases}
+
+
+# --- the table -----------------------------------------------------------------------------------------------
+Report = dict[str, Any]
+
+
+def key(case: Report) -> tuple[Any, ...]:
+    """What makes cases of two reports the same."""
+    return case["store"], case["text"], case["turns"]
+
+
+def table(cases: Sequence[Report], before: Mapping[tuple[Any, ...], Report]) -> str:
+    """The cases side by side, in Markdown; `before`: those of an earlier report by `key`, for the ratio to theirs."""
+    heads = [
+        f"{case['store']}, {case['text']}, {case['turns']:,} turns, {case['topics']:,} topics, {case['others_busy']:.0%} busy otherwise"
+        for case in cases
+    ]
+    columns = [dict(rows(case)) for case in cases]
+    then = [dict(rows(before[key(case)])) if key(case) in before else {} for case in cases]
+    return side_by_side("p50 / p95 / processor, ms", heads, columns, then)
+
+
+def rows(case: Report) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """What a case's column shows, by the name of the row."""
+    for name, of in case["figures"].items():
+        yield name, (of["p50_ms"], of["p95_ms"], of["processor_ms"])
+        if "besides_p50_ms" in of:
+            yield f"{name} besides the model, p50 / p95", (of["besides_p50_ms"], of["besides_p95_ms"])
+    longest = (max(of[which] for of in case["figures"].values()) for which in ("hold_ms", "hold_own_ms"))
+    yield "longest hold of the loop, its own part of it", tuple(longest)
+    for part in ("ingest", "with_model", "bytes_a_turn"):
+        for name, value in case.get(part, {}).items():
+            yield f"{part}: {name}", (value,)
 
 
 def main(given: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(
-        prog="benchmarks.speed", description=(__doc__ or "").split("\n", maxsplit=1)[0]
-    )
+    parser = argparse.ArgumentParser(prog="benchmarks.speed", description="How long the calls take.")
     add = parser.add_argument
     text_option(parser)
-    add(
-        "--made-up",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="made-up sentences beside --text, or not",
-    )
-    add("--turns", type=int, nargs="+", default=[10_000], help="sizes of the user's history (default 10000)")
-    add(
-        "--topics",
-        type=int,
-        nargs="+",
-        default=[],
-        help="so many topics at the largest size, each in a store of its own",
-    )
-    add("--calls", type=int, default=60, help="of each kind (default %(default)s)")
+    add("--turns", type=int, nargs="+", default=[100, 1_000, 10_000, 50_000], help="(default %(default)s)")
+    add("--calls", type=int, default=100, help="of each kind (default %(default)s)")
     add("--store", nargs="+", choices=("sqlite", "mongodb"), default=["sqlite", "mongodb"])
     add("--mongo-uri", help="a server to use; a fresh one is started without it")
-    add("--backend", choices=("auto", "onnx", "torch"), default="auto", help="what runs the model")
-    add("--precision", choices=("fp32", "int8"), default="fp32", help="of the model")
-    add(
-        "--profile",
-        action="store_true",
-        help="also profile a fetch and a settled exchange by part, at the largest size",
-    )
     add("--json", type=Path, metavar="OUT", help="a file to write the figures to, too")
-    add(
-        "--against",
-        type=Path,
-        metavar="FILE",
-        help="a file of an earlier --json: the table shows now ÷ then as well",
-    )
+    add("--against", type=Path, metavar="FILE", help="an earlier --json, to compare with")
     arguments = parser.parse_args(given)
-    if min([*arguments.turns, *arguments.topics, arguments.calls]) < 1:
-        parser.error("--turns, --topics and --calls take numbers from 1 on")
+    if min(*arguments.turns, arguments.calls, 1) < 1:
+        parser.error("--turns and --calls take numbers from 1 on")
     before = {}
     if arguments.against:
         try:
             before = {key(case): case for case in json.loads(arguments.against.read_text("utf-8"))["cases"]}
         except (OSError, ValueError, KeyError, TypeError) as exc:
-            parser.error(f"--against {arguments.against}: not a report of benchmarks.speed ({exc})")
-    texts = [texts_of(parser, arguments.text, otherwise=made_up())]
-    if not arguments.text:
-        say("no --text: made-up sentences alone, which make fewer terms and more topics than real talk")
-    elif arguments.made_up:
-        texts.append(made_up())
-    report = asyncio.run(run(arguments, texts))
-    say(tables(report["cases"], before))
-    print(json.dumps(report, indent=2))
+            parser.error(f"{arguments.against} is not a report of benchmarks.speed ({exc!r:.80})")
+    report = asyncio.run(run(arguments, texts_of(parser, arguments.text)))
+    say(table(report["cases"], before))
+    text = json.dumps(report, indent=2)
+    if arguments.json:
+        arguments.json.write_text(text + "\n", encoding="utf-8")
+    print(text)
 
 
 if __name__ == "__main__":

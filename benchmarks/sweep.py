@@ -4,12 +4,10 @@ For each number a fresh store is filled with so many topics: threads of 25 to 40
 weeks ago but for the newest few. `max_topics` is 20, so how many of them have to be archived is known, and the sweep's
 counts are held to it (if they differ, the exit code is 1). Texts are made up, topics have embeddings of the usual size.
 
-A dry run and then a sweep, through MemoryService, each in a process of its own that does nothing else; reported are
-seconds, topics looked at and archived per second, and the process' peak of memory (VmHWM) above that of one which
-sweeps an empty store. `peak_ratio` compares whole processes: the number with the highest peak with the one with the
-lowest, and the last number with the one before it. On SQLite, peaks rise until the page caches of its two connections
-(16 MiB each) are full, at some 20,000 topics, and have to be flat from there on, which the second ratio shows.
-With MongoDB the server's memory is not in it.
+A dry run and then a sweep, through MemoryService, each in a process of its own that does nothing else; reported are seconds,
+topics looked at and archived per second, and the process' peak of memory (VmHWM), beside that of one which sweeps an empty
+store. On SQLite, peaks rise until the page caches of its two connections (16 MiB each) are full, at some 20,000 topics, and have
+to be flat from there on. With MongoDB the server's memory is not in it.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -45,51 +42,19 @@ if TYPE_CHECKING:
 MAX_TOPICS: Final = 20
 TOPICS_PER_THREAD: Final = (25, 40)
 TURNS_PER_TOPIC: Final = (2, 6)
-THREADS_AT_ONCE: Final = {"sqlite": 1, "mongodb": 8}
-"""Filled at the same time; SQLite has one writer anyway."""
 DIMENSION: Final = 384
 STALE_DAYS: Final = 30
 DAY: Final = timedelta(days=1)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Filled:
-    """What a store was filled with. `to_archive`: topics that a sweep has to archive."""
-
-    threads: int
-    topics: int
-    turns: int
-    to_archive: int
-    seconds: float
-
-
 # --- filling -------------------------------------------------------------------------------------------------
-def thread_sizes(topics: int, pick: random.Random) -> Iterator[int]:
-    """Topics of each thread; the last one has what is left."""
-    while topics > 0:
-        size = min(pick.randint(*TOPICS_PER_THREAD), topics)
-        yield size
-        topics -= size
-
-
-async def fill(store: DocumentStore, topics: int, now: datetime, *, at_once: int) -> Filled:
-    """Fill a store by its port, a thread's turns in one call, `at_once` threads at a time."""
-    began, pick = time.perf_counter(), random.Random(topics)
-    sizes = list(thread_sizes(topics, pick))
-    gate = asyncio.Semaphore(at_once)
-
-    async def one(number: int, size: int) -> int:
-        async with gate:
-            return await fill_thread(store, number, size, now)
-
-    turns = sum(await asyncio.gather(*(one(number, size) for number, size in enumerate(sizes))))
-    return Filled(
-        threads=len(sizes),
-        topics=topics,
-        turns=turns,
-        to_archive=sum(max(0, size - MAX_TOPICS) for size in sizes),
-        seconds=round(time.perf_counter() - began, 1),
-    )
+async def fill(store: DocumentStore, topics: int, now: datetime) -> tuple[int, int]:
+    """Fill a store by its port, a thread's turns in one call; how many turns, and topics that a sweep has to archive."""
+    pick, sizes = random.Random(topics), list[int]()
+    while (left := topics - sum(sizes)) > 0:
+        sizes.append(min(pick.randint(*TOPICS_PER_THREAD), left))
+    turns = [await fill_thread(store, number, size, now) for number, size in enumerate(sizes)]
+    return sum(turns), sum(max(0, size - MAX_TOPICS) for size in sizes)
 
 
 async def fill_thread(store: DocumentStore, number: int, size: int, now: datetime) -> int:
@@ -191,32 +156,20 @@ def child(given: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
 
 
 # --- the process that fills and starts the others ------------------------------------------------------------
-def measure(given: dict[str, Any], topics: int, *, at_once: int) -> dict[str, Any]:
+def measure(given: dict[str, Any], topics: int) -> dict[str, Any]:
     """Fill a store, then a dry run and a sweep of it."""
 
-    async def prepare() -> Filled:
+    async def prepare() -> tuple[int, int]:
         async with open_here(given) as service:
-            return await fill(service.core.store, topics, service.clock.now(), at_once=at_once)
+            return await fill(service.core.store, topics, service.clock.now())
 
-    filled = asyncio.run(prepare())
-    print(f"{topics:,} topics in {filled.seconds} s", file=sys.stderr)
-    runs = {}
-    for name in ("dry_run", "sweep"):
-        runs[name] = child(given, dry_run=name == "dry_run")
-        print(f"{name}: {runs[name]['seconds']} s", file=sys.stderr)
+    turns, to_archive = asyncio.run(prepare())
+    runs = {name: child(given, dry_run=name == "dry_run") for name in ("dry_run", "sweep")}
     as_planned = all(
-        (run["topics"], run["archived"], run["failed"]) == (filled.topics, filled.to_archive, 0)
-        for run in runs.values()
+        (run["topics"], run["archived"], run["failed"]) == (topics, to_archive, 0) for run in runs.values()
     )
-    return {
-        "threads": filled.threads,
-        "topics": filled.topics,
-        "turns": filled.turns,
-        "to_archive": filled.to_archive,
-        "as_planned": as_planned,
-        "fill_s": filled.seconds,
-        **runs,
-    }
+    print(f"{topics:,} topics: {runs}", file=sys.stderr)
+    return {"topics": topics, "turns": turns, "to_archive": to_archive, "as_planned": as_planned, **runs}
 
 
 @contextlib.contextmanager
@@ -244,24 +197,12 @@ def run(arguments: argparse.Namespace) -> int:
             empty = child(given, dry_run=False)["peak_mib"]
         for topics in arguments.topics:
             with fresh(arguments.store, uri) as given:
-                sizes.append(measure(given, topics, at_once=THREADS_AT_ONCE[arguments.store]))
-    for size in sizes:
-        for name in ("dry_run", "sweep"):
-            size[name]["above_empty_mib"] = round(size[name]["peak_mib"] - empty, 1)
-    peaks = {name: [size[name]["peak_mib"] for size in sizes] for name in ("dry_run", "sweep")}
-    ratios = {
-        name: {
-            "most_to_least": round(max(of) / min(of), 3),
-            "last_to_one_before": round(of[-1] / of[-2:][0], 3),
-        }
-        for name, of in peaks.items()
-    }
+                sizes.append(measure(given, topics))
     report = {
         "machine": machine(),
         "store": arguments.store,
         "empty_store_peak_mib": empty,
         "sizes": sizes,
-        "peak_ratio": ratios,
     }
     print(json.dumps(report, indent=2))
     return 0 if all(size["as_planned"] for size in sizes) else 1
@@ -270,13 +211,8 @@ def run(arguments: argparse.Namespace) -> int:
 def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument(
-        "--topics",
-        type=int,
-        nargs="+",
-        default=[1_000, 10_000, 30_000, 100_000],
-        help="(default %(default)s)",
-    )
+    sizes = [1_000, 10_000, 30_000, 100_000]
+    parser.add_argument("--topics", type=int, nargs="+", default=sizes, help="(default %(default)s)")
     parser.add_argument("--store", choices=("sqlite", "mongodb"), default="sqlite")
     parser.add_argument("--mongo-uri", help="a server to use; a fresh one is started without it")
     parser.add_argument("--child", choices=("dry", "sweep"), help=argparse.SUPPRESS)

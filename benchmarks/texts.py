@@ -23,72 +23,14 @@ if TYPE_CHECKING:
     from memory_agent import TurnInput
     from memory_agent.domain import GivenRole
 
-WHO: Final = [
-    "my sister",
-    "my boss",
-    "our neighbour",
-    "the doctor",
-    "a friend from school",
-    "my daughter",
-    "the landlord",
-    "uncle Tom",
-]
-DID: Final = [
-    "bought",
-    "painted",
-    "lost",
-    "recommended",
-    "cooked",
-    "repaired",
-    "forgot",
-    "wrote about",
-    "dreamed of",
-    "complained about",
-]
-WHAT: Final = [
-    "an old bicycle",
-    "the kitchen",
-    "a train ticket",
-    "a book on whales",
-    "mushroom soup",
-    "the garden fence",
-    "a birthday",
-    "the new office",
-    "a week in Norway",
-    "the piano",
-    "two kittens",
-    "a broken phone",
-    "the marathon",
-    "a job in Lyon",
-]
-WHEN: Final = [
-    "yesterday",
-    "last summer",
-    "on Monday",
-    "two years ago",
-    "before breakfast",
-    "in March",
-    "after the storm",
-]
-NAMES: Final = [
-    "Mara",
-    "Joon",
-    "Ines",
-    "Tomas",
-    "Ayse",
-    "Peter",
-    "Lin",
-    "Rosa",
-    "Viktor",
-    "Amara",
-    "Bruno",
-    "Chloe",
-    "Dmitri",
-    "Elif",
-    "Farid",
-    "Greta",
-    "Hana",
-]
+_PARTS: Final = """\
+my sister|my boss|our neighbour|the doctor|a friend from school|my daughter|the landlord|uncle Tom
+bought|painted|lost|recommended|cooked|repaired|forgot|wrote about|dreamed of|complained about
+an old bicycle|the kitchen|a train ticket|a book on whales|mushroom soup|the garden fence|a birthday|the new office|a week in \
+Norway|the piano|two kittens|a broken phone|the marathon|a job in Lyon
+yesterday|last summer|on Monday|two years ago|before breakfast|in March|after the storm
+Mara|Joon|Ines|Tomas|Ayse|Peter|Lin|Rosa|Viktor|Amara|Bruno|Chloe|Dmitri|Elif|Farid|Greta|Hana"""
+WHO, DID, WHAT, WHEN, NAMES = (line.split("|") for line in _PARTS.splitlines())
 STARTED: Final = datetime(2025, 1, 1, tzinfo=UTC)
 SITTING: Final = 25
 """Turns said in one go, a minute apart; so many hours pass until the next ones."""
@@ -141,16 +83,11 @@ def sentence(number: int) -> str:
     return f"{parts[0]} {parts[1]} {parts[2]} {parts[3]}, note {number}"
 
 
-def sentences(number: int) -> str:
-    """Two or three sentences, about 37 of MiniLM's tokens; another text for every number."""
-    return ". ".join(sentence(3 * number + part) for part in range(3 if number % 3 else 2))
-
-
-def made_up(text: Callable[[int], str] = sentence) -> Texts:
-    """A user who says such texts."""
+def made_up() -> Texts:
+    """A user who says such sentences."""
     return Texts(
         "made up",
-        lambda number: Said(role="user", text=text(number)),
+        lambda number: Said(role="user", text=sentence(number)),
         lambda number: f"what do you know of {sentence(ASKED + number)}?",
     )
 
@@ -229,15 +166,15 @@ def text_option(parser: ArgumentParser) -> None:
         type=Path,
         nargs="+",
         metavar="FILE",
-        help="recall sets (.jsonl or .jsonl.xz), or folders of them, whose conversations are remembered and whose questions are"
-        " asked; they come again with other names until there are as many turns as wanted. Without it texts are made up",
+        help="recall sets, or folders of them, whose conversations are remembered, again with other names until there are as"
+        " many turns as wanted, and whose questions are asked; without it texts are made up",
     )
 
 
-def texts_of(parser: ArgumentParser, files: Sequence[Path] | None, *, otherwise: Texts) -> Texts:
-    """The conversations of the files, else `otherwise`; ends the program with a line about a bad file."""
+def texts_of(parser: ArgumentParser, files: Sequence[Path] | None) -> Texts:
+    """The conversations of the files, else made-up sentences; ends the program with a line about a bad file."""
     if not files:
-        return otherwise
+        return made_up()
     try:
         return conversations(files)
     except BadRecallSet as exc:

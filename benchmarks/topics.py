@@ -48,7 +48,6 @@ from memory_agent.topics.matching import (
 )
 from memory_agent.topics.projection import folded, opened_by
 from memory_agent.topics.stage import chosen_topics
-from memory_agent.topics.titles import WordCounts, title_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -279,7 +278,6 @@ def main() -> None:
         "files", type=Path, nargs="*", help="recall sets: JSON lines, or the same packed as .xz"
     )
     cache_option(parser)
-    parser.add_argument("--titles", type=int, default=0, help="print so many titles of each mixture")
     arguments = parser.parse_args()
     everything = {
         name: each for file in arguments.files for name, each in mixtures_of(file).items()
@@ -292,11 +290,8 @@ def main() -> None:
     for name, mixtures in everything.items():
         each = []
         for mixture in mixtures:
-            chosen, topics, from_rest = matched(mixture, vectors, MatchSettings())
+            chosen, _, from_rest = matched(mixture, vectors, MatchSettings())
             each.append(figures(mixture, chosen, from_rest))
-            for topic in list(topics.values())[: arguments.titles]:
-                beside = WordCounts.of(other for other in topics.values() if other is not topic)
-                print(f"  {title_of(topic, beside)}   <- {topic.opener}", file=sys.stderr)
         report[name] = {key: round(float(np.mean([one[key] for one in each])), 3) for key in each[0]}
         print(f"{name:20} {report[name]}", file=sys.stderr)
     print(json.dumps(report, indent=2))

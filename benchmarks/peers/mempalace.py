@@ -6,7 +6,7 @@ That takes the nearest 4 × n drawers and ranks them by .6 × similarity + .4 ×
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from benchmarks.peers.base import document, sayable
 from benchmarks.recall_sets import read_date
@@ -27,7 +27,6 @@ class MemPalace:
 
     name: ClassVar[str] = "mempalace-package"
     package: ClassVar[str] = "mempalace"
-    ranks: ClassVar[Literal["turns", "sessions"]] = "turns"
     settings: ClassVar[Mapping[str, Any]] = {
         "drawers": "file_conversation_exchange, a turn each",
         "search": "search_memories, candidate_strategy='vector', .6 vector + .4 BM25",

@@ -21,7 +21,7 @@ ESTIMATE_MARGIN: Final = 0.10
 """At the size of a prompt, 99 of 100 texts in English, Chinese, Japanese, Korean, Russian, German, French or Spanish, or in
 Python, JSON, C or JavaScript, are estimated at most 9 % too low. Other languages in Latin script may be off by more.
 
-A margin for those too would take a fifth of the budget from everybody. Measured by `python -m benchmarks.tokens` against
+A margin for those too would take a fifth of the budget from everybody. Measured against
 o200k_base on texts that nothing was fitted on (docs/tokens.md).
 """
 
@@ -51,7 +51,7 @@ _COSTED: Final = re.compile(
     re.DOTALL,
 )
 
-# Hundredths of a token, by the number of letters: means over the fitted half of the texts of benchmarks/tokens.py
+# Hundredths of a token, by the number of letters: means over half of the texts in docs/tokens.md
 # against o200k_base, each kind of text with the same weight and English with five times that.
 _WORD: Final = (0, 100, 100, 101, 103, 108, 113, 118, 129, 139, 149, 159, 183, 193, 235, 251, 370)
 """A word after a blank; English alone would be 100 up to seven letters and 120 at twelve."""

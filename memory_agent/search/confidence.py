@@ -2,7 +2,7 @@
 
 Three grounds, each of which can only raise it: how near the turn is in meaning, seen from what the embedder gives
 things that have nothing to do with each other; how much of what the question's words weigh it shares; and how far it
-stands out among all that was searched. A logistic model adds them up: four numbers, fitted by `benchmarks.confidence`.
+stands out among all that was searched. A logistic model adds them up: four numbers, fitted on three sets of conversations.
 
 Embedders differ: of two sentences about different things one says 0.1, another 0.7, and a model for English finds any
 two sentences in Korean alike. So a cosine says little before it is known what the question's cosine with anything in

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import context, inspect_pages, recall, scale, search_cost, speed, under_ingest
+from benchmarks import context, recall, scale, speed
 from benchmarks.peers import __main__ as peers
 from benchmarks.peers import speed as peers_speed
 from benchmarks.word_vectors import WordVectors
@@ -24,7 +24,6 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Words' vectors in the place of the model's, and a short backlog."""
     monkeypatch.setattr(speed, "LocalEmbedder", lambda wanted: WordVectors())
     monkeypatch.setattr("memory_agent.models.local.embedder.LocalEmbedder", lambda *_, **__: WordVectors())
-    monkeypatch.setattr(speed, "import_seconds", lambda: 0.0)
     monkeypatch.setattr(speed, "BACKLOG", 10)
 
 
@@ -69,48 +68,28 @@ def sane(figures: dict[str, dict[str, float]]) -> None:
 
 # --- speed ---------------------------------------------------------------------------------------------------
 @pytest.mark.nightly
-def test_speed_measures_each_text_size_and_number_of_topics_and_compares(
+def test_speed_measures_each_size_and_compares(
     tmp_path: Path, chat: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.json"
-    options = ["--store", "sqlite", "--calls", "2"]
-    speed.main(
-        ["--text", chat, *options, "--turns", "12", "24", "--topics", "3", "--profile", "--json", str(out)]
-    )
-    report, told = printed(capsys)
+    options = ["--text", chat, "--store", "sqlite", "--calls", "2", "--turns"]
+    speed.main([*options, "12", "24", "--json", str(out)])
+    report, _ = printed(capsys)
     assert json.loads(out.read_text("utf-8")) == report
     cases = report["cases"]
-    assert [(case["text"], case["turns"], case["topics_wanted"]) for case in cases] == [
-        (text, turns, topics)
-        for text in ("chat", "made up")
-        for turns, topics in ((12, None), (24, None), (24, 3))
-    ]
-    assert [case["topics"] for case in cases if case["topics_wanted"]] == [3, 3]
+    assert [(case["text"], case["turns"]) for case in cases] == [("chat", 12), ("chat", 24)]
     for case in cases:
         sane(case["figures"])
-        assert (
-            case["bytes_a_turn"]["all"]
-            >= case["bytes_a_turn"]["speed.sqlite3"]
-            > case["bytes_a_turn"]["text"]
-        )
+        sizes = case["bytes_a_turn"]
+        assert sizes["all"] >= sizes["speed.sqlite3"] > sizes["text"]
         assert case["ingest"]["own_ms"] > 0
         assert {"first_search", "fetch_new", "settled", "acknowledged_busy"} <= set(case["figures"])
-    for profile in cases[1]["profile"].values():
-        assert sum(profile["share"].values()) == pytest.approx(1, abs=0.01)
-        assert {"context", "stores/sqlite"} & set(profile["share"])
-        assert profile["statements"]["turns"]
-    settled = cases[1]["profile"]["one settled exchange"]
-    assert sum(made.get("append_turns", 0) for made in settled["store_calls"].values()) == 1
-    assert "| one settled exchange, sqlite, 24 turns | processor ms" in told
 
-    speed.main([*options, "--turns", "24", "--against", str(out)])
+    speed.main([*options, "24", "--against", str(out)])
     again, told = printed(capsys)
-    assert [case["text"] for case in again["cases"]] == ["made up"]
-    assert "no --text: made-up sentences alone" in told
-    now, then = (case["figures"]["fetch_new"]["p50_ms"] for case in (again["cases"][0], cases[4]))
-    assert f"(× {now / then:.2f} / " in next(
-        line for line in told.splitlines() if line.startswith("| fetch_new |")
-    )
+    now, then = (case["figures"]["fetch_new"]["p50_ms"] for case in (again["cases"][0], cases[1]))
+    (line,) = (line for line in told.splitlines() if line.startswith("| fetch_new |"))
+    assert f"(× {now / then:.2f} / " in line
 
 
 def test_speed_says_what_is_wrong_with_its_options(
@@ -173,17 +152,6 @@ def test_scale_measures_at_ten_thousand_turns_tenfold_and_all(turns: int, expect
 
 
 # --- others --------------------------------------------------------------------------------------------------
-def test_under_ingest_tells_holds_beside_fetches(chat: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(under_ingest, "PACE_SECONDS", 0.01)
-        under_ingest.main(["--text", chat, "--turns", "20", "--history", "10", "--fetches", "2"])
-    report, _ = printed(capsys)
-    assert report["text"] == "chat"
-    for part in ("alone", "during"):
-        assert 0 <= report[part]["hold_own_ms"] <= report[part]["hold_ms"]
-        assert report[part]["fetches"] >= 1
-
-
 def test_peers_get_the_same_turns_as_ours_and_their_times_are_told_as_multiples(
     chat: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,14 +174,45 @@ def test_peers_get_the_same_turns_as_ours_and_their_times_are_told_as_multiples(
 def test_recall_finds_what_is_there_and_compares_with_its_last_run(
     chat: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    heads = []
+    heads, out = [], str(tmp_path / "out.json")
     for _ in range(2):
-        recall.main([chat, "--cache", str(tmp_path)])
+        recall.main([chat, "--cache", str(tmp_path), "--json", out])
         report, told = printed(capsys)
         (run,) = report["runs"]
         assert run["sets"]["chat"]["figures"]["recall@10"]["mean"] == 1
         heads.append(told.partition("chat: ")[2].split(" ")[:3])
     assert heads == [["the", "first", "run,"], ["less", "the", "run"]]
+    recall.main(["--compare", out, out])
+    assert " | 1.000 [1.000, 1.000] | +0.000 [+0.000, +0.000] | " in capsys.readouterr().out
+
+
+def test_recall_asks_again_without_each_signal_what_it_remembered_once(
+    chat: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recall.main([chat, "--cache", str(tmp_path), "--ablation", "--set", 'search_weights={"words": 0}'])
+    report, told = printed(capsys)
+    names = {run["system"] for run in report["runs"]}
+    assert {"memory_agent", "memory_agent without meaning"} <= names
+    assert "memory_agent without words" not in names, "it weighs nothing already"
+    assert told.count("turns, 2 questions") == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["nowhere.jsonl"], "there is no file 'nowhere.jsonl'"),
+        (["--compare", "nowhere.json", "other.json"], "there is no such file; write one with --json"),
+        (["--set", "top_k_memories"], "is not NAME=VALUE"),
+        (["set.jsonl", "--limit", "0"], "--limit takes 1 or more"),
+    ],
+)
+def test_recall_says_what_is_wrong_with_its_options(
+    given: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        recall.main(given)
+    assert caught.value.code == 2
+    assert said in capsys.readouterr().err
 
 
 def test_context_counts_the_evidence_in_prompts(
@@ -222,27 +221,3 @@ def test_context_counts_the_evidence_in_prompts(
     context.main([chat, "--cache", str(tmp_path), "--budgets", "500"])
     report, _ = printed(capsys)
     assert (report["questions"], report["windows_with_a_gap"]) == (2, 0)
-
-
-def test_search_cost_has_a_time_for_each_part(chat: str, capsys: pytest.CaptureFixture[str]) -> None:
-    search_cost.main([chat, "--turns", "20"])
-    parts = [line.split(" | ")[0] for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
-    assert len(parts) >= 20
-    assert {"| words", "| entities", "| near-duplicates of 60", "| in memory: all"} <= {*parts}
-
-
-# --- pages ---------------------------------------------------------------------------------------------------
-@pytest.mark.nightly
-async def test_every_page_is_asked_for_in_a_memory_of_many_turns_and_in_one_of_many_facts(
-    tmp_path: Path, chat: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(inspect_pages, "FEW", 20)
-    sizes = ["--turns", "60", "--topics", "4", "--facts", "30", "--rounds", "2"]
-    await inspect_pages.main(["--text", chat, "--folder", str(tmp_path / "kept"), *sizes])
-    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")][1:]
-    assert len(rows) == 21
-    for name, *figures in rows:
-        fresh, fresh_most, again, most, processor = (float(figure.strip(" |")) for figure in figures)
-        assert fresh <= fresh_most, name
-        assert 0 < again <= most, name
-        assert processor > 0, name

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import asdict, fields
+from importlib.util import find_spec
 from pathlib import Path
 
 from memory_agent.context.assemble import ORDER
@@ -45,3 +46,9 @@ def test_the_table_of_signals_has_the_weights_of_the_code() -> None:
     for name, (weight, detailed) in told.items():
         assert number(weight.split(";")[0]) == DEFAULT_WEIGHTS[name], name
         assert number(detailed) == DETAILED_WEIGHTS[name], name
+
+
+def test_every_benchmark_that_a_page_names_is_there() -> None:
+    for page in sorted(DOCS.glob("*.md")):
+        for name in re.findall(r"python -m (benchmarks\.\w+)", page.read_text(encoding="utf-8")):
+            assert find_spec(name) is not None, f"{page.name} names {name}"

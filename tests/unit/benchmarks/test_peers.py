@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -31,16 +31,11 @@ class Words(Embedder):
         return unit
 
 
-# --- the embedder --------------------------------------------------------------------------------------------
-
-
-# --- driving peers -------------------------------------------------------------------------------------------
 class Recording:
     """A peer that finds the corpus' turns in their order, and keeps all that it was given."""
 
     name: ClassVar[str] = "recording"
     package: ClassVar[str] = "numpy"
-    ranks: ClassVar[Literal["turns", "sessions"]] = "turns"
     settings: ClassVar[Mapping[str, Any]] = {}
     given: ClassVar[list[Any]] = []
     folders: ClassVar[set[Path]] = set()
