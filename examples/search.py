@@ -1,4 +1,4 @@
-"""Search: who said something, when it was, why a turn was found, and a second look at the best turns.
+"""Search: who said something, when it was, and why a turn was found.
 
 python examples/search.py [FOLDER]
 """
@@ -24,34 +24,27 @@ NOW = datetime(2024, 4, 2, 9, tzinfo=UTC)
 QUESTIONS = [
     "What did Bo want at the shelter?",  # a person
     "What did Suki do last September?",  # a time, told from NOW
-    "How far did Ines run in the race?",  # a number is asked for
+    "How far did Ines run in the race?",
 ]
 
 
 async def main(folder: str) -> None:
-    # By default the best turns are compared with the question word by word as well.
-    for second_stage in ("late_interaction", "off"):
-        cfg = MemoryConfig(data_dir=folder, mongo_uri=None, chroma_host=None, second_stage=second_stage)
-        async with MemoryService(cfg) as service:
-            memory = service.agent(user_id="ines", thread_id="friends")
-            if second_stage == "late_interaction":
-                for date, who, said in TALK:
-                    await memory.add_turn(
-                        "user", said, speaker=who, timestamp=datetime(*date, 10, tzinfo=UTC)
-                    )
-                await memory.settle()
+    cfg = MemoryConfig(data_dir=folder, mongo_uri=None, chroma_host=None)
+    async with MemoryService(cfg) as service:
+        memory = service.agent(user_id="ines", thread_id="friends")
+        for date, who, said in TALK:
+            await memory.add_turn("user", said, speaker=who, timestamp=datetime(*date, 10, tzinfo=UTC))
+        await memory.settle()
 
-            print(f"second stage: {second_stage}")
-            for question in QUESTIONS:
-                print(f"\n  {question}")
-                best, *_ = await memory.fetch_long_term(question, top_k=2, now=NOW)
-                print(
-                    f"    {best.score:.2f}  {best.turn.timestamp:%d %B %Y}  {best.turn.speaker}: {best.text}"
-                )
-                for reason in best.explanation.split("; "):
-                    print(f"          {reason}")
-            shares = {signal: round(share, 2) for signal, share in best.why.items()}
-            print(f"    the last score is the sum of {shares}\n")
+        for question in QUESTIONS:
+            print(question)
+            best, *_ = await memory.fetch_long_term(question, top_k=2, now=NOW)
+            print(f"  {best.score:.2f}  {best.turn.timestamp:%d %B %Y}  {best.turn.speaker}: {best.text}")
+            for reason in best.explanation.split("; "):
+                print(f"        {reason}")
+            print()
+        shares = {signal: round(share, 2) for signal, share in best.why.items()}
+        print(f"the last score is the sum of {shares}")
 
 
 if __name__ == "__main__":

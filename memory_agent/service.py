@@ -39,7 +39,6 @@ if TYPE_CHECKING:
         LiveStats,
         MemoryStatus,
         Recollection,
-        SecondStage,
         Session,
         Stage,
         ThreadsPage,
@@ -153,7 +152,6 @@ class MemoryService(Upkeep):
         tag: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         now: datetime | None = None,
-        second_stage: SecondStage | None = None,
     ) -> list[Recollection]:
         """The turns of all of a user's threads that answer `query` best: `fetch_long_term(scope="user")` without a thread."""
         return await search_turns(
@@ -167,7 +165,6 @@ class MemoryService(Upkeep):
             tag=tag,
             metadata=metadata,
             now=now,
-            second_stage=second_stage,
         )
 
     async def users(

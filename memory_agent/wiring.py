@@ -196,8 +196,7 @@ def wire(on: Adapters) -> Core:
 
 
 def _make_migrator(on: Adapters) -> Migrator:
-    keep_tokens, lease = on.cfg.second_stage == "late_interaction", timedelta(seconds=on.cfg.lease_seconds)
-    return Migrator(on.store, on.embedder, on.clock, keep_tokens=keep_tokens, lease=lease)
+    return Migrator(on.store, on.embedder, on.clock, lease=timedelta(seconds=on.cfg.lease_seconds))
 
 
 def _make_worker(on: Adapters, stages: Stages, forgetter: Forgetter, migrator: Migrator) -> Worker:
@@ -234,7 +233,6 @@ def _make_indexer(on: Adapters) -> Indexer:
         on.clock,
         on.spotter,
         language=on.cfg.search_language,
-        keep_tokens=on.cfg.second_stage == "late_interaction",
     )
 
 
@@ -244,7 +242,6 @@ def _search_settings(on: Adapters) -> SearchSettings:
         language=cfg.search_language,
         min_similarity=cfg.min_similarity,
         weights={**DEFAULT_WEIGHTS, **cfg.search_weights},
-        second_stage=cfg.second_stage,
         late_interaction=_late_interaction(on),
     )
 

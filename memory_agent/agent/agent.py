@@ -6,7 +6,7 @@ import asyncio
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.agent.arguments import checked_count, checked_preset, checked_second_stage
+from memory_agent.agent.arguments import checked_count, checked_preset
 from memory_agent.agent.facts import FactCalls
 from memory_agent.agent.search import SearchCalls
 from memory_agent.agent.sessions import SessionCalls
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
         MemoryStatus,
         Preset,
         Reach,
-        SecondStage,
         TurnDraft,
     )
     from memory_agent.service import MemoryService
@@ -208,15 +207,13 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         now: datetime | None = None,
         preset: Preset | None = None,
         scope: Reach | None = None,
-        second_stage: SecondStage | None = None,
     ) -> MemoryContext:
         """The context that the model needs to answer `user_message`; `str(context)` is the prompt text.
 
         Holds at most `max_tokens` tokens (default: the setting `max_context_tokens`). Searches what was said
         before `now` (default: everything). `preset` (default: the setting `context_preset`): how the budget is divided.
         `scope` (default: the setting `memory_scope`): "user" reaches the facts and turns of all the user's threads, where
-        a turn of another one is marked as such; "thread" this one alone. `second_stage` (default: the setting of that name): what looks
-        again at the best turns, "late_interaction" or "off"; the former only at turns stored while the setting was on, by a local embedding model. A source that is down is left out and named in `context.degraded`;
+        a turn of another one is marked as such; "thread" this one alone. A source that is down is left out and named in `context.degraded`;
         `context.ledger` says of everything that was considered whether it is in, and why.
         """
         cfg, core = self._service.cfg, self._core
@@ -233,7 +230,6 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
             now=until or self._service.clock.now(),
             until=until,
             reach=self._reach(scope),
-            second_stage=checked_second_stage(second_stage),
             missing=missing,
         )
 

@@ -16,7 +16,7 @@ from memory_agent.checks import (
     is_number,
     is_whole,
 )
-from memory_agent.domain import MAX_SEQ, ROLES, Preset, Reach, SecondStage, role_of
+from memory_agent.domain import MAX_SEQ, ROLES, Preset, Reach, role_of
 from memory_agent.errors import InvalidInput
 from memory_agent.facts.replay import FactProposal
 
@@ -71,13 +71,6 @@ def checked_preset(value: Preset) -> Preset:
     """One of those that divide a prompt's budget."""
     if value not in PRESET_NAMES:
         raise InvalidInput(f"preset is {value!r:.80}; use one of {', '.join(PRESET_NAMES)}, or None")
-    return value
-
-
-def checked_second_stage(value: SecondStage | None) -> SecondStage | None:
-    """Name of the second stage of a search; None: as set."""
-    if value is not None and value not in get_args(SecondStage):
-        raise InvalidInput(f"second_stage is {value!r:.80}; use 'off' or 'late_interaction', or None")
     return value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.agent.arguments import checked_count, checked_query, checked_second_stage, checked_times
+from memory_agent.agent.arguments import checked_count, checked_query, checked_times
 from memory_agent.agent.thread import ThreadCalls
 from memory_agent.checks import checked_metadata, checked_tag
 from memory_agent.facts.people import called
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from memory_agent.domain import GivenRole, Reach, Recollection, Scope, SecondStage
+    from memory_agent.domain import GivenRole, Reach, Recollection, Scope
     from memory_agent.service import MemoryService
 
 
@@ -36,7 +36,6 @@ class SearchCalls(ThreadCalls):
         tag: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         now: datetime | None = None,
-        second_stage: SecondStage | None = None,
     ) -> list[Recollection]:
         """The at most `top_k` turns that answer `query` best, by meaning and by word, best first.
 
@@ -45,8 +44,6 @@ class SearchCalls(ThreadCalls):
         of that topic of this thread (NotFound is raised if it has none such), `tag` those of topics that carry it (of any
         thread in the scope; compared as it is), `metadata` those whose metadata holds these values. Compressed and archived turns are found as all others are. With the embedder down, words alone
         decide. `now` (default: the clock's): what "last week" in the query is told from; it excludes nothing.
-        `second_stage` (default: the setting of that name): what looks again at the best turns, "late_interaction" (only at turns
-        stored while the setting was on, by a local embedding model) or "off".
         """
         topic_ids: frozenset[str] | None = None
         if topic_id is not None:
@@ -65,7 +62,6 @@ class SearchCalls(ThreadCalls):
             tag=tag,
             metadata=metadata,
             now=now,
-            second_stage=second_stage,
         )
 
 
@@ -83,7 +79,6 @@ async def search_turns(
     tag: str | None = None,
     metadata: Mapping[str, Any] | None,
     now: datetime | None,
-    second_stage: SecondStage | None,
 ) -> list[Recollection]:
     """The at most `top_k` (None: the setting `top_k_memories`) turns of the scope that answer `query`, best first.
 
@@ -103,7 +98,6 @@ async def search_turns(
         now=checked_times(now=now).get("now", service.clock.now()),
         topic_ids=topic_ids,
         metadata=checked_metadata(metadata),
-        second_stage=checked_second_stage(second_stage),
     )
     if not wanted or (topic_ids is not None and not topic_ids):
         return []

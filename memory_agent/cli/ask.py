@@ -20,7 +20,7 @@ from memory_agent.cli.output import (
     recollection_as_json,
     say,
 )
-from memory_agent.domain import Preset, Reach, SecondStage  # noqa: TC001 - read when the command is declared
+from memory_agent.domain import Preset, Reach  # noqa: TC001 - read when the command is declared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,9 +44,6 @@ async def ask(
     scope: Reach = SCOPE,
     top_k: int | None = option("--top-k -k", "Turns at most.", min=1, shown="top_k_memories"),
     tag: str | None = option("--tag", "Only in topics that carry this tag."),
-    second_stage: SecondStage | None = option(
-        "--second-stage", "What looks again at the best turns.", shown="second_stage"
-    ),
     context: bool = flag("--context", "Print the prompt text that a model would get instead."),
     ledger: bool = flag("--ledger", "Every item considered for it, and why it is in or not."),
     preset: Preset | None = option("--preset", "How its budget is divided.", shown="context_preset"),
@@ -72,12 +69,10 @@ async def ask(
             "--tag narrows a search, and a context has more than one: leave one of them out"
         )
     if not in_context:
-        await _find(where, question, scope, top_k, tag, second_stage, why=why)
+        await _find(where, question, scope, top_k, tag, why=why)
         return
     async with agent_of(where, reach=scope) as agent:
-        found = await agent.fetch_memory(
-            question, max_tokens=max_tokens, preset=preset, scope=scope, second_stage=second_stage
-        )
+        found = await agent.fetch_memory(question, max_tokens=max_tokens, preset=preset, scope=scope)
     _show_context(where, found, ledger=ledger)
 
 
@@ -87,14 +82,13 @@ async def _find(
     scope: Reach,
     top_k: int | None,
     tag: str | None,
-    second_stage: SecondStage | None,
     *,
     why: bool,
 ) -> None:
     """Print the turns that answer the question."""
     language = settings(where.data_dir).search_language
     async with agent_of(where, reach=scope) as agent:
-        found = await agent.fetch_long_term(question, top_k, scope=scope, tag=tag, second_stage=second_stage)
+        found = await agent.fetch_long_term(question, top_k, scope=scope, tag=tag)
     if where.as_json:
         print_json([recollection_as_json(recollection) for recollection in found])
     elif found:

@@ -64,7 +64,6 @@ _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("archived", "include_compressed"), bool),
     "user_message": partial(checked_text, "user_message", max_chars=MAX_CONTENT_CHARS),
     "preset": arguments.checked_preset,
-    "second_stage": arguments.checked_second_stage,
     "scope": arguments.checked_reach,
     "tag": checked_tag,
     "metadata": checked_metadata,

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
         Preset,
         Recollection,
         Scope,
-        SecondStage,
         Tier,
         TopicHead,
         Turn,
@@ -118,12 +117,11 @@ class ContextReader:
         now: datetime,
         until: datetime | None = None,
         reach: Scope | None = None,
-        second_stage: SecondStage | None = None,
         missing: Sequence[str] = (),
     ) -> MemoryContext:
         """The context for `question` in `budget` tokens, from what was said before `until` (None: everything).
 
-        `reach` (None: `scope`): the thread, or all of its user's, whose facts and turns are recalled; `now`: what "last week" in the question is told from; `second_stage`: of the search (None: as set); `missing`: parts that are known to be down; the embedder counts where turns wait for it.
+        `reach` (None: `scope`): the thread, or all of its user's, whose facts and turns are recalled; `now`: what "last week" in the question is told from; `missing`: parts that are known to be down; the embedder counts where turns wait for it.
         """
         name = preset or self._settings.context_preset
         shares = PRESETS[name]
@@ -132,7 +130,7 @@ class ContextReader:
             "preserved": not shares.preserved,
         }
         gather = functools.partial(
-            self._material, scope, reach or scope, question, budget, now, until, second_stage, missing
+            self._material, scope, reach or scope, question, budget, now, until, missing
         )
         pack = functools.partial(
             pack_context, shares=shares, preset=name, budget=budget, counter=self._counter
@@ -161,7 +159,6 @@ class ContextReader:
         budget: int,
         now: datetime,
         until: datetime | None,
-        second_stage: SecondStage | None,
         missing: Sequence[str],
         needless: frozenset[Tier],
     ) -> Material:
@@ -177,7 +174,7 @@ class ContextReader:
         )
         missing = [part for part in missing if part != "embedder" or searched is None or searched[0]]
         window, people = last_turns[max(len(last_turns) - most, 0) :], facts.people
-        request = recall_request(scope, reach, question, people, last_turns, budget, now, until, second_stage)
+        request = recall_request(scope, reach, question, people, last_turns, budget, now, until)
         standing = self._standing(scope, window, last_turns, budget, until, down)
         answer, stand, window, unread = await self._recalled(
             request, window, searched, standing, budget, needless, down

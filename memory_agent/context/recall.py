@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_agent.digest.fold import Digest
-    from memory_agent.domain import Scope, SecondStage, Turn
+    from memory_agent.domain import Scope, Turn
     from memory_agent.search.request import SearchAnswer, Searched
 
 LAST_EXCHANGE: Final = 4
@@ -40,7 +40,6 @@ def recall_request(
     budget: int,
     now: datetime,
     until: datetime | None,
-    second_stage: SecondStage | None,
 ) -> SearchRequest:
     """The search of a prompt in `budget` tokens."""
     return SearchRequest(
@@ -54,7 +53,6 @@ def recall_request(
         said=_said_before(question, last_turns),
         enough_tokens=int(_ENOUGH * budget),
         tokens_each=passage_tokens(budget),
-        second_stage=second_stage,
     )
 
 

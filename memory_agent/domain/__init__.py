@@ -45,7 +45,6 @@ from memory_agent.domain.context import (
     MemoryContext as MemoryContext,
     Preset as Preset,
     Reach as Reach,
-    SecondStage as SecondStage,
     Tier as Tier,
     prompt_messages as prompt_messages,
     prompt_text as prompt_text,

@@ -22,8 +22,6 @@ Reach = Literal["user", "thread"]
 """Of a call: all threads of the user, or the one thread."""
 Preset = Literal["balanced", "code", "chat", "minimal", "recall"]
 """How the budget of a prompt is divided."""
-SecondStage = Literal["off", "late_interaction"]
-"""What looks again at the best turns of a search."""
 Tier = Literal[
     "persona",
     "summary",

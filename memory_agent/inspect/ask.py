@@ -15,7 +15,7 @@ from memory_agent.inspect.texts import reason_in, seen, translated, when
 from memory_agent.inspect.whereabouts import whereabouts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from markupsafe import Markup
     from starlette.responses import Response
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import ContextBlock, LedgerEntry, MemoryContext, Tier
     from memory_agent.inspect.page import Page
 
-_OPTIONS: Final = ("preset", "max_tokens", "now", "reach", "second_stage")
+_OPTIONS: Final = ("preset", "max_tokens", "now", "reach")
 _MOST_TOKENS: Final = 200_000
 _SHOWN_CHARS: Final = 100_000
 """Of the prompt; how many more there are is said."""
@@ -69,7 +69,6 @@ async def ask(page: Page) -> Response:
         rows=rows_of(page, context),
         compared=compared(context, others[0]) if others else None,
         other=others[0] if others else None,
-        unlooked=[number for number, one in enumerate(contexts) if _is_unlooked(one, settings[number])],
         trace_signals=signals_of,
         traces=await whereabouts(page.agent, wanted, context, question, settings[0]) if wanted else None,
     )
@@ -90,16 +89,8 @@ def _settings(page: Page, which: str) -> dict[str, Any]:
         "max_tokens": budget,
         "now": page.time(f"now{which}"),
         "scope": reach or None,
-        "second_stage": page.asked(f"second_stage{which}") or None,
     }
     return {name: value for name, value in given.items() if value is not None}
-
-
-def _is_unlooked(context: MemoryContext, given: Mapping[str, Any]) -> bool:
-    """True if the second stage was asked for and had nothing to look at."""
-    found = [] if context.degraded else context.long_term
-    asked_for = given.get("second_stage") == "late_interaction"
-    return asked_for and bool(found) and not any("detail" in one.why for one in found)
 
 
 def tiers_of(context: MemoryContext) -> list[TierShare]:

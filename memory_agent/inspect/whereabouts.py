@@ -63,8 +63,7 @@ async def whereabouts(
     if None in traces.values():
         # The prompt's own search stops where it has enough; the same one goes on here, once for all of them.
         now = given.get("now")
-        again = {name: given.get(name) for name in ("scope", "second_stage")}
-        ranked = await agent.fetch_long_term(question, _RANKED, until=now, now=now, **again)
+        ranked = await agent.fetch_long_term(question, _RANKED, until=now, now=now, scope=given.get("scope"))
         ranks = {found.turn.id: (rank, found) for rank, found in enumerate(ranked, 1)}
     return facts + [traces[turn.id] or _as_ranked(turn, ranks) for turn in turns]
 

@@ -246,7 +246,7 @@ class AsyncMemory:
     ) -> dict[str, list[Record]]:
         """The memories of an owner that answer the query, best first, each with its confidence as `score`.
 
-        `threshold`: the least confidence. `rerank` changes nothing: a second stage looks again at the best, always.
+        `threshold`: the least confidence. `rerank` changes nothing: the best are always compared word by word.
         """
         owner = _owner(filters, others, top_k)
         if threshold is not None and not is_number(threshold, 0, 1):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 async def embedded(
-    turns: Sequence[Turn], embedder: Embedder, *, keep_tokens: bool, ahead: Sequence[Turn] = ()
+    turns: Sequence[Turn], embedder: Embedder, *, ahead: Sequence[Turn] = ()
 ) -> dict[str, tuple[NDArray[np.float32], bytes]]:
     """The vectors of each turn's passages, shape (passages, dimension), and the codes of its first tokens, by turn id.
 
@@ -42,9 +42,7 @@ async def embedded(
             asyncio.get_running_loop().call_soon(embed_ahead, later)
     vectors = await embedder.embed(flat, purpose="document")
     cuts = np.cumsum([len(of_turn) for of_turn in passages])[:-1]
-    codes = [b""] * len(turns)
-    if keep_tokens:
-        codes = await _codes([of_turn[0] for of_turn in passages], embedder)
+    codes = await _codes([of_turn[0] for of_turn in passages], embedder)
     return {
         turn.id: (of_turn, code)
         for turn, of_turn, code in zip(turns, np.split(vectors, cuts), codes, strict=True)
@@ -55,11 +53,9 @@ async def _passages(turns: Sequence[Turn], embedder: Embedder) -> list[list[str]
     return await together(*(embedder.split(turn.searchable_text) for turn in turns))
 
 
-async def next_vectors(
-    turns: Sequence[Turn], embedder: Embedder, *, keep_tokens: bool
-) -> dict[str, NextVectors]:
+async def next_vectors(turns: Sequence[Turn], embedder: Embedder) -> dict[str, NextVectors]:
     """The same as the next vectors of the turns' rows."""
-    made = await embedded(turns, embedder, keep_tokens=keep_tokens)
+    made = await embedded(turns, embedder)
     fingerprint = embedder.fingerprint
     return {
         turn_id: NextVectors(embedder=fingerprint, vectors=vectors, tokens=tokens)

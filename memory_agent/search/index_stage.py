@@ -40,7 +40,7 @@ _LOOKED_EVERY: Final = 50
 
 
 class Indexer:
-    """Makes turns searchable. `keep_tokens`: late interaction will compare their tokens."""
+    """Makes turns searchable."""
 
     def __init__(
         self,
@@ -51,10 +51,8 @@ class Indexer:
         spotter: EntitySpotter,
         *,
         language: str,
-        keep_tokens: bool = False,
     ) -> None:
         self._spotter = spotter
-        self._keep_tokens = keep_tokens
         self._store = store
         self._candidates = candidates
         self._embedders = embedders
@@ -173,7 +171,7 @@ class Indexer:
             for turn_id, row in whole.items():
                 if row.next is not None and row.next.embedder == other:
                     whole[turn_id] = replace(row, next=replace(row.next, tokens=beside.get(turn_id, b"")))
-        if not self._keep_tokens or len(codes) == len(rows):
+        if len(codes) == len(rows):
             return whole
         if await tokens_by(embedder, [], purpose="document") is None:
             return whole
@@ -212,7 +210,7 @@ class Indexer:
         """New rows of these turns, by turn id; one that `embedded` has a row of keeps its vectors."""
         fresh = [turn for turn in turns if turn.id not in embedded]
         # Not beside the embedding: for a whole batch that would keep the interpreter from whoever writes or asks meanwhile.
-        made = await embedded_by(fresh, models.own, keep_tokens=self._keep_tokens, ahead=ahead)
+        made = await embedded_by(fresh, models.own, ahead=ahead)
         read = await asyncio.to_thread(
             lambda: [
                 (count_terms(turn.searchable_text, self._language), features_of(turn.content))
@@ -246,7 +244,7 @@ class Indexer:
         if embedder is None or not turns:
             return {}
         try:
-            return {**await next_vectors(turns, embedder, keep_tokens=self._keep_tokens)}
+            return {**await next_vectors(turns, embedder)}
         except (EmbedderUnavailable, EmbedderError) as exc:
             log.warning(
                 "%d turns have no vectors of the model that the memory moves to yet: %s", len(turns), exc

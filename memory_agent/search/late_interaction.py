@@ -1,4 +1,4 @@
-"""Late interaction: a second look at the best turns of a search, word by word, each as the model reads it where it stands.
+"""Late interaction: the best turns of a search compared with the question word by word, as the model reads them.
 
 MaxSim of Khattab & Zaharia, "ColBERT" (2020), with a model that was not trained for it: each token of the question takes its
 best cosine with a token of the turn, and the rarer its word is, the more it counts. The turns' tokens were kept when they were

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memory_agent.domain import Recollection, Role, Scope, SecondStage, Turn
+    from memory_agent.domain import Recollection, Role, Scope, Turn
     from memory_agent.search.user_index import ResidentIndex
     from memory_agent.text.question import Question
     from memory_agent.text.time_spans import TimeSpan
@@ -54,8 +54,6 @@ class SearchRequest:
     enough_tokens: int | None = None
     """Fewer than `top_k` will do once the turns that were found hold so many tokens, each at most `tokens_each` of them."""
     tokens_each: int = 0
-    second_stage: SecondStage | None = None
-    """None: as set."""
 
     @property
     def is_filtered(self) -> bool:

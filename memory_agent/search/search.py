@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import Scope, SecondStage, Turn
+    from memory_agent.domain import Scope, Turn
     from memory_agent.ports import DocumentStore, Embedder
     from memory_agent.search.embedders import Embedders
     from memory_agent.search.entities import EntitySpotter
@@ -79,7 +79,6 @@ class SearchSettings:
     language: str
     min_similarity: float | None
     weights: Mapping[str, float]
-    second_stage: SecondStage
     late_interaction: LateInteraction
 
 
@@ -231,19 +230,21 @@ class Searcher:
         if here is not None and not here.all():
             values["here"] = here
             scores = fuse(values, weights)
-        # Once: while the second stage is waited for, rows may come into the index.
+        # Once: while tokens are waited for, rows may come into the index.
         similarity = (
             None
             if settings.min_similarity is None
             else current.index.similarity(current.asked.query, scored.turn_ids)
         )
         shortlist = best_first(self._results(scores, similarity), most=SHORTLIST)
-        late, stage = settings.late_interaction, current.request.second_stage or settings.second_stage
         # Of "the second one then" the words tell less than what it goes on with.
-        if stage != "off" and len(shortlist) and not current.asked.leans:
-            detail = await self._word_by_word(late, current, scored, shortlist, values["words"])
+        if len(shortlist) and not current.asked.leans:
+            detail = await self._word_by_word(current, scored, shortlist, values["words"])
             if detail is not None:
-                values, weights = values | {"detail": detail}, for_sessions(late.weights, sessions)
+                values, weights = (
+                    values | {"detail": detail},
+                    for_sessions(settings.late_interaction.weights, sessions),
+                )
                 scores = fuse(values, weights)
         scores = self._results(scores, similarity)
         most = current.request.top_k + _BEYOND
@@ -301,7 +302,6 @@ class Searcher:
 
     async def _word_by_word(
         self,
-        late: LateInteraction,
         current: CurrentSearch,
         scored: Scored,
         best: NDArray[np.intp],
@@ -319,7 +319,7 @@ class Searcher:
             before=before,
             after=after,
         )
-        again = await late.score(shortlist, current.embedder)
+        again = await self._settings.late_interaction.score(shortlist, current.embedder)
         if again is None:
             return None
         detail = np.zeros(len(scored.turn_ids), dtype=np.float32)

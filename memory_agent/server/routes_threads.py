@@ -59,7 +59,6 @@ async def fetch_memory(request: Request, user_id: PathText, thread_id: PathText,
         now=body.now,
         preset=preset,
         scope=body.scope,
-        second_stage=body.second_stage,
     )
     return answer(json_of(MemoryContext, context))
 

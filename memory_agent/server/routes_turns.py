@@ -124,8 +124,7 @@ async def search_memory(api: OpenApi, principal: Caller, body: Search) -> Respon
     """The turns that answer the question best, by meaning and by word, best first; each with why it was found."""
     principal.check_user(body.user_id)
     filters: dict[str, Any] = {
-        name: getattr(body, name)
-        for name in ("since", "until", "role", "tag", "metadata", "now", "second_stage")
+        name: getattr(body, name) for name in ("since", "until", "role", "tag", "metadata", "now")
     }
     if body.thread_id is not None:
         memory = api.agent(principal, body.user_id, body.thread_id)

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, StrictBool, model_validator
 
 from memory_agent import domain as values
 from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, MAX_TAG_CHARS
-from memory_agent.domain import GivenRole, Preset, Reach, SecondStage
+from memory_agent.domain import GivenRole, Preset, Reach
 from memory_agent.facts import replay
 from memory_agent.wire.base import GivenObject, GivenValue, Path, PathOrAll, Request, Time
 from memory_agent.wire.facts import FactProposal
@@ -134,8 +134,6 @@ class Fetch(Request):
     """How the budget is divided; default: the service's setting."""
     scope: Reach | None = None
     """Whether the facts and turns of all the user's threads are recalled or this one's; default: the service's setting."""
-    second_stage: SecondStage | None = None
-    """What looks again at the best turns; default: the service's setting."""
 
 
 class Search(Request):
@@ -167,8 +165,6 @@ class Search(Request):
     """Only turns whose metadata holds these values."""
     now: Time | None = None
     """What "last week" in the query is told from; default: the service's clock."""
-    second_stage: SecondStage | None = None
-    """What looks again at the best turns; default: the service's setting."""
 
 
 class Forget(Request):

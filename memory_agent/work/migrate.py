@@ -55,11 +55,10 @@ class Migrator:
         embedders: Embedders,
         clock: Clock,
         *,
-        keep_tokens: bool,
         lease: timedelta,
     ) -> None:
         self._store, self._embedders, self._clock = store, embedders, clock
-        self._keep_tokens, self._lease = keep_tokens, lease
+        self._lease = lease
         self._waiting: list[str] = []
         self._known = 0
         self._after = ""
@@ -81,7 +80,7 @@ class Migrator:
             sample += await self._store.list_turns(Scope(user_id=user_id), limit=_SAMPLED_TURNS, newest=True)
         await embedder.embed(["."], purpose="document")  # it is loaded by then
         began = time.perf_counter()
-        made = await next_vectors(sample, embedder, keep_tokens=self._keep_tokens)
+        made = await next_vectors(sample, embedder)
         took = time.perf_counter() - began
         size = sum(each.vectors.size + len(each.vectors) * 4 + len(each.tokens) for each in made.values())
         each = turns / max(len(sample), 1)
@@ -303,7 +302,7 @@ class Migrator:
     async def _made(self, turns: Sequence[Turn], embedder: Embedder) -> dict[str, NextVectors]:
         """Next vectors of turns. One that the model refuses has none, and is found by its words, as if it were parked."""
         try:
-            return await next_vectors(turns, embedder, keep_tokens=self._keep_tokens)
+            return await next_vectors(turns, embedder)
         except EmbedderError as exc:
             if len(turns) == 1:
                 log.warning(

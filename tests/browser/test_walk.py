@@ -28,7 +28,7 @@ PAGES = [
     "of/default/users", ANN, f"{ANN}?forget=1", f"{HOME}/conversation", f"{HOME}/turns/5", f"{HOME}/turns/99", ASKED, FACTS,
     f"{FACTS}?view=history&as_of=2024-06-01T00:00", f"{FACTS}?view=refused", f"{FACTS}?path=occupation&about=user",
     f"{HOME}/topics", f"{HOME}/topics?view=map", f"{HOME}/topics?view=sweep",
-    *(f"{ANN}/chat/{page}" for page in ("conversation", "facts", "topics", "ask?q=Where+did+we+meet&missing=Utrecht&second_stage2=off")),
+    *(f"{ANN}/chat/{page}" for page in ("conversation", "facts", "topics", "ask?q=Where+did+we+meet&missing=Utrecht&reach2=thread")),
     f"{ANN}/years/facts?path=preferences.likes", f"{ANN}/blank/conversation", f"{ANN}/blank/ask?q=Who&missing=walnuts", f"{ANN}/blank/facts?reach=thread", f"{ANN}/blank/topics",
     "of/default/work", "of/default/health", "work", "health",
 ]  # fmt: skip
@@ -138,12 +138,12 @@ async def test_by_keyboard_alone_somebody_comes_from_page_to_page_and_back(walk:
     await page.keyboard.type("What shall we cook on Friday?")
     await tab_to(walk, "Compare with a second prompt")
     await page.keyboard.press("Enter")
-    for _ in range(4):  # to the second stage of the second prompt
+    for _ in range(4):  # to the reach of the second prompt
         await page.keyboard.press("Tab")
     await page.keyboard.press("End")
     await tab_to(walk, "Show the prompt")
     await page.keyboard.press("Enter")
-    await page.get_by_role("columnheader", name="second stage: off").wait_for()
+    await page.get_by_role("columnheader", name="this thread").wait_for()
     for tab in ("Conversation", "Facts", "Topics"):
         await tab_to(walk, tab)
         await page.keyboard.press("Enter")

@@ -69,7 +69,6 @@ READS: dict[str, Call] = {
     "short term as set": lambda m: m.fetch_short_term(),
     "long term": lambda m: m.fetch_long_term("sights in Lisbon", 10),
     "long term of the user": lambda m: m.fetch_long_term("bread", scope="user", role="user"),
-    "long term without a second stage": lambda m: m.fetch_long_term("bread", second_stage="off"),
     "long term of a role by its other name": lambda m: m.fetch_long_term("bread", role="human"),
     "long term since after until": lambda m: m.fetch_long_term(
         "x", since=START + timedelta(days=1), until=START
@@ -79,7 +78,6 @@ READS: dict[str, Call] = {
         "bread",
         max_tokens=900,
         preset="code",
-        second_stage="off",
         now=datetime(2026, 3, 1, 10, 30, tzinfo=UTC),
     ),
     "facts": lambda m: m.fetch_facts(),
@@ -241,8 +239,6 @@ REFUSED: dict[str, Call] = {
     "max_tokens bool": lambda m: m.fetch_memory("x", max_tokens=True),
     "preset": lambda m: m.fetch_memory("x", preset="huge"),
     "preset list": lambda m: m.fetch_memory("x", preset=["code"]),
-    "second_stage": lambda m: m.fetch_memory("x", second_stage="on"),
-    "second_stage of a search": lambda m: m.fetch_long_term("x", second_stage=["off"]),
     "now": lambda m: m.fetch_memory("x", now="today"),
     "limit": lambda m: m.fetch_short_term(-1),
     "limit text": lambda m: m.fetch_short_term("5"),
@@ -357,7 +353,6 @@ NAMED: dict[str, list[str]] = {
     "max_tokens": ["max_tokens is -1"],
     "max_tokens bool": ["max_tokens is True"],
     "preset": ["preset is 'huge'; use one of balanced, code, chat, minimal, recall"],
-    "second_stage": ["second_stage is 'on'; use 'off' or 'late_interaction', or None"],
     "limit text": ["limit", "5"],
     "top_k": ["top_k", "1.5"],
     "scope": ["scope", "'all'", "'user'"],

@@ -290,37 +290,29 @@ async def ranking(settings: dict[str, Any], **others: Any) -> list[Recollection]
         return list(found)
 
 
+class WithoutTokens(HashEmbedder):
+    """As an embedder behind an API: no vectors of words."""
+
+    embed_tokens = None  # type: ignore[assignment]
+
+
 async def test_the_order_word_by_word_decides(settings: dict[str, Any]) -> None:
-    """What was behind comes first if its words fit best; switched off, the first order stands."""
+    """What was behind comes first if its words fit best, in a prompt too."""
     embedder = FavouringEmbedder()
     found = await ranking(settings, embedder=embedder, **DECIDES)
     assert "Felix" in found[0].text
     assert next(iter(found[0].why)) == "detail"
-    first = await ranking(settings, embedder=embedder, second_stage="off")
-    assert "Felix" not in first[0].text
-    assert not any("detail" in one.why for one in first)
-
-
-async def test_a_call_chooses_the_second_stage_for_itself(settings: dict[str, Any]) -> None:
-    embedder = FavouringEmbedder()
     async with opened(settings, embedder=embedder, **DECIDES) as service:
-        memory = service.agent("ann", "chat")
-        await remember(memory, PETS)
-        first = await memory.fetch_long_term(NAME_OF_PET, second_stage="off")
-        assert "Felix" not in first[0].text
-        context = await memory.fetch_memory(NAME_OF_PET, preset="recall", second_stage="off")
-        assert not any("detail" in found.why for found in context.long_term)
-    async with opened(settings, embedder=embedder, **DECIDES | {"second_stage": "off"}) as service:
-        memory = service.agent("ann", "chat")
-        assert "Felix" in (await service.search("ann", NAME_OF_PET, second_stage="late_interaction"))[0].text
-        context = await memory.fetch_memory(NAME_OF_PET, preset="recall", second_stage="late_interaction")
+        context = await service.agent("ann", "chat").fetch_memory(NAME_OF_PET, preset="recall")
         assert "detail" in context.long_term[0].why
 
 
 async def test_turns_remembered_without_their_tokens_get_them_by_a_rebuild(settings: dict[str, Any]) -> None:
-    """Until then they are ranked as without late interaction."""
+    """Until then, and by an embedder that has none, they are ranked as without late interaction."""
+    first = await ranking(settings, embedder=WithoutTokens(), **DECIDES)
+    assert "Felix" not in first[0].text
+    assert not any("detail" in one.why for one in first)
     embedder = FavouringEmbedder()
-    first = await ranking(settings, embedder=embedder, second_stage="off")
     assert texts(await ranking(settings, embedder=embedder, **DECIDES)) == texts(first)
     async with opened(settings, embedder=embedder, **DECIDES) as service:
         await service.rebuild_index("ann")
@@ -333,8 +325,7 @@ async def test_only_the_best_turns_are_looked_at_again(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`SHORTLIST` of them; the others follow."""
-    embedder = FavouringEmbedder()
-    first = texts(await ranking(settings, embedder=embedder, second_stage="off"))
+    first = texts(await ranking(settings, embedder=WithoutTokens()))
     embedder = FavouringEmbedder(first[1][:10])
     async with opened(settings, embedder=embedder, **DECIDES) as service:
         await service.rebuild_index("ann")

@@ -64,7 +64,6 @@ async def test_the_prompt_is_shown_as_the_agent_gets_it_and_its_tiers_add_up(loo
         {"now": "soon"},
         {"reach": "world"},
         {"preset": "big"},
-        {"second_stage": "on"},
     ):
         text = await looker.look(f"{HOME}/ask", q="What?", status=422, **wrong)
         assert next(iter(wrong)) in text
@@ -89,37 +88,22 @@ async def test_it_says_why_something_is_not_in_this_prompt(looker: Looker) -> No
 
 
 async def test_two_prompts_are_compared_item_by_item_be_one_empty_or_its_embedder_down(
-    looker: Looker, monkeypatch: pytest.MonkeyPatch
+    looker: Looker,
 ) -> None:
     text = text_of(
         await looker.look(
             f"{HOME}/ask", q="What shall we cook?", preset="recall", preset2="chat", max_tokens2=90, reach2="thread",
-            second_stage2="off", now2="2030-01-01T00:00+02:00",
+            now2="2030-01-01T00:00+02:00",
         )
     )  # fmt: skip
-    second = "chat, at most 90 tokens, this thread, second stage: off, as of 2029-12-31 22:00"
+    second = "chat, at most 90 tokens, this thread, as of 2029-12-31 22:00"
     assert f"First: recall, at most 4,000 tokens Second: {second} facts" in text
     assert "Only in the first (" in text
     # Beside an empty one, and with the second as set.
-    asked_for: dict[str, Any] = {
-        "q": "What shall we cook?",
-        "now": "2020-01-01T00:00",
-        "second_stage": "late_interaction",
-    }
+    asked_for = {"q": "What shall we cook?", "now": "2020-01-01T00:00"}
     page = text_of(await looker.look(f"{HOME}/ask", **asked_for, open2="set"))
     assert "The prompt is empty" in page
     assert "as of 2020-01-01 00:00 Second: balanced, at most 4,000 tokens facts" in page
-    assert "The second stage changed nothing" not in page
-    assert "The second stage changed nothing" not in await looker.look(
-        f"{ANN}/new/ask", q="Walnuts?", second_stage="late_interaction"
-    )
-
-    async def none_kept(*_: Any, **__: Any) -> dict[str, bytes]:
-        return {}
-
-    monkeypatch.setattr(looker.service.core.store, "token_codes", none_kept)
-    page = text_of(await looker.look(f"{ANN}/new/ask", q="Walnuts?", second_stage2="late_interaction"))
-    assert "Second: The second stage changed nothing" in page
     looker.embedder.fail = EmbedderUnavailable("it is away")
     page = text_of(await looker.look(f"{HOME}/ask", **asked_for))
     assert "embedder was down" in page

@@ -88,8 +88,6 @@ async def test_tokens_are_those_of_the_english_model_and_none_of_what_it_does_no
             assert other.vectors.size == 0
         assert both[1].spans.tolist() == alone[0].spans.tolist()
         np.testing.assert_allclose(both[1].vectors, alone[0].vectors, atol=2e-3)
-        without = make_embedder(cfg.model_copy(update={"second_stage": "off"}), stack)
-        assert await tokens_by(without, [TOLD[0]], purpose="document") is None
 
 
 async def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ async def test_settings_that_name_a_model_which_was_left_long_ago_are_overruled(
     store: SqliteStore, named: str
 ) -> None:
     embedders = process(store, "first")
-    migrator = Migrator(store, embedders, FixedClock(NOW), keep_tokens=False, lease=timedelta(minutes=1))
+    migrator = Migrator(store, embedders, FixedClock(NOW), lease=timedelta(minutes=1))
     for target in ("second", "third"):
         await migrator.start(target, {"seed": target})
         await migrator.finish()
@@ -66,6 +66,6 @@ async def test_a_model_that_no_move_has_left_is_the_settings_choice(store: Sqlit
     assert embedders.current is embedders.own
     assert replace(move, phase="rolled back").formers == {models[1].fingerprint}
     back = process(store, "second")
-    migrator = Migrator(store, back, FixedClock(NOW), keep_tokens=False, lease=timedelta(minutes=1))
+    migrator = Migrator(store, back, FixedClock(NOW), lease=timedelta(minutes=1))
     returning = await migrator.start("first", {"seed": "first"})
     assert returning.left == ()

@@ -65,6 +65,7 @@ class Stage:
     async def age(self, *turn_ids: str, language: str) -> None:
         """Rows as older rules left them: other terms, no session, no speaker, no signs."""
         rows = await self.rows()
+        codes = await self.store.token_codes("ada", turn_ids, embedder=self.embedder.fingerprint)
         old = [
             replace(
                 rows[turn_id],
@@ -74,6 +75,7 @@ class Stage:
                 session_id=None,
                 speaker=None,
                 signs=features_of(""),
+                tokens=codes[turn_id],
             )
             for turn_id in turn_ids
         ]
