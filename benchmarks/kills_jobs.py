@@ -8,8 +8,8 @@ import json
 import os
 import random
 import shutil
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -22,6 +22,7 @@ from memory_agent.adapters import open_keys, open_store
 from memory_agent.clock import SystemClock
 from memory_agent.doctor.examine import Examiner
 from memory_agent.domain import STAGES, Scope
+from memory_agent.errors import ConfigError
 from memory_agent.exports.files import ExportFile
 from memory_agent.exports.restoring import restore
 from memory_agent.exports.run import back_up
@@ -332,7 +333,7 @@ def _turns_in(path: Path) -> dict[str, list[list[Any]]]:
 
 
 class Restore:
-    """The kept backup restored in place of the memory, or on MongoDB into another database."""
+    """The kept backup restored into an empty memory, without what was forgotten since."""
 
     weight: ClassVar = 1
 
@@ -350,35 +351,22 @@ class Restore:
         (place.folder / "taken").touch()
 
     async def _restored(self, place: Place) -> None:
-        file = place.folder / "kept.backup.gz"
-        if place.mongo_uri is None:
-            await restore(file, place.settings(), now=place.clock.now(), replace=True)
-            return
         async with AsyncExitStack() as stack:
             receipts = await (await open_store(place.settings(), None, stack)).receipts()
+        file = place.folder / "kept.backup.gz"
         await restore(file, place.settings("restored"), now=place.clock.now(), receipts=receipts)
 
     async def check(self, place: Place) -> None:
-        """The memory of before or the restored one, without what was forgotten since the backup; once more, the restored one."""
+        """Nothing that can be opened, or the restored memory; once more, unless it was whole, the restored one."""
         model, taken = place.model, place.folder / "taken"
         assert model.kept is not None
-        gone = set(model.gone)
-        if place.mongo_uri is None:
-            async with place.opened(worker=False) as service:
-                found = await held(service)
-            as_restored = list(differences(model.kept, found, gone))
-            if as_restored and (taken.exists() or list(differences(model.now, found, gone))):
-                demand(as_restored)
+        if not taken.exists():
+            with suppress(ConfigError):  # it was whole, and the process was killed right after
+                await self._restored(place)
         taken.unlink(missing_ok=True)
-        await self._restored(place)
-        name = "main" if place.mongo_uri is None else "restored"
-        async with place.opened(name) as service:
-            demand(differences(model.kept, await held(service), gone))
+        async with place.opened("restored") as service:
+            demand(differences(model.kept, await held(service), set(model.gone)))
             await diagnose(service)
-        if place.mongo_uri is None:
-            model.now = Held(**json.loads(json.dumps(asdict(model.kept))))
-            for aside in (place.folder / "main").glob("*.replaced-*"):
-                aside.unlink()
         place.save()
 
 

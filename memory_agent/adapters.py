@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from memory_agent.data_dir import DataDirLock
 from memory_agent.domain import new_id
 from memory_agent.errors import ConfigError, ModelNotFound, VectorIndexUnavailable
-from memory_agent.ports import LOST_INDEX, known_fingerprint
+from memory_agent.ports import LOST_INDEX, RESTORING, known_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -167,8 +167,13 @@ def model_settings(cfg: MemoryConfig) -> dict[str, Any]:
     }
 
 
-async def open_store(cfg: MemoryConfig, client: Any | None, stack: AsyncExitStack) -> DocumentStore:
-    """The document store: SQLite in `data_dir`, or MongoDB by URI or by the client handed in."""
+async def open_store(
+    cfg: MemoryConfig, client: Any | None, stack: AsyncExitStack, *, restoring: bool = False
+) -> DocumentStore:
+    """The document store: SQLite in `data_dir`, or MongoDB by URI or by the client handed in.
+
+    Raises ConfigError for one with a part of a backup, but to whoever is `restoring` it.
+    """
     store: DocumentStore
     if client is None and cfg.mongo_uri is None:
         from memory_agent.stores.sqlite import SqliteStore
@@ -182,6 +187,11 @@ async def open_store(cfg: MemoryConfig, client: Any | None, stack: AsyncExitStac
         store = MongoStore(client or uri, cfg.db_name, timeout_seconds=cfg.store_timeout_seconds)
     stack.push_async_callback(store.close)
     await store.open()
+    if not restoring and await store.get_meta(RESTORING):
+        raise ConfigError(
+            f"the memory {cfg.db_name!r} has a part of a backup, whose restore was cut short: run `memory-agent restore` once"
+            " more with the same file and receipts, which goes on, or delete the memory"
+        )
     return store
 
 

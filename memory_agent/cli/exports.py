@@ -93,30 +93,27 @@ async def restore(
         "Receipts (`erasures --jsonl`) of what was forgotten since. May be repeated.",
         metavar="FILE",
     ),
-    replace: bool = flag("--replace", "Put the memory aside that is in data_dir, and heed its receipts."),
 ) -> int:
     """Restore a backup into an empty memory, without what was forgotten since.
 
-    The file is read to its end before anything is written. Afterwards a worker brings the index up to date: `memory-agent worker --until-idle`.
+    The file is read to its end before anything is written. A restore that was cut short goes on when it is run again; until then the memory
+    cannot be opened. Afterwards a worker brings the index up to date: `memory-agent worker --until-idle`.
 
     Examples:
         memory-agent restore memory.backup.gz --data-dir ./restored
-        memory-agent restore memory.backup.gz --receipts receipts.jsonl
-        memory-agent restore memory.backup.gz --replace
+        memory-agent restore memory.backup.gz --data-dir ./restored --receipts receipts.jsonl
     """
     from memory_agent.exports.restoring import restore as restored_from
 
     cfg = settings(where.data_dir)
     kept = [receipt for one in receipts or () for receipt in read_receipts(one)]
     done = await restored_from(
-        file, cfg, now=SystemClock().now(), receipts=kept, replace=replace, progress=counting("restored")
+        file, cfg, now=SystemClock().now(), receipts=kept, progress=counting("restored")
     )
     if where.as_json:
-        print_json({**picked(done, "aside receipts"), **picked(done.imported, IMPORTED)})
+        print_json(picked(done, IMPORTED))
         return OK
-    print_imported(done.imported)
-    if done.aside is not None:
-        note(f"The memory of before is {done.aside}; delete it once you need it no more.")
+    print_imported(done)
     note("Bring the index up to date: memory-agent worker --until-idle")
     return OK
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import STAGES, ThreadCopy, ThreadRemains
-from memory_agent.domain.hashing import HASHING
-from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +26,6 @@ class Importer:
     store: DocumentStore
     keys: KeyStore | None
     now: datetime
-    records: Counter[str] = field(default_factory=Counter)
     new: int = 0
     _scope: Scope | None = None
     _held: list[Record] = field(default_factory=list)
@@ -50,7 +47,6 @@ class Importer:
 
     async def _flush(self) -> None:
         held, self._held = self._held, []
-        self.records.update(record.kind for record in held)
         if self._scope is None:
             for record in held:
                 await self._take_whole(record)
@@ -101,22 +97,8 @@ class Importer:
 
     async def _take_whole(self, record: Record) -> None:
         value = record.value
-        if record.kind == "secret":
-            if not await self.store.put_meta(HASHING, {"key": value.key}, only_new=True):
-                found = await self.store.get_meta(HASHING)
-                if found is None or found["key"] != value.key:
-                    raise InvalidInput(
-                        "this memory has a secret of its own, by which the hashes of its receipts are made, so the backup"
-                        " cannot be restored into it; restore into an empty one"
-                    )
-        elif record.kind == "key":
+        if record.kind == "key":
             if self.keys is not None and await self.keys.find(value.id) is None:
                 await self.keys.put(value)
         elif record.kind == "erasure":
             await self.store.put_erasure(replace(value, due_at=self.now))
-        elif record.kind == "receipt":
-            known = (
-                {receipt.id for receipt in await self.store.receipts()} if self.records["receipt"] else set()
-            )
-            if value.id not in known:
-                await self.store.put_receipt(value)

@@ -12,6 +12,7 @@ from memory_agent.ports.erasures import ErasureStore as ErasureStore
 from memory_agent.ports.events import EventStore as EventStore
 from memory_agent.ports.facts import FactStore as FactStore
 from memory_agent.ports.keys import KeyStore as KeyStore
+from memory_agent.ports.meta import RESTORING as RESTORING
 from memory_agent.ports.meta import MetaStore as MetaStore
 from memory_agent.ports.migration import MigrationStore as MigrationStore
 from memory_agent.ports.models import (

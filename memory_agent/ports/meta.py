@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from memory_agent.domain import SchemaState
+
+RESTORING: Final = "restoring"
+"""Of a memory that is being restored: which backup. Empty once all of it is there."""
 
 
 class MetaStore(Protocol):

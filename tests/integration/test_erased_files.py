@@ -185,31 +185,6 @@ async def test_a_topic_that_goes_on_keeps_no_id_of_the_turn_that_opened_it(
     assert remains_in(tmp_path / "data", [topic.topic_id]), "the topic's own id is there, so looking finds it"
 
 
-async def test_what_restores_left_is_removed_and_what_they_put_aside_is_named(
-    embedded_settings: dict[str, Any], tmp_path: Path
-) -> None:
-    """A half restored file goes with the files that are written anew; a memory put aside may be the only one, so a receipt names it."""
-    clock, folder = FixedClock(datetime.now(UTC)), tmp_path / "data"
-    half = [folder / f"memory_agent.restoring.sqlite3{end}" for end in ("", "-wal", ".mark")]
-    aside = folder / "memory_agent.sqlite3.replaced-20261125-101500"
-    async with MemoryService(
-        MemoryConfig(**embedded_settings), embedder=HashEmbedder(), clock=clock
-    ) as service:
-        turn = await service.agent(USER, THREAD).add_user_message(GONE.format(0, 1))
-        for path in (*half, aside):
-            path.write_text("of before")
-        receipt = await service.agent(USER, THREAD).forget([turn.id])
-        (tier,) = [tier for tier in receipt.tiers if tier.tier == "put_aside"]
-        assert (tier.state, aside.name in tier.note) == ("operator", True)
-        await service.settle(timeout=60)
-        await erased(service, clock)
-        assert aside.exists()
-        assert not any(path.exists() for path in half)
-        aside.unlink()
-        later = await service.agent(USER, THREAD).clear()
-        assert "put_aside" not in {tier.tier for tier in later.tiers}
-
-
 async def forgets(folder: str) -> None:
     """What is killed."""
     async with MemoryService(MemoryConfig(data_dir=folder), embedder=HashEmbedder()) as service:

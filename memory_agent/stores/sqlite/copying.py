@@ -62,16 +62,9 @@ def left_over(path: str) -> list[Path]:
     return [*sorted(copies), *([chroma] if (chroma / "chroma.sqlite3").is_file() else [])]
 
 
-def put_aside(path: str) -> list[Path]:
-    """Memories beside the file that `restore --replace` put aside."""
-    file = Path(path)
-    return sorted(file.parent.glob(f"{file.name}.replaced-*"))
-
-
 def remove_left_over(path: str) -> None:
-    """Remove it, and what a restore left that was cut short, for good. Raises StoreUnavailable."""
-    file = Path(path)
-    for kept in [*left_over(path), *file.parent.glob(f"{file.stem}.restoring.sqlite3*")]:
+    """Remove it for good. Raises StoreUnavailable."""
+    for kept in left_over(path):
         try:
             if kept.is_dir():
                 shutil.rmtree(kept)

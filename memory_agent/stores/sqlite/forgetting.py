@@ -12,7 +12,7 @@ from memory_agent.stores.codec import milliseconds, thread_of
 from memory_agent.stores.fields import ERASURE, RECEIPT
 from memory_agent.stores.segments import BROTLI, GZIP, pack_texts
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.copying import put_aside, remove_left_over
+from memory_agent.stores.sqlite.copying import remove_left_over
 from memory_agent.stores.sqlite.facts import delete_changes, having_in_view, reset_facts
 from memory_agent.stores.sqlite.records import Where, in_scope, scalar, spend_keys
 from memory_agent.stores.sqlite.remains import delete_remains, hash_remains, of_remains
@@ -78,10 +78,7 @@ class SqliteForgetting(SqliteConnection):
 
     async def file_tiers(self) -> tuple[ErasedTier, ...]:
         note = "the worker writes the SQLite file anew within some minutes of the last pass"
-        files = ErasedTier(tier="files", state="owed", note=note)
-        names = ", ".join(path.name for path in await asyncio.to_thread(put_aside, self._path))
-        note = f"memories that were put aside by a restore still hold it; remove them when you no longer need them: {names}"
-        return (files, *([ErasedTier(tier="put_aside", state="operator", note=note)] if names else []))
+        return (ErasedTier(tier="files", state="owed", note=note),)
 
     async def erase_turns(self, erasure: Erasure, *, now: datetime, limit: int) -> ErasedCounts:
         remainders: Remainders = {}
