@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import psutil
 
-from benchmarks.vectors import CachingEmbedder, KeptVectors
+from benchmarks.vectors import KeptVectors, KnowingEmbedder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -130,6 +130,6 @@ async def open_service(
             settings["mongo_uri"] = stack.enter_context(mongo_uri(uri))
         cfg = MemoryConfig(data_dir=data_dir, **settings)
         if cache is not None:
-            embedder = CachingEmbedder(make_embedder(cfg, stack), KeptVectors(cache))
+            embedder = KnowingEmbedder(make_embedder(cfg, stack), KeptVectors(cache))
         async with MemoryService(cfg, embedder=embedder) as service:
             yield service

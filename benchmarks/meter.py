@@ -8,7 +8,7 @@ import sys
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import numpy as np
 import psutil
@@ -16,20 +16,14 @@ import psutil
 from benchmarks.measure import percentiles
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterator, Sequence
+    from collections.abc import Awaitable
     from types import TracebackType
 
-    from numpy.typing import NDArray
-
-    from benchmarks.vectors import TokenArrays
-    from memory_agent.domain import TokenVectors
-    from memory_agent.ports import Embedder
+    from benchmarks.vectors import KnowingEmbedder
 
 _R = TypeVar("_R")
 
 TICK_SECONDS: Final = 0.001
-AT_ONCE: Final = 500
-"""Texts that a model is given in one call."""
 
 
 def say(what: str) -> None:
@@ -119,110 +113,6 @@ def _clocks() -> tuple[float, float]:
     return time.perf_counter(), time.thread_time()
 
 
-# --- the model -----------------------------------------------------------------------------------------------
-class MeteredEmbedder:
-    """`Embedder` over another that counts its time. What `learn` was given is known from then on, and costs nothing.
-
-    `seconds`: how long at least one call was with the model.
-    """
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._known: dict[str, NDArray[np.float32]] = {}
-        # As tuples of arrays, which the garbage collector passes over: it must not take longer for what a benchmark keeps.
-        self._known_tokens: dict[str, TokenArrays] = {}
-        self._in_hand = 0
-        self._began = 0.0
-        self._seconds = 0.0
-
-    @property
-    def seconds(self) -> float:
-        """See the class."""
-        return self._seconds + (time.perf_counter() - self._began if self._in_hand else 0.0)
-
-    @property
-    def fingerprint(self) -> str:
-        """See `Embedder.fingerprint`."""
-        return self._embedder.fingerprint
-
-    @property
-    def scripts(self) -> frozenset[str] | None:
-        """See `Embedder.scripts`."""
-        return self._embedder.scripts
-
-    async def learn(self, texts: Sequence[str]) -> float:
-        """Embed what is new of these documents as a worker would; seconds of the model for each of them, 0 for none."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
-        began = time.perf_counter()
-        for start in range(0, len(new), AT_ONCE):
-            some = new[start : start + AT_ONCE]
-            self._known |= zip(some, await self.embed(some, purpose="document"), strict=True)
-            tokens = await self.embed_tokens(some, purpose="document") or ()
-            self._known_tokens |= {
-                text: (its.spans, its.vectors) for text, its in zip(some, tokens, strict=bool(tokens))
-            }
-        return (time.perf_counter() - began) / len(new) if new else 0.0
-
-    async def split(self, text: str) -> list[str]:
-        """See `Embedder.split`."""
-        return await self._embedder.split(text)
-
-    async def embed(
-        self, texts: Sequence[str], *, purpose: Literal["query", "document"]
-    ) -> NDArray[np.float32]:
-        """See `Embedder.embed`."""
-        if self._known.keys().isdisjoint(texts):
-            with self._working():
-                return await self._embedder.embed(texts, purpose=purpose)
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
-        found = dict(zip(new, await self.embed(new, purpose=purpose) if new else (), strict=True))
-        return np.stack([found[text] if text in found else self._known[text] for text in texts])
-
-    async def embed_tokens(
-        self, texts: Sequence[str], *, purpose: Literal["query", "document"]
-    ) -> list[TokenVectors] | None:
-        """See `Embedder.embed_tokens`."""
-        if self._known_tokens.keys().isdisjoint(texts):
-            with self._working():
-                return await self._embedder.embed_tokens(texts, purpose=purpose)
-        new = [text for text in dict.fromkeys(texts) if text not in self._known_tokens]
-        made = (await self.embed_tokens(new, purpose=purpose) or ()) if new else ()
-        found = dict(zip(new, made, strict=True))
-        return [found[text] if text in found else self._kept(text) for text in texts]
-
-    def embed_ahead(self, texts: Sequence[str]) -> None:
-        """See `ahead_by` of the ports; of what is not known."""
-        new = [text for text in texts if text not in self._known]
-        if new and (begin := getattr(self._embedder, "embed_ahead", None)):
-            begin(new)
-
-    def _kept(self, text: str) -> TokenVectors:
-        from memory_agent.domain import TokenVectors  # which an environment of peers need not have
-
-        spans, vectors = self._known_tokens[text]
-        return TokenVectors(spans=spans, vectors=vectors)
-
-    def clear_cache(self) -> None:
-        """See `Embedder.clear_cache`; what was learnt stays."""
-        self._embedder.clear_cache()
-
-    async def close(self) -> None:
-        """See `Embedder.close`."""
-        await self._embedder.close()
-
-    @contextlib.contextmanager
-    def _working(self) -> Iterator[None]:
-        if not self._in_hand:
-            self._began = time.perf_counter()
-        self._in_hand += 1
-        try:
-            yield
-        finally:
-            self._in_hand -= 1
-            if not self._in_hand:
-                self._seconds += time.perf_counter() - self._began
-
-
 # --- calls ---------------------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class Calls:
@@ -247,7 +137,7 @@ class Calls:
 class Meter:
     """Measures calls by name, one at a time."""
 
-    def __init__(self, lag: LoopLag, embedder: MeteredEmbedder) -> None:
+    def __init__(self, lag: LoopLag, embedder: KnowingEmbedder) -> None:
         self._lag = lag
         self._embedder = embedder
         self.calls: dict[str, Calls] = defaultdict(Calls)

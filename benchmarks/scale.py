@@ -1,13 +1,12 @@
-"""What calls cost as many users' histories grow: `python -m benchmarks.scale --store mongodb --users 20000 --turns 1000000`.
+"""How the calls of one user hold up as users come: `python -m benchmarks.scale [--users 1000] [--turns 50000] [--store …]`.
 
-Users come one after the other, each with the same number of turns in one thread, through MemoryService with everything on that is on by
-default but the model: vectors are made up of words' (`WordVectors`), so that the time is the store's and ours. With `--store mongodb` there
-are a MongoDB and a Chroma server, else SQLite and embedded Chroma in one folder.
+Users come one after the other, each with a history of the same length, until there are so many turns. All is as it is installed by
+default but the model: vectors are made up of words (`HashEmbedder`), so that the time is the store's and ours. With
+`--store mongodb` there are a MongoDB and a Chroma server, else SQLite and embedded Chroma in one folder.
 
 At 10,000 turns, ten times as many, and so on to `--turns`, the service is opened anew and a sample of users asked: the first search of
 a user who is not in memory, the second, a fetch, an exchange acknowledged and then settled, `status`; besides, a sweep over everybody, memory
-and disk. Each stage is printed as it is reached, with its ratio to the first. With `--folder` what is remembered stays there, and the same
-command goes on where it was ended (on MongoDB with `--mongo-uri` and `--chroma` as well: servers that are started here end with it).
+and disk. Each stage is printed as it is reached, with its ratio to the first.
 """
 
 from __future__ import annotations
@@ -19,23 +18,26 @@ import json
 import random
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import psutil
 
 from benchmarks.measure import disk_bytes, machine, open_service, peak_mib, side_by_side
-from benchmarks.meter import LoopLag, Meter, MeteredEmbedder, Others, say
+from benchmarks.meter import LoopLag, Meter, Others, say
 from benchmarks.texts import FRESH, text_option, texts_of
-from benchmarks.word_vectors import WordVectors
+from benchmarks.vectors import KnowingEmbedder
+from memory_agent.testing import HashEmbedder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from benchmarks.texts import Texts
     from memory_agent import MemoryAgent, MemoryService
+
+    Report = dict[str, Any]
 
 FIRST_STAGE: Final = 10_000
 GROUP: Final = 100
@@ -43,38 +45,7 @@ GROUP: Final = 100
 AT_ONCE: Final = 8
 SETTLE_SECONDS: Final = 14_400
 DB_NAME: Final = "scale"
-STATE: Final = "scale.json"
-
-
-# --- the run -------------------------------------------------------------------------------------------------
-@dataclass(slots=True)
-class State:
-    """How far a run has come. `of`: what it is a run of; `stages`: reports of those that are measured."""
-
-    of: dict[str, Any]
-    users: int = 0
-    seconds: float = 0.0
-    processor: float = 0.0
-    """Of the ingest so far, all in all."""
-    stages: list[dict[str, Any]] = field(default_factory=list)
-
-    def save(self, folder: Path) -> None:
-        """Write it down, so that a run that is ended goes on from here."""
-        kept = {name: getattr(self, name) for name in self.__slots__}
-        (folder / STATE).write_text(json.dumps(kept), encoding="utf-8")
-
-
-def state_in(folder: Path, of: dict[str, Any]) -> State:
-    """The state of the run in that folder; a fresh one in an empty folder. Raises ValueError if it is a run of something else."""
-    file = folder / STATE
-    if not file.exists():
-        return State(of)
-    state = State(**json.loads(file.read_text("utf-8")))
-    if state.of != of:
-        raise ValueError(
-            f"{folder} holds a run of {state.of}, not of {of}; give another --folder, or the same options"
-        )
-    return state
+_EMBEDDER: Final = KnowingEmbedder(HashEmbedder(dimension=384))  # as long as MiniLM's vectors
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,73 +62,52 @@ class Run:
 
     def opened(self) -> AbstractAsyncContextManager[MemoryService]:
         """The service."""
-        return open_service(
-            self.store,
-            uri=self.uri,
-            embedder=_EMBEDDER,
-            folder=self.data,
-            db_name=DB_NAME,
-            **self.settings,
-        )
-
-    @property
-    def data(self) -> Path:
-        """Where all is that takes room on the disk, but for MongoDB's."""
-        return self.folder / "data"
-
-    @property
-    def uri(self) -> str | None:
-        """MongoDB's address."""
-        return self.settings.get("mongo_uri")
+        place = {"folder": self.folder, "uri": self.settings.get("mongo_uri"), "db_name": DB_NAME}
+        return open_service(self.store, embedder=_EMBEDDER, **{**self.settings, **place})
 
     def user(self, service: MemoryService, number: int) -> MemoryAgent:
         """The only thread of a user."""
         return service.agent(user_id=f"user-{number:07}", thread_id="thread")
 
 
-_EMBEDDER: Final = MeteredEmbedder(WordVectors())
+async def ingest(run: Run, users: range) -> dict[str, float]:
+    """Have these users come, group by group; what it took, and the longest hold of the loop."""
+    gate, began, processor = asyncio.Semaphore(AT_ONCE), time.perf_counter(), time.process_time()
 
+    async def come(service: MemoryService, number: int) -> None:
+        async with gate:
+            first = number * run.turns_each
+            turns = [run.texts.turn(first + n).at(n) for n in range(run.turns_each)]
+            await run.user(service, number).add_turns(turns)
 
-async def ingest(run: Run, state: State, users: int) -> dict[str, float]:
-    """Have users come until there are so many, group by group; what the longest hold of the loop was."""
-    first, began = state.users, time.perf_counter()
     async with run.opened() as service, LoopLag() as lag:
-        while state.users < users:
-            wall, processor = time.perf_counter(), time.process_time()
-            group = range(state.users, min(state.users + GROUP, users))
-            gate = asyncio.Semaphore(AT_ONCE)
-            await asyncio.gather(*(_come(run, service, number, gate) for number in group))
+        for start in range(users.start, users.stop, GROUP):
+            group = range(start, min(start + GROUP, users.stop))
+            await asyncio.gather(*(come(service, number) for number in group))
             await service.settle(timeout=SETTLE_SECONDS)
-            state.users = group.stop
-            state.seconds += time.perf_counter() - wall
-            state.processor += time.process_time() - processor
-            state.save(run.folder)
-            speed = (state.users - first) / (time.perf_counter() - began)
+            speed = (group.stop - users.start) / (time.perf_counter() - began)
+            left = (users.stop - group.stop) / speed / 60
             say(
-                f"{state.users * run.turns_each:,} turns of {state.users:,} users, {speed * run.turns_each:.0f} turns/s,"
-                f" {(users - state.users) / speed / 60:.0f} min to the next stage"
+                f"{group.stop:,} users, {speed * run.turns_each:.0f} turns/s, {left:.0f} min to the next stage"
             )
-        return lag.take().report()
+        hold = lag.take().report()
+    added = max(1, len(users) * run.turns_each)
+    return {
+        "ms_a_turn": round(1_000 * (time.perf_counter() - began) / added, 3),
+        "processor_ms_a_turn": round(1_000 * (time.process_time() - processor) / added, 3),
+        **hold,
+    }
 
 
-async def _come(run: Run, service: MemoryService, number: int, gate: asyncio.Semaphore) -> None:
-    """One user's history; by its key one that a run which was ended has left is not remembered twice."""
-    async with gate:
-        first = number * run.turns_each
-        turns = [run.texts.turn(first + n).at(n) for n in range(run.turns_each)]
-        await run.user(service, number).add_turns(turns, idempotency_key="history")
-
-
-async def measure(run: Run, state: State) -> dict[str, Any]:
+async def measure(run: Run, users: int, stage: int) -> Report:
     """All figures at the size that is there."""
-    stage = len(state.stages)
-    sample = random.Random(stage).sample(range(1, state.users), min(run.sample, state.users - 1))
+    sample = random.Random(stage).sample(range(1, users), min(run.sample, users - 1))
     others, process = Others(), psutil.Process()
     async with run.opened() as service, LoopLag() as lag:
         await run.user(service, 0).fetch_memory("what is loaded when the first one asks?")
         meter = Meter(lag, _EMBEDDER)
-        for place, number in enumerate(sample):
-            memory, place = run.user(service, number), stage * run.sample + place
+        for place, number in enumerate(sample, start=stage * run.sample):
+            memory = run.user(service, number)
             question = (run.texts.question(3 * place + n) for n in range(3))
             await meter.time("cold_search", memory.fetch_long_term(next(question)))
             await meter.time("warm_search", memory.fetch_long_term(next(question)))
@@ -167,7 +117,6 @@ async def measure(run: Run, state: State) -> dict[str, Any]:
             await meter.time("settled", memory.settle(timeout=SETTLE_SECONDS))
             await meter.time("status", memory.status())
         await meter.time("status_of_all", service.status())
-        say("sweeping")
         began = time.perf_counter()
         swept = await service.sweep()
         sweep = time.perf_counter() - began
@@ -180,47 +129,14 @@ async def measure(run: Run, state: State) -> dict[str, Any]:
             "seconds": round(sweep, 2),
             "topics": swept.topics,
             "ms_a_topic": round(1_000 * sweep / max(swept.topics, 1), 3),
-            "acted_on": swept.merged + swept.archived + swept.deleted,
         },
         "mib": {name: round(of) for name, of in mib.items()} | {"indexes_in_memory": round(resident / 2**20)},
         "others_busy": others.share(),
     }
 
 
-async def stages(run: Run, state: State, turns: Sequence[int]) -> AsyncIterator[dict[str, Any]]:
-    """The report of each size, those of an earlier run included, as it is reached."""
-    for report in state.stages:
-        yield report
-    for size in turns[len(state.stages) :]:
-        hold = await ingest(run, state, -(-size // run.turns_each))
-        last: dict[str, Any] = state.stages[-1] if state.stages else {"turns": 0, "ingest": {}}
-        remembered = state.users * run.turns_each
-        added = max(1, remembered - last["turns"])
-        seconds = state.seconds - last["ingest"].get("seconds_so_far", 0.0)
-        processor = state.processor - last["ingest"].get("processor_seconds_so_far", 0.0)
-        disk = disk_bytes(run.data, run.uri, DB_NAME)
-        say(f"measuring at {remembered:,} turns")
-        report = {
-            "turns": remembered,
-            "users": state.users,
-            "ingest": {
-                "ms_a_turn": round(1_000 * seconds / added, 3),
-                "processor_ms_a_turn": round(1_000 * processor / added, 3),
-                "seconds_so_far": round(state.seconds, 1),
-                "processor_seconds_so_far": round(state.processor, 1),
-                **hold,
-            },
-            "bytes_a_turn": {name: round(size / remembered, 1) for name, size in disk.items()},
-            "disk_mb": round(sum(disk.values()) / 1e6, 1),
-            **await measure(run, state),
-        }
-        state.stages.append(report)
-        state.save(run.folder)
-        yield report
-
-
 # --- the report ----------------------------------------------------------------------------------------------
-def rows(report: Mapping[str, Any]) -> Iterator[tuple[str, tuple[float, ...]]]:
+def rows(report: Report) -> Iterator[tuple[str, tuple[float, ...]]]:
     """What a stage's column shows, by the name of the row."""
     for name, of in report["figures"].items():
         yield name, (of["p50_ms"], of["p95_ms"], of["processor_ms"])
@@ -231,7 +147,7 @@ def rows(report: Mapping[str, Any]) -> Iterator[tuple[str, tuple[float, ...]]]:
     yield "busy with other things", (report["others_busy"],)
 
 
-def table(reports: Sequence[Mapping[str, Any]]) -> str:
+def table(reports: Sequence[Report]) -> str:
     """The stages side by side in Markdown, each figure with its ratio to the first stage's."""
     heads = [f"{report['turns']:,} turns, {report['users']:,} users" for report in reports]
     first, *later = [dict(rows(report)) for report in reports]
@@ -248,89 +164,71 @@ def sizes(turns: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def servers(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
-    """Settings that name the servers, and the processes of those that had to be started."""
-    settings: dict[str, Any] = {}
-    processes: dict[str, int] = {}
-    with contextlib.ExitStack() as stack:
-        if arguments.store == "mongodb":
-            from tests.servers.chroma import ChromaProcess
-            from tests.servers.mongod import Mongod
+def servers(store: str, folder: Path) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
+    """Settings that name the servers that the store wants, which are started, and their processes."""
+    if store == "sqlite":
+        yield {}, {}
+        return
+    from tests.servers.chroma import ChromaProcess
+    from tests.servers.mongod import Mongod
 
-            settings["mongo_uri"] = arguments.mongo_uri
-            if arguments.mongo_uri is None:
-                mongod = stack.enter_context(Mongod())
-                settings["mongo_uri"], processes["mongod"] = mongod.uri, mongod.pid
-            host, _, port = (arguments.chroma or "").rpartition(":")
-            if arguments.chroma is None:
-                chroma = ChromaProcess(folder / "data" / "chroma").start()
-                stack.callback(chroma.stop)
-                host, port, processes["chroma"] = chroma.host, str(chroma.port), chroma.pid
-            settings |= {"chroma_host": host, "chroma_port": int(port)}
-        yield settings, processes
+    with Mongod() as mongod:
+        chroma = ChromaProcess(folder / "chroma").start()
+        settings = {"mongo_uri": mongod.uri, "chroma_host": chroma.host, "chroma_port": chroma.port}
+        try:
+            yield settings, {"mongod": mongod.pid, "chroma": chroma.pid}
+        finally:
+            chroma.stop()
 
 
-async def run_all(arguments: argparse.Namespace, texts: Texts, folder: Path, state: State) -> dict[str, Any]:
+async def run_all(arguments: argparse.Namespace, texts: Texts, folder: Path) -> Report:
     """Go through all stages, printing the table at each."""
-    reports = []
-    with servers(arguments, folder) as (settings, processes):
+    reports: list[Report] = []
+    turns_each, users = arguments.turns // arguments.users, 0
+    with servers(arguments.store, folder) as (settings, processes):
         run = Run(
             texts=texts,
             store=arguments.store,
-            turns_each=arguments.turns // arguments.users,
+            turns_each=turns_each,
             folder=folder,
             sample=arguments.sample,
             settings=settings,
             processes=processes,
         )
-        async for report in stages(run, state, arguments.stages or sizes(arguments.turns)):
-            reports.append(report)
+        for stage, size in enumerate(arguments.stages or sizes(arguments.turns)):
+            before, users = users, -(-size // turns_each)
+            took = await ingest(run, range(before, users))
+            disk = disk_bytes(folder, settings.get("mongo_uri"), DB_NAME)
+            say(f"measuring at {users * turns_each:,} turns")
+            report = {
+                "turns": users * turns_each,
+                "users": users,
+                "ingest": took,
+                "bytes_a_turn": {name: round(of / users / turns_each, 1) for name, of in disk.items()},
+                "disk_mb": round(sum(disk.values()) / 1e6, 1),
+            }
+            reports.append(report | await measure(run, users, stage))
             say(table(reports))
-    return {"machine": machine(), **state.of, "stages": reports}
+    return {"machine": machine(), "store": arguments.store, "text": texts.name, "stages": reports}
 
 
 def main(given: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(
-        prog="benchmarks.scale", description=(__doc__ or "").split("\n", maxsplit=1)[0]
-    )
+    parser = argparse.ArgumentParser(prog="benchmarks.scale", description="The calls of one user among many.")
     add = parser.add_argument
     add("--users", type=int, default=1_000, help="in the end (default %(default)s)")
     add("--turns", type=int, default=50_000, help="of all users, in the end (default %(default)s)")
-    add(
-        "--stages",
-        type=int,
-        nargs="+",
-        help="turns at which is measured (default: 10000, ten times as many …, all)",
-    )
+    add("--stages", type=int, nargs="+", help="turns at which is measured (default: 10000, tenfold …, all)")
     add("--sample", type=int, default=100, help="users that are asked at each stage (default %(default)s)")
     text_option(parser)
     add("--store", choices=("sqlite", "mongodb"), default="sqlite")
-    add("--mongo-uri", help="a server to use; a fresh one is started without it")
-    add(
-        "--chroma",
-        metavar="HOST:PORT",
-        help="a Chroma server to use beside MongoDB; a fresh one is started without it",
-    )
-    add("--folder", type=Path, help="where data stays, so that the same command goes on from there")
     add("--json", type=Path, metavar="OUT", help="a file to write the figures to, too")
     arguments = parser.parse_args(given)
     if arguments.users < 2 or arguments.turns < arguments.users:
         parser.error("--users and --turns: at least two users, and one turn for each")
-    if arguments.store == "mongodb" and arguments.folder and not (arguments.mongo_uri and arguments.chroma):
-        parser.error(
-            "--folder with --store mongodb needs --mongo-uri and --chroma: servers started here keep nothing"
-        )
     texts = texts_of(parser, arguments.text)
-    of = {name: getattr(arguments, name) for name in ("users", "turns", "store")} | {"text": texts.name}
-    with contextlib.ExitStack() as stack:
-        folder = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            state = state_in(folder, of)
-        except ValueError as exc:
-            parser.error(str(exc))
-        text = json.dumps(asyncio.run(run_all(arguments, texts, folder, state)), indent=2)
+    with tempfile.TemporaryDirectory() as folder:
+        text = json.dumps(asyncio.run(run_all(arguments, texts, Path(folder))), indent=2)
     if arguments.json:
         arguments.json.write_text(text + "\n", encoding="utf-8")
     print(text)

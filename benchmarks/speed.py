@@ -31,8 +31,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.measure import disk_bytes, drop_database, machine, mongo_uri, open_service, side_by_side
-from benchmarks.meter import LoopLag, Meter, MeteredEmbedder, Others, say
+from benchmarks.meter import LoopLag, Meter, Others, say
 from benchmarks.texts import FRESH, text_option, texts_of
+from benchmarks.vectors import KnowingEmbedder
 from memory_agent import MemoryConfig
 from memory_agent.adapters import wanted_model
 from memory_agent.cli.opening import stay_long
@@ -58,7 +59,7 @@ class Case:
 
     store: str
     texts: Texts
-    embedder: MeteredEmbedder
+    embedder: KnowingEmbedder
     folder: Path
     uri: str | None
 
@@ -193,7 +194,7 @@ async def one_case(case: Case, size: int, calls: int, *, last: bool) -> dict[str
 async def run(arguments: argparse.Namespace, texts: Texts) -> dict[str, Any]:
     """Measure every store and size asked for with one loaded model."""
     wanted = wanted_model(MemoryConfig(local_embedding_model="all-MiniLM-L6-v2"))
-    embedder, cases = MeteredEmbedder(LocalEmbedder(wanted)), []
+    embedder, cases = KnowingEmbedder(LocalEmbedder(wanted)), []
     sizes = sorted(set(arguments.turns))
     try:
         for store in arguments.store:

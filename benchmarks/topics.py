@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from benchmarks.recall_sets import read_corpora
-from benchmarks.vectors import CachingEmbedder, KeptVectors, cache_option
+from benchmarks.vectors import KeptVectors, KnowingEmbedder, cache_option
 from memory_agent.domain import Turn
 from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
@@ -149,7 +149,7 @@ def written() -> dict[str, list[list[Said]]]:
 async def embedded(texts: Iterable[str], cache: Path) -> dict[str, NDArray[np.float32] | None]:
     """One vector for each text, made of its passages as the product keeps them; those in the folder `cache` are read."""
     local = LocalEmbedder(ModelChoiceRequest(model=MODEL, backend="onnx", precision="fp32"))
-    embedder = CachingEmbedder(local, KeptVectors(cache))
+    embedder = KnowingEmbedder(local, KeptVectors(cache))
     vectors: dict[str, NDArray[np.float32] | None] = {}
     for text in dict.fromkeys(texts):
         rows = await embedder.embed(await embedder.split(text), purpose="document")

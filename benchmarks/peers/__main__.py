@@ -21,36 +21,27 @@ questions are embedded before the peer begins, and what it embeds to remember is
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.measure import machine, percentiles
 from benchmarks.peers import speed
 from benchmarks.peers.base import MODEL, Embedder, sayable, version_of
+from benchmarks.peers.systems import PEERS
 from benchmarks.recall_sets import BadRecallSet, files_in, read_sets
 from benchmarks.runs import Run, systems_table, write_runs
 from benchmarks.scoring import DEPTH, Answer, score
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from benchmarks.peers.base import Peer
     from benchmarks.recall_sets import Corpus, Sets
     from benchmarks.scoring import Result
-
-PEERS: Final[Mapping[str, str]] = {
-    "chroma": "chroma:Chroma",
-    "mem0": "mem0:Mem0",
-    "langgraph": "langgraph:LangGraph",
-    "mempalace-package": "mempalace:MemPalace",
-    "mempalace-hybrid": "chroma:MemPalaceHybrid",
-}
-"""Where each peer is: module below benchmarks.peers, and class."""
 
 
 def chosen(names: Sequence[str]) -> list[str]:
@@ -63,13 +54,6 @@ def chosen(names: Sequence[str]) -> list[str]:
             raise ValueError(f"there is no peer {name!r}; use all, or one of {', '.join(PEERS)}")
         found |= dict.fromkeys(matching)
     return list(found)
-
-
-def load(name: str) -> type[Peer]:
-    """A peer's class. Raises ModuleNotFoundError where it is not installed."""
-    module, _, cls = PEERS[name].partition(":")
-    loaded: type[Peer] = getattr(importlib.import_module(f"benchmarks.peers.{module}"), cls)
-    return loaded
 
 
 def answers_of(
@@ -92,7 +76,7 @@ def answers_of(
 
 def measure(name: str, sets: Sets, embedder: Embedder) -> Run:
     """One peer on every corpus of every set."""
-    cls = load(name)
+    cls = PEERS[name]
     results: list[Result] = []
     reports: dict[str, Any] = {}
     for set_name, corpora in sets.items():

@@ -34,7 +34,6 @@ class Peer(Protocol):
     `package`: whose version is noted.
     """
 
-    name: ClassVar[str]
     package: ClassVar[str]
     settings: ClassVar[Mapping[str, Any]]
 

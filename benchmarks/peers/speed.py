@@ -24,11 +24,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.measure import open_service, percentiles
-from benchmarks.meter import LoopLag, Meter, MeteredEmbedder, Others, say
+from benchmarks.measure import open_service, percentiles, side_by_side
+from benchmarks.meter import LoopLag, Meter, Others, say
 from benchmarks.peers.base import MODEL, Embedder, document, version_of
+from benchmarks.peers.systems import PEERS
 from benchmarks.recall_sets import Corpus, Question, SetTurn
 from benchmarks.texts import FRESH, conversations
+from benchmarks.vectors import KnowingEmbedder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -73,9 +75,7 @@ def measure(job: Job) -> dict[str, Any]:
     if job.name == OURS:
         version, figures = version_of("memory-agent"), asyncio.run(_ours(job, texts))
     else:
-        from benchmarks.peers.__main__ import load
-
-        cls = load(job.name)
+        cls = PEERS[job.name]
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             version, figures = version_of(cls.package), _theirs(job, texts, cls, Path(folder))
     return {"system": job.name, "version": version, **figures, "others_busy": others.share()}
@@ -138,7 +138,7 @@ async def _ours(job: Job, texts: Texts) -> dict[str, Any]:
     from memory_agent.adapters import wanted_model
     from memory_agent.models.local.embedder import LocalEmbedder
 
-    embedder = MeteredEmbedder(LocalEmbedder(wanted_model(MemoryConfig(local_embedding_model=MODEL))))
+    embedder = KnowingEmbedder(LocalEmbedder(wanted_model(MemoryConfig(local_embedding_model=MODEL))))
     try:
         await embedder.learn([texts.turn(number).embedded for number in range(job.turns)])
         async with open_service("sqlite", embedder=embedder) as service, LoopLag() as lag:
@@ -203,35 +203,14 @@ def ratios(theirs: Figures, ours: Figures) -> dict[str, float]:
 
 
 def table(reports: Sequence[Mapping[str, Any]]) -> str:
-    """Figures of each system, then of each other one as multiples of ours, in Markdown."""
-    kinds = list(dict.fromkeys(kind for report in reports for kind in report["figures"]))
-    lines = [
-        "| p50 / p95 ms | " + " | ".join(kinds) + " | filling, ms a turn |",
-        "|---" * (len(kinds) + 2) + "|",
-    ]
+    """Figures of each system side by side, and how many times as long each other one takes, in Markdown."""
+    columns = []
     for report in reports:
-        cells = [_cell(report["figures"].get(kind)) for kind in kinds]
-        lines.append(f"| {report['version']} | " + " | ".join(cells) + f" | {report['fill_ms_a_turn']} |")
-    others = [report for report in reports if "ratios" in report]
-    if others:
-        names = list(others[0]["ratios"])
-        lines += ["", "| times as long | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
-        lines += [
-            f"| {report['version']} | " + " | ".join(f"{report['ratios'][name]:g}" for name in names) + " |"
-            for report in others
-        ]
-    return "\n".join(lines)
-
-
-def _cell(of: Mapping[str, float] | None) -> str:
-    if of is None:
-        return "–"
-    besides = (
-        f" (besides the model {of['besides_p50_ms']:g} / {of['besides_p95_ms']:g})"
-        if "besides_p50_ms" in of
-        else ""
-    )
-    return f"{of['p50_ms']:g} / {of['p95_ms']:g}{besides}"
+        column = {kind: (of["p50_ms"], of["p95_ms"]) for kind, of in report["figures"].items()}
+        column |= {"filling, ms a turn": (report["fill_ms_a_turn"],)}
+        columns.append(column | {name: (times,) for name, times in report.get("ratios", {}).items()})
+    versions = [report["version"] for report in reports]
+    return side_by_side("p50 / p95 ms", versions, columns, [{} for _ in columns])
 
 
 def compare(names: Sequence[str], files: Sequence[Path], *, turns: int, calls: int) -> list[dict[str, Any]]:

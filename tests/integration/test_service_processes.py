@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from benchmarks.service_clients import Job, path_of
-from benchmarks.service_run import Reader, Told, check, kill_plan, run_clients, settled
+from benchmarks.service_load import Reader, Told, check, kill_plan, run_clients, settled
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.server.auth import KEY_CACHE_SECONDS
 from tests.servers.chroma import ChromaProcess
@@ -156,7 +156,7 @@ def load(service: Composed, tmp_path_factory: pytest.TempPathFactory) -> Load:
 def test_nothing_is_lost_though_processes_were_killed(service: Composed, load: Load) -> None:
     """Every exchange is acknowledged, none is doubled or disordered, and search finds it."""
     assert len(load.told.acknowledged) == CLIENTS * EXCHANGES
-    assert len(load.told.windows) == 2
+    assert load.told.kills == 2
     results = {request["result"] for request in load.told.requests}
     assert {name for name in results if not name.endswith(("Error", "Timeout"))} <= {
         "200",

@@ -34,7 +34,6 @@ class Words(Embedder):
 class Recording:
     """A peer that finds the corpus' turns in their order, and keeps all that it was given."""
 
-    name: ClassVar[str] = "recording"
     package: ClassVar[str] = "numpy"
     settings: ClassVar[Mapping[str, Any]] = {}
     given: ClassVar[list[Any]] = []
@@ -59,7 +58,7 @@ class Recording:
 @pytest.fixture
 def recording(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Recording]]:
     """Stands in for every peer."""
-    monkeypatch.setattr(peers, "load", lambda name: Recording)
+    monkeypatch.setattr(peers, "PEERS", {"chroma": Recording})
     monkeypatch.setattr(peers, "Embedder", Words)
     Recording.given.clear()
     Recording.folders.clear()
