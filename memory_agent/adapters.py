@@ -363,6 +363,10 @@ def _load_dictionary(cfg: MemoryConfig) -> EntityDictionary:
     from memory_agent.models.entities import SHIPPED_ENTITIES, load_entities
 
     own = cfg.entities_file or (_ENTITIES_FILE if _ENTITIES_FILE.is_file() else None)
+    if own is None and (former := _ENTITIES_FILE.with_suffix(".yaml")).is_file():
+        raise ConfigError(
+            f"{former} is not read any more: write its names as TOML into {_ENTITIES_FILE} (docs/entities.md shows how), and delete it"
+        )
     return load_entities(own.expanduser() if own else SHIPPED_ENTITIES)
 
 

@@ -149,6 +149,21 @@ async def test_a_dictionary_that_is_not_there_is_told_at_start(embedded_settings
             pass
 
 
+@embedded_only("no agent asks anything: it is about opening")
+async def test_a_dictionary_of_before_is_told_at_start_and_not_passed_over(
+    embedded_settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "entities.yaml").write_text("brands: {}\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"entities\.yaml is not read any more: .* TOML"):
+        async with opened(embedded_settings):
+            pass
+    (tmp_path / "config" / "entities.toml").write_text("[brands]\n")
+    async with opened(embedded_settings) as service:
+        await service.agent("ann", "chat").add_user_message("LANEIGE?")
+
+
 async def test_a_rebuild_finds_names_of_a_changed_dictionary(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:
