@@ -9,7 +9,6 @@ import asyncio
 import functools
 import importlib.util
 import logging
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +19,8 @@ from memory_agent.errors import ConfigError, ModelNotFound, VectorIndexUnavailab
 from memory_agent.ports import LOST_INDEX, RESTORING, known_fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
+    from contextlib import AsyncExitStack
 
     from memory_agent.config import MemoryConfig
     from memory_agent.models.local.choose import ModelChoiceRequest
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         TokenCounter,
         VectorIndex,
     )
-    from memory_agent.search.embedders import Embedders
     from memory_agent.search.entities import EntitySpotter
     from memory_agent.text.dictionary import EntityDictionary
 
@@ -67,7 +66,7 @@ class Adapters:
     clock: Clock
     store: DocumentStore
     vectors: VectorIndex
-    embedder: Embedders
+    embedder: Embedder
     llm: LLM | None
     summary_llm: LLM | None
     redact: Redactor | None
@@ -82,7 +81,7 @@ async def open_adapters(
 
     The lock on the data folder is taken before anything in it is opened.
     """
-    own = overrides.embedder or make_embedder(cfg, stack)
+    embedder = overrides.embedder or make_embedder(cfg, stack)
     redact = overrides.redact or load_redactor(cfg)
     llm = overrides.llm or make_llm(cfg, cfg.fact_extraction_model, stack)
     is_shared = overrides.llm is not None or cfg.summary_model == cfg.fact_extraction_model
@@ -93,10 +92,9 @@ async def open_adapters(
         lock.acquire()
         stack.callback(lock.release)
     store = overrides.store or await open_store(cfg, overrides.mongo_client, stack)
-    await _look_for_model(own, cfg)
-    fingerprint = functools.partial(known_fingerprint, own)
+    await _look_for_model(embedder, cfg)
+    fingerprint = functools.partial(known_fingerprint, embedder)
     vectors = overrides.vectors or await open_vectors(cfg, store, fingerprint, stack)
-    embedder = await _open_embedders(cfg, store, own, vectors, overrides, stack)
     return Adapters(
         cfg=cfg,
         clock=clock,
@@ -109,62 +107,6 @@ async def open_adapters(
         counter=make_counter(),
         spotter=spotter,
     )
-
-
-async def _open_embedders(
-    cfg: MemoryConfig,
-    store: DocumentStore,
-    own: Embedder,
-    vectors: VectorIndex,
-    overrides: Overrides,
-    stack: AsyncExitStack,
-) -> Embedders:
-    """The settings' embedding model, and those that a move to another one needs, opened as they are."""
-    from memory_agent.search.embedders import Embedders
-    from memory_agent.search.row_vectors import RowVectors
-
-    # One of its own, for the given one may have been emptied into another by the time that a model is opened.
-    models = await stack.enter_async_context(AsyncExitStack())
-
-    async def open_model(settings: Mapping[str, Any], fingerprint: str) -> tuple[Embedder, VectorIndex]:
-        wanted = cfg.model_copy(update=dict(settings))
-        embedder = make_embedder(wanted, models)
-        known = functools.partial(known_fingerprint, embedder)
-        found = await asyncio.to_thread(lambda: embedder.fingerprint)
-        if fingerprint and found != fingerprint:
-            raise ModelNotFound(
-                f"it was {fingerprint} when the move began, and is {found} here; was it exchanged?"
-            )
-        if overrides.vectors is not None:
-            return embedder, RowVectors(store, fingerprint=known)
-        return embedder, await open_vectors(wanted, store, known, models)
-
-    given = overrides.embedder is not None
-    name = model_name(cfg) if not given else type(overrides.embedder).__name__
-    settings = {} if given else model_settings(cfg)
-    embedders = Embedders(store, own, vectors, open_model, name=name, settings=settings)
-    await embedders.refresh()
-    return embedders
-
-
-def model_name(cfg: MemoryConfig) -> str:
-    """Name of the embedding model of these settings, for people."""
-    if not cfg.use_local_embeddings:
-        return cfg.openai_embedding_model
-    return f"{cfg.local_embedding_model}{' (int8)' if cfg.embedding_precision == 'int8' else ''}"
-
-
-def model_settings(cfg: MemoryConfig) -> dict[str, Any]:
-    """The settings that say which embedding model it is, for other processes and later ones."""
-    if not cfg.use_local_embeddings:
-        return {"use_local_embeddings": False, "openai_embedding_model": cfg.openai_embedding_model}
-    model, folder = cfg.local_embedding_model, Path(cfg.local_embedding_model).expanduser()
-    return {
-        "use_local_embeddings": True,
-        "local_embedding_model": str(folder.absolute()) if folder.is_dir() else model,
-        "embedding_precision": cfg.embedding_precision,
-        "embedding_backend": cfg.embedding_backend,
-    }
 
 
 async def open_store(

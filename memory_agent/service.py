@@ -18,7 +18,7 @@ from memory_agent.config import MemoryConfig
 from memory_agent.conversations.people import check_user, checked_limit, list_threads, list_users
 from memory_agent.domain import DEFAULT_TENANT, Scope, WorkerStatus, checked_tenant
 from memory_agent.errors import NotFound, NotOpen, SettleTimeout, TurnsParked
-from memory_agent.ports import known_scripts
+from memory_agent.ports import known_fingerprint, known_scripts
 from memory_agent.search.row_scripts import unread
 from memory_agent.search.user_index_cache import IDLE_SECONDS
 from memory_agent.together import together
@@ -279,10 +279,14 @@ class MemoryService(Upkeep):
         """Counts of the scope (None: everybody): turns, owed stages, parked turns with their last error, lag."""
         counts: MemoryStatus
         if scope is None:
-            counts, migration = await together(self._counts(None), self.embedder_migration())
-            return counts if migration is None or migration.is_over else replace(counts, migration=migration)
+            made_by = known_fingerprint(self.core.embedder)
+            if not made_by:
+                return await self._counts(None)
+            rows = self.core.store.rows_by_others(made_by)
+            counts, to_rebuild = await together(self._counts(None), rows)
+            return replace(counts, to_rebuild=to_rebuild)
         counts = await self._counts(scope)
-        embedder = self.core.embedder.current
+        embedder = self.core.embedder
         # Whatever is said or forgotten changes the number; where it doesn't in the end, the next exchange does. A hash, for it outlives them.
         state = hash((id(embedder), known_scripts(embedder), scope, counts.turns))
         if state not in self._unread:

@@ -254,11 +254,6 @@ class BruteForceIndex:
             del mine[key]
         return len(keys)
 
-    async def drop(self) -> None:
-        """See `VectorIndex.drop`."""
-        self._check()
-        self._users.clear()
-
     async def turn_ids(self, user_id: str, *, searched: bool = False) -> set[str]:
         """See `VectorIndex.turn_ids`."""
         self._check()

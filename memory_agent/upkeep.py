@@ -6,21 +6,16 @@ import os
 import platform
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.adapters import model_name, model_settings
 from memory_agent.domain import DEFAULT_TENANT, RebuildStep, Scope, new_id
-from memory_agent.search.compare import compare
-from memory_agent.work.migrate import all_users
+from memory_agent.ports import known_fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
     from typing import IO
 
     from memory_agent.domain import (
-        EmbedderMigration,
         ErasureReceipt,
-        MigrationPlan,
-        MigrationReport,
         SchemaState,
     )
     from memory_agent.exports.files import Written
@@ -58,21 +53,25 @@ class Upkeep:
     async def rebuild_next(self) -> RebuildStep:
         """Do `rebuild_index` for some users more; called again and again, with `settle` between, for everybody.
 
-        How far it is stands in the store, so that another process, or a later one, goes on. The step behind the last begins anew.
+        How far it is stands in the store, so that another process, or a later one, goes on. The step behind the last begins anew,
+        and so does the first one by another embedding model.
         """
         store, now = self.core.store, self.clock.now()
-        mark = await store.get_meta(_REBUILD) or {"after": "", "done": 0}
+        begun: dict[str, Any] = {"embedder": known_fingerprint(self.core.embedder), "after": "", "done": 0}
+        mark: Mapping[str, Any] = await store.get_meta(_REBUILD) or begun
+        if mark.get("embedder") != begun["embedder"]:
+            mark = begun
         after, done, turns = str(mark["after"]), int(mark["done"]), 0
-        left = await all_users(store, after=after)
+        left: list[str] = []
+        while page := await store.stored_users(after=left[-1] if left else after, limit=1_000):
+            left += page
         for user_id in left:
             turns += await store.owe(Scope(user_id=user_id), "index", now=now)
             after, done = user_id, done + 1
             if turns >= _REBUILD_TURNS:
                 break
         users = done + len(left) - left.index(after) - 1 if left else done
-        await store.put_meta(
-            _REBUILD, {"after": after, "done": done} if done < users else {"after": "", "done": 0}
-        )
+        await store.put_meta(_REBUILD, {**mark, "after": after, "done": done} if done < users else begun)
         self.core.worker.wake()
         return RebuildStep(turns=turns, users=users, done=done)
 
@@ -120,57 +119,6 @@ class Upkeep:
         self.core.housekeep()
         self.core.worker.wake()
         return done
-
-    async def plan_migration(
-        self, model: str, *, precision: str | None = None, api: bool = False
-    ) -> MigrationPlan:
-        """Estimate what a move to another embedding model would take; nothing is changed. Arguments and errors: see `migrate_embedder`."""
-        return await self.core.migrator.plan(*self._model(model, precision, api=api))
-
-    async def migrate_embedder(
-        self, model: str, *, precision: str | None = None, api: bool = False
-    ) -> EmbedderMigration:
-        """Begin to move the memory to another embedding model, or go on with it, in the background: see `embedder_migration`.
-
-        `model`: as the setting local_embedding_model names it; with `api`, as openai_embedding_model does. `precision`: fp32 or int8
-        of a local one, by default the settings'. Every process that works on the memory has to be able to open it. Raises
-        InvalidInput for the model that the memory has, or while it moves to another one; ModelNotFound.
-        """
-        migration = await self.core.migrator.start(*self._model(model, precision, api=api))
-        self.core.worker.wake()
-        return migration
-
-    async def embedder_migration(self) -> EmbedderMigration | None:
-        """The move to another embedding model that is under way, or the last one, and how far it is; None if there was none."""
-        return await self.core.migrator.state()
-
-    async def compare_embedders(self, *, questions: int = 100) -> MigrationReport:
-        """Compare the results of both models, on so many turns of users that are moved. Raises NotFound while none is."""
-        return await compare(self.core.store, self.core.embedder, self.core.searcher_by, questions=questions)
-
-    async def roll_back_migration(self) -> EmbedderMigration:
-        """Let everybody be searched by the old model again, user by user in the background; the new vectors are dropped.
-
-        Raises InvalidInput if the move was finished, NotFound if there was none.
-        """
-        migration = await self.core.migrator.roll_back()
-        self.core.worker.wake()
-        return migration
-
-    async def finish_migration(self) -> EmbedderMigration:
-        """Drop the old model's vectors, in the background; there is no way back then.
-
-        Raises InvalidInput while users are left to be moved, or if it was rolled back; NotFound if there was none.
-        """
-        migration = await self.core.migrator.finish()
-        self.core.worker.wake()
-        return migration
-
-    def _model(self, model: str, precision: str | None, *, api: bool) -> tuple[str, dict[str, Any]]:
-        given: dict[str, Any] = {"openai_embedding_model" if api else "local_embedding_model": model}
-        given |= {} if precision is None else {"embedding_precision": precision}
-        wanted = self.core.cfg.model_copy(update={"use_local_embeddings": not api, **given})
-        return model_name(wanted), model_settings(wanted)
 
     async def schema(self) -> SchemaState:
         """State of the store's schema, whose upgrade began when this version first opened the store."""

@@ -42,13 +42,11 @@ from memory_agent.topics.sweep_plan import SweepSettings
 from memory_agent.work.backlog import Backlog
 from memory_agent.work.forget import Forgetter
 from memory_agent.work.heal import IndexHealer
-from memory_agent.work.migrate import Migrator
 from memory_agent.work.stages import Stages
 from memory_agent.work.worker import FACTS_BATCH_TURNS, Worker, WorkerSettings
 
 if TYPE_CHECKING:
     import contextlib
-    from collections.abc import Awaitable, Callable
 
     from memory_agent.config import MemoryConfig
     from memory_agent.context.counts import KeptCounts, TextCaches
@@ -92,20 +90,9 @@ class Core(Adapters):
     contexts: ContextReader
 
     forgetter: Forgetter
-    migrator: Migrator
     worker: Worker
     backlog: Backlog
     sweeper: Sweeper
-
-    def searcher_by(self, fingerprint: str) -> Searcher:
-        """A searcher that searches everybody by the model of this fingerprint."""
-
-        async def of_user(_: str) -> str:
-            return fingerprint
-
-        return Searcher(
-            self.store, self.embedder, _make_residents(self, of_user), self.spotter, _search_settings(self)
-        )
 
     def extractor_of(self, model: str, stack: contextlib.AsyncExitStack) -> FactExtractor:
         """An extractor by another chat model of the configured server, closed with `stack`.
@@ -144,7 +131,7 @@ def wire(on: Adapters) -> Core:
 
     cfg, clock, store = on.cfg, on.clock, on.store
     residents = _make_residents(on)
-    searcher = Searcher(store, on.embedder, residents, on.spotter, _search_settings(on))
+    searcher = Searcher(store, on.embedder, on.vectors, residents, on.spotter, _search_settings(on))
     entity_counter = EntityCounter(store, residents, on.spotter)
     folder = _make_folder(on)
     topics = TopicKeeper(store, folder, _section(cfg, MatchSettings))
@@ -167,7 +154,6 @@ def wire(on: Adapters) -> Core:
     stages = Stages(
         indexer=_make_indexer(on), topics=topics, facts=facts, compactor=compactor, compressor=compressor
     )
-    migrator = _make_migrator(on)
     return Core(
         **vars(on),
         residents=residents,
@@ -189,28 +175,26 @@ def wire(on: Adapters) -> Core:
         contexts=contexts,
         forgetter=forgetter,
         backlog=Backlog(store),
-        migrator=migrator,
-        worker=_make_worker(on, stages, forgetter, migrator),
+        worker=_make_worker(on, stages, forgetter),
         sweeper=Sweeper(store, folder, compactor, curator, forgetter, clock, _section(cfg, SweepSettings)),
     )
 
 
-def _make_migrator(on: Adapters) -> Migrator:
-    return Migrator(on.store, on.embedder, on.clock, lease=timedelta(seconds=on.cfg.lease_seconds))
-
-
-def _make_worker(on: Adapters, stages: Stages, forgetter: Forgetter, migrator: Migrator) -> Worker:
-    healer = IndexHealer(on.store, on.vectors, on.clock, lease=timedelta(seconds=on.cfg.lease_seconds))
-    background = {"migrate": migrator.work_off, "heal": healer.work_off}
+def _make_worker(on: Adapters, stages: Stages, forgetter: Forgetter) -> Worker:
+    lease, made_by = (
+        timedelta(seconds=on.cfg.lease_seconds),
+        functools.partial(known_fingerprint, on.embedder),
+    )
+    healer = IndexHealer(on.store, on.vectors, on.clock, embedder=made_by, lease=lease)
+    background = {"heal": healer.work_off}
     return Worker(on.store, stages, forgetter, background, on.clock, _section(on.cfg, WorkerSettings))
 
 
-def _make_residents(on: Adapters, of_user: Callable[[str], Awaitable[str]] | None = None) -> ResidentCache:
+def _make_residents(on: Adapters) -> ResidentCache:
     return ResidentCache(
         on.store,
         embedder=functools.partial(known_fingerprint, on.embedder),
-        scripts=lambda fingerprint: known_scripts(on.embedder.by(fingerprint) or on.embedder),
-        of_user=of_user or on.embedder.of_user,
+        scripts=functools.partial(known_scripts, on.embedder),
         max_turns=on.cfg.resident_max_turns,
         max_bytes=on.cfg.resident_memory_mb * 1_000_000,
     )
@@ -220,15 +204,14 @@ def _make_folder(on: Adapters) -> TopicFolder:
     indexes = TopicIndexCache(
         on.store, functools.partial(known_fingerprint, on.embedder), idle_seconds=IDLE_SECONDS
     )
-    return TopicFolder(
-        on.store, on.clock, lambda: on.embedder.current, indexes, owe_compact="compact" in on.cfg.stages
-    )
+    return TopicFolder(on.store, on.clock, on.embedder, indexes, owe_compact="compact" in on.cfg.stages)
 
 
 def _make_indexer(on: Adapters) -> Indexer:
+    made_by = functools.partial(known_fingerprint, on.embedder)
     return Indexer(
         on.store,
-        CandidateKeeper(on.store, indexes=on.embedder.index_of, max_turns=on.cfg.resident_max_turns),
+        CandidateKeeper(on.store, on.vectors, embedder=made_by, max_turns=on.cfg.resident_max_turns),
         on.embedder,
         on.clock,
         on.spotter,

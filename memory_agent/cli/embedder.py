@@ -1,4 +1,4 @@
-"""`memory-agent embedder info`, `export` and `migrate`."""
+"""`memory-agent embedder info` and `export`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import time
 from pathlib import Path  # noqa: TC003 - read when the commands are declared
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from memory_agent.cli.migrate import migrate
 from memory_agent.cli.options import AsJson, Commands, flag, option
 from memory_agent.cli.output import note, print_json, say
 from memory_agent.errors import InvalidInput
@@ -20,7 +19,7 @@ _LABEL_WIDTH: Final = 20
 app = Commands(
     name="embedder",
     no_args_is_help=True,
-    help="""Look at and make the embedding model of this machine, and move the memory to another one.
+    help="""Look at the embedding model of this machine, and make its files.
 
 The settings say which one: local_embedding_model, embedding_backend, embedding_precision, embedding_threads and
 model_cache_dir (MEMORY_AGENT_… in the environment, or config/memory.toml).
@@ -181,6 +180,3 @@ def _make(wanted: ModelChoiceRequest, *, again: bool) -> dict[str, Any]:
         "made": is_made,
         "seconds": round(time.perf_counter() - started, 1),
     }
-
-
-app.command(on_memory=True)(migrate)

@@ -33,6 +33,7 @@ from memory_agent.cli.output import (
     err,
     grid_of,
     line,
+    many,
     note,
     out,
     outage_text,
@@ -126,11 +127,13 @@ def status_as_json(status: MemoryStatus) -> dict[str, Any]:
         for turn in status.parked
     ]
     return {
-        **picked(status, "turns pending lag_seconds erasures parked_count unread_scripts unread_language"),
+        **picked(
+            status,
+            "turns pending lag_seconds erasures parked_count unread_scripts unread_language to_rebuild",
+        ),
         "parked": parked,
         "extraction": cost_as_json(status.extraction),
         "outages": status.outages,
-        "migration": status.migration,
     }
 
 
@@ -142,7 +145,7 @@ def _drawn(status: MemoryStatus) -> list[Table | Text]:
         ("oldest owed", f"{status.lag_seconds:.1f} s"),
         ("forgetting under way", f"{status.erasures:,}"),
         ("parked", f"{status.parked_count:,}"),
-        ("another embedder", _migration_text(status)),
+        ("to rebuild", f"{status.to_rebuild:,}" if status.to_rebuild else ""),
         ("extracting facts took", cost_text(status.extraction) if status.extraction.requests else ""),
     ]
     drawn: list[Table | Text] = [grid_of(rows), *map(outage_text, status.outages)]
@@ -162,6 +165,11 @@ def print_status(status: MemoryStatus) -> None:
         out.print(part, soft_wrap=isinstance(part, Text))
     if status.outages:
         note("It goes on by itself once that is mended.")
+    if status.to_rebuild:
+        note(
+            f"{many(status.to_rebuild, 'turn')} were embedded by another model and are found by their words alone;"
+            " run: memory-agent rebuild --all"
+        )
     if status.unread_scripts:
         scripts = ", ".join(status.unread_scripts)
         note(
@@ -174,15 +182,6 @@ def print_status(status: MemoryStatus) -> None:
         )
     if status.parked:
         note("Mend the cause, then run: memory-agent retry")
-
-
-def _migration_text(status: MemoryStatus) -> str:
-    found = status.migration
-    return (
-        ""
-        if found is None
-        else f"{found.target.name}, {found.phase}: {found.moved:,} of {found.users:,} users"
-    )
 
 
 def _whose(scope: Scope) -> str:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from memory_agent.agent.arguments import checked_query
 from memory_agent.checks import checked_id, is_number, is_whole
 from memory_agent.client.address import Address
-from memory_agent.client.calls import Asked, Asking, documented, many, maybe, one, sends, settled, stands_for
+from memory_agent.client.calls import Asked, Asking, documented, many, one, sends, settled, stands_for
 from memory_agent.client.connection import Call, Connection
 from memory_agent.client.replies import value_of
 from memory_agent.conversations.people import checked_limit
@@ -19,7 +19,7 @@ from memory_agent.domain import DEFAULT_TENANT, Scope
 from memory_agent.errors import ConfigError, InvalidInput, MemoryAgentError, ServiceError, Unavailable
 from memory_agent.keys import is_proof, new_nonce
 from memory_agent.service import MemoryService
-from memory_agent.wire import embedder, erasures, people, requests, turns, work
+from memory_agent.wire import erasures, people, requests, turns, work
 from memory_agent.wire.pages import Page
 from memory_agent.wire.problems import Problem, error_of
 
@@ -41,9 +41,7 @@ _PROBE_SECONDS: Final = 15.0
 
 _WORKER: Final = one(work.WorkerStatus)
 _COUNT: Final = one(work.TurnCount)
-_MIGRATION: Final = one(work.EmbedderMigration)
 _OF_ALL: Final = "For a key for all tenants."
-_MODEL_OF: Final = f"A folder is one of the service's machine. {_OF_ALL}"
 _PROCESS: Final = "The process is the one that answers."
 _WORK: Final[dict[str, Any]] = {"repeatable": True, "long": True}
 """Of calls that begin work, or go on with it."""
@@ -224,42 +222,6 @@ class ServiceClient(Asking):
 
     rebuild_next = sends(
         MemoryService.rebuild_next, "POST rebuild", one(work.RebuildStep), long=True, note=_OF_ALL
-    )
-    plan_migration = sends(
-        MemoryService.plan_migration,
-        "POST embedder/plan",
-        one(work.MigrationPlan),
-        embedder.Model,
-        note=_MODEL_OF,
-        **_WORK,
-    )
-    migrate_embedder = sends(
-        MemoryService.migrate_embedder,
-        "POST embedder/migration",
-        _MIGRATION,
-        embedder.Model,
-        note=_MODEL_OF,
-        **_WORK,
-    )
-    embedder_migration = sends(
-        MemoryService.embedder_migration,
-        "GET embedder/migration",
-        maybe(work.EmbedderMigration),
-        note=_OF_ALL,
-    )
-    compare_embedders = sends(
-        MemoryService.compare_embedders,
-        "POST embedder/compare",
-        one(work.MigrationReport),
-        embedder.Compare,
-        note=_OF_ALL,
-        **_WORK,
-    )
-    roll_back_migration = sends(
-        MemoryService.roll_back_migration, "POST embedder/rollback", _MIGRATION, note=_OF_ALL, **_WORK
-    )
-    finish_migration = sends(
-        MemoryService.finish_migration, "POST embedder/finish", _MIGRATION, note=_OF_ALL, **_WORK
     )
     worker_status = sends(
         MemoryService.worker_status,

@@ -36,8 +36,6 @@ ACROSS: Final = {
         "test_forgetting_a_scope_takes_its_sessions",
         "test_what_was_forgotten_is_not_told_afterwards",
         "test_what_was_forgotten_does_not_count",
-        "test_a_forgotten_turns_next_vectors_are_gone",
-        "test_a_pointer_goes_with_the_users_last_row",
         "test_delete_takes_all_passages_of_the_named_turns",
     ),
     "crash": (

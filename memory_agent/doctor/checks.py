@@ -39,7 +39,7 @@ _SKEW: Final = timedelta(minutes=5)
 
 
 class RowView(NamedTuple):
-    """Search row, as far as it is compared. `dimension`: of its vectors, 0 without any, -1 of such as can be none; `next_…`: of the next ones."""
+    """Search row, as far as it is compared. `dimension`: of its vectors, 0 without any, -1 of such as can be none."""
 
     turn_id: str
     seq: int
@@ -48,12 +48,10 @@ class RowView(NamedTuple):
     embedder: str
     dimension: int
     erased: bool
-    next_embedder: str = ""
-    next_dimension: int = 0
 
     @classmethod
     def of(cls, row: SearchRow) -> RowView:
-        own = (
+        return cls(
             row.turn_id,
             row.seq,
             row.role,
@@ -62,12 +60,6 @@ class RowView(NamedTuple):
             _dimension(row.vectors),
             row.erased,
         )
-        return cls(*own) if row.next is None else cls(*own, row.next.embedder, _dimension(row.next.vectors))
-
-    @property
-    def dimensions(self) -> tuple[tuple[str, int], ...]:
-        """Of its vectors and of the next ones, by their embedder."""
-        return ((self.embedder, self.dimension), (self.next_embedder, self.next_dimension))
 
 
 def _dimension(vectors: NDArray[np.floating[Any]]) -> int:
@@ -149,10 +141,7 @@ def _rows(view: ThreadView) -> Iterator[_Found]:
         [
             turn.id
             for row, turn in there
-            if any(
-                found < 0 or found not in (0, view.dimensions.get(embedder, found))
-                for embedder, found in row.dimensions
-            )
+            if row.dimension < 0 or row.dimension not in (0, view.dimensions.get(row.embedder, row.dimension))
         ],
     )
 

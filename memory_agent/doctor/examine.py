@@ -17,7 +17,6 @@ from memory_agent.doctor.findings import Finding, still_there
 from memory_agent.errors import BackendError, StoreError, StoreUnavailable, VectorIndexUnavailable
 from memory_agent.exports.reading import scopes_of
 from memory_agent.ports import ALL_ROWS
-from memory_agent.search.embedders import stored_migration
 from memory_agent.work.claims import lease_name
 from memory_agent.work.receipts import hasher_of
 
@@ -175,8 +174,7 @@ class Examiner:
                 for row in page:
                     view = RowView.of(row)
                     rows.by_thread[row.thread_id].append(view)
-                    for embedder, dimension in view.dimensions:
-                        sizes[embedder][dimension] += dimension > 0
+                    sizes[view.embedder][view.dimension] += view.dimension > 0
                     if rows.large and not row.erased:
                         rows.terms.update(row.terms.keys())
                 after = page[-1].index_seq
@@ -191,7 +189,7 @@ class Examiner:
         async def look(rows: _UsersRows) -> list[Finding]:
             if not rows.readable:
                 return []  # the thread of the one that is damaged says so
-            checks = (self._nobodys_rows, self._moved, self._terms, self._indexed)
+            checks = (self._nobodys_rows, self._terms, self._indexed)
             return [finding for check in checks for finding in await check(user, threads, rows)]
 
         async def again() -> list[Finding]:
@@ -218,22 +216,6 @@ class Examiner:
         gone = {turn_id for one in own for turn_id in one.turn_ids or ()}
         before = max((one.before_id for one in own if one.turn_ids is None), default="")
         return [turn_id for turn_id in ids if turn_id >= before and turn_id not in gone]
-
-    async def _moved(self, user: Scope, _: set[str], rows: _UsersRows) -> list[Finding]:
-        """The pointer and the next vectors against the move to another embedding model; what it is about to take away is right."""
-        pointed = await self._store.vector_pointer(user.user_id)
-        migration = await stored_migration(self._store)
-        views = [view for of_thread in rows.by_thread.values() for view in of_thread if not view.erased]
-        false, early, left = [], [], []
-        if migration is None or migration.is_over:
-            false = [pointed] if pointed else []
-            left = [view.turn_id for view in views if view.next_embedder]
-        elif pointed and pointed != migration.target.fingerprint:
-            false = [pointed]
-        elif pointed and migration.phase == "moving":
-            early = [view.turn_id for view in views if pointed not in (view.embedder, view.next_embedder)]
-        found = [("pointer_false", false), ("pointer_early", early), ("next_left", left)]
-        return [Finding(kind=kind, scope=user, ids=tuple(sorted(ids))) for kind, ids in found if ids]
 
     async def _terms(self, user: Scope, _: set[str], rows: _UsersRows) -> list[Finding]:
         if not rows.large:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 # fmt: off
 Repair: TypeAlias = Literal[
     "files", "index", "embed", "sweep", "facts", "topics", "place", "sessions", "retry", "owe", "release", "vectors", "erase",
-    "replay", "forget", "point", "next", "aside", "anew",
+    "replay", "forget", "aside", "anew",
 ]
 # fmt: on
 
@@ -27,9 +27,6 @@ KINDS: Final[dict[str, tuple[str, str, Repair | None]]] = {
     "row_orphan": ("search row", "of turns that are gone", "sweep"),
     "row_false": ("search row", "with another place, role or time than the turn's", "embed"),
     "vectors_false": ("search row", "with vectors that are none", "embed"),
-    "pointer_false": ("user", "pointed to a model that nobody is moved to", "point"),
-    "pointer_early": ("search row", "without vectors of the model that its user was moved to", "point"),
-    "next_left": ("search row", "with vectors of a move that is over", "next"),
     "terms_missing": ("term", "missing in the large user's term index", "index"),
     "vector_orphan": ("turn", "gone, with vectors in the Chroma server", "vectors"),
     "vector_missing": (

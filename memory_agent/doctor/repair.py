@@ -47,8 +47,6 @@ class Repairer:
             "vectors": lambda scope, ids: core.vectors.delete(scope.user_id, ids),
             "erase": self._erase,
             "replay": self._replay,
-            "point": lambda scope, _: self._store.set_vector_pointer(scope.user_id, "", now=self._now),
-            "next": self._next,
         }
         if forgets:
             self._does["forget"] = core.forgetter.forget
@@ -109,15 +107,9 @@ class Repairer:
         rows = await self._store.search_rows(scope.user_id, ids=ids)
         # Nobody's vectors, so that they are made anew.
         await self._store.put_search_rows(
-            scope.user_id, [replace(row, embedder="", next=None) for row in rows], now=self._now
+            scope.user_id, [replace(row, embedder="") for row in rows], now=self._now
         )
         await self._owe(scope, "index", ids)
-
-    async def _next(self, scope: Scope, _ids: list[str]) -> None:
-        """Rows that kept the old vectors beside those by which everybody is searched get these as their own."""
-        current = await asyncio.to_thread(lambda: self._core.embedder.fingerprint)
-        await self._store.adopt_next_vectors(scope.user_id, current)
-        await self._store.drop_next_vectors(scope.user_id)
 
     async def _sweep(self, scope: Scope, _ids: list[str]) -> None:
         await self._store.sweep_orphans(scope.user, stubs_before=self._now - _EVER, now=self._now)

@@ -86,16 +86,8 @@ from memory_agent.domain.language import (
     Message as Message,
     Usage as Usage,
 )
-from memory_agent.domain.migration import (
-    EmbedderMigration as EmbedderMigration,
-    EmbedderModel as EmbedderModel,
-    MigrationPlan as MigrationPlan,
-    MigrationReport as MigrationReport,
-    Phase as Phase,
-)
 from memory_agent.domain.schema import SchemaState as SchemaState
 from memory_agent.domain.search import (
-    NextVectors as NextVectors,
     PassageVector as PassageVector,
     Recollection as Recollection,
     SearchRow as SearchRow,

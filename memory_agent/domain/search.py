@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memory_agent.lazily import LateFields
@@ -54,15 +54,6 @@ class TurnFeatures:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class NextVectors:
-    """A row's vectors by the model that the memory moves to, and its tokens: see `SearchRow`, whose they are like."""
-
-    embedder: str
-    vectors: NDArray[np.floating[Any]]
-    tokens: bytes = b""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class SearchRow:
     """The index entry of one turn, kept apart from its text.
 
@@ -74,7 +65,6 @@ class SearchRow:
     without them.
     `embedder`: the fingerprint of what made the vectors, `language`: by which the terms were made; rows made otherwise
     than the current settings say are searched by what still fits, until they are made anew.
-    `next`: its vectors by a second model, while the memory moves to that one; as `vectors`, read without tokens.
     `index_seq`: rises with every change of the user's rows; 0 until stored.
     `erased`: a stub that tells other processes to drop the turn from memory; it has no vectors and no terms.
     """
@@ -94,21 +84,12 @@ class SearchRow:
     speaker: str | None = None
     signs: TurnFeatures = TurnFeatures()
     tokens: bytes = b""
-    next: NextVectors | None = None
     index_seq: int = 0
     erased: bool = False
 
     def vectors_by(self, embedder: str) -> NDArray[np.floating[Any]] | None:
         """The row's vectors that this model made; None without any."""
-        if self.embedder == embedder:
-            return self.vectors
-        return self.next.vectors if self.next is not None and self.next.embedder == embedder else None
-
-    def seen_by(self, embedder: str) -> SearchRow:
-        """The row with the next vectors as its own, if they are this model's; else as it is."""
-        if self.next is None or self.next.embedder != embedder:
-            return self
-        return replace(self, vectors=self.next.vectors, tokens=self.next.tokens, embedder=embedder, next=None)
+        return self.vectors if self.embedder == embedder else None
 
     @classmethod
     def of(
@@ -122,7 +103,6 @@ class SearchRow:
         embedder: str,
         language: str,
         tokens: bytes = b"",
-        next: NextVectors | None = None,  # noqa: A002 - the field's name
     ) -> SearchRow:
         """The row of a turn with these `words`, `entities` and `features`."""
         return cls(
@@ -141,7 +121,6 @@ class SearchRow:
             speaker=turn.speaker,
             signs=features,
             tokens=tokens,
-            next=next,
         )
 
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from memory_agent.domain.base import Scope, Stage
     from memory_agent.domain.language import Usage
-    from memory_agent.domain.migration import EmbedderMigration
     from memory_agent.domain.turns import Turn
 
 
@@ -121,7 +120,7 @@ class MemoryStatus:
     cost so far; `outages` are the parts that owed stages wait for, in the order of the stages; `unread_scripts` those in
     which the newest turns are written and of which the embedding model knows no words, see `Embedder.scripts`, and
     `unread_language` the language in Latin letters (ISO 639), "" if it knows it or none is told (of everybody: neither is).
-    `migration`: the move to another embedding model that is under way (told of everybody alone).
+    `to_rebuild`: turns whose vectors another embedding model made, so that they are found by words (told of everybody alone).
     """
 
     turns: int
@@ -135,7 +134,7 @@ class MemoryStatus:
     outages: tuple[Outage, ...] = ()
     unread_scripts: tuple[str, ...] = ()
     unread_language: str = ""
-    migration: EmbedderMigration | None = None
+    to_rebuild: int = 0
 
 
 KeyedKind = Literal["edit", "session"]

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.domain import Scope
 from memory_agent.domain.hashing import HASHING, is_of_remains
 from memory_agent.exports.records import Record, Secret
-from memory_agent.search.embedders import stored_migration
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -110,13 +109,8 @@ def _is_of(change: FactChange, turns: dict[str, Turn]) -> bool:
 
 
 async def _rows(store: DocumentStore, scope: Scope, ids: Sequence[str]) -> AsyncIterator[Record]:
-    migration = await stored_migration(store)
-    finishing = migration.target.fingerprint if migration and migration.phase == "finishing" else ""
     for start in range(0, len(ids), _TURNS_AT_ONCE):
-        found = await store.search_rows(scope.user_id, ids=ids[start : start + _TURNS_AT_ONCE])
-        rows = [
-            row.seen_by(finishing) for row in found
-        ]  # of whom some have the new vectors as their own by now
+        rows = await store.search_rows(scope.user_id, ids=ids[start : start + _TURNS_AT_ONCE])
         tokens: dict[str, bytes] = {}
         for embedder in sorted({row.embedder for row in rows}):
             of_it = [row.turn_id for row in rows if row.embedder == embedder]

@@ -79,8 +79,6 @@ class Importer:
             alive = {turn.id for turn in await self.store.list_turns(scope, ids=ids)}
             missing = [row for row in rows if row.turn_id in alive - there]  # type: ignore[attr-defined]
             await self.store.put_search_rows(scope.user_id, missing, now=self.now)  # type: ignore[arg-type]
-            if missing:  # By one model: a user who was moved to another one is so again when they have its vectors too.
-                await self.store.set_vector_pointer(scope.user_id, "", now=self.now)
 
     def _owing(self, copied: CopiedTurn) -> CopiedTurn:
         """The turn, which owes the index too: what a search needs is made of its row, or anew."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from memory_agent.domain import (
-        EmbedderMigration,
         ErasureReceipt,
         Lease,
         MemoryStatus,
@@ -66,7 +65,7 @@ class Erasures:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Work:
-    """State of work at a moment, and before as far as somebody looked. Of everybody's alone: `leases`, `erasures`, `migration`."""
+    """State of work at a moment, and before as far as somebody looked. Of everybody's alone: `leases`, `erasures`."""
 
     at: datetime
     status: MemoryStatus
@@ -74,7 +73,6 @@ class Work:
     points: tuple[Point, ...]
     leases: tuple[Lease, ...] = ()
     erasures: Erasures = field(default_factory=Erasures)
-    migration: EmbedderMigration | None = None
 
 
 @dataclass(slots=True)
@@ -162,7 +160,6 @@ class Readings:
             points=with_point(points, now, status),
             leases=tuple(await store.held_leases(now, limit=_MOST_LEASES)),
             erasures=of.erasures,
-            migration=await service.embedder_migration(),
         )
 
 

@@ -14,7 +14,6 @@ from memory_agent.ports.facts import FactStore as FactStore
 from memory_agent.ports.keys import KeyStore as KeyStore
 from memory_agent.ports.meta import RESTORING as RESTORING
 from memory_agent.ports.meta import MetaStore as MetaStore
-from memory_agent.ports.migration import MigrationStore as MigrationStore
 from memory_agent.ports.models import (
     LLM as LLM,
     Clock as Clock,

@@ -9,7 +9,6 @@ from memory_agent.ports.erasures import ErasureStore
 from memory_agent.ports.events import EventStore
 from memory_agent.ports.facts import FactStore
 from memory_agent.ports.meta import MetaStore
-from memory_agent.ports.migration import MigrationStore
 from memory_agent.ports.rows import RowStore
 from memory_agent.ports.sessions import SessionStore
 from memory_agent.ports.topics import TopicStore
@@ -24,7 +23,6 @@ class DocumentStore(
     SessionStore,
     WorkStore,
     RowStore,
-    MigrationStore,
     TopicStore,
     FactStore,
     ErasureStore,

@@ -46,6 +46,9 @@ class RowStore(Protocol):
     async def count_rows(self, user_id: str, *, limit: int) -> int:
         """The number of the user's rows, stubs included, but at most `limit`; no more than that are looked at."""
 
+    async def rows_by_others(self, embedder: str) -> int:
+        """The number of rows, of anybody, whose vectors another embedder made. By an index: it costs what it counts."""
+
     async def index_terms(self, user_id: str, turn_ids: Sequence[str]) -> None:
         """Take the rows of these turns into the user's term index, begun by the first call. Rows that are in it stay so.
 

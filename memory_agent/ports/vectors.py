@@ -52,8 +52,5 @@ class VectorIndex(Protocol):
         Unknown turns are passed over.
         """
 
-    async def drop(self) -> None:
-        """Drop everything that this model has here, of all users; those of other models stay. Idempotent."""
-
     async def turn_ids(self, user_id: str, *, searched: bool = False) -> set[str]:
         """The turns of which the user has passages here, from whichever model; `searched`: those alone that `query` can find."""

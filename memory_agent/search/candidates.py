@@ -40,11 +40,12 @@ class CandidateKeeper:
     """Takes rows of users with more than `max_turns` into both indexes."""
 
     def __init__(
-        self, store: RowStore, *, indexes: Callable[[str], VectorIndex | None], max_turns: int
+        self, store: RowStore, vectors: VectorIndex, *, embedder: Callable[[], str], max_turns: int
     ) -> None:
-        """`indexes`: gives the vector index of an embedder."""
+        """`embedder`: gives the fingerprint of the model that `vectors` is of."""
         self._store = store
-        self._indexes = indexes
+        self._vectors = vectors
+        self._embedder = embedder
         self._max_turns = max_turns
         self._room: dict[str, int] = {}
         """How many rows users may get before they have to be counted again."""
@@ -81,19 +82,14 @@ class CandidateKeeper:
 
     async def _add(self, user_id: str, rows: Sequence[SearchRow]) -> None:
         await self._store.index_terms(user_id, [row.turn_id for row in rows])
-        embedders = {each for row in rows for each in (row.embedder, row.next and row.next.embedder) if each}
-        for embedder in sorted(embedders):
-            if (index := self._indexes(embedder)) is not None:
-                passages = [
-                    passage for row in rows for passage in passages_of(row.seen_by(embedder), embedder)
-                ]
-                await index.upsert(user_id, passages)
+        embedder = self._embedder()
+        passages = [passage for row in rows if row.embedder == embedder for passage in _passages_of(row)]
+        if passages:
+            await self._vectors.upsert(user_id, passages)
 
 
-def passages_of(row: SearchRow, embedder: str) -> list[PassageVector]:
-    """A row's vectors as the vector index keeps them, if they are this model's."""
-    if row.embedder != embedder:
-        return []
+def _passages_of(row: SearchRow) -> list[PassageVector]:
+    """A row's vectors as the vector index keeps them."""
     return [
         PassageVector(
             turn_id=row.turn_id,
@@ -112,24 +108,23 @@ class CandidateSource:
     def __init__(
         self,
         store: RowStore,
+        vectors: VectorIndex,
         *,
-        indexes: Callable[[str], VectorIndex | None],
+        embedder: Callable[[], str],
         index_of: Callable[..., ResidentIndex],
     ) -> None:
-        """`indexes`: gives the vector index of an embedder; `index_of`: see `ResidentCache.index_of`."""
+        """`embedder`: see `CandidateKeeper`; `index_of`: see `ResidentCache.index_of`."""
         self._store = store
-        self._indexes = indexes
+        self._vectors = vectors
+        self._embedder = embedder
         self._index_of = index_of
 
     async def index(
-        self, scope: Scope, asked: AnalysedQuery, limit: int, degraded: list[str], *, embedder: str
+        self, scope: Scope, asked: AnalysedQuery, limit: int, degraded: list[str]
     ) -> tuple[ResidentIndex, CollectionStatistics]:
-        """An index over up to `limit` candidates by meaning and by each word, and the whole collection's statistics.
-
-        `embedder`: by which the question was embedded.
-        """
+        """An index over up to `limit` candidates by meaning and by each word, and the whole collection's statistics."""
         nearest, held = await asyncio.gather(
-            self._nearest(scope, asked, limit, degraded, embedder),
+            self._nearest(scope, asked, limit, degraded),
             self._store.term_candidates(scope, asked.terms, limit=limit),
         )
         statistics = CollectionStatistics(
@@ -140,7 +135,7 @@ class CandidateSource:
 
         def begun() -> tuple[ResidentIndex, set[tuple[str, int]]]:
             """Their index, and the places beside the best of them that it lacks."""
-            index = self._index_of(rows, embedder=embedder, whole=False)
+            index = self._index_of(rows, whole=False)
             scored = index.score(asked, where=RowFilter(thread_id=scope.thread_id), statistics=statistics)
             best = best_first(fuse(normalised(scored.values), DEFAULT_WEIGHTS))[:BESIDE]
             of_best = {scored.turn_ids[position] for position in best}
@@ -156,17 +151,16 @@ class CandidateSource:
         return index, statistics
 
     async def _nearest(
-        self, scope: Scope, asked: AnalysedQuery, limit: int, degraded: list[str], embedder: str
+        self, scope: Scope, asked: AnalysedQuery, limit: int, degraded: list[str]
     ) -> list[str]:
-        vectors = self._indexes(embedder)
-        if asked.gist is None or vectors is None:
+        if asked.gist is None:
             return []
         try:
-            found = await vectors.query(scope, np.asarray(asked.gist), limit=limit)
+            found = await self._vectors.query(scope, np.asarray(asked.gist), limit=limit)
             if scope.thread_id is None and len(found) < limit:
                 # A large user has more: the index has lost some, and is filled again. Until then the rows are looked through.
                 found = await self._store.nearest_turns(
-                    scope, np.asarray(asked.gist), embedder=embedder, limit=limit
+                    scope, np.asarray(asked.gist), embedder=self._embedder(), limit=limit
                 )
         except BackendError:
             degraded.append("vector_index")

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memory_agent.ports import Embedder
     from memory_agent.search.fusion import Signal
     from memory_agent.search.postings import CollectionStatistics
     from memory_agent.search.request import AnalysedQuery, SearchRequest
@@ -36,7 +35,6 @@ class CurrentSearch:
     fresh: ResidentIndex
     statistics: CollectionStatistics
     degraded: list[str]
-    embedder: Embedder
 
     def scored(self) -> Scored:
         """Raw signals of all turns that pass the filters."""

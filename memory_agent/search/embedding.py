@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memory_agent.domain import NextVectors
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.ports import ahead_by, known_scripts, tokens_by
 from memory_agent.search.token_codes import packed
@@ -51,16 +50,6 @@ async def embedded(
 
 async def _passages(turns: Sequence[Turn], embedder: Embedder) -> list[list[str]]:
     return await together(*(embedder.split(turn.searchable_text) for turn in turns))
-
-
-async def next_vectors(turns: Sequence[Turn], embedder: Embedder) -> dict[str, NextVectors]:
-    """The same as the next vectors of the turns' rows."""
-    made = await embedded(turns, embedder)
-    fingerprint = embedder.fingerprint
-    return {
-        turn_id: NextVectors(embedder=fingerprint, vectors=vectors, tokens=tokens)
-        for turn_id, (vectors, tokens) in made.items()
-    }
 
 
 async def _codes(texts: Sequence[str], embedder: Embedder) -> list[bytes]:

@@ -71,13 +71,12 @@ class LateInteraction:
         self._language = language
         self.weights = weights
 
-    async def score(self, shortlist: Shortlist, embedder: Embedder | None = None) -> Floats | None:
+    async def score(self, shortlist: Shortlist) -> Floats | None:
         """Late-interaction score of each turn, shape (turns,), 0 to 1, NaN for one whose tokens weren't kept.
 
-        None where that is so of all, where the embedder has no vectors of the question's tokens, does not read it, or is down. `embedder`: by which
-        the user is searched, if not everybody's.
+        None where that is so of all, where the embedder has no vectors of the question's tokens, does not read it, or is down.
         """
-        embedder = embedder or self._embedder
+        embedder = self._embedder
         if not is_read(shortlist.query, known_scripts(embedder)):
             return None
         try:

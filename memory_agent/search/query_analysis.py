@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from memory_agent.errors import BackendError, EmbedderError, EmbedderUnavailable
-from memory_agent.ports import known_fingerprint, known_scripts
+from memory_agent.ports import known_scripts
 from memory_agent.search.confidence import EVERYDAY, Background
 from memory_agent.search.fusion import best_first, fuse, normalised
 from memory_agent.search.request import AnalysedQuery
@@ -53,7 +53,7 @@ class Questioner:
         self._spotter = spotter
         self._language = language
         self._weights = weights
-        self._backgrounds: dict[str, Background] = {}
+        self._background: Background | None = None
 
     async def asked(
         self,
@@ -66,27 +66,23 @@ class Questioner:
         resident: ResidentIndex | None,
         degraded: list[str],
         said: str = "",
-        embedder: Embedder | None = None,
     ) -> AnalysedQuery:
-        """The question as rows are scored for it. `embedder`: whose vectors the rows have, if not everybody's. `known` and `called`: see `read_question`; `resident`: the user's rows, if in memory; `said`: what its asker said before it."""
-        embedder = embedder or self._embedder
+        """The question as rows are scored for it. `known` and `called`: see `read_question`; `resident`: the user's rows, if in memory; `said`: what its asker said before it."""
         question = read_question(query, known=known, called=called)
         terms = without_name(await self._terms(query, degraded), question.names, self._language)
         share = _share_of_said(question, len(terms)) if said else 0.0
-        vector, gist = await self._embed(
-            query, gist_of(query, question.names), degraded, embedder, (said, share)
-        )
+        vector, gist = await self._embed(query, gist_of(query, question.names), degraded, (said, share))
         times = resident.known_times() if resident is not None else None
         spans = () if question.tells else time_spans(query, now=now, known=times)
         event = None if question.tells else relative_event(query)
         if event is not None and resident is not None:
-            spans += await self._told_from(event, where, resident, degraded, embedder)
+            spans += await self._told_from(event, where, resident, degraded)
         return AnalysedQuery(
             question=question,
             terms=terms,
             query=vector,
             gist=gist,
-            background=await self._background_of(gist, embedder),
+            background=await self._background_of(gist),
             script=main_script(query),
             leans=share > 0.0,
             spans=spans,
@@ -105,19 +101,17 @@ class Questioner:
             words = count_terms(query, self._language)
         return [*islice(words, _MOST_TERMS), *dict.fromkeys(entity.term for entity in named)]
 
-    async def _background_of(self, gist: Floats | None, embedder: Embedder) -> float:
+    async def _background_of(self, gist: Floats | None) -> float:
         """Mean similarity of the question to anything in its language; 0 without an embedder."""
         if gist is None:
             return 0.0
-        background = self._backgrounds.get(known_fingerprint(embedder))
-        if background is None:
+        if self._background is None:
             sentences = list(chain.from_iterable(EVERYDAY.values()))
             try:
-                background = Background(await embedder.embed(sentences, purpose="document"))
+                self._background = Background(await self._embedder.embed(sentences, purpose="document"))
             except (EmbedderUnavailable, EmbedderError):
                 return 0.0
-            self._backgrounds[known_fingerprint(embedder)] = background
-        return background.of(gist)
+        return self._background.of(gist)
 
     async def _told_from(
         self,
@@ -125,10 +119,9 @@ class Questioner:
         where: RowFilter,
         resident: ResidentIndex,
         degraded: list[str],
-        embedder: Embedder,
     ) -> tuple[TimeSpan, ...]:
         """The time that "two weeks before the wedding" names: told from the turn that is found for "the wedding"."""
-        vector, gist = await self._embed(event.event, event.event, degraded, embedder)
+        vector, gist = await self._embed(event.event, event.event, degraded)
         terms = list(count_terms(event.event, self._language))
         asked = AnalysedQuery(question=read_question(event.event), terms=terms, query=vector, gist=gist)
         scored = resident.score(asked, where=where)
@@ -147,7 +140,6 @@ class Questioner:
         query: str,
         gist: str,
         degraded: list[str],
-        embedder: Embedder,
         said: tuple[str, float] = ("", 0.0),
     ) -> tuple[Floats, Floats] | tuple[None, None]:
         """The question's vector, and the mean of it and of its gist's, at unit length; none in a script it doesn't read.
@@ -157,11 +149,11 @@ class Questioner:
         before, share = said
         texts = [query, gist] if gist != query else [query]
         try:
-            vectors = await embedder.embed([*texts, before] if share else texts, purpose="query")
+            vectors = await self._embedder.embed([*texts, before] if share else texts, purpose="query")
         except (EmbedderUnavailable, EmbedderError):
             degraded.append("embedder")
             return None, None
-        if not is_read(query, known_scripts(embedder)):
+        if not is_read(query, known_scripts(self._embedder)):
             return None, None
         mean = _at_unit_length(vectors[: len(texts)].sum(axis=0))
         if share:

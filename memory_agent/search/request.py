@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,9 +95,13 @@ class AnalysedQuery:
     leans: bool = False
 
 
+NOT_REBUILT: Final = "embeddings by the current model (run `memory-agent rebuild`)"
+"""Names in `degraded` that turns were found by their words alone, because another model embedded them."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchAnswer:
-    """Recollections, best first, and the parts that were down (`embedder`, `vector_index`, `entities`)."""
+    """Recollections, best first, and what was missing (`embedder`, `vector_index`, `entities`, NOT_REBUILT)."""
 
     recollections: tuple[Recollection, ...]
     degraded: tuple[str, ...]

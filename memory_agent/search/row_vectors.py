@@ -46,9 +46,6 @@ class RowVectors:
         """See `VectorIndex.delete`: they go with their rows."""
         return 0
 
-    async def drop(self) -> None:
-        """See `VectorIndex.drop`: they go with their rows."""
-
     async def turn_ids(self, user_id: str, *, searched: bool = False) -> set[str]:
         """See `VectorIndex.turn_ids`: none but those that the rows have."""
         return set()

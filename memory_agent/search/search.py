@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from memory_agent.domain import Recollection, SearchRow
-from memory_agent.ports import known_fingerprint
 from memory_agent.recent import Recent
 from memory_agent.search.candidates import CandidateSource
 from memory_agent.search.corrections import LOOKED_AT, corrected, proposed, replacements
@@ -32,7 +31,7 @@ from memory_agent.search.fusion import (
 )
 from memory_agent.search.late_interaction import SHORTLIST, Shortlist
 from memory_agent.search.query_analysis import Questioner, without_name
-from memory_agent.search.request import AnalysedQuery, SearchAnswer
+from memory_agent.search.request import NOT_REBUILT, AnalysedQuery, SearchAnswer
 from memory_agent.search.user_index import ResidentIndex, behind_repeats
 from memory_agent.text.features import features_of
 from memory_agent.text.names import MAX_CHARS
@@ -45,8 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memory_agent.domain import Scope, Turn
-    from memory_agent.ports import DocumentStore, Embedder
-    from memory_agent.search.embedders import Embedders
+    from memory_agent.ports import DocumentStore, Embedder, VectorIndex
     from memory_agent.search.entities import EntitySpotter
     from memory_agent.search.late_interaction import LateInteraction
     from memory_agent.search.postings import CollectionStatistics
@@ -88,20 +86,20 @@ class Searcher:
     def __init__(
         self,
         store: DocumentStore,
-        embedders: Embedders,
+        embedder: Embedder,
+        vectors: VectorIndex,
         residents: ResidentCache,
         spotter: EntitySpotter,
         settings: SearchSettings,
     ) -> None:
         self._store = store
-        self._questioner = Questioner(
-            embedders, spotter, language=settings.language, weights=settings.weights
-        )
-        self._embedders = embedders
+        self._questioner = Questioner(embedder, spotter, language=settings.language, weights=settings.weights)
         self._residents = residents
         self._spotter = spotter
         self._settings = settings
-        self._candidates = CandidateSource(store, indexes=embedders.index_of, index_of=residents.index_of)
+        self._candidates = CandidateSource(
+            store, vectors, embedder=lambda: residents.embedder, index_of=residents.index_of
+        )
         self._row_of: Recent[str, SearchRow] = Recent(_ROWS_CACHE)
 
     async def searched(self, scope: Scope) -> Searched:
@@ -114,7 +112,6 @@ class Searcher:
         """The best `top_k` turns of the scope that pass the filters. `searched`: read already."""
         degraded: list[str] = []
         unindexed, resident = searched or await self.searched(request.scope)
-        embedder = await self._embedder_of(request.scope.user_id, resident)
         speakers = {turn.speaker for turn in unindexed if turn.speaker is not None}
         asked = await self._questioner.asked(
             request.query,
@@ -125,23 +122,17 @@ class Searcher:
             resident=resident,
             degraded=degraded,
             said=request.said,
-            embedder=embedder,
         )
         told = any(turn.role == "assistant" for turn in unindexed)
         told = told or (resident is not None and resident.with_assistant)
         asked = replace(asked, here=request.here, with_assistant=told)
         if resident is not None:
             # Only now, for while the question was embedded another search may have taken some into the index.
-            current = self._over(resident, unindexed, request, asked, degraded, embedder)
+            current = self._over(resident, unindexed, request, asked, degraded)
             found = await self._rank(current)
         else:
-            found = await self._search_candidates(request, asked, unindexed, degraded, embedder)
+            found = await self._search_candidates(request, asked, unindexed, degraded)
         return SearchAnswer(recollections=found, degraded=tuple(dict.fromkeys(degraded)))
-
-    async def _embedder_of(self, user_id: str, resident: ResidentIndex | None) -> Embedder:
-        """The model whose vectors the rows are searched by: that of the index, or of a user too large for one."""
-        fingerprint = await self._embedders.of_user(user_id) if resident is None else resident.embedder
-        return self._embedders.by(fingerprint) or self._embedders.current
 
     def clear_cache(self) -> None:
         """Forget the words kept of unindexed turns."""
@@ -170,10 +161,11 @@ class Searcher:
         request: SearchRequest,
         asked: AnalysedQuery,
         degraded: list[str],
-        embedder: Embedder,
         of_index: CollectionStatistics | None = None,
     ) -> CurrentSearch:
         """A search of `index` and of those turns that the worker has not indexed yet, by their words alone."""
+        if index.foreign and index.embedder:
+            degraded.append(NOT_REBUILT)
         new = [self._row(turn) for turn in reversed(unindexed) if not index.has(turn.id)]
         fresh = self._residents.index_of(new)
         statistics = of_index or index.statistics(asked.terms)
@@ -184,7 +176,6 @@ class Searcher:
             fresh=fresh,
             statistics=statistics.joined(fresh.statistics(asked.terms)) if new else statistics,
             degraded=degraded,
-            embedder=embedder,
         )
 
     async def _search_candidates(
@@ -193,15 +184,12 @@ class Searcher:
         asked: AnalysedQuery,
         unindexed: Sequence[Turn],
         degraded: list[str],
-        embedder: Embedder,
     ) -> tuple[Recollection, ...]:
         """Search a user too large to keep, with more candidates as long as the filters leave too few of them."""
         limit = CANDIDATES
         while True:
-            index, statistics = await self._candidates.index(
-                request.scope, asked, limit, degraded, embedder=known_fingerprint(embedder)
-            )
-            current = self._over(index, unindexed, request, asked, degraded, embedder, statistics)
+            index, statistics = await self._candidates.index(request.scope, asked, limit, degraded)
+            current = self._over(index, unindexed, request, asked, degraded, statistics)
             speakers = {*current.index.speakers, *current.fresh.speakers}
             question = read_question(request.query, known=speakers, called=request.called)
             told = asked.with_assistant or current.index.with_assistant
@@ -319,7 +307,7 @@ class Searcher:
             before=before,
             after=after,
         )
-        again = await self._settings.late_interaction.score(shortlist, current.embedder)
+        again = await self._settings.late_interaction.score(shortlist)
         if again is None:
             return None
         detail = np.zeros(len(scored.turn_ids), dtype=np.float32)

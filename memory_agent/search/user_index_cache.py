@@ -15,7 +15,7 @@ from memory_agent.search.user_index import ResidentIndex
 from memory_agent.text.writing import MULTILINGUAL
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Callable, Iterable
 
     from memory_agent.domain import SearchRow
     from memory_agent.ports import RowStore
@@ -52,21 +52,18 @@ class ResidentCache:
         store: RowStore,
         *,
         embedder: Callable[[], str],
-        scripts: Callable[[str], frozenset[str] | None] = lambda _: None,
-        of_user: Callable[[str], Awaitable[str]] | None = None,
+        scripts: Callable[[], frozenset[str] | None] = lambda: None,
         max_turns: int,
         max_bytes: int,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         """`embedder`: gives the fingerprint of the model that questions are embedded with; "" while there is none.
 
-        `scripts`: gives the scripts that the model of a fingerprint reads, see `Embedder.scripts`. `of_user`: gives the fingerprint of
-        the model by which a user is searched, where that may be another one.
+        `scripts`: gives the scripts that it reads, see `Embedder.scripts`.
         """
         self._store = store
         self._embedder = embedder
         self._scripts = scripts
-        self._of_user = of_user
         self._max_turns = max_turns
         self._max_bytes = max_bytes
         self._idle_seconds = idle_seconds
@@ -96,12 +93,9 @@ class ResidentCache:
         """Whose vectors count by now."""
         return self._embedder()
 
-    def index_of(
-        self, rows: Iterable[SearchRow], *, embedder: str | None = None, whole: bool = True
-    ) -> ResidentIndex:
-        """A new index of the rows as they are searched by `embedder` (None: everybody's); it is not kept."""
-        embedder = self.embedder if embedder is None else embedder
-        return ResidentIndex(rows, embedder=embedder, scripts=self._scripts(embedder), whole=whole)
+    def index_of(self, rows: Iterable[SearchRow], *, whole: bool = True) -> ResidentIndex:
+        """A new index of the rows; it is not kept."""
+        return ResidentIndex(rows, embedder=self.embedder, scripts=self._scripts(), whole=whole)
 
     def drop(self, user_id: str) -> None:
         """Forget the user's index; the next search loads it anew."""
@@ -128,45 +122,29 @@ class ResidentCache:
         index = entry.index
         if index is not None and not index.embedder and self.embedder:
             index = entry.index = None  # its model was found since
-        known = 0 if index is None else index.foreign
         if index is not None and head == index.head:
             return
-        # Rows that this model has no vectors of: by now the user may be searched by another one.
-        if (
-            index is not None
-            and head > index.head
-            and await self._fill(index, user_id)
-            and index.foreign <= known
-        ):
+        if index is not None and head > index.head and await self._fill(index, user_id):
             return
         await self._load(user_id, entry)
 
     async def _load(self, user_id: str, entry: _Entry) -> None:
-        while True:
-            embedder = self.embedder if self._of_user is None else await self._of_user(user_id)
-            await self._load_by(embedder, user_id, entry)
-            # Whoever changes that changes a row as well, but perhaps one that was read before.
-            if self._of_user is None or await self._of_user(user_id) == embedder:
-                return
-
-    async def _load_by(self, embedder: str, user_id: str, entry: _Entry) -> None:
         entry.index, entry.too_large = None, False
-        index = self.index_of((), embedder=embedder)
+        index = self.index_of(())
         if not await self._fill(index, user_id):
             if not await self._is_left_out(user_id, len(index)):
-                index = await self._load_at_once(user_id, embedder)
+                index = await self._load_at_once(user_id)
             if await self._is_left_out(user_id, len(index)):
                 entry.too_large = True
                 return
         entry.index = index
-        if index.foreign and embedder:
+        if index.foreign and index.embedder:
             log.warning(
                 "%d of a user's %d turns were embedded by another model and are found by words alone; "
                 "rebuild_index (or `memory-agent rebuild`) embeds them anew",
                 index.foreign,
                 len(index),
             )
-
         if index.unread:
             log.warning(
                 "%d of a user's %d turns are in a script that the embedding model does not know and are found by words "
@@ -188,7 +166,7 @@ class ResidentCache:
             if len(page) < _PAGE:
                 return True
 
-    async def _load_at_once(self, user_id: str, embedder: str) -> ResidentIndex:
+    async def _load_at_once(self, user_id: str) -> ResidentIndex:
         """The index while rows are being replaced (a rebuild): of several readings of a row the last counts."""
         rows: dict[str, SearchRow] = {}
         after = 0
@@ -197,7 +175,7 @@ class ResidentCache:
             rows |= {row.turn_id: row for row in page}
             turns = sum(not row.erased for row in rows.values())
             if len(page) < _PAGE or await self._is_left_out(user_id, turns):
-                return await asyncio.to_thread(self.index_of, list(rows.values()), embedder=embedder)
+                return await asyncio.to_thread(self.index_of, list(rows.values()))
             after = page[-1].index_seq
 
     async def _is_left_out(self, user_id: str, turns: int) -> bool:

@@ -18,7 +18,6 @@ from memory_agent.inspect.readings import Readings
 from memory_agent.inspect.routes import ROUTES
 from memory_agent.server import (
     routes_docs,
-    routes_embedder,
     routes_events,
     routes_facts,
     routes_health,
@@ -61,7 +60,6 @@ _ROUTERS: Final = (
     routes_threads.router,
     routes_threads.people,
     routes_work.router,
-    routes_embedder.router,
     routes_events.router,
     routes_health.router,
     routes_docs.router,

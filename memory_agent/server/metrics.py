@@ -131,11 +131,7 @@ class _Memory(Collector):
             yield _gauge("parked_turns", "Turns whose stages keep failing", status.parked_count)
             yield _gauge("lag_seconds", "Age of the oldest owed turn that is not parked", status.lag_seconds)
             yield _gauge("erasures", "Forget calls whose last pass is still to come", status.erasures)
-            if (migration := status.migration) is not None:
-                yield _gauge(
-                    "migration_users", "Users to be moved to another embedding model", migration.users
-                )
-                yield _gauge("migration_users_moved", "Users that were moved to it", migration.moved)
+            yield _gauge("to_rebuild_turns", "Turns that another embedding model embedded", status.to_rebuild)
             # No counters: what was forgotten is not counted any more.
             cost = status.extraction
             tokens = {"prompt": cost.prompt_tokens, "completion": cost.completion_tokens}

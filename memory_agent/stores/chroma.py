@@ -8,7 +8,6 @@ number of shards, so that another model, or another number of shards, never look
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import re
 from typing import TYPE_CHECKING, Any, Final
@@ -199,19 +198,6 @@ class ChromaServer:
                 where = {"$and": [{"user_id": user_id}, {"turn_id": {"$in": chunk}}]}
                 deleted += (await self._on(name, "delete", where=where))["deleted"]
         return deleted
-
-    async def drop(self) -> None:
-        known = self._fingerprint if isinstance(self._fingerprint, str) else self._fingerprint()
-        for name in await self._collection_names():
-            match = _COLLECTION_NAME.fullmatch(name)
-            if match is not None and (match["prefix"], match["fingerprint"]) == (self._prefix, known):
-                self._collections.pop(name, None)
-                api = await self._connected()
-                with (
-                    translated(),
-                    contextlib.suppress(chroma_errors().NotFoundError),
-                ):  # another process was faster
-                    await api.delete_collection(name)
 
     async def turn_ids(self, user_id: str, *, searched: bool = False) -> set[str]:
         found: set[str] = set()

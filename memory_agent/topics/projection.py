@@ -30,7 +30,7 @@ from memory_agent.topics.merged import load_topic
 from memory_agent.topics.titles import opener_of, title_of, with_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -113,8 +113,8 @@ class TopicFolder:
 
     store: DocumentStore
     clock: Clock
-    embedder: Callable[[], Embedder]
-    """Gives the one whose vectors count, the search rows' own; it is asked for speakers' names and everyday sentences only."""
+    embedder: Embedder
+    """The search rows' own; it is asked for speakers' names and everyday sentences only."""
     indexes: TopicIndexCache
     owe_compact: bool
     """Topics that were made anew are to be compacted, if they need it."""
@@ -122,7 +122,7 @@ class TopicFolder:
     @property
     def fingerprint(self) -> str:
         """Whose vectors count. Raises EmbedderUnavailable while that is not known: nothing is looked for here."""
-        known = known_fingerprint(self.embedder())
+        known = known_fingerprint(self.embedder)
         if not known:
             raise EmbedderUnavailable("no embedding model was found yet, so nobody knows whose vectors count")
         return known
@@ -268,8 +268,7 @@ class TopicFolder:
             return {}
         rows = {row.turn_id: row for row in await self.store.search_rows(user_id, ids=[t.id for t in turns])}
         fingerprint = self.fingerprint
-        embedder = self.embedder()  # the same one throughout, though a move may end meanwhile
-        names = await _names(embedder, turns)
+        names = await _names(self.embedder, turns)
         told = await self._told([turn for turn in turns if turn.role == "user"])
         everyday: dict[tuple[str, ...], list[NDArray[np.float32]]] = {}
         subjects = {}
@@ -282,7 +281,7 @@ class TopicFolder:
             if turn.role == "user":
                 said, languages = told[turn.id]
                 if languages not in everyday:
-                    everyday[languages] = await _everyday(embedder, languages)
+                    everyday[languages] = await _everyday(self.embedder, languages)
                 if vector is not None:
                     chance = chance_cosine(vector, everyday[languages])
             if vector is not None and turn.speaker in names:

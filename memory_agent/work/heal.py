@@ -15,6 +15,7 @@ from memory_agent.errors import BackendError, StoreError, StoreUnavailable
 from memory_agent.ports import ALL_ROWS, LOST_INDEX
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import timedelta
 
     from memory_agent.ports import Clock, DocumentStore, VectorIndex
@@ -30,8 +31,18 @@ _TRY_AGAIN_SECONDS: Final = 10.0
 class IndexHealer:
     """Has large users' turns indexed again that the vector index lost."""
 
-    def __init__(self, store: DocumentStore, vectors: VectorIndex, clock: Clock, *, lease: timedelta) -> None:
+    def __init__(
+        self,
+        store: DocumentStore,
+        vectors: VectorIndex,
+        clock: Clock,
+        *,
+        embedder: Callable[[], str],
+        lease: timedelta,
+    ) -> None:
+        """`embedder`: gives the fingerprint of the model that `vectors` is of; rows of others wait for a rebuild."""
         self._store, self._vectors, self._clock, self._lease = store, vectors, clock, lease
+        self._embedder = embedder
         self._not_before = 0.0
 
     async def work_off(self, holder: str) -> bool:
@@ -72,8 +83,8 @@ class IndexHealer:
         return lost
 
     async def _owe(self, user_id: str) -> int:
-        held = await self._vectors.turn_ids(user_id, searched=True)
-        rows = await self._store.search_rows(user_id)
+        held, made_by = await self._vectors.turn_ids(user_id, searched=True), self._embedder()
+        rows = [row for row in await self._store.search_rows(user_id) if row.embedder == made_by]
         lacking = [row.turn_id for row in rows if len(row.vectors) and row.turn_id not in held]
         for start in range(0, len(lacking), _OWED):
             ids = lacking[start : start + _OWED]

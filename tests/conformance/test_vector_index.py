@@ -241,17 +241,3 @@ def unit_vectors(count: int, dimension: int, *, seed: int = 1) -> NDArray[np.flo
     vectors = np.random.default_rng(seed).standard_normal((count, dimension)).astype(np.float32)
     unit: NDArray[np.float32] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return unit
-
-
-async def test_drop_takes_what_one_model_has(make_index: Callable[[str], VectorIndex]) -> None:
-    """Everybody's vectors of that model are gone, those of another stay; it can be repeated, and filled again."""
-    async with opened(make_index("aaaaaaaaaaaa")) as first, opened(make_index("bbbbbbbbbbbb")) as second:
-        for index in (first, second):
-            await index.upsert("ann", [passage("a", direction(1))])
-            await index.upsert("bob", [passage("b", direction(1))])
-        await first.drop()
-        await first.drop()
-        assert await first.query(ANN, direction(1), limit=5) == []
-        assert [found.turn_id for found in await second.query(ANN, direction(1), limit=5)] == ["a"]
-        await first.upsert("ann", [passage("c", direction(1))])
-        assert [found.turn_id for found in await first.query(ANN, direction(1), limit=5)] == ["c"]

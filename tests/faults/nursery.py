@@ -3,7 +3,7 @@
 It is forked itself from the server of commands (`tests.servers.forks`). `-m tests.faults.nursery` reads jobs as JSON lines, forks a writer for each, prints its pid, waits for its
 end and prints how it ended. A job's `kind` says what is done: "write" appends a line to the job's log for each
 exchange that was acknowledged; "settle" and "sweep" are in `topic_jobs`,
-"facts" is in `fact_jobs`, "migrate" in `migration_jobs`, and "say", "drop" and "crowd" are in `compress_jobs`. A job of several `processes` is done
+"facts" is in `fact_jobs`, and "say", "drop" and "crowd" are in `compress_jobs`. A job of several `processes` is done
 by so many at once, each of which is told its `number`.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 
 from memory_agent import adapters
 from memory_agent.models.tokens import EstimatedTokens
-from tests.faults import compress_jobs, fact_jobs, migration_jobs, topic_jobs
+from tests.faults import compress_jobs, fact_jobs, topic_jobs
 from tests.servers.forks import forks
 
 
@@ -86,7 +86,6 @@ KINDS = {
     "say": compress_jobs.say,
     "drop": compress_jobs.drop,
     "crowd": compress_jobs.crowd,
-    "migrate": migration_jobs.migrate,
 }
 
 

@@ -198,7 +198,6 @@ BEFORE: dict[str, tuple[str, ...]] = {
     r"facts revert --replay": (UNREAD, "memory-agent facts replay --yes"),
     r"session show --user": (SPOKEN,),
     r"forget --from": ("memory-agent erasures --jsonl > receipts.jsonl",),
-    r"migrate --finish": ("memory-agent embedder migrate --to all-MiniLM-L6-v2 --precision int8",),
     r"keys revoke": ("memory-agent keys create --tenant acme",),
 }
 """What a reader did before who types this."""

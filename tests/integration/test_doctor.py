@@ -23,7 +23,7 @@ from memory_agent.data_dir import DataDirLock
 from memory_agent.doctor.examine import Examiner
 from memory_agent.doctor.findings import Finding
 from memory_agent.doctor.repair import Repairer
-from memory_agent.domain import ErasureReceipt, FactsDocument, NextVectors, PassageVector, Scope, new_id
+from memory_agent.domain import ErasureReceipt, FactsDocument, PassageVector, Scope, new_id
 from memory_agent.stores.chroma import SHARDS, ChromaServer
 from memory_agent.work.claims import lease_name
 from memory_agent.work.receipts import hasher_of
@@ -129,35 +129,6 @@ async def shorten_vectors(store: Store) -> None:
     await store.put_search_rows("ada", [short], now=datetime.now(UTC))
 
 
-async def spoil_next_vectors(store: Store) -> None:
-    """Of a row, beside good ones of another."""
-    first, second, *_ = [row for row in await store.search_rows("ada") if row.thread_id == "home"]
-    for row, vectors in ((first, np.zeros_like(first.vectors)), (second, second.vectors)):
-        await put_next(store, row, "later", vectors)
-
-
-async def put_next(store: Store, row: Any, embedder: str, vectors: Any) -> None:
-    beside = NextVectors(embedder=embedder, vectors=vectors)
-    await store.put_next_vectors("ada", {row.turn_id: beside})
-
-
-async def leave_next_vectors(store: Store) -> None:
-    await put_next(store, row := await _first_row(store), "nobody's", row.vectors)
-
-
-async def keep_former_vectors(store: Store) -> None:
-    """What everybody is searched by is beside the former vectors, as a row is that was written while the move ended."""
-    row = await _first_row(store)
-    tokens = (await store.token_codes("ada", [row.turn_id], embedder=row.embedder)).get(row.turn_id, b"")
-    beside = NextVectors(embedder=row.embedder, vectors=row.vectors, tokens=tokens)
-    both = replace(row, embedder="former", vectors=row.vectors[:, :8], next=beside)
-    await store.put_search_rows("ada", [both], now=datetime.now(UTC))
-
-
-async def point_to_nobody(store: Store) -> None:
-    await store.set_vector_pointer("ada", "nobody's", now=datetime.now(UTC))
-
-
 async def falsify_a_row(store: Store) -> None:
     row = await _first_row(store)
     false = replace(row, role="assistant" if row.role == "user" else "user")
@@ -260,9 +231,6 @@ FAULTS: dict[str, tuple[Callable[[Store], Awaitable[None]], str]] = {
     "a row of no thread": (a_row_of_no_thread, "1 search row of turns that are gone"),
     "spoilt vectors": (spoil_vectors, "1 search row with vectors that are none"),
     "short vectors": (shorten_vectors, "1 search row with vectors that are none"),
-    "vectors left of a move": (leave_next_vectors, "1 search row with vectors of a move that is over"),
-    "vectors kept from a move": (keep_former_vectors, "1 search row with vectors of a move that is over"),
-    "a pointer to nobody": (point_to_nobody, "1 user pointed to a model that nobody is moved to"),
     "a false row": (falsify_a_row, "1 search row with another place, role or time than the turn's"),
     "false facts": (falsify_facts, "1 facts document not the fold of the thread's changes"),
     "facts of the future": (overstate_facts, "1 facts document not the fold of the thread's changes"),
@@ -312,7 +280,7 @@ async def test_each_fault_is_found_and_mended(settings: dict[str, Any]) -> None:
             assert await examined(service) == [], name
             assert await known_of(service, "ada") == before, name
             rows = [row for row in await service.core.store.search_rows("ada") if not row.erased]
-            assert {(row.embedder, row.next) for row in rows} == {(fingerprint, None)}, name
+            assert {row.embedder for row in rows} == {fingerprint}, name
         assert await known(service) == of_all
 
 
@@ -401,18 +369,6 @@ async def test_records_that_cannot_be_read_are_named_and_put_aside(settings: dic
         receipt = await service.forget_user("ada")
         [tier] = [tier for tier in receipt.tiers if tier.tier == "damaged_records"]
         assert aside.name in tier.note
-
-
-async def test_spoilt_next_vectors_are_found_as_the_rows_own_are(settings: dict[str, Any]) -> None:
-    """Beside what else is wrong with them: there is no move under way."""
-    async with MemoryService(MemoryConfig(**settings)) as service:
-        await service.settle(timeout=60)
-        await spoil_next_vectors(service.core.store)
-        whats = {finding.what for finding in await examined(service)}
-        assert whats == {
-            "1 search row with vectors that are none",
-            "2 search rows with vectors of a move that is over",
-        }
 
 
 async def test_turns_whose_text_is_lost_are_named_and_forgotten_if_asked(settings: dict[str, Any]) -> None:

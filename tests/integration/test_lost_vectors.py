@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import chromadb
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService
@@ -56,12 +57,5 @@ async def test_a_chroma_server_that_lost_its_data_is_filled_again(
 async def lose(vectors: VectorIndex, cfg: MemoryConfig) -> None:
     """Let the server lose everything, behind the back of the service."""
     assert isinstance(vectors, ChromaServer)
-    other = ChromaServer(
-        str(cfg.chroma_host),
-        cfg.chroma_port,
-        prefix=cfg.memory_collection_prefix,
-        fingerprint=vectors._fingerprint,
-    )
-    await other.open()
-    await other.drop()
-    await other.close()
+    other = await chromadb.AsyncHttpClient(str(cfg.chroma_host), cfg.chroma_port)
+    await other.delete_collection(vectors.collection_name("ann"))

@@ -23,9 +23,6 @@ OF_EVERYBODY: Final = {
     "list_erasures",
     "memory_status",
     "settle_everybody",
-    "embedder_migration",
-    "plan_migration",
-    "compare_embedders",
 }
 """What only a key for all tenants may ask."""
 OF_NOBODY: Final = {"worker_status"}

@@ -18,7 +18,6 @@ from tests.fixtures import outgrown
 from tests.integration.conversations import opened
 from tests.integration.rest import ANN, Rest, shows
 from tests.servers.service import served
-from tests.tiny_models import tiny_model
 
 EXCHANGE = {"user_msg": "My puppy is called Rufus.", "assistant_msg": "Cute!"}
 OLD = {"role": "user", "content": "long ago", "timestamp": "2020-01-01T00:00:00Z"}
@@ -215,45 +214,3 @@ async def test_old_turns_of_any_tenant_go_and_a_second_sweep_is_refused(tmp_path
 
 
 # --- a folder that is shared ---------------------------------------------------------------------------------
-
-
-@shows(
-    "plan_migration",
-    "migrate_embedder",
-    "embedder_migration",
-    "compare_embedders",
-    "roll_back_migration",
-    "finish_migration",
-)
-async def test_a_memory_moves_to_another_embedding_model(rest: Rest, tmp_path: Path) -> None:
-    """With a key for all tenants: the plan, the move, how both compare, the way back, and the end."""
-    everybody = await operator(rest)
-    model = {"model": str(tiny_model(tmp_path / "tiny"))}
-    assert (await rest.ask("GET", "/api/embedder/migration", headers=everybody)).json() is None
-    texts = [f"The puppy number {number} sleeps beside the wooden cupboard at home." for number in range(4)]
-    for text in texts:
-        await rest.post("turns", {"role": "user", "content": text}, status=201)
-    await rest.post("settle", {"timeout": 30}, status=204)
-    plan = await rest.post("/api/embedder/plan", model, headers=everybody)
-    assert (plan["users"], plan["turns"]) == (1, 4)
-
-    async def until(phase: str) -> None:
-        async with asyncio.timeout(30):
-            while True:
-                state = (await rest.ask("GET", "/api/embedder/migration", headers=everybody)).json()
-                if state["phase"] == phase and state["looked"] and state["users"] == state["moved"]:
-                    return
-                await asyncio.sleep(0.05)
-
-    for way, end in (("rollback", "rolled back"), ("finish", "finished")):
-        begun = await rest.post("/api/embedder/migration", model, status=202, headers=everybody)
-        assert begun["target"]["fingerprint"] == plan["target"]["fingerprint"]
-        await until("moving")
-        assert (await rest.ask("GET", "/api/stats", headers=everybody)).json()["migration"]["moved"] == 1
-        report = await rest.post("/api/embedder/compare", {"questions": 3}, headers=everybody)
-        assert report["questions"] == 3
-        await rest.post(f"/api/embedder/{way}", status=202, headers=everybody)
-        await until(end)
-        assert (await rest.ask("GET", "/api/stats", headers=everybody)).json()["migration"] is None
-    told = await rest.refused("POST", "/api/embedder/rollback", status=422, headers=everybody)
-    assert "was finished" in told["detail"]

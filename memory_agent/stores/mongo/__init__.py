@@ -7,7 +7,6 @@ from memory_agent.stores.mongo.damaged import MongoDamaged
 from memory_agent.stores.mongo.events import MongoEvents
 from memory_agent.stores.mongo.forgetting import MongoForgetting
 from memory_agent.stores.mongo.meta import MongoMeta
-from memory_agent.stores.mongo.migration import MongoMigration
 from memory_agent.stores.mongo.turns import MongoPeople
 from memory_agent.stores.mongo.work import MongoWork
 
@@ -20,7 +19,6 @@ class MongoStore(
     MongoWork,
     MongoPeople,
     MongoForgetting,
-    MongoMigration,
     MongoEvents,
     MongoMeta,
 ):

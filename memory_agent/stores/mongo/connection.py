@@ -125,7 +125,6 @@ class MongoConnection:
     _turns = _Named("turns")
     _rows = _Named("search_rows")
     _large_users = _Named("large_users")
-    _pointers = _Named("vector_pointers")
     _facts = _Named("facts")
     _fact_events = _Named("fact_events")
     _costs = _Named("costs")

@@ -20,14 +20,13 @@ from uuid import uuid4
 from memory_agent.domain import (
     BETWEEN,
     FactsDocument,
-    NextVectors,
     SearchRow,
     Tenant,
     Tombstone,
     Turn,
     tenants_range,
 )
-from memory_agent.stores.codec import pack_stated, pack_terms, pack_vectors, thread_of, unpack_vectors
+from memory_agent.stores.codec import pack_stated, pack_terms, pack_vectors, thread_of
 from memory_agent.stores.damage import DAMAGED, damaged
 from memory_agent.stores.fields import CHANGE, DRAFT, ROW, TOMBSTONE, TURN
 
@@ -95,15 +94,7 @@ def row_document(row: SearchRow) -> Document:
     """A search row as stored, but for its `index_seq`."""
     vectors, passages = pack_vectors(row.vectors)
     document = ROW.document(row, vectors=vectors, passages=passages, terms=pack_terms(row.terms))
-    document |= {"tokens": row.tokens} if row.tokens else {}
-    return document if row.next is None else {**document, "next": next_document(row.next)}
-
-
-def next_document(next_: NextVectors) -> Document:
-    """A row's next vectors as they stand in its document."""
-    vectors, passages = pack_vectors(next_.vectors)
-    document = {"embedder": next_.embedder, "vectors": vectors, "passages": passages}
-    return document | ({"tokens": next_.tokens} if next_.tokens else {})
+    return document | ({"tokens": row.tokens} if row.tokens else {})
 
 
 def stub_document(user_id: str, row: Document, *, now: datetime) -> Document:
@@ -130,13 +121,8 @@ def stub_document(user_id: str, row: Document, *, now: datetime) -> Document:
 
 def search_row(document: Document) -> SearchRow:
     """The row in a document of `search_rows`."""
-    found = document.get("next")
-    next_ = None
     try:
-        if found is not None:
-            vectors = unpack_vectors(found["vectors"], found["passages"])
-            next_ = NextVectors(embedder=found["embedder"], vectors=vectors)
-        return ROW.of(**ROW.of_document(document), erased="erased" in document, next=next_)
+        return ROW.of(**ROW.of_document(document), erased="erased" in document)
     except DAMAGED as exc:
         raise damaged(document["_id"], exc) from exc
 

@@ -309,7 +309,6 @@ class MongoForgetting(MongoRows, MongoTopics, MongoSessions, MongoFacts):
         await self._rows.delete_many({**scope_filter(scope), "erased": True, "_id": {"$lt": before_id}})
         if await self._rows.find_one(scope_filter(scope.user), {"_id": 1}) is None:
             await self._large_users.delete_one({"user_id": user_id})
-            await self._pointers.delete_one({"user_id": user_id})
         # Of leases the store knows only the names. One that ran out means nothing any more, whoever held it.
         await self._leases.delete_many({"until": {"$lt": datetime.now(UTC)}})
 

@@ -66,9 +66,9 @@ INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
         _index(*SEQ_KEYS),
         _index("user_id", "words", "_id", "thread_id", only=_LARGE),
         _index("user_id", "erased_at", only=_ERASED),
+        _index("embedder"),
     ),
     "large_users": (_index("user_id", unique=True),),
-    "vector_pointers": (_index("user_id", unique=True),),
     "facts": (_index("user_id", "thread_id", unique=True),),
     "fact_events": (
         _index(*CHANGE_KEYS, unique=True),

@@ -37,7 +37,7 @@ _READ_AT_ONCE: Final = 1_000
 _SAMPLED_ROWS: Final = 200
 _ENTITIES: Final = {"$gte": "@", "$lt": "A"}
 """All terms that begin with "@", and no others."""
-_NOT_LOADED: Final = {"tokens": 0, "words": 0, "next.tokens": 0}
+_NOT_LOADED: Final = {"tokens": 0, "words": 0}
 _PLACES_AT_ONCE: Final = 200
 """Each may be of another thread, and planning takes time with the square of the threads: 3 ms for 100, 1.3 s for 1,000."""
 
@@ -107,14 +107,9 @@ class MongoRows(MongoConnection):
 
     @bounded
     async def token_codes(self, user_id: str, ids: Sequence[str], *, embedder: str) -> dict[str, bytes]:
-        own = {"embedder": embedder, "tokens": {"$exists": True}}
-        other = {"next.embedder": embedder, "next.tokens": {"$exists": True}}
-        asked = {"user_id": user_id, "$or": [own, other], **one_of(ids)}
-        wanted = {"embedder": 1, "tokens": 1, "next.tokens": 1}
-        return {
-            row["_id"]: bytes((row if row["embedder"] == embedder else row["next"])["tokens"])
-            for row in await read_all(self._rows.find(asked, wanted))
-        }
+        asked = {"user_id": user_id, "embedder": embedder, "tokens": {"$exists": True}, **one_of(ids)}
+        found = await read_all(self._rows.find(asked, {"tokens": 1}))
+        return {row["_id"]: bytes(row["tokens"]) for row in found}
 
     @bounded
     async def index_head(self, user_id: str) -> int:
@@ -126,6 +121,12 @@ class MongoRows(MongoConnection):
     @bounded
     async def count_rows(self, user_id: str, *, limit: int) -> int:
         return await self._rows.count_documents({"user_id": user_id}, limit=limit) if limit > 0 else 0
+
+    @bounded
+    async def rows_by_others(self, embedder: str) -> int:
+        # Stubs of erased rows are nobody's: "".
+        others = ({"$gt": "", "$lt": embedder}, {"$gt": embedder})
+        return sum(await together(*(self._rows.count_documents({"embedder": each}) for each in others)))
 
     async def index_terms(self, user_id: str, turn_ids: Sequence[str]) -> None:
         await self.set_candidates_through(user_id, 0)
@@ -193,19 +194,12 @@ class MongoRows(MongoConnection):
         self, scope: Scope, vector: NDArray[np.float32], *, embedder: str, limit: int
     ) -> list[Similar]:
         nearest = Nearest(vector, limit=max(limit, 0))
-        own = {"embedder": embedder, "passages": {"$gt": 0}}
-        other = {"next.embedder": embedder, "next.passages": {"$gt": 0}}
-        query = {**scope_filter(scope), "$or": [own, other], "erased": None}
-        fields = ("vectors", "passages")
-        wanted = {"embedder": 1, **{name: 1 for each in fields for name in (each, f"next.{each}")}}
-        cursor = self._rows.find(query, wanted).sort("index_seq", 1).batch_size(PAGE_ROWS)
+        query = {**scope_filter(scope), "embedder": embedder, "passages": {"$gt": 0}, "erased": None}
+        cursor = self._rows.find(query, {"vectors": 1, "passages": 1}).sort("index_seq", 1)
+        cursor = cursor.batch_size(PAGE_ROWS)
         while limit > 0:
             page = await self._bounded(cursor.to_list(PAGE_ROWS))
-            rows = [
-                (row["_id"], its["vectors"], its["passages"])
-                for row in page
-                for its in [row if row["embedder"] == embedder else row["next"]]
-            ]
+            rows = [(row["_id"], row["vectors"], row["passages"]) for row in page]
             await asyncio.to_thread(nearest.take, rows)
             if len(page) < PAGE_ROWS:
                 break

@@ -8,7 +8,6 @@ from memory_agent.stores.sqlite.events import SqliteEvents
 from memory_agent.stores.sqlite.facts import SqliteFacts
 from memory_agent.stores.sqlite.forgetting import SqliteForgetting
 from memory_agent.stores.sqlite.meta import SqliteMeta
-from memory_agent.stores.sqlite.migration import SqliteMigration
 from memory_agent.stores.sqlite.rows import SqliteRows
 from memory_agent.stores.sqlite.sessions import SqliteSessions
 from memory_agent.stores.sqlite.topics import SqliteTopics
@@ -24,7 +23,6 @@ class SqliteStore(
     SqliteWork,
     SqlitePeople,
     SqliteRows,
-    SqliteMigration,
     SqliteTopics,
     SqliteFacts,
     SqliteSessions,

@@ -13,7 +13,7 @@ from memory_agent.stores.fields import CHANGE, COMPRESSION, SESSION, TOPIC, TURN
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.facts import facts_document, reset_facts
 from memory_agent.stores.sqlite.records import in_scope
-from memory_agent.stores.sqlite.rows import ROW_COLUMNS, WITH_NEXT, search_row
+from memory_agent.stores.sqlite.rows import ROW_COLUMNS, search_row
 from memory_agent.stores.sqlite.segments import texts_at
 
 if TYPE_CHECKING:
@@ -30,12 +30,11 @@ class _Table(NamedTuple):
     of: str
     columns: str
     read: Callable[[Any], object]
-    join: str = ""
 
 
 _TABLES: Final = {
     "turns": _Table("number", "id", f"{TURN.columns}, segment_at", TURN.read),
-    "search_rows": _Table("number", "turn_id", ROW_COLUMNS, search_row, WITH_NEXT),
+    "search_rows": _Table("number", "turn_id", ROW_COLUMNS, search_row),
     "topics": _Table("rowid", "id", TOPIC.columns, TOPIC.read),
     "sessions": _Table("number", "id", SESSION.columns, SESSION.read),
     "compressions": _Table("number", "id", COMPRESSION.columns, COMPRESSION.read),
@@ -68,7 +67,7 @@ def _found(db: sqlite3.Connection, scope: Scope) -> list[DamagedRecord]:
 
 def _of_table(db: sqlite3.Connection, scope: Scope, name: str, table: _Table) -> Iterator[DamagedRecord]:
     where = in_scope(scope)
-    sql = f"SELECT {table.key}, {table.of}, {table.columns} FROM {name} {table.join} WHERE {where}"
+    sql = f"SELECT {table.key}, {table.of}, {table.columns} FROM {name} WHERE {where}"
     for key, of, *record in db.execute(sql, where.values):
         try:
             for value in record:

@@ -248,7 +248,6 @@ def _erase_remains(db: sqlite3.Connection, scope: Scope, before_id: str) -> None
     if scope.thread_id is None:
         delete_remains(db, user_id, before_id)
     rowless = "NOT EXISTS (SELECT 1 FROM search_rows WHERE search_rows.user_id = ?1)"
-    for table in ("large_users", "vector_pointers"):
-        db.execute(f"DELETE FROM {table} WHERE user_id = ?1 AND {rowless}", [user_id])
+    db.execute(f"DELETE FROM large_users WHERE user_id = ?1 AND {rowless}", [user_id])
     # Of leases the store knows only the names. One that ran out means nothing any more, whoever held it.
     db.execute("DELETE FROM leases WHERE until < ?", [milliseconds(datetime.now(UTC))])

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import Entity, EntityCount, NextVectors, TermCandidates
+from memory_agent.domain import Entity, EntityCount, TermCandidates
 from memory_agent.stores.codec import (
     by_thread,
     chunks,
@@ -18,7 +18,6 @@ from memory_agent.stores.codec import (
     pack_vectors,
     unpack_id,
     unpack_terms,
-    unpack_vectors,
 )
 from memory_agent.stores.damage import DAMAGED, damaged
 from memory_agent.stores.fields import ROW
@@ -41,11 +40,7 @@ _WRITTEN_AT_ONCE: Final = 100
 _READ_AT_ONCE: Final = 2_000
 _SAMPLED_ROWS: Final = 200
 _INSERT_ROW: Final = f"INSERT INTO search_rows ({ROW.columns}) VALUES ({ROW.marks})"
-_STUB_COLUMNS: Final = f"{ROW.columns}, erased_at"
-ROW_COLUMNS: Final = f"{_STUB_COLUMNS}, next_embedder, next_vectors, next_passages"
-_NEXT: Final = len(ROW.kinds) + 1
-"""The place of the next vectors' embedder among them."""
-WITH_NEXT: Final = "LEFT JOIN row_next USING (number)"
+ROW_COLUMNS: Final = f"{ROW.columns}, erased_at"
 _FIRST_MILLISECOND: Final = -62_135_596_800_000  # of the year 1, the first that a datetime can hold
 _DIGITS: Final = 15
 _MENTION: Final = f"printf('%0{_DIGITS}d', rows.timestamp - {_FIRST_MILLISECOND}) || terms.turn_id"
@@ -64,18 +59,14 @@ class SqliteRows(SqliteConnection):
         self, user_id: str, *, ids: Sequence[str] | None = None, after: int = 0, limit: int | None = None
     ) -> list[SearchRow]:
         where = rows_of(user_id, ids).also("index_seq > ?", after)
-        sql = f"SELECT {ROW_COLUMNS} FROM search_rows {WITH_NEXT} WHERE {where} ORDER BY index_seq LIMIT ?"
+        sql = f"SELECT {ROW_COLUMNS} FROM search_rows WHERE {where} ORDER BY index_seq LIMIT ?"
         parameters = [*where.values, -1 if limit is None else max(limit, 0)]
         return await self._read(lambda db: list(map(search_row, db.execute(sql, parameters))))
 
     async def token_codes(self, user_id: str, ids: Sequence[str], *, embedder: str) -> dict[str, bytes]:
-        own = rows_of(user_id, ids).also("embedder = ?", embedder)
-        other = rows_of(user_id, ids).also("next_embedder = ? AND next_tokens <> x''", embedder)
-        sql = (
-            f"SELECT turn_id, tokens FROM search_rows JOIN row_tokens USING (number) WHERE {own} UNION ALL"
-            f" SELECT turn_id, next_tokens FROM search_rows JOIN row_next USING (number) WHERE {other}"
-        )
-        found = await self._fetch(sql, [*own.values, *other.values])
+        where = rows_of(user_id, ids).also("embedder = ?", embedder)
+        sql = f"SELECT turn_id, tokens FROM search_rows JOIN row_tokens USING (number) WHERE {where}"
+        found = await self._fetch(sql, where.values)
         return {unpack_id(turn_id): tokens for turn_id, tokens in found}
 
     async def index_head(self, user_id: str) -> int:
@@ -84,6 +75,13 @@ class SqliteRows(SqliteConnection):
     async def count_rows(self, user_id: str, *, limit: int) -> int:
         sql = "SELECT count(*) FROM (SELECT 1 FROM search_rows WHERE user_id = ? LIMIT ?)"
         [(count,)] = await self._fetch(sql, [user_id, max(limit, 0)])
+        return int(count)
+
+    async def rows_by_others(self, embedder: str) -> int:
+        # Two ranges of the index, where <> would look at every row. Stubs of erased rows are nobody's: ''.
+        count = "SELECT count(*) FROM search_rows WHERE embedder"
+        sql = f"SELECT ({count} > '' AND embedder < ?1) + ({count} > ?1)"
+        [(count,)] = await self._fetch(sql, [embedder])
         return int(count)
 
     async def index_terms(self, user_id: str, turn_ids: Sequence[str]) -> None:
@@ -106,18 +104,15 @@ class SqliteRows(SqliteConnection):
         self, scope: Scope, vector: NDArray[np.float32], *, embedder: str, limit: int
     ) -> list[Similar]:
         nearest, after = Nearest(vector, limit=max(limit, 0)), 0
-        of_model = (
-            "(embedder = ? AND passages > 0 OR next_embedder = ? AND next_passages > 0) AND erased_at IS NULL"
-        )
-        where = in_scope(scope).also(of_model, embedder, embedder)
+        where = in_scope(scope).also("embedder = ? AND passages > 0 AND erased_at IS NULL", embedder)
         # In the order of the index by the user and this number, whatever else the condition names.
         sql = (
-            "SELECT turn_id, iif(embedder = ?, vectors, next_vectors), iif(embedder = ?, passages, next_passages), index_seq"
-            f" FROM search_rows INDEXED BY search_rows_index_seq {WITH_NEXT} WHERE {where} AND index_seq > ? ORDER BY index_seq LIMIT {PAGE_ROWS}"
+            "SELECT turn_id, vectors, passages, index_seq FROM search_rows INDEXED BY search_rows_index_seq"
+            f" WHERE {where} AND index_seq > ? ORDER BY index_seq LIMIT {PAGE_ROWS}"
         )
 
         def take(db: sqlite3.Connection) -> int | None:
-            rows = db.execute(sql, [embedder, embedder, *where.values, after]).fetchall()
+            rows = db.execute(sql, [*where.values, after]).fetchall()
             nearest.take([(turn_id, vectors, passages) for turn_id, vectors, passages, _ in rows])
             return rows[-1][-1] if len(rows) == PAGE_ROWS else None
 
@@ -146,17 +141,6 @@ def _put(db: sqlite3.Connection, user_id: str, rows: Sequence[SearchRow], now: d
             db.execute(
                 "INSERT OR REPLACE INTO row_tokens (number, tokens) VALUES (?, ?)", [number, row.tokens]
             )
-        if row.next is not None:
-            put_next(db, number, row.next)
-
-
-def put_next(db: sqlite3.Connection, number: int | None, next_: NextVectors) -> None:
-    """Put the next vectors of the row with that number."""
-    db.execute(
-        "INSERT OR REPLACE INTO row_next (number, next_embedder, next_vectors, next_passages, next_tokens)"
-        " VALUES (?, ?, ?, ?, ?)",
-        [number, next_.embedder, *pack_vectors(next_.vectors), next_.tokens],
-    )
 
 
 def _record(row: SearchRow, index_seq: int) -> Record:
@@ -166,14 +150,8 @@ def _record(row: SearchRow, index_seq: int) -> Record:
 
 
 def search_row(record: Record) -> SearchRow:
-    embedder, vectors, passages = record[_NEXT:]
     try:
-        next_ = (
-            None
-            if embedder is None
-            else NextVectors(embedder=embedder, vectors=unpack_vectors(vectors, passages))
-        )
-        return ROW.of(**ROW.of_record(record), erased=record[_NEXT - 1] is not None, next=next_)
+        return ROW.of(**ROW.of_record(record), erased=record[-1] is not None)
     except DAMAGED as exc:
         raise damaged(unpack_id(record[0]), exc) from exc
 
@@ -249,7 +227,7 @@ def stub_rows(db: sqlite3.Connection, user_id: str, turn_ids: Sequence[str], now
     first = max(index_head(db, user_id) + 1, milliseconds(now))
     stubs = drop_rows(db, user_id, live)
     db.executemany(
-        f"INSERT INTO search_rows ({_STUB_COLUMNS})"
+        f"INSERT INTO search_rows ({ROW_COLUMNS})"
         " VALUES (?, ?, ?, ?, 'user', ?, NULL, NULL, 0, x'', 0, '', 0, '', '', ?, ?)",
         [
             (pack_id(turn_id), user_id, thread_id, seq, milliseconds(now), index_seq, milliseconds(now))
@@ -266,7 +244,7 @@ def _rows_at(db: sqlite3.Connection, user_id: str, threads: Mapping[str, Sequenc
     for thread_id, numbers in threads.items():
         where = Where("user_id = ? AND thread_id = ? AND erased_at IS NULL", user_id, thread_id)
         where = where.among("seq", numbers)
-        sql = f"SELECT {ROW_COLUMNS} FROM search_rows INDEXED BY search_rows_place {WITH_NEXT} WHERE {where}"
+        sql = f"SELECT {ROW_COLUMNS} FROM search_rows INDEXED BY search_rows_place WHERE {where}"
         rows += map(search_row, db.execute(sql, where.values))
     return rows
 

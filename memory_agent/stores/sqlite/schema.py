@@ -214,21 +214,8 @@ CREATE TABLE IF NOT EXISTS erasure_receipts ( -- of whom nothing else may be lef
   PRIMARY KEY (id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS erasure_receipts_state ON erasure_receipts (state);
-CREATE TABLE IF NOT EXISTS row_next ( -- of rows: their vectors by the model that the memory moves to
-  number INTEGER PRIMARY KEY,       -- the row's
-  next_embedder TEXT NOT NULL,
-  next_vectors BLOB NOT NULL,
-  next_passages INTEGER NOT NULL,
-  next_tokens BLOB NOT NULL
-) STRICT;
--- A trigger, so that they go with a row that a process of version 0.1.0 deletes, whose number another one may get.
-CREATE TRIGGER IF NOT EXISTS row_gone AFTER DELETE ON search_rows BEGIN
-  DELETE FROM row_next WHERE number = OLD.number;
-END;
-CREATE TABLE IF NOT EXISTS vector_pointers ( -- by which model's vectors users are searched, where it isn't everybody's
-  user_id TEXT NOT NULL PRIMARY KEY,
-  embedder TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
+-- How many rows another embedding model made.
+CREATE INDEX IF NOT EXISTS search_rows_embedder ON search_rows (embedder);
 -- With the stages that are owed, so that a backlog is looked through without reading its turns.
 CREATE INDEX IF NOT EXISTS turns_due_stage ON turns (due_at, pending, user_id, thread_id) WHERE due_at IS NOT NULL;
 """

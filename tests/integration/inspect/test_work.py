@@ -17,7 +17,6 @@ from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
 from memory_agent.doctor.findings import Finding
 from memory_agent.domain import ALL_TENANTS, STAGES, Scope
-from memory_agent.domain.migration import Phase
 from memory_agent.domain.work import ReceiptState
 from memory_agent.errors import EmbedderUnavailable, LLMUnavailable, StoreUnavailable, VectorIndexUnavailable
 from memory_agent.inspect import health, readings, work
@@ -220,7 +219,6 @@ def test_every_name_that_these_pages_tell_is_in_each_catalogue() -> None:
     told = {
         "stage": STAGES,
         "erasure": get_args(ReceiptState),
-        "migration": get_args(Phase),
         "key": get_args(KeyState),
         "from": health.ORIGINS,
         "service": get_args(get_type_hints(Ready)["status"]),

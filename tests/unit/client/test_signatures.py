@@ -6,8 +6,7 @@ from memory_agent import MemoryAgent, MemoryClient, MemoryService, ServiceClient
 
 SHARED_BY_SERVICES = (
     "agent", "search", "users", "threads", "find_session", "forget_user", "status", "settle", "retry_parked",
-    "rebuild_index", "rebuild_next", "sweep", "plan_migration", "migrate_embedder", "embedder_migration",
-    "compare_embedders", "roll_back_migration", "finish_migration", "worker_status", "pause_worker", "resume_worker",
+    "rebuild_index", "rebuild_next", "sweep", "worker_status", "pause_worker", "resume_worker",
 )  # fmt: skip
 
 

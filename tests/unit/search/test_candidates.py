@@ -18,6 +18,7 @@ from tests.conformance.values import NOW, a_row, a_scope
 
 SCOPE = a_scope()
 MOST = 10
+MODEL = "ab12cd34ef56"
 PAGE = 4
 
 
@@ -53,7 +54,7 @@ class Kept:
     def __init__(self, store: CountingStore) -> None:
         self.store = store
         self.vectors = FailingIndex()
-        self.keeper = CandidateKeeper(store, indexes=lambda _: self.vectors, max_turns=MOST)
+        self.keeper = CandidateKeeper(store, self.vectors, embedder=lambda: MODEL, max_turns=MOST)
         self.rows: list[SearchRow] = []
 
     async def put(self, count: int) -> None:
@@ -73,7 +74,7 @@ class Kept:
         assert await self.store.candidates_through("ada") == ALL_ROWS
 
     async def is_in_memory(self) -> bool:
-        cache = ResidentCache(self.store, embedder=lambda: "ab12cd34ef56", max_turns=MOST, max_bytes=10**8)
+        cache = ResidentCache(self.store, embedder=lambda: MODEL, max_turns=MOST, max_bytes=10**8)
         return await cache.get("ada") is not None
 
 
@@ -135,7 +136,7 @@ async def test_what_was_erased_is_not_taken_in(kept: Kept) -> None:
 async def test_a_row_put_while_pages_are_read_is_taken_in(kept: Kept) -> None:
     """Two who put rows of a user at once miss none between them: whoever is late finds that the index is there."""
     await kept.put(MOST)
-    other = CandidateKeeper(kept.store, indexes=lambda _: kept.vectors, max_turns=MOST)
+    other = CandidateKeeper(kept.store, kept.vectors, embedder=lambda: MODEL, max_turns=MOST)
     late = a_row(seq=99, terms={"sea": 1})
     reads = kept.store.search_rows
 

@@ -1,19 +1,15 @@
 """What the index stage makes of turns, and what it keeps of the rows they have."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NoReturn
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from memory_agent.domain import EmbedderMigration, EmbedderModel, Entity, NextVectors, SearchRow, Turn
-from memory_agent.domain.migration import Phase
+from memory_agent.domain import Entity, SearchRow, Turn
 from memory_agent.errors import EmbedderUnavailable
 from memory_agent.search.candidates import CandidateKeeper
-from memory_agent.search.embedders import Embedders
 from memory_agent.search.entities import EntitySpotter
 from memory_agent.search.index_stage import Indexer
 from memory_agent.stores.sqlite import SqliteStore
@@ -35,15 +31,6 @@ class Stage:
         self.embedder = HashEmbedder()
         self.entities = EntityDictionary({})
 
-    @property
-    def embedders(self) -> Embedders:
-        """The model of everybody, and no other."""
-
-        async def none(*_: object) -> NoReturn:
-            raise NotImplementedError
-
-        return Embedders(self.store, self.embedder, self.vectors, none)
-
     async def remember(self) -> list[Turn]:
         """`TEXTS`, not yet indexed."""
         drafts = [
@@ -55,8 +42,10 @@ class Stage:
     async def index(self, turns: list[Turn], language: str = "english") -> None:
         spotter = EntitySpotter(self.entities)
         clock = FixedClock(NOW)
-        candidates = CandidateKeeper(self.store, indexes=self.embedders.index_of, max_turns=0)
-        indexer = Indexer(self.store, candidates, self.embedders, clock, spotter, language=language)
+        candidates = CandidateKeeper(
+            self.store, self.vectors, embedder=lambda: self.embedder.fingerprint, max_turns=0
+        )
+        indexer = Indexer(self.store, candidates, self.embedder, clock, spotter, language=language)
         await indexer.index(turns)
 
     async def rows(self) -> dict[str, SearchRow]:
@@ -174,49 +163,3 @@ async def test_only_what_another_model_made_is_embedded(stage: Stage) -> None:
         assert_made_of(rows[turn.id], turn)
         assert rows[turn.id].embedder == stage.embedder.fingerprint
     np.testing.assert_array_equal(rows[turns[0].id].vectors, before[turns[0].id].vectors)
-
-
-@pytest.mark.parametrize("had_begun", [True, False])
-@pytest.mark.parametrize("phase", ["finished", "rolled back"])
-async def test_rows_are_one_models_though_a_move_ends_while_they_are_made(
-    stage: Stage, phase: Phase, had_begun: bool
-) -> None:
-    """Also one that began meanwhile. Vectors have their own model's name, and what the move did with all others is done with them, after a crash too."""
-    target = HashEmbedder(dimension=32)
-    own, other = (
-        EmbedderModel(name=str(index), fingerprint=each.fingerprint, settings={"n": index})
-        for index, each in enumerate((stage.embedder, target))
-    )
-
-    async def opened(*_: object) -> tuple[HashEmbedder, BruteForceIndex]:
-        return target, BruteForceIndex()
-
-    class Ends(HashEmbedder):
-        """Embeds once the move has ended."""
-
-        async def embed(
-            self, texts: Sequence[str], *, purpose: Literal["query", "document"]
-        ) -> NDArray[np.float32]:
-            await embedders.put(moving)
-            await embedders.put(replace(moving, phase=phase))
-            return await super().embed(texts, purpose=purpose)
-
-    moving = EmbedderMigration(source=own, target=other, phase="moving", started_at=NOW)
-    embedders = Embedders(stage.store, Ends(), stage.vectors, opened)
-    candidates = CandidateKeeper(stage.store, indexes=embedders.index_of, max_turns=0)
-    spotter, clock = EntitySpotter(stage.entities), FixedClock(NOW)
-    indexer = Indexer(stage.store, candidates, embedders, clock, spotter, language="english")
-    if had_begun:
-        await embedders.put(moving)
-    turns = await stage.remember()
-    await indexer.index(turns)
-    left = embedders.current
-    made = {
-        row.turn_id: (row.embedder, row.vectors.shape[1], row.next) for row in (await stage.rows()).values()
-    }
-    dimension = {"finished": 32, "rolled back": 256}[phase]
-    assert made == {turn.id: (left.fingerprint, dimension, None) for turn in turns}
-    beside = NextVectors(embedder=other.fingerprint, vectors=np.ones((1, 32), np.float32))
-    await stage.store.put_next_vectors("ada", dict.fromkeys(made, beside))
-    await indexer.index(turns)
-    assert [row.next for row in (await stage.rows()).values()] == [None] * len(turns)
