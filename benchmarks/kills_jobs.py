@@ -11,7 +11,6 @@ import shutil
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pymongo
@@ -32,13 +31,12 @@ from memory_agent.testing import HashEmbedder
 from memory_agent.work import worker
 from tests.conformance.values import a_draft
 from tests.released.fixture import DB_NAME, known, put_documents, put_file
-from tests.tiny_models import tiny_model
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
+    from pathlib import Path
 
     from benchmarks.kills_model import Call
-    from memory_agent.domain import EmbedderMigration
 
 vars(worker)["POLL_SECONDS"] = 0.05  # a constant of the package; a second would be most of a round
 
@@ -106,10 +104,12 @@ class Place:
         return self.folder / "log"
 
     @asynccontextmanager
-    async def opened(self, name: str = "main", *, worker: bool = True) -> AsyncIterator[MemoryService]:
-        """The memory of that name."""
+    async def opened(
+        self, name: str = "main", *, worker: bool = True, model: str = ""
+    ) -> AsyncIterator[MemoryService]:
+        """The memory of that name, with that embedding model."""
         cfg = self.settings(name).model_copy(update={"run_worker": worker})
-        async with MemoryService(cfg, embedder=HashEmbedder(), clock=self.clock) as service:
+        async with MemoryService(cfg, embedder=HashEmbedder(seed=model), clock=self.clock) as service:
             yield service
 
     def load(self) -> None:
@@ -463,74 +463,49 @@ class Upgrade:
         place.drop("old")
 
 
-class Move:
-    """The memory moved to another embedding model and back or for good, a step a round, while exchanges are stored."""
+class Rebuild:
+    """Everybody embedded anew by another model, each round by the other of two, while exchanges are stored."""
 
     weight: ClassVar = 2
 
     async def prepare(self, place: Place) -> None:
-        """The models."""
-        for name, seed in _MODELS.items():
-            if not (place.folder / name / "model.safetensors").exists():
-                tiny_model(place.folder / name, seed=seed)
+        """Nothing."""
 
     async def work(self, place: Place) -> None:
         """What is killed."""
-        async with place.opened() as service:
+        async with place.opened(model=f"model {place.round % 2}") as service:
             talking = asyncio.create_task(self._talk(place, service))
-            state = await service.embedder_migration()
-            if state is None or state.is_over:
-                current = "" if state is None else state.default.name
-                other = next(name for name in _MODELS if Path(current).name != name)
-                await service.migrate_embedder(str(place.folder / other))
-            elif state.phase == "moving":
-                await (service.finish_migration() if place.round % 3 else service.roll_back_migration())
-            await self._ended(service)
+            await self._rebuild(service)
             await talking
 
     async def _talk(self, place: Place, service: MemoryService) -> None:
         caller = Caller(place, service)
         for number in range(4):
-            await caller.make(say(USERS[number % 2], f"{place.round}-move-{number}", "chat"))
+            await caller.make(say(USERS[number % 2], f"{place.round}-rebuild-{number}", "chat"))
 
-    async def _ended(self, service: MemoryService) -> EmbedderMigration | None:
-        """The move, once nothing of its phase is left to do."""
-        async with asyncio.timeout(120):
-            while (state := await service.embedder_migration()) is not None and not state.is_over:
-                if state.phase == "moving" and state.looked and state.users == state.moved:
-                    break
-                await asyncio.sleep(0.02)
-        return state
+    async def _rebuild(self, service: MemoryService) -> None:
+        while (step := await service.rebuild_next()).done < step.users:
+            await service.settle(120)
+        await service.settle(120)
 
     async def check(self, place: Place) -> None:
-        """Everything acknowledged; nobody is between the models, neither right after the kill nor when the step is through."""
-        async with place.opened(worker=False) as service:
-            await self._whole(service)
+        """Everything acknowledged; gone on with, the rebuild leaves nothing that the other model embedded."""
         await check_main(place, thorough=False)
-        async with place.opened() as service:
-            await self._ended(service)
-            await self._whole(service)
+        async with place.opened(model=f"model {place.round % 2}") as service:
+            await self._rebuild(service)
+            demand(
+                [f"{left} turns were not rebuilt"] if (left := (await service.status()).to_rebuild) else []
+            )
             await diagnose(service)
 
-    async def _whole(self, service: MemoryService) -> None:
-        """Raise Wrong unless each user's rows have the vectors by which the user is searched."""
-        store = service.core.store
-        for user in await store.stored_users(limit=100):
-            by = await service.core.embedder.of_user(user)
-            rows = [row for row in await store.search_rows(user) if not row.erased]
-            lacking = [row.turn_id for row in rows if row.vectors_by(by) is None]
-            if lacking:
-                raise Wrong(f"{user} is searched by {by}, which {len(lacking)} of {len(rows)} rows lack")
 
-
-_MODELS: Final = {"model-a": 1, "model-b": 2}
 KINDS: Final[dict[str, Any]] = {
     "life": Life(),
     "backup": Backup(),
     "restore": Restore(),
     "import": Import(),
     "upgrade": Upgrade(),
-    "move": Move(),
+    "rebuild": Rebuild(),
 }
 """A kind of job is one more entry: `prepare` a place, `work` until it is killed, `check` what is left; `weight`: how often."""
 

@@ -259,6 +259,20 @@ async def test_counts_rows_up_to_a_limit(store: DocumentStore) -> None:
     assert await store.count_rows("bob", limit=9) == 0
 
 
+async def test_counts_everybodys_rows_by_other_embedders(store: DocumentStore) -> None:
+    """Those before and behind it in order; neither its own nor stubs."""
+    for user in ("ada", "eve"):
+        scope = a_scope(user)
+        rows = [
+            replace(a_row(scope=scope, seq=seq), embedder=by)
+            for seq, by in enumerate(("aaaa", "mmmm", "zzzz"), 1)
+        ]
+        await store.put_search_rows(user, rows, now=NOW)
+    assert [await store.rows_by_others(by) for by in ("mmmm", "aaaa", "none")] == [4, 4, 6]
+    await store.sweep_orphans(a_scope("eve").user, stubs_before=NOW, now=NOW)  # none of them has a turn
+    assert await store.rows_by_others("mmmm") == 2
+
+
 async def test_finds_the_turns_nearest_to_a_vector(store: DocumentStore) -> None:
     """Exactly, nearest first and each turn once, of the scope's rows by this embedder that were not erased."""
     some = np.random.default_rng(3).standard_normal((60, 2, 16)).astype(np.float32)

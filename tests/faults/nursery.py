@@ -2,7 +2,7 @@
 
 It is forked itself from the server of commands (`tests.servers.forks`). `-m tests.faults.nursery` reads jobs as JSON lines, forks a writer for each, prints its pid, waits for its
 end and prints how it ended. A job's `kind` says what is done: "write" appends a line to the job's log for each
-exchange that was acknowledged; "settle" and "sweep" are in `topic_jobs`,
+exchange that was acknowledged; "settle", "sweep" and "rebuild" are in `topic_jobs`,
 "facts" is in `fact_jobs`, and "say", "drop" and "crowd" are in `compress_jobs`. A job of several `processes` is done
 by so many at once, each of which is told its `number`.
 """
@@ -82,6 +82,7 @@ KINDS = {
     "write": write,
     "settle": topic_jobs.settle,
     "sweep": topic_jobs.sweep,
+    "rebuild": topic_jobs.rebuild,
     "facts": fact_jobs.facts,
     "say": compress_jobs.say,
     "drop": compress_jobs.drop,

@@ -184,9 +184,10 @@ class AheadClock(SystemClock):
 async def opened(settings: dict[str, Any], **parts: Any) -> AsyncIterator[MemoryService]:
     """A service that needs no model, with its vectors in a file of `data_dir`."""
     vectors = KeptIndex(Path(settings["data_dir"]) / "vectors")
+    parts = {"embedder": HashEmbedder(), "vectors": vectors, **parts}
     with settings_of(settings) as known:
         cfg = MemoryConfig(**known)
-        async with MemoryService(cfg, embedder=HashEmbedder(), vectors=vectors, **parts) as service:
+        async with MemoryService(cfg, **parts) as service:
             yield service
 
 
@@ -214,6 +215,19 @@ async def settle(job: dict[str, Any]) -> None:
     """Work off what is owed in the job's database."""
     async with with_fuse(job) as service:
         await service.settle(200)
+
+
+async def rebuild(job: dict[str, Any]) -> None:
+    """Embed everybody anew by the job's model."""
+    async with with_fuse(job, embedder=HashEmbedder(seed=job["model"])) as service:
+        await rebuild_all(service)
+
+
+async def rebuild_all(service: MemoryService) -> None:
+    """What `memory-agent rebuild --all` does."""
+    while (step := await service.rebuild_next()).done < step.users:
+        await service.settle(120)
+    await service.settle(120)
 
 
 async def sweep(job: dict[str, Any]) -> None:

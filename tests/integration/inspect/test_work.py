@@ -7,6 +7,7 @@ import contextlib
 import re
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -23,6 +24,7 @@ from memory_agent.inspect import health, readings, work
 from memory_agent.inspect.plots import line_of
 from memory_agent.inspect.texts import LANGUAGES, catalogue
 from memory_agent.keys import KeyState, read_token
+from memory_agent.server.metrics import Metrics
 from memory_agent.server.readiness import Ready, State
 from tests.integration.inspect.looking import Looker, looking, tell_of_walnuts, text_of
 
@@ -93,8 +95,20 @@ async def test_a_key_sees_the_work_of_its_tenant_or_of_its_user_and_one_for_all_
     assert {"default / ann / home", "acme / bob / home"} <= set(
         re.findall(r"\w+ / \w+ / home", text_of(page))
     )
-    assert "Move to another embedding model" in page
+    assert "embedded by another model" not in page
     assert "bob" not in await looker.look(OURS)
+
+
+async def test_operators_see_how_many_turns_another_model_embedded(looker: Looker) -> None:
+    """And Prometheus does."""
+    store = looker.service.core.store
+    rows = await store.search_rows(Scope.of("ann").user_id)
+    old = [replace(row, embedder="another") for row in rows[:3]]
+    await store.put_search_rows(Scope.of("ann").user_id, old, now=looker.service.clock.now())
+    await looker.sign_in(ALL_TENANTS)
+    turns = (await looker.service.status()).turns
+    assert f"3 of {turns} turns were embedded by another model" in text_of(await looker.look(EVERYBODYS))
+    assert b"memory_agent_to_rebuild_turns 3.0" in await Metrics().render(looker.service)
 
 
 async def test_parked_turns_are_tried_again_by_thread_or_all_that_the_page_shows(looker: Looker) -> None:

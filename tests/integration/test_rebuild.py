@@ -1,0 +1,112 @@
+"""After a change of the embedding model: who was not rebuilt yet is found by words, and everything that tells of it says so."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+
+from memory_agent import MemoryConfig, MemoryService, upkeep
+from memory_agent.domain import RebuildStep
+from memory_agent.search.request import NOT_REBUILT
+from memory_agent.testing import HashEmbedder
+from tests.constants import settings_of
+from tests.fixtures import outgrown
+from tests.integration.commands import CommandLine
+
+USERS = ("ann", "bob", "cyd")
+TEXTS = (
+    "We booked flights to Crete in June.",
+    "The dentist moved to Mill Road.",
+    "My puppy is called Rufus.",
+)
+ASKED = "When are the flights to Crete?"
+
+
+def opened(settings: dict[str, Any], model: str) -> AbstractAsyncContextManager[MemoryService]:
+    return MemoryService(MemoryConfig(**settings), embedder=HashEmbedder(seed=model))
+
+
+async def remember(settings: dict[str, Any]) -> None:
+    """Everybody's turns, by the old model."""
+    async with opened(settings, "old") as service:
+        for user in USERS:
+            await service.agent(user, "chat").add_turns([{"role": "user", "content": text} for text in TEXTS])
+        await service.settle(60)
+        assert (await service.status()).to_rebuild == 0
+
+
+async def missing(service: MemoryService, user: str) -> tuple[str, ...]:
+    """What the context of the question names as missing; the turn is found in any case."""
+    context = await service.agent(user, "other").fetch_memory(ASKED)
+    assert TEXTS[0] in str(context)
+    return context.degraded
+
+
+@pytest.mark.parametrize("settings", ["embedded", "servers"], indirect=True)
+async def test_until_a_user_is_rebuilt_answers_say_that_words_alone_found_them(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """User by user, by several services one after the other; what is said meanwhile is embedded by the new model at once."""
+    monkeypatch.setattr(upkeep, "_REBUILD_TURNS", 1)
+    await remember(settings)
+    every = len(USERS) * len(TEXTS)
+    async with opened(settings, "new") as service:
+        assert (await service.status()).to_rebuild == every
+        assert {await missing(service, user) for user in USERS} == {(NOT_REBUILT,)}
+        memory = service.agent("ann", "chat")
+        await memory.add_user_message("The flights to Crete leave at noon.")
+        await memory.settle(60)
+        found = {each.text: each.similarity for each in await memory.fetch_long_term(ASKED)}
+        assert found["The flights to Crete leave at noon."] is not None
+        assert found[TEXTS[0]] is None
+        assert await missing(service, "ann") == (NOT_REBUILT,)
+        assert await service.rebuild_next() == RebuildStep(turns=4, users=3, done=1)
+        await service.settle(60)
+        assert [await missing(service, user) for user in USERS] == [(), (NOT_REBUILT,), (NOT_REBUILT,)]
+    async with opened(settings, "new") as service:
+        assert (await service.status()).to_rebuild == every - len(TEXTS)
+        assert [(await service.rebuild_next()).done for _ in range(2)] == [2, 3]
+        await service.settle(60)
+        assert {await missing(service, user) for user in USERS} == {()}
+        assert (await service.status()).to_rebuild == 0
+
+
+async def test_a_rebuild_by_yet_another_model_begins_with_the_first_user(
+    embedded_settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "_REBUILD_TURNS", 1)
+    await remember(embedded_settings)
+    for model in ("new", "newest"):
+        async with opened(embedded_settings, model) as service:
+            assert (await service.rebuild_next()).done == 1
+
+
+async def test_users_too_large_for_memory_are_told_so_as_well(embedded_settings: dict[str, Any]) -> None:
+    with settings_of({**embedded_settings, "resident_max_turns": 1}) as known:
+        await remember(known)
+        async with opened(known, "old") as service:
+            await outgrown(service, "ann")
+        async with opened(known, "new") as service:
+            assert await missing(service, "ann") == (NOT_REBUILT,)
+            await service.rebuild_index("ann")
+            await service.settle(60)
+            assert await missing(service, "ann") == ()
+
+
+def test_the_command_line_says_it_until_all_are_rebuilt(cli: CommandLine) -> None:
+    asyncio.run(remember({"data_dir": cli.data}))
+    told = cli("status")
+    assert "9 turns were embedded by another model" in told.stderr
+    assert "memory-agent rebuild --all" in told.stderr
+    assert cli.json("status")["to_rebuild"] == 9
+    assert "3 of a user's 3 turns were embedded by another model" in cli("ask", ASKED, "-u", "ann").stderr
+    answered = cli("ask", ASKED, "-u", "ann", "--context")
+    assert TEXTS[0] in answered.stdout
+    assert f"missing: {NOT_REBUILT}" in answered.stderr
+    rebuilt = cli("rebuild", "--all")
+    assert "3 of 3 users done" in rebuilt.stderr
+    assert "another model" not in cli("ask", ASKED, "-u", "ann").stderr
+    assert cli.json("status")["to_rebuild"] == 0
