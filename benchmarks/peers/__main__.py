@@ -1,4 +1,4 @@
-"""`python -m benchmarks.peers FILE [FILE ...] --peer chroma|mem0|mempalace|langgraph|all [--json OUT] [--cache FOLDER] [--speed]`.
+"""`python -m benchmarks.peers FILE [FILE ...] --peer chroma|mem0|mempalace|langgraph|all [--json OUT] [--cache FOLDER]`.
 
 The same recall sets, scorer and model (all-MiniLM-L6-v2) as `python -m benchmarks.recall`; each peer remembers and searches in its
 own way. They are installed into an environment of their own, from the repository's root:
@@ -7,11 +7,6 @@ own way. They are installed into an environment of their own, from the repositor
     ../peers/bin/pip install torch==2.13.0
     ../peers/bin/pip install -r benchmarks/peers-requirements.txt
     ../peers/bin/python -m benchmarks.peers FILE --peer all --json peers.json --cache FOLDER
-
-`--speed` measures how fast they are beside memory_agent instead (`benchmarks.peers.speed`), for which it is installed there, too:
-
-    ../peers/bin/pip install -e ".[tokens]"
-    ../peers/bin/python -m benchmarks.peers FILE --speed --turns 10000
 
 `FOLDER`: that of `benchmarks.recall`, whose vectors differ from sentence-transformers' by 1e-6. Paired differences from its run are
 given by `python -m benchmarks.recall --compare ours.json peers.json`, without measuring again. Times are those of the peers without the model's work, which is given besides (next to nothing where `--cache` has the vectors):
@@ -29,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.measure import machine, percentiles
-from benchmarks.peers import speed
 from benchmarks.peers.base import MODEL, Embedder, sayable, version_of
 from benchmarks.peers.systems import PEERS
 from benchmarks.recall_sets import BadRecallSet, files_in, read_sets
@@ -103,15 +97,6 @@ def measure(name: str, sets: Sets, embedder: Embedder) -> Run:
     )
 
 
-def _speed(arguments: argparse.Namespace, names: Sequence[str]) -> None:
-    reports = speed.compare(names, files_in(arguments.files), turns=arguments.turns, calls=arguments.calls)
-    text = json.dumps({"machine": machine(), "turns": arguments.turns, "systems": reports}, indent=2)
-    if arguments.json:
-        arguments.json.write_text(text + "\n", encoding="utf-8")
-    print(speed.table(reports), file=sys.stderr)
-    print(text)
-
-
 def main(given: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(
@@ -119,26 +104,14 @@ def main(given: Sequence[str] | None = None) -> None:
     )
     add = parser.add_argument
     add("files", type=Path, nargs="+", metavar="FILE", help="recall sets, or folders of them")
-    add(
-        "--peer",
-        action="append",
-        help=f"all, or one of {', '.join(PEERS)}; with --speed {speed.USUAL} unless named",
-    )
+    add("--peer", action="append", required=True, help=f"all, or one of {', '.join(PEERS)}")
     add("--json", type=Path, metavar="OUT", help="keep figures and every question's result")
     add("--cache", type=Path, metavar="FOLDER", help="keep vectors in this folder from run to run")
     add("--limit", type=int, help="only the first so many corpora of each file")
-    add("--speed", action="store_true", help="how fast each is beside memory_agent, instead")
-    add("--turns", type=int, default=10_000, help="of --speed: the history (default %(default)s)")
-    add("--calls", type=int, default=100, help="of --speed: of each kind (default %(default)s)")
     arguments = parser.parse_args(given)
-    if not arguments.speed and not arguments.peer:
-        parser.error(f"name a --peer: all, or one of {', '.join(PEERS)}")
     runs: list[Run] = []
     try:
-        names = chosen(arguments.peer or speed.USUAL)
-        if arguments.speed:
-            _speed(arguments, names)
-            return
+        names = chosen(arguments.peer)
         sets = read_sets(files_in(arguments.files), arguments.limit)
         embedder = Embedder(arguments.cache)
         for name in names:

@@ -12,11 +12,8 @@ from typing import Any
 import pytest
 
 from benchmarks import context, recall, scale, speed
-from benchmarks.peers import __main__ as peers
-from benchmarks.peers import speed as peers_speed
 from memory_agent.testing import HashEmbedder
 from tests.unit.benchmarks.sets import record, written
-from tests.unit.benchmarks.test_peers import Words
 
 
 @pytest.fixture(autouse=True)
@@ -127,25 +124,6 @@ def test_scale_measures_each_stage_beside_the_first(capsys: pytest.CaptureFixtur
 )
 def test_scale_measures_at_ten_thousand_turns_tenfold_and_all(turns: int, expected: list[int]) -> None:
     assert scale.sizes(turns) == expected
-
-
-# --- others --------------------------------------------------------------------------------------------------
-def test_peers_get_the_same_turns_as_ours_and_their_times_are_told_as_multiples(
-    chat: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(peers_speed, "Embedder", Words)
-    monkeypatch.setattr(peers_speed, "measure_all", lambda jobs: list(map(peers_speed.measure, jobs)))
-    out = tmp_path / "out.json"
-    peers.main([chat, "--speed", "--peer", "chroma", "--turns", "12", "--calls", "2", "--json", str(out)])
-    report, told = printed(capsys)
-    assert json.loads(out.read_text("utf-8")) == report
-    ours, chroma = report["systems"]
-    assert (ours["system"], chroma["system"], report["turns"]) == ("memory_agent", "chroma", 12)
-    assert set(ours["figures"]) == {"acknowledged", "acknowledged_busy", "searchable", "search", "fetch"}
-    assert set(chroma["figures"]) == {"acknowledged", "search"}
-    times = chroma["figures"]["search"]["p50_ms"] / ours["figures"]["fetch"]["p50_ms"]
-    assert chroma["ratios"]["search ÷ our fetch"] == round(times, 2)
-    assert "| acknowledged ÷ our acknowledged |" in told
 
 
 # --- what is found and read ----------------------------------------------------------------------------------
