@@ -35,6 +35,8 @@ class Socket(httpx.AsyncHTTPTransport):
     def __init__(self, address: str) -> None:
         super().__init__(verify=False)  # nothing is encrypted here, and reading certificates takes its time
         self.answers = 0
+        self.asked: set[tuple[str, str]] = set()
+        """Methods and paths of what was answered well."""
         where = urlsplit(address)
         self._there = (where.hostname, where.port)
 
@@ -43,6 +45,8 @@ class Socket(httpx.AsyncHTTPTransport):
         assert answer.extensions["network_stream"].get_extra_info("server_addr") == self._there
         assert "X-Request-Id" in answer.headers  # a memory service gives one to every request
         self.answers += 1
+        if answer.is_success:
+            self.asked.add((request.method, request.url.raw_path.decode()))
         return answer
 
 

@@ -76,7 +76,7 @@ class Rest:
         assert answer.status_code == status, (method, path, answer.status_code, answer.text)
         assert answer.headers["X-Request-Id"]
         if status < 300:
-            self.answered.add(self._operation(method, answer.url.raw_path.decode().partition("?")[0]))
+            self.answered.add(operation_of(method, answer.url.raw_path.decode()))
         return answer
 
     async def get(self, path: str, /, **params: Any) -> Any:
@@ -115,16 +115,18 @@ class Rest:
         await self.post("settle", {"timeout": 30}, status=204)
         return ids
 
-    def _operation(self, method: str, path: str) -> str:
-        parts = path.split("/")
-        fitting = [
-            (sum(map(str.startswith, template, "{" * len(template))), name)
-            for verb, template, name in _templates()
-            if verb == method
-            and len(template) == len(parts)
-            and all(ours.startswith("{") or ours == part for ours, part in zip(template, parts, strict=True))
-        ]
-        return min(fitting)[1] if fitting else ""
+
+def operation_of(method: str, path: str) -> str:
+    """The name of the operation that such a request asks for; empty if there is none."""
+    parts = path.partition("?")[0].split("/")
+    fitting = [
+        (sum(map(str.startswith, template, "{" * len(template))), name)
+        for verb, template, name in _templates()
+        if verb == method
+        and len(template) == len(parts)
+        and all(ours.startswith("{") or ours == part for ours, part in zip(template, parts, strict=True))
+    ]
+    return min(fitting)[1] if fitting else ""
 
 
 @functools.cache

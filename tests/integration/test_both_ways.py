@@ -17,7 +17,7 @@ import pytest
 from memory_agent import Character, MemoryAgent, MemoryClient, MemoryConfig, MemoryService, NotFound
 from memory_agent.testing import BruteForceIndex, FixedClock, HashEmbedder
 from tests.integration.conversations import START, said
-from tests.integration.rest import BREAD, HOTELS, LISBON
+from tests.integration.rest import BREAD, HOTELS, LISBON, operation_of, shows
 from tests.over_http import Doors, OverHttp
 
 MIA = Character(name="Mia", personality="dry", profile="A pilot.", traits=("calm",))
@@ -109,7 +109,29 @@ READS: dict[str, Call] = {
 }
 
 
-async def test_reads_give_the_same_values_of_the_same_types(sides: tuple[MemoryAgent, MemoryClient]) -> None:
+@shows(
+    *(
+        "recent_turns",
+        "search_memory",
+        "fetch_memory",
+        "fetch_facts",
+        "fact_history",
+        "list_topics",
+        "show_topic",
+    ),
+    *("topic_context", "topic_history", "current_session", "list_sessions", "list_turns", "thread_context"),
+    *(
+        "list_compressions",
+        "compress_thread",
+        "list_entities",
+        "thread_status",
+        "list_threads",
+        "show_thread",
+    ),
+)
+async def test_reads_give_the_same_values_of_the_same_types(
+    doors: Doors, sides: tuple[MemoryAgent, MemoryClient]
+) -> None:
     """All the way down: lists are lists, tuples tuples, and whole numbers whole; contexts print the same text."""
     agent, client = sides
     empty = []
@@ -120,6 +142,12 @@ async def test_reads_give_the_same_values_of_the_same_types(sides: tuple[MemoryA
         assert str(there) == str(here), name
         empty += [name] * (not here)
     assert empty == ["long term since after until", "no compression"]
+    were_answered(doors, test_reads_give_the_same_values_of_the_same_types)
+
+
+def were_answered(doors: Doors, test: Any) -> None:
+    (socket,) = doors.sockets
+    assert set(test.shows) - {operation_of(*asked) for asked in socket.asked} == set()
 
 
 def kinds(value: object) -> object:
@@ -171,7 +199,20 @@ async def written(memory: Call) -> list[Any]:
     return [*told, await memory.history(), await memory.clear(), await memory.fact_history()]
 
 
-async def test_writes_do_and_answer_the_same(sides: tuple[MemoryAgent, MemoryClient]) -> None:
+@shows(
+    *("update_memory", "add_turn", "add_turns", "set_fact", "add_fact"),
+    *("retract_fact", "revert_fact", "turn_topic", "tag_topic", "set_topic_importance", "give_feedback"),
+    *(
+        "archive_topic",
+        "restore_topic",
+        "merge_topics",
+        "split_topic",
+        "forget_turns",
+        "clear_thread",
+        "settle_thread",
+    ),
+)
+async def test_writes_do_and_answer_the_same(doors: Doors, sides: tuple[MemoryAgent, MemoryClient]) -> None:
     """In threads of two users, whose ids are those of the order in which they come."""
     agent, client = sides
     here, there = [
@@ -182,6 +223,7 @@ async def test_writes_do_and_answer_the_same(sides: tuple[MemoryAgent, MemoryCli
         )
     ]
     assert there == [one.replace("'bob'", "'eve'") for one in here]
+    were_answered(doors, test_writes_do_and_answer_the_same)
 
 
 def _numbered(text: str, ids: dict[str, int]) -> str:

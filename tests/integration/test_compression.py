@@ -177,18 +177,6 @@ async def test_it_can_be_asked_for(settings: dict[str, Any]) -> None:
         assert await service.agent("ann", "other").compressions() == []
 
 
-async def test_nothing_is_compressed_unless_it_is_wanted(settings: dict[str, Any]) -> None:
-    """With enable_compression off, when asked alone; then as far as it had fallen due, step by step."""
-    async with opened(settings, enable_compression=False) as service:
-        memory = service.agent("ann", "chat")
-        await memory.add_turns(said(telling(210)))
-        await memory.settle(timeout=60)
-        assert await memory.compressions() == []
-        await memory.compress()
-        expected = [("turns", 100), ("turns", 200), ("asked", 210)]
-        assert [(event.reason, event.through) for event in await memory.compressions()] == expected
-
-
 @on_each_store_by_day
 async def test_many_who_ask_at_once_record_one(memory: MemoryAgent) -> None:
     """The others see that it is done."""
@@ -305,16 +293,3 @@ async def test_no_turn_is_skipped_when_one_is_forgotten_between_two_compressions
         left = [turn.id for turn in turns if turn.seq != 150]
         assert covered == left[: len(covered)]
         assert made[-1].through == 301
-
-
-async def test_compressed_words_reach_the_next_prompt(memory: MemoryAgent) -> None:
-    """fetch_memory shows turns kept word for word, each once."""
-    await memory.add_turns(said(telling(120)))
-    await memory.settle(timeout=60)
-    context = await memory.fetch_memory("What about the weather on Mars?", preset="code", max_tokens=1_000)
-    assert context.preserved
-    shown = [turn.id for turn in (*context.preserved, *context.short_term)]
-    shown += [found.turn.id for found in context.long_term]
-    assert len(shown) == len(set(shown))
-    event = (await memory.compressions())[-1]
-    assert set(context.summary) <= set(event.summary)

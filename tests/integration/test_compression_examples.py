@@ -13,19 +13,6 @@ from memory_agent.domain import CompressedContext
 from memory_agent.testing import FixedClock
 from tests.integration.conversations import START, opened, said
 
-OPEN_MIC = (
-    "Hi Miku!", "Hi! What's new?", "I started to play the guitar in March.", "Oh nice! Which songs?",
-    "Mostly folk. There's an open mic at the Blue Door on Friday.", "Will you play?", "I think so. I'm so nervous though.",
-    "Two songs are enough.", "My hands shake when people look.", "Play for one friend first.", "My sister Lena could listen.",
-    "Good idea.", "She says I rush.", "Then tap your foot.", "I'll try that tonight.", "Tell me how it goes.",
-    "We decided on two songs.", "Which ones?", "Landslide, and one of mine.", "Lovely. Thanks for telling me.",
-)  # fmt: skip
-JOB = (
-    "I lost my job today.",
-    "I'm so sorry. What happened?",
-    "They closed the whole office in Leeds.",
-    "That's hard.",
-)
 LETTER = """Could you make this warmer?
 
 Dear book club,
@@ -60,20 +47,6 @@ def shown(context: CompressedContext) -> list[str]:
     return [line.body for block in context.blocks for line in block.lines if line.role is not None]
 
 
-@pytest.mark.parametrize("talk", [OPEN_MIC, JOB], ids=["guitar", "job"])
-async def test_a_short_conversation_is_shown_whole_and_nothing_is_recorded(
-    memory: MemoryAgent, talk: tuple[str, ...]
-) -> None:
-    """In order, with who said it, under the day; it costs what the turns cost."""
-    await memory.add_turns(said(talk))
-    context = await memory.compress()
-    assert shown(context) == list(talk)
-    assert context.part("short_term").startswith(f"[1 March 2026]\nuser: {talk[0]}\nassistant: ")
-    assert context.metadata.tokens_saved == 0
-    assert (await memory.compressions(), context.summary, context.metadata.made_by) == ([], (), None)
-    assert [message["content"] for message in context.to_messages()] == list(talk)
-
-
 async def test_a_longer_conversation_costs_less_and_less_and_the_last_ten_turns_are_there(
     memory: MemoryAgent,
 ) -> None:
@@ -92,15 +65,6 @@ async def test_a_longer_conversation_costs_less_and_less_and_the_last_ten_turns_
     cut = shown(context)[-2]
     assert cut.startswith("I begin here.")
     assert cut.endswith("I end here.")
-
-
-async def test_the_last_ten_turns_are_there_however_short(memory: MemoryAgent) -> None:
-    """Turns of a word cost less than the prompt around them; ten of them are shown nevertheless, and nothing else."""
-    await memory.add_turns(said(["yes"] * 100))
-    for length in (60, 100):
-        context = await memory.session_context(through=length)
-        assert [turn.seq for turn in context.recent] == list(range(length - 9, length + 1))
-        assert shown(context) == ["yes"] * 10
 
 
 async def test_summaries_quote_what_users_say_and_nothing_they_paste(memory: MemoryAgent) -> None:

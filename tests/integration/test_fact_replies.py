@@ -140,21 +140,6 @@ async def test_an_outage_is_waited_out(quick: dict[str, Any], openai_server: Scr
             assert len(openai_server.chats) == 3, case
 
 
-async def test_one_failure_after_another(quick: dict[str, Any], openai_server: ScriptedOpenAI) -> None:
-    """Outages and malformed answers in any order; only the latter are counted."""
-    failures = (
-        Reply(status=503),
-        HALF,
-        Reply(drop=True),
-        Reply(text=ANSWER, sends=0.5),
-        "prose",
-        Reply(status=429),
-    )
-    async with remembering(quick, max_attempts=3) as service:
-        await learns(service, openai_server, "ada", *failures)
-        assert len(openai_server.chats) == 7
-
-
 # --- told, and not believed ----------------------------------------------------------------------------------
 DOUBTFUL: Final[dict[str, dict[str, Any]]] = {
     "quote-of-another-turn": {"quote": "I was born in Rome"},
@@ -176,19 +161,6 @@ async def test_an_item_that_is_not_believed_takes_no_other_along(
         (record,) = await refused(memory)
         assert record.refused, case
         assert len(openai_server.chats) == 1, case
-
-
-async def test_a_quote_of_another_turn_of_the_batch_is_not_believed(
-    service: MemoryService, openai_server: ScriptedOpenAI
-) -> None:
-    """Each item has to be said by the very message that it names."""
-    answer = {"additions": [NAME, {**HOME, "turn": 2}, {**HOME, "quote": "I keep bees"}]}
-    openai_server.answer = lambda body: json.dumps(answer) if len(asked(body)) == 2 else SOUND(body)
-    memory = service.agent("ada", "chat")
-    await memory.add_turns([{"role": "user", "content": text} for text in (TEXT, "I keep bees.")])
-    await memory.settle(timeout=60)
-    assert await memory.fetch_facts() == {"name": "Ada"}
-    assert len(await refused(memory)) == 2
 
 
 # --- parked --------------------------------------------------------------------------------------------------

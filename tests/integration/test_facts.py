@@ -20,7 +20,6 @@ from tests.integration.fact_script import (
     known,
     opened,
     prompt,
-    refused,
     standing,
     update,
 )
@@ -142,26 +141,6 @@ async def test_waiting_turns_are_asked_about_together(
     assert context(second) == ["I have a garden.", "What grows there?", "Lovely."]
     assert 'date="Monday 2026-05-04" from="assistant"' in prompt(second)
     assert known(second) == ["user, interests (in a list): gardening"]
-
-
-async def test_what_only_the_assistant_says_is_no_fact(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI
-) -> None:
-    """A model that quotes the assistant is refused, visibly; the assistant's turns are never asked about."""
-    guess = add("pets", ["a cat called Tom"], "your cat Tom sounds lovely")
-    openai_server.answer = by_words({"Thanks.": [guess]})
-    async with opened(asking(settings, openai_server)) as service:
-        memory = service.agent("ann", "chat")
-        await memory.update_memory("Good morning.", "I hope your cat Tom sounds lovely today.")
-        await memory.update_memory("Thanks.", "You're welcome.")
-        await memory.settle(timeout=60)
-        assert await memory.fetch_facts() == {}
-        (record,) = await refused(memory)
-        assert record.refused == "the quote is not in its turn"
-        assert record.value == '["a cat called Tom"]'
-        assert record.op == "add"
-    texts = [message.text for body in openai_server.chats for message in asked(body)]
-    assert sorted(texts) == ["Good morning.", "Thanks."]
 
 
 async def test_the_cost_is_as_the_server_counts(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory_agent import InvalidInput, MemoryAgent
+from memory_agent import MemoryAgent
 from tests.integration.fact_script import (
     Asked,
     Item,
@@ -176,41 +176,6 @@ async def test_people_are_found_by_the_names_they_gave_themselves(settings: dict
         await memory.retract_fact("name", about="emi_42")
         assert await by_person("What does Kate do?") == set()
         assert await by_person("What does Omar do?") == {"b7"}
-
-
-async def test_people_edit_the_facts_of_one(settings: dict[str, Any]) -> None:
-    """Set, added, retracted and reverted for a person; without a name, for the one there is; never for all of several."""
-    async with opened(settings) as service:
-        memory = service.agent("home", "kitchen")
-        await memory.set_fact("time_zone", "UTC")
-        await talk(memory, SAID[:1])
-        assert (await memory.fetch_facts())["time_zone"] == "UTC", "set before she had said a word"
-        await memory.set_fact("occupation", "head nurse")
-        await talk(memory, SAID[2:3])
-        with pytest.raises(InvalidInput, match="about is None"):
-            await memory.set_fact("occupation", "cook")
-        record = await memory.set_fact("occupation", "captain", about="bo")
-        assert (record.subject, record.old) == ("Bo", "pilot")
-        await memory.add_fact("preferences.likes", "tea", about="Bo")
-        await memory.retract_fact("location", about="Ann")
-        with pytest.raises(InvalidInput, match="'tea' is not known there; known paths: time_zone, name, occ"):
-            await memory.retract_fact("preferences.likes", "tea", about="Ann")
-        await memory.set_fact("name", "Dana", about="Dana")
-        facts = await memory.fetch_facts()
-        assert facts["Ann"] == {"name": "Ann", "occupation": "head nurse", "time_zone": "UTC"}
-        assert (facts["Bo"]["occupation"], facts["Bo"]["location"]) == ("captain", "Izmir")
-        assert (facts["Bo"]["preferences"], facts["Dana"]) == ({"likes": ["tea"]}, {"name": "Dana"})
-        reverted = await memory.revert_fact("occupation", about="Bo")
-        assert (reverted.subject, (await memory.fetch_facts(about="Bo"))["occupation"]) == ("Bo", "pilot")
-        await memory.revert_fact("", about="Bo", to=record.id)
-        assert (await memory.fetch_facts(about="Bo"))["occupation"] == "captain"
-        assert (await memory.fetch_facts(about="Ann"))["occupation"] == "head nurse"
-        other = service.agent("home", "garden")
-        assert await other.fetch_facts(about="Bo", scope="user") == await memory.fetch_facts(about="Bo")
-        await other.set_fact("location", "Bodrum", about="Bo")
-        assert (await other.fetch_facts(scope="user"))["Bo"]["location"] == "Bodrum"
-        with pytest.raises(InvalidInput, match="about is empty"):
-            await memory.fetch_facts(about="")
 
 
 async def test_forgetting_and_replaying_one_person_leaves_the_others(

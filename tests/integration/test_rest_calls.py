@@ -1,6 +1,6 @@
-"""REST: what each operation answers, of turns, sessions, topics, facts and people; lists page by page, and repeats.
+"""REST: what a client of the agent's kind doesn't ask for, or not by itself: bare JSON, ids, times, repeats, pages, sessions, people.
 
-That calls do over HTTP what they do in the process is shown by the agent's own tests, which run both ways.
+That the other operations do over HTTP what they do in the process is shown by test_both_ways.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 from tests.integration.conversations import lines, said
 from tests.integration.fact_script import add, asking, by_words
-from tests.integration.rest import BREAD, HOTELS, LISBON, Rest, rest_on, segment, shows
+from tests.integration.rest import LISBON, Rest, rest_on, segment, shows
 from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
 EXCHANGE = {"user_msg": "My puppy is called Rufus.", "assistant_msg": "Cute!"}
@@ -45,117 +45,26 @@ async def test_an_exchange_is_remembered_word_for_word(rest: Rest) -> None:
     assert (await rest.get("turns/recent", limit=0))["items"] == []
 
 
-@shows("add_turn", "add_turns", "list_turns")
-async def test_single_and_many_turns(rest: Rest) -> None:
-    """Each comes back as it was stored, tools and speakers too; of many with one that is refused none is stored."""
-    body = {
-        "role": "user",
-        "content": "ich bin ñandú 🦙\n\u2028 end",
-        "speaker": "Ada",
-        "entities": [{"kind": "cities", "name": "Lisbon"}],
-    }
-    one = await rest.post("turns", body, status=201)
-    assert {name: one[name] for name in body} == body
-    many = [{"role": "assistant", "content": "one"}, {"role": "tool", "content": "two"}]
-    stored = (await rest.post("turns/bulk", {"turns": many}, status=201))["items"]
-    expected = [("assistant", "one", 2), ("tool", "two", 3)]
-    assert [(turn["role"], turn["content"], turn["seq"]) for turn in stored] == expected
-    problem = await rest.refused(
-        "POST", "turns/bulk", {"turns": [*many, {"role": "user", "content": " \n"}]}, status=422
-    )
-    assert problem["errors"][0]["field"].startswith("turns[2]")
-    assert [turn["seq"] for turn in (await rest.get("turns"))["items"]] == [1, 2, 3]
-    assert (await rest.post("turns/bulk", {"turns": []}, status=201))["items"] == []
-
-
-@shows("search_memory", "fetch_memory", "list_entities", "settle_thread", "thread_status")
-async def test_what_was_said_is_found_and_put_into_a_prompt(rest: Rest) -> None:
-    """Of one thread or of all, and only what the filters let by; the ledger says what is in the prompt."""
-    ids = await rest.say(LISBON, BREAD)
-    entity = {"kind": "brands", "name": "COSRX"}
+@shows("search_memory")
+async def test_a_users_threads_are_searched_without_naming_one(rest: Rest) -> None:
+    """With `scope` "thread" a thread has to be named, and for a topic as well; both are refused by name."""
+    await rest.say(LISBON)
     other = {"role": "user", "content": "In Lisbon we saw the castle.", "metadata": {"channel": "app"}}
-    await rest.post("/api/threads/ann/other/turns", {**other, "entities": [entity]}, status=201)
-    await rest.post("/api/threads/ann/other/settle", status=204)
-    here, everywhere = (
-        {"user_id": "ann", "thread_id": "chat", "scope": "thread"},
-        {"user_id": "ann", "query": "the castle in Lisbon"},
-    )
-    found = await search(rest, {**here, "query": "sourdough bread starter", "top_k": 2})
-    assert {one["turn"]["id"] for one in found} == set(ids[2:])
-    assert found[0]["score"] >= found[1]["score"] > 0
-    assert found[0]["why"]
-    assert found[0]["explanation"]
-    for asked in (everywhere, {**everywhere, "thread_id": "new"}):
-        assert {one["turn"]["thread_id"] for one in await search(rest, asked)} == {"chat", "other"}
-    topic = (await rest.get("topics/current"))["topic_id"]
-    for narrower, name, value in (
-        ({"metadata": {"channel": "app"}}, "thread_id", "other"),
-        ({"role": "assistant"}, "role", "assistant"),
-        ({"thread_id": "chat", "scope": "thread"}, "thread_id", "chat"),
-    ):
-        assert {one["turn"][name] for one in await search(rest, {**everywhere, **narrower})} == {value}
-    of_topic = await search(rest, {**here, "query": "Lisbon", "topic_id": topic})
-    assert {one["turn"]["topic_id"] for one in of_topic} == {topic}
-    assert await search(rest, {**everywhere, "until": "2020-01-01T00:00:00Z"}) == []
-    assert await search(rest, {**everywhere, "top_k": 0}) == []
-    problem = await rest.refused("POST", "/api/memory/search", {**everywhere, "topic_id": topic}, status=422)
-    assert problem["errors"][0]["field"] == "topic_id"
+    await rest.post("/api/threads/ann/other/turns", other, status=201)
+    everywhere = {"user_id": "ann", "query": "the castle in Lisbon"}
+    assert {one["turn"]["thread_id"] for one in await search(rest, everywhere)} == {"chat", "other"}
+    (found,) = await search(rest, {**everywhere, "metadata": {"channel": "app"}})
+    assert found["turn"]["thread_id"] == "other"
     asked = {**everywhere, "scope": "thread"}
     assert "thread_id" in (await rest.refused("POST", "/api/memory/search", asked, status=422))["detail"]
-    context = await rest.post("fetch", {"user_message": "Which sights were there?", "max_tokens": 200})
-    assert 0 < context["tokens"] <= 200 == context["budget"]
-    said_by = [message["content"] for message in context["messages"] if message["role"] == "user"]
-    assert said_by
-    assert said_by[-1] in context["text"]
-    assert {entry["tier"] for entry in context["ledger"] if entry["kept"]} - {"envelope"} == {
-        block["tier"] for block in context["blocks"]
-    }
-    assert (await rest.post("fetch", {"user_message": "hi", "preset": "minimal"}))["preset"] == "minimal"
-    new = "/api/threads/ann/new/fetch"
-    assert {
-        found["turn"]["thread_id"]
-        for found in (await rest.post(new, {"user_message": "the castle in Lisbon"}))["long_term"]
-    } == {"chat", "other"}
-    assert (await rest.post(new, {"user_message": "Lisbon", "scope": "thread"}))["text"] == ""
-    problem = await rest.refused("POST", "fetch", {"user_message": "hi", "preset": "huge"}, status=422)
-    assert problem["errors"][0]["field"] == "preset"
-    assert (await rest.get("entities", scope="thread"))["items"] == []
-    (counted,) = (await rest.get("entities"))["items"]
-    assert (counted["entity"], counted["count"]) == (entity, 1)
-    await rest.refused("GET", "entities", status=422, params={"scope": "all"})
-    status = await rest.get("stats")
-    expected = (4, 0, 0, 0)
-    assert (status["turns"], status["owed_count"], status["parked_count"], status["lag_seconds"]) == expected
-    assert set(status["pending"].values()) == {0}
+    problem = await rest.refused("POST", "/api/memory/search", {**everywhere, "topic_id": "t"}, status=422)
+    assert problem["errors"][0]["field"] == "topic_id"
 
 
 async def search(rest: Rest, body: dict[str, Any]) -> list[dict[str, Any]]:
     """The recollections."""
     found: list[dict[str, Any]] = (await rest.post("/api/memory/search", body))["items"]
     return found
-
-
-@shows("forget_turns", "clear_thread", "forget_user", "thread_status")
-async def test_what_is_forgotten_is_gone(rest: Rest) -> None:
-    """Single turns, a thread, a user; receipts count it, and the other thread stays until its user goes."""
-    ids = await rest.say(LISBON, BREAD)
-    await rest.post("/api/threads/ann/other/update", EXCHANGE, status=201)
-    named = await rest.refused(
-        "POST", "forget", {"turn_ids": [ids[0], "unknown"], "missing_ok": False}, status=404
-    )
-    assert "no turn 'unknown'" in named["detail"]
-    assert (await rest.get("stats"))["turns"] == 4
-    receipt = await rest.post("forget", {"turn_ids": [ids[0], "unknown"]})
-    assert (receipt["turns"], receipt["owed"]) == (1, [])
-    assert [turn["id"] for turn in (await rest.get("turns"))["items"]] == ids[1:]
-    assert (await rest.get("stats"))["turns"] == 3
-    receipt = (await rest.ask("DELETE", "/api/threads/ann/chat")).json()
-    assert receipt["turns"] == 3
-    assert (await rest.get("turns"))["items"] == []
-    assert len((await rest.get("/api/threads/ann/other/turns"))["items"]) == 2
-    assert (await rest.ask("DELETE", "/api/users/ann")).json()["turns"] == 2
-    assert (await rest.get("/api/threads/ann/other/turns"))["items"] == []
-    assert (await rest.ask("DELETE", "/api/users/ann")).json()["turns"] == 0
 
 
 async def test_settling_in_vain(tmp_path: Path) -> None:
@@ -176,6 +85,7 @@ async def test_settling_in_vain(tmp_path: Path) -> None:
 NAMES = ("a/b", "100%", "%2F", "..", ".", "a b+c", "ünï 🦙", "?#&=;", "\\", "'\"<>", "current", "x" * 512)
 
 
+@shows("forget_user")
 async def test_ids_may_hold_any_visible_character(tmp_path: Path) -> None:
     """In the path of a thread, as the user's and as the thread's, each id is one memory of its own."""
     async with rest_on({"data_dir": tmp_path, "enable_topics": False}) as rest:
@@ -252,22 +162,6 @@ def shown(answer: dict[str, object]) -> object:
     if isinstance(items, list):
         return [item["id"] for item in items]
     return answer.get("turn_ids") or answer["id"]
-
-
-async def test_a_key_whose_turn_was_forgotten_is_refused(rest: Rest) -> None:
-    """410 for what was done once and taken back, of a single turn, a fact and a session."""
-    asked = {
-        "turns": {"role": "user", "content": "one"},
-        "sessions": {},
-        "facts/add": {"path": "a", "value": 1},
-    }
-    key = {"Idempotency-Key": "once"}
-    for path, body in asked.items():
-        await rest.ask("POST", path, body, status=200 if path == "facts/add" else 201, headers=key)
-    await rest.ask("DELETE", "/api/threads/ann/chat")
-    for path, body in asked.items():
-        problem = await rest.refused("POST", path, body, status=410, headers=key)
-        assert problem["type"].endswith(":turn-forgotten")
 
 
 @shows(
@@ -407,45 +301,6 @@ async def test_a_conversation_is_compressed(rest: Rest) -> None:
 
 
 # --- topics ------------------------------------------------------------------------------------------------------
-@shows(
-    *("list_topics", "show_topic", "topic_context", "topic_history", "turn_topic", "merge_topics"),
-    *("split_topic", "tag_topic", "set_topic_importance", "give_feedback", "archive_topic", "restore_topic"),
-)
-async def test_topics_are_read_and_put_in_order(rest: Rest) -> None:
-    """Each answer is how the topic stands then; `current` is the current one, archived ones are listed when asked for."""
-    ids = await rest.say(LISBON, BREAD, HOTELS)
-    lisbon, bread = [(await rest.get(f"turns/{ids[at]}/topic"))["topic_id"] for at in (0, 2)]
-    listed = {one["topic_id"]: one for one in (await rest.get("topics"))["items"]}
-    assert {topic: listed[topic]["opener"] for topic in listed} == {lisbon: LISBON[:80], bread: BREAD[:80]}
-    assert (await rest.get("topics/current"))["topic_id"] == lisbon
-    shown = await rest.get(f"topics/{lisbon}")
-    assert (shown["total_messages"], shown["current"], shown["archived"]) == (4, True, False)
-    history = (await rest.get("topics/current/history"))["items"]
-    assert [turn["content"] for turn in history][::2] == [LISBON, HOTELS]
-    messages = (await rest.get("topics/current/context"))["messages"]
-    assert (messages[0]["role"], shown["topic_title"] in messages[0]["content"]) == ("system", True)
-    merged = await rest.post(f"topics/{bread}/merge", {"into": lisbon})
-    assert (merged["topic_id"], merged["total_messages"]) == (lisbon, 6)
-    assert (await rest.post(f"topics/{bread}/split"))["topic_id"] == bread
-    for wrong, body in (("merge", {"into": bread}), ("split", None)):
-        await rest.refused("POST", f"topics/{bread}/{wrong}", body, status=422)
-    tagged = await rest.post(f"topics/{bread}/tags", {"add": ["food", "plans"]})
-    assert tagged["tags"] == ["food", "plans"]
-    assert (await rest.post(f"topics/{bread}/tags", {"remove": ["plans", "none"]}))["tags"] == ["food"]
-    assert [one["topic_id"] for one in (await rest.get("topics", tag="food"))["items"]] == [bread]
-    for asked in ({"user_id": "ann", "thread_id": "chat"}, {"user_id": "ann"}):
-        found = await search(rest, {**asked, "query": BREAD, "tag": "food"})
-        assert {one["turn"]["topic_id"] for one in found} == {bread}
-        assert await search(rest, {**asked, "query": BREAD, "tag": "plans"}) == []
-    weighed = await rest.post(f"topics/{bread}/importance", {"importance": 0.9})
-    assert weighed["importance_score"] == 0.9
-    assert (await rest.post("feedback", {"turn_or_topic": ids[2], "useful": True}))["topic_id"] == bread
-    assert (await rest.post(f"topics/{bread}/archive"))["archived"] is True
-    assert [one["topic_id"] for one in (await rest.get("topics"))["items"]] == [lisbon]
-    assert (await rest.get("topics", archived=True))["items"][-1]["topic_id"] == bread
-    assert (await rest.post(f"topics/{bread}/restore"))["archived"] is False
-    turn = await rest.post("/api/threads/ann/new/turns", {"role": "assistant", "content": "Hi!"}, status=201)
-    assert await rest.get(f"/api/threads/ann/new/turns/{turn['id']}/topic") is None
 
 
 # --- facts -------------------------------------------------------------------------------------------------------
@@ -472,37 +327,6 @@ async def asking_rest(
     async with rest_on(asking(rest_settings, openai_server)) as rest:
         yield rest
         assert set(getattr(request.function, "shows", ())) <= rest.answered
-
-
-@shows("set_fact", "add_fact", "retract_fact", "revert_fact", "fetch_facts", "fact_history")
-async def test_people_edit_facts(rest: Rest) -> None:
-    """The history shows each edit and what ended it; the threads are joined, or by `scope` not, `as_of` looks back."""
-    body = {"path": "preferences.meeting_time", "value": "09:30"}
-    record = (await rest.ask("PUT", "facts", body)).json()
-    expected = (["preferences", "meeting_time"], "09:30", None)
-    assert (record["path"], record["value"], record["old"]) == expected
-    assert (record["op"], record["stands"], record["sources"][0]["turn_id"]) == ("set", True, None)
-    between = datetime.now(UTC).isoformat()
-    changed = (await rest.ask("PUT", "facts", {**body, "value": {"from": 9, "to": [10.5, True]}})).json()
-    assert changed["old"] == "09:30"
-    await rest.post("facts/add", {"path": ["interests"], "value": "chess"})
-    assert (await rest.post("facts/retract", {"path": "interests", "value": "chess"}))["op"] == "remove"
-    await rest.ask("PUT", "/api/threads/ann/other/facts", {"path": "occupation", "value": "pilot"})
-    known = {"preferences": {"meeting_time": {"from": 9, "to": [10.5, True]}}}
-    assert (await rest.get("facts", scope="thread"))["facts"] == known
-    assert (await rest.get("facts"))["facts"] == {**known, "occupation": "pilot"}
-    for name in ("as_of", "recorded_by"):
-        then = (await rest.get("facts", **{name: between}))["facts"]
-        assert then == {"preferences": {"meeting_time": "09:30"}}
-        problem = await rest.refused("GET", "facts", status=422, params={name: "2026-03-01"})
-        assert problem["errors"][0]["field"] == name
-    history = (await rest.get("facts/history", path="preferences", scope="thread"))["items"]
-    assert [one["id"] for one in history] == [record["id"], changed["id"]]
-    assert (history[0]["stands"], history[0]["superseded_by"]) == (False, changed["id"])
-    await rest.post("facts/revert", {"path": "preferences.meeting_time"})
-    assert (await rest.get("facts"))["facts"]["preferences"] == {"meeting_time": "09:30"}
-    await rest.post("facts/revert", {"path": "preferences.meeting_time", "to": changed["id"]})
-    assert (await rest.get("facts", scope="thread"))["facts"] == known
 
 
 @shows("replay_facts")

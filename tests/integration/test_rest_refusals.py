@@ -28,7 +28,7 @@ async def rest(tmp_path: Path) -> AsyncIterator[Rest]:
 def test_every_operation_is_shown_by_a_test() -> None:
     """A new endpoint without a test that is answered by it is found here."""
     shown: set[str] = set()
-    for module in Path(__file__).parent.glob("test_rest*.py"):
+    for module in (*Path(__file__).parent.glob("test_rest*.py"), Path("test_both_ways.py")):
         members = vars(importlib.import_module(f"tests.integration.{module.stem}")).values()
         shown |= {
             name
@@ -140,6 +140,7 @@ AN_IMPOSSIBLE_VALUE_IS_NAMED: Final[list[Any]] = [
     ("GET", "sessions?cursor=nonsense", None, "cursor"),
     ("GET", "turns?cursor=WzEsWyJhIiwyLDFdXQ", None, "cursor"),
     ("POST", "compress?if_needed=perhaps", None, "if_needed"),
+    ("GET", "facts?as_of=2026-03-01", None, "as_of"),
     ("PUT", "facts", {"path": "a..b", "value": 1}, "path"),
     ("PUT", "facts", {"path": "a", "value": None}, "value"),
     ("POST", "facts/retract", {"path": "unknown"}, "path"),

@@ -49,17 +49,6 @@ async def sessions_of(memory: MemoryAgent) -> list[int]:
 
 
 # --- opening and closing -------------------------------------------------------------------------------------
-async def test_the_first_turn_opens_a_session(memory: MemoryAgent, clock: FixedClock) -> None:
-    """Nobody has to start one; it is counted and says when it was active."""
-    assert (await memory.sessions(), await memory.current_session()) == ([], None)
-    clock.tick(60)
-    await memory.update_memory("Hello", "Hi")
-    (session,) = await memory.sessions()
-    assert await memory.current_session() == session
-    assert (session.number, session.explicit, session.scope) == (1, False, memory.scope)
-    assert (session.total_turns, session.after_seq, session.compression_count) == (2, 0, 0)
-    assert session.started_at == session.last_activity == clock.now()
-    assert {turn.session_id for turn in await everything(memory)} == {session.id}
 
 
 async def test_a_started_session_has_its_people_and_is_inherited(
@@ -88,57 +77,6 @@ async def test_a_started_session_has_its_people_and_is_inherited(
     assert [turn.speaker for turn in await everything(memory)][2:] == ["Ann", "Bo", "Bo"]
     context = await memory.fetch_memory("Who are you?")
     assert context.persona.startswith("You are Mia Holm.\nPersonality: warm")
-
-
-async def test_a_bulk_call_spans_several_sessions(memory: MemoryAgent) -> None:
-    """By the times of its turns, four hours of silence apart; one that comes in a little late closes none."""
-    hours = (0, 1, 4.9, 9, 9.5, 6, 9.6, 40)
-    turns = [
-        {"role": "user", "content": f"at {hour}", "timestamp": START + timedelta(hours=hour)}
-        for hour in hours
-    ]
-    await memory.add_turns(turns)
-    assert await sessions_of(memory) == [1, 1, 1, 2, 2, 2, 2, 3]
-    first, second, third = await memory.sessions()
-    assert [session.started_at for session in (first, second, third)] == [
-        START + timedelta(hours=hour) for hour in (0, 9, 40)
-    ]
-    assert [session.after_seq for session in (first, second, third)] == [0, 3, 7]
-    assert first.last_activity == START + timedelta(hours=4.9)
-
-
-async def test_what_a_started_session_imports_belongs_to_it(memory: MemoryAgent, clock: FixedClock) -> None:
-    """However old it is, over several calls, until its own times leave a gap."""
-    await memory.update_memory("Hello", "Hi")
-    await memory.start_session(MIA)
-    old = START - timedelta(days=3_000)
-    await memory.add_turns(said(lines(3), start=old))
-    await memory.add_turns(said(lines(3), start=old + timedelta(hours=3)))
-    assert await sessions_of(memory) == [1, 1, *[2] * 6]
-    await memory.add_turns(said(lines(2), start=old + timedelta(hours=8)))
-    await memory.start_session()
-    clock.tick(9 * 86_400)
-    assert (await memory.current_session()) is not None
-    await memory.add_turn("user", "Much later")
-    clock.tick(60)
-    await memory.add_turn("user", "And on")
-    assert await sessions_of(memory) == [1, 1, *[2] * 6, 3, 3, 4, 4]
-
-
-async def test_a_session_after_a_cleared_thread_counts_its_own_turns(settings: dict[str, Any]) -> None:
-    """Also one after the newest turns were forgotten; what is gone fills no session that comes after it."""
-    async with opened(settings, max_turns_per_session=5, clock=FixedClock(START)) as service:
-        memory = service.agent("ann", "chat")
-        await memory.add_turns(said(lines(9)))
-        await memory.clear()
-        for _ in range(3):
-            await memory.update_memory("Hello", "Hi")
-        assert await sessions_of(memory) == [1, 1, 1, 1, 1, 2]
-        await memory.forget([turn.id for turn in (await everything(memory))[3:]])
-        await memory.start_session()
-        for _ in range(3):
-            await memory.update_memory("Hello", "Hi")
-        assert await sessions_of(memory) == [1, 1, 1, 3, 3, 3, 3, 3, 4]
 
 
 # --- reading -------------------------------------------------------------------------------------------------

@@ -441,11 +441,6 @@ async def test_topics_are_listed_and_their_turns_searched_by_tag(service: Memory
     assert await memory.topics(tag="travel") == []
     assert [topic.topic_id for topic in await memory.topics(include_archived=True, tag="travel")] == [trip]
     assert await found() == {lisbon}
-    refused: tuple[Any, ...] = ("", " ", "x" * 65, 7)
-    for wrong in refused:
-        for call in (memory.topics, lambda tag: memory.fetch_long_term("x", tag=tag)):
-            with pytest.raises(InvalidInput, match=r"^tag "):
-                await call(tag=wrong)
 
 
 async def test_tags_importance_and_feedback(memory: MemoryAgent) -> None:
@@ -455,15 +450,8 @@ async def test_tags_importance_and_feedback(memory: MemoryAgent) -> None:
     topic_id = (await memory.topics())[0].topic_id
     assert (await memory.tag_topic(topic_id, ["travel", "2026", "travel"])).tags == ("travel", "2026")
     assert (await memory.tag_topic(topic_id, remove=["2026"])).tags == ("travel",)
-    with pytest.raises(InvalidInput, match="lists of tags"):
-        await memory.tag_topic(topic_id, "travel")
-    with pytest.raises(InvalidInput, match="at most 64"):
-        await memory.tag_topic(topic_id, [str(n) for n in range(65)])
     assert (await memory.set_topic_importance(topic_id, 0.0)).importance_score == 0.0
     assert (await memory.set_topic_importance(topic_id, None)).importance_score == 0.5
-    for wrong in (1.1, -0.1, float("nan"), True, "much"):
-        with pytest.raises(InvalidInput, match="from 0 to 1"):
-            await memory.set_topic_importance(topic_id, wrong)  # type: ignore[arg-type]
     up = await memory.feedback(turn_id, useful=True)
     assert 0.5 < up.importance_score < 1
     assert (await memory.feedback(topic_id, useful=False)).importance_score == 0.5

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -360,34 +359,7 @@ async def _first_of(hub: EventHub, scope: Scope, after: str | None = None) -> st
         return (await anext(events)).id
 
 
-async def test_who_was_away_long_goes_over_to_what_everybody_gets() -> None:
-    """Its own watch of the store is closed as soon as it has met what is kept."""
-    async with hubs(kept=3) as (store, hub), hub.reading(BOB) as bobs:
-        store.happens(*[ADA] * 9, BOB)
-        await take(bobs, 1)
-        async with hub.reading(ADA, after="2") as events:
-            assert store.watches == 2
-            assert await take(events, 7) == ["3", "4", "5", "6", "7", "8", "9"]
-            store.happens()
-            assert await take(events, 1) == ["11"]
-            assert store.watches == 1
-
-
 # --- resuming ----------------------------------------------------------------------------------------------------
-async def test_few_watches_serve_many_who_were_away() -> None:
-    """Thirty readers of quiet threads are served by two places, and each gets what happens to its thread."""
-    async with hubs(own_watches=2, idle_seconds=0.002) as (store, hub):
-        first = store.add(BOB)
-        store.tell()
-        threads = [Scope(user_id="ada", thread_id=str(number)) for number in range(30)]
-        readers = [asyncio.create_task(_first_of(hub, scope, first.id)) for scope in threads]
-        await until(lambda: hub._own_places.wanted == 0 and hub.readers == 30)
-        expected = [store.add(scope).id for scope in threads]
-        random.Random(7).shuffle(threads)
-        store.tell()
-        async with asyncio.timeout(SECONDS):
-            assert await asyncio.gather(*readers) == expected
-        assert store.most_watches == 3
 
 
 async def test_a_place_is_given_back_whatever_happens() -> None:
