@@ -163,6 +163,19 @@ async def test_an_item_that_is_not_believed_takes_no_other_along(
         assert len(openai_server.chats) == 1, case
 
 
+async def test_a_quote_of_another_turn_of_the_batch_is_not_believed(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    """Each item has to be said by the very message that it names."""
+    answer = {"additions": [NAME, {**HOME, "turn": 2}, {**HOME, "quote": "I keep bees"}]}
+    openai_server.answer = lambda body: json.dumps(answer) if len(asked(body)) == 2 else SOUND(body)
+    memory = service.agent("ada", "chat")
+    await memory.add_turns([{"role": "user", "content": text} for text in (TEXT, "I keep bees.")])
+    await memory.settle(timeout=60)
+    assert await memory.fetch_facts() == {"name": "Ada"}
+    assert len(await refused(memory)) == 2
+
+
 # --- parked --------------------------------------------------------------------------------------------------
 ALWAYS: Final[dict[str, tuple[Reply | str, str]]] = {
     "empty": ("", "empty"),

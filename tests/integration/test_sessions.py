@@ -79,6 +79,22 @@ async def test_a_started_session_has_its_people_and_is_inherited(
     assert context.persona.startswith("You are Mia Holm.\nPersonality: warm")
 
 
+async def test_a_session_after_a_cleared_thread_counts_its_own_turns(settings: dict[str, Any]) -> None:
+    """Also one after the newest turns were forgotten; what is gone fills no session that comes after it."""
+    async with opened(settings, max_turns_per_session=5, clock=FixedClock(START)) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_turns(said(lines(9)))
+        await memory.clear()
+        for _ in range(3):
+            await memory.update_memory("Hello", "Hi")
+        assert await sessions_of(memory) == [1, 1, 1, 1, 1, 2]
+        await memory.forget([turn.id for turn in (await everything(memory))[3:]])
+        await memory.start_session()
+        for _ in range(3):
+            await memory.update_memory("Hello", "Hi")
+        assert await sessions_of(memory) == [1, 1, 1, 3, 3, 3, 3, 3, 4]
+
+
 # --- reading -------------------------------------------------------------------------------------------------
 @both_ways_by_day
 async def test_the_whole_history_can_be_paged_through(settings: dict[str, Any]) -> None:
