@@ -95,7 +95,7 @@ class AnalysedQuery:
     leans: bool = False
 
 
-NOT_REBUILT: Final = "embeddings by the current model (run `memory-agent rebuild`)"
+NOT_REBUILT: Final = "embeddings by the current model (run `memory-agent rebuild --all`)"
 """Names in `degraded` that turns were found by their words alone, because another model embedded them."""
 
 

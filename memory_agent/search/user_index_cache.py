@@ -141,7 +141,7 @@ class ResidentCache:
         if index.foreign and index.embedder:
             log.warning(
                 "%d of a user's %d turns were embedded by another model and are found by words alone; "
-                "rebuild_index (or `memory-agent rebuild`) embeds them anew",
+                "rebuild_index (or `memory-agent rebuild --all`) embeds them anew",
                 index.foreign,
                 len(index),
             )
