@@ -280,11 +280,9 @@ class MemoryService(Upkeep):
         counts: MemoryStatus
         if scope is None:
             made_by = known_fingerprint(self.core.embedder)
-            if not made_by:
-                return await self._counts(None)
-            rows = self.core.store.rows_by_others(made_by)
-            counts, to_rebuild = await together(self._counts(None), rows)
-            return replace(counts, to_rebuild=to_rebuild)
+            counts, schema = await together(self._counts(None), self.core.store.schema())
+            to_rebuild = await self.core.store.rows_by_others(made_by) if made_by else 0
+            return replace(counts, to_rebuild=to_rebuild, store_schema=schema)
         counts = await self._counts(scope)
         embedder = self.core.embedder
         # Whatever is said or forgotten changes the number; where it doesn't in the end, the next exchange does. A hash, for it outlives them.

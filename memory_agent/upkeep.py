@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import (
         ErasureReceipt,
-        SchemaState,
     )
     from memory_agent.exports.files import Written
     from memory_agent.exports.run import Imported
@@ -119,14 +118,3 @@ class Upkeep:
         self.core.housekeep()
         self.core.worker.wake()
         return done
-
-    async def schema(self) -> SchemaState:
-        """State of the store's schema, whose upgrade began when this version first opened the store."""
-        return await self.core.store.schema()
-
-    async def finish_upgrade(self) -> SchemaState:
-        """Take away what only earlier versions of memory_agent need, the copy of before the upgrade too.
-
-        Call it when none of their processes works on the store any more: they are refused from then on. Idempotent.
-        """
-        return await self.core.store.contract_schema()

@@ -186,7 +186,7 @@ def _make_worker(on: Adapters, stages: Stages, forgetter: Forgetter) -> Worker:
         functools.partial(known_fingerprint, on.embedder),
     )
     healer = IndexHealer(on.store, on.vectors, on.clock, embedder=made_by, lease=lease)
-    background = {"heal": healer.work_off}
+    background = {"heal": healer.work_off, "upgrade": lambda _: on.store.upgrade_some()}
     return Worker(on.store, stages, forgetter, background, on.clock, _section(on.cfg, WorkerSettings))
 
 

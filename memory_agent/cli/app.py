@@ -15,7 +15,7 @@ GROUPS: Final = {
         "Start here": "demo ingest ask chat",
         "What was said": "users threads history session compressed",
         "What is known": "facts topics topic",
-        "Look after it": "status settings worker retry sweep rebuild forget erasures doctor upgrade"
+        "Look after it": "status settings worker retry sweep rebuild forget erasures doctor"
         " backup restore export import embedder conformance",
         "Serve it": "serve inspect mcp hook keys",
     }.items()
@@ -53,7 +53,7 @@ embedded in ./data, no server, no language model.
 )
 _MODULES: Final = (
     "ask chat compression conformance demo doctor embedder erasures exports fact_replay forget hooks imports ingest inspect"
-    " keys mcp people server sessions settings status topics upgrade worker"
+    " keys mcp people server sessions settings status topics worker"
 )
 for module in _MODULES.split():
     app.add_typer(import_module(f"memory_agent.cli.{module}").app)

@@ -134,6 +134,7 @@ def status_as_json(status: MemoryStatus) -> dict[str, Any]:
         "parked": parked,
         "extraction": cost_as_json(status.extraction),
         "outages": status.outages,
+        "store_schema": status.store_schema,
     }
 
 
@@ -146,6 +147,7 @@ def _drawn(status: MemoryStatus) -> list[Table | Text]:
         ("forgetting under way", f"{status.erasures:,}"),
         ("parked", f"{status.parked_count:,}"),
         ("to rebuild", f"{status.to_rebuild:,}" if status.to_rebuild else ""),
+        ("upgrade", _upgrade_text(status)),
         ("extracting facts took", cost_text(status.extraction) if status.extraction.requests else ""),
     ]
     drawn: list[Table | Text] = [grid_of(rows), *map(outage_text, status.outages)]
@@ -180,8 +182,20 @@ def print_status(status: MemoryStatus) -> None:
             f"The newest turns are in a language ({status.unread_language}) of which the embedding model hardly knows a word; what they"
             f" mean is seldom found: {MULTILINGUAL}"
         )
+    for kept in () if status.store_schema is None else status.store_schema.kept:
+        note(
+            f"Kept from before the upgrade: {kept}. Remove it once you need it no longer; erasing does so too."
+        )
     if status.parked:
         note("Mend the cause, then run: memory-agent retry")
+
+
+def _upgrade_text(status: MemoryStatus) -> str:
+    return (
+        ""
+        if status.store_schema is None or not status.store_schema.left
+        else f"{status.store_schema.left:,} users left"
+    )
 
 
 def _whose(scope: Scope) -> str:

@@ -84,7 +84,7 @@ class Examiner:
 
     async def findings(self) -> AsyncIterator[Finding]:
         """Whatever differs, and what else is worth knowing."""
-        for whole in (self._files, self._api_keys, self._schema, self._work, self._erasures):
+        for whole in (self._files, self._api_keys, self._work, self._erasures):
             for finding in await whole():
                 yield finding
         user: Scope | None = None
@@ -132,12 +132,6 @@ class Examiner:
         except BackendError as exc:
             return [Finding(kind="keys", detail=str(exc))]
         return []
-
-    async def _schema(self) -> list[Finding]:
-        state = await self._store.schema()
-        kept = ", ".join(state.kept)
-        what = f"schema {state.version}{f', {kept}' if kept else ''}"
-        return [] if state.finished else [Finding(kind="upgrade", detail=what)]
 
     async def _work(self) -> list[Finding]:
         status = await self._store.status(None, now=self._now)

@@ -54,7 +54,6 @@ HIDING: Final = ("damaged", "row_damaged")
 """Kinds of what has to be mended first, for it keeps the rest from being looked at."""
 NOTES: Final = {
     "index_down": "the Chroma server cannot be asked, so that vectors were not looked at",
-    "upgrade": "kept for processes of an earlier version; once there are none: memory-agent upgrade --finish",
     "owed": "owed for more than an hour; is a worker running? memory-agent worker",
     "erasures_owed": "forget calls wait for more than an hour; is a worker running? memory-agent worker",
     "put_aside": "records that could not be read were put aside; once you have of them what you need, remove the file",

@@ -1,4 +1,4 @@
-"""Schema of a store, and what of an earlier one is still there."""
+"""Schema of a store, and what its upgrade has left."""
 
 from __future__ import annotations
 
@@ -7,16 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SchemaState:
-    """State of a store's schema: from which version on processes can work on it."""
+    """State of a store's schema: opening a store of an earlier version upgrades it."""
 
     version: int
-    """The earliest schema whose processes still can work on the store."""
-    newest: int
-    """This memory_agent's."""
+    left: int = 0
+    """Users whose documents the worker still has to bring into the new form, which is done in the background."""
     kept: tuple[str, ...] = ()
-    """Files of before the upgrade that are no longer needed: the copy that was made first, the index of earlier versions."""
-
-    @property
-    def finished(self) -> bool:
-        """True if nothing of an earlier schema is there."""
-        return self.version == self.newest and not self.kept
+    """Files from before the upgrade: the copy that was made first, the index of version 0.1.0. Erasing removes them."""

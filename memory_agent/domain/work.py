@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from memory_agent.domain.base import Scope, Stage
     from memory_agent.domain.language import Usage
+    from memory_agent.domain.schema import SchemaState
     from memory_agent.domain.turns import Turn
 
 
@@ -121,6 +122,7 @@ class MemoryStatus:
     which the newest turns are written and of which the embedding model knows no words, see `Embedder.scripts`, and
     `unread_language` the language in Latin letters (ISO 639), "" if it knows it or none is told (of everybody: neither is).
     `to_rebuild`: turns whose vectors another embedding model made, so that they are found by words (told of everybody alone).
+    `store_schema`: the version of the store's schema, and what its upgrade has left (told of everybody alone).
     """
 
     turns: int
@@ -135,6 +137,7 @@ class MemoryStatus:
     unread_scripts: tuple[str, ...] = ()
     unread_language: str = ""
     to_rebuild: int = 0
+    store_schema: SchemaState | None = None
 
 
 KeyedKind = Literal["edit", "session"]

@@ -141,11 +141,10 @@ async def show(page: Page) -> Response:
     keys = await api.authenticator.keys(page.principal, everybodys=everybodys)
     shown: dict[str, Any] = {}
     if everybodys:
-        schema = await api.service.schema()
         shown = {
             "examination": _doctor(page).last,
             "versions": _versions(),
-            "schema": schema,
+            "schema": (await api.service.status()).store_schema,
             "settings": sorted(setting_rows(api.cfg), key=lambda row: ORIGINS.index(row["from"])),
         }
     return await page.show(

@@ -30,7 +30,7 @@ class MetaStore(Protocol):
         """
 
     async def schema(self) -> SchemaState:
-        """State of the store's schema. A new store's upgrade is finished."""
+        """State of the store's schema, which is this version's once the store is open."""
 
-    async def contract_schema(self) -> SchemaState:
-        """Take away what only earlier versions need: their processes must be gone, and are refused from now on. Idempotent."""
+    async def upgrade_some(self) -> bool:
+        """Do a piece of what upgrading left for later; True if there was anything. Several processes may call it at once."""

@@ -1,9 +1,4 @@
-"""Versions of the stores' schema, one number for both: which ones are read, and what is said of the others.
-
-A schema is upgraded in two steps. Opening a store *expands* it: what is new is added and nothing taken away, so that
-processes of the version before go on beside. What they need and nobody else is taken away when an operator says that
-they are gone: the *contraction*, after which they are refused.
-"""
+"""Versions of the stores' schema, one number for both. Opening a store of an earlier version upgrades it; a later one is refused."""
 
 from __future__ import annotations
 
@@ -11,7 +6,7 @@ from typing import Final
 
 from memory_agent.errors import StoreError
 
-NEWEST: Final = 10
+NEWEST: Final = 11
 OLDEST: Final = 9
 """That of version 0.1.0, the first that was released."""
 

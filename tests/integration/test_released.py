@@ -1,4 +1,4 @@
-"""Stores that released versions wrote: opened by this one, beside processes of theirs, and upgraded for good."""
+"""Stores that earlier versions wrote: opening one upgrades it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import json
 import shutil
 import sqlite3
 import stat
-import subprocess
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,31 +19,34 @@ from memory_agent.domain import Scope
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.stores.mongo import MongoStore
+from memory_agent.stores.mongo.indexes import INDEXES
+from memory_agent.stores.mongo.meta import DROPPED_FIELDS, DROPPED_META
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.stores.sqlite.copying import copy_of
-from memory_agent.stores.versions import NEWEST, OLDEST
-from tests import profiles
+from memory_agent.stores.versions import NEWEST
 from tests.conformance.values import stored
 from tests.faults import steps
 from tests.integration.commands import Quick
-from tests.released.fixture import DB_NAME, OLD_WRITER, known, old_stores, put_documents, put_file
+from tests.released.fixture import DB_NAME, FIRST, VERSIONS, known, put_documents, put_file
 from tests.released.write import GONE
 from tests.released.write import known as known_now
 from tests.servers.mongod import Mongod
 
-BESIDE = Scope(user_id="ada", thread_id="beside")
+AFTER = Scope(user_id="ada", thread_id="after")
 
 
 @pytest.fixture(params=["sqlite", "mongodb"])
 def old_settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
-    """A store of version 0.1.0."""
-    put_file(tmp_path)
+    """A store of an earlier version: of 0.1.0, or of the folder that a parameter `release` names."""
+    release = request.node.callspec.params.get("release", FIRST)
     settings: dict[str, Any] = {"data_dir": tmp_path, "db_name": DB_NAME, "lease_seconds": 1}
-    if request.param == "mongodb":
+    if request.param == "sqlite":
+        put_file(tmp_path, release)
+    else:
         server: Mongod = request.getfixturevalue("mongod")
         name = request.getfixturevalue("db_name")
         with pymongo.MongoClient[Any](server.uri) as client:
-            put_documents(client, name)
+            put_documents(client, name, release)
         settings |= {"mongo_uri": server.uri, "db_name": name}
     return settings
 
@@ -56,107 +57,101 @@ def store_of(settings: dict[str, Any]) -> Any:
     return SqliteStore(settings["data_dir"] / f"{DB_NAME}.sqlite3")
 
 
-async def test_what_it_knew_is_known(old_settings: dict[str, Any], shared_embedder: LocalEmbedder) -> None:
-    """Every turn, every fact, the topics, and the same turns for the same questions, before and after the upgrade is finished."""
-    expected = known("mongodb" if "mongo_uri" in old_settings else "sqlite")
+async def upgraded(service: MemoryService) -> None:
+    """Wait until the worker has brought every user into the new form."""
+    async with asyncio.timeout(60):
+        while (schema := (await service.status()).store_schema) is None or schema.left:
+            await asyncio.sleep(0.05)
+    assert schema.version == NEWEST
+
+
+@pytest.mark.parametrize("release", VERSIONS.values(), ids=VERSIONS)
+async def test_what_it_knew_is_known(
+    old_settings: dict[str, Any], release: Path, shared_embedder: LocalEmbedder
+) -> None:
+    """Every turn, every fact, the topics, and the same turns for the same questions, during the upgrade and after it."""
+    expected = known("mongodb" if "mongo_uri" in old_settings else "sqlite", release)
+    for _ in range(2):
+        async with MemoryService(MemoryConfig(**old_settings), embedder=shared_embedder) as service:
+            assert json.loads(json.dumps(await known_now(service))) == expected
+            await upgraded(service)
     async with MemoryService(MemoryConfig(**old_settings), embedder=shared_embedder) as service:
-        state = await service.schema()
-        assert (state.version, state.newest, state.finished) == (OLDEST, NEWEST, False)
-        assert json.loads(json.dumps(await known_now(service))) == expected
-        assert (await service.finish_upgrade()).finished
-        assert json.loads(json.dumps(await known_now(service))) == expected
         await service.agent("ada", "home").update_memory("My boat is called Otter.", "Ahoy.")
         await service.settle(timeout=60)
         [found] = await service.search("ada", "What is my boat called?", 1)
         assert "Otter" in found.text
         # The forget call whose last pass the old process left owed.
         assert all(GONE[2] != hit.text for hit in await service.search("gus", "the secret ingredient", 10))
-    async with MemoryService(MemoryConfig(**old_settings), embedder=shared_embedder) as service:
-        assert (await service.schema()).finished
 
 
-def place_of(settings: dict[str, Any]) -> list[str]:
-    """The arguments of a process of version 0.1.0."""
+def shape_of(settings: dict[str, Any]) -> set[Any]:
+    """What there is in the store besides its content: tables with their columns, indexes and triggers; or indexes."""
     if "mongo_uri" in settings:
-        return ["mongodb", settings["mongo_uri"], settings["db_name"]]
-    return ["sqlite", str(settings["data_dir"] / f"{DB_NAME}.sqlite3")]
-
-
-class Beside:
-    """A process of version 0.1.0 on the same store."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
-
-    @classmethod
-    async def start(cls, settings: dict[str, Any], folder: Path) -> Beside:
-        pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            *OLD_WRITER,
-            *place_of(settings),
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            env=old_stores(folder / "old"),
+        with pymongo.MongoClient[Any](settings["mongo_uri"]) as client:
+            database = client[settings["db_name"]]
+            return {(name, *database[name].index_information()) for name in INDEXES}
+    with contextlib.closing(sqlite3.connect(settings["data_dir"] / f"{DB_NAME}.sqlite3")) as connection:
+        return set(
+            connection.execute(
+                "SELECT m.type, m.name, (SELECT group_concat(name) FROM"
+                " (SELECT name FROM pragma_table_info(m.name) ORDER BY name)) FROM sqlite_master m"
+            ).fetchall()
         )
-        return cls(process)
-
-    async def line(self) -> str:
-        assert self.process.stdout is not None
-        return (await asyncio.wait_for(self.process.stdout.readline(), 60)).decode().strip()
-
-    async def write(self, text: str) -> list[int]:
-        """The turn's number, how many turns are there then, how many threads are owed."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{text}\n".encode())
-        return [int(part) for part in (await self.line()).split()]
-
-    async def end(self) -> tuple[int | None, str]:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        _, said = await asyncio.wait_for(self.process.communicate(), 60)
-        return self.process.returncode, said.decode()
 
 
-@pytest.mark.parametrize("old_settings", profiles.by_day("sqlite", "mongodb"), indirect=True)
-async def test_both_versions_write_side_by_side(old_settings: dict[str, Any], tmp_path: Path) -> None:
-    """The old one is open while this version expands the store, and goes on; numbers are given once; then it is refused."""
-    beside = await Beside.start(old_settings, tmp_path)
-    assert await beside.line() == "open"
-    assert (await beside.write("before"))[:2] == [1, 1]
-    new = store_of(old_settings)
-    await new.open()
-    try:
-        for at in range(5):
-            seq, count, owed = await beside.write(f"old {at}")
-            assert (seq, count, owed) == (2 * at + 2, 2 * at + 2, 1)
-            [turn] = await stored(new, BESIDE, f"new {at}")
-            assert turn.seq == 2 * at + 3
+async def ended(store: Any) -> None:
+    """Open the store, and upgrade all of it."""
+    await store.open()
+    while await store.upgrade_some():
+        pass
 
-        async def many() -> None:
-            for at in range(20):
-                await stored(new, BESIDE, f"many {at}")
 
-        await asyncio.gather(many(), beside.write("at once"))
-        turns = await new.list_turns(BESIDE)
-        assert [turn.seq for turn in turns] == list(range(1, 33))
-        assert await beside.end() == (0, "")
-        assert not (await new.schema()).finished
-        assert (await new.contract_schema()).finished
-        assert (await new.contract_schema()).finished
-        assert [turn.content for turn in await new.list_turns(BESIDE)] == [turn.content for turn in turns]
-    finally:
-        await new.close()
-    late = await Beside.start(old_settings, tmp_path / "again")
-    if (
-        "mongo_uri" not in old_settings
-    ):  # 0.1.0 looks for no mark on MongoDB, so its processes have to be ended there
-        code, said = await late.end()
-        assert code == 1
-        assert "was written by a later memory_agent" in said
-    else:
-        assert await late.line() == "open"
-        await late.end()
+async def remains_under_ids(settings: dict[str, Any]) -> int:
+    """How many forgotten turns and spent keys there are under the ids of users."""
+    if "mongo_uri" in settings:
+        with pymongo.MongoClient[Any](settings["mongo_uri"]) as client:
+            database, named = client[settings["db_name"]], {"user_id": {"$in": ["gus", "ada", "ben"]}}
+            gone = {"gone_at": {"$exists": True}}
+            return database["turns"].count_documents({**named, **gone}) + database[
+                "spent_keys"
+            ].count_documents(named)
+    with contextlib.closing(sqlite3.connect(settings["data_dir"] / f"{DB_NAME}.sqlite3")) as connection:
+        return sum(
+            connection.execute(
+                f"SELECT count(*) FROM {table} WHERE user_id IN ('gus', 'ada', 'ben')"
+            ).fetchone()[0]
+            for table in ("tombstones", "threads", "spent_keys")
+        )
+
+
+@pytest.mark.parametrize("release", VERSIONS.values(), ids=VERSIONS)
+async def test_nothing_of_the_earlier_schema_is_left(
+    old_settings: dict[str, Any], release: Path, tmp_path: Path
+) -> None:
+    """It looks like a new store, and remains of forgotten turns are under hashes, however many open it at once."""
+    assert await remains_under_ids(old_settings)
+    stores = [store_of(old_settings) for _ in range(4)]
+    await asyncio.gather(*map(ended, stores))
+    assert {(await store.schema()).left for store in stores} == {0}
+    assert await remains_under_ids(old_settings) == 0
+    new_settings = {**old_settings, "data_dir": tmp_path / "new"}
+    if "mongo_uri" in old_settings:
+        new_settings["db_name"] += "_new"
+    new = store_of(new_settings)
+    await ended(new)
+    await new.close()
+    assert shape_of(old_settings) == shape_of(new_settings)
+    if "mongo_uri" in old_settings:
+        with pymongo.MongoClient[Any](old_settings["mongo_uri"]) as client:
+            database = client[old_settings["db_name"]]
+            assert not database["meta"].count_documents({"_id": {"$in": DROPPED_META}})
+            for name, fields in DROPPED_FIELDS.items():
+                assert not database[name].count_documents(
+                    {"$or": [{field: {"$exists": True}} for field in fields]}
+                )
+            client.drop_database(new_settings["db_name"])
+    for store in stores:
+        await store.close()
 
 
 async def test_a_later_version_is_refused_in_words(old_settings: dict[str, Any]) -> None:
@@ -191,7 +186,7 @@ def tables(file: Path) -> dict[str, list[Any]]:
 
 
 async def test_a_copy_is_made_first(tmp_path: Path) -> None:
-    """It has every row, is its owner's alone, is made once, and goes when the upgrade is finished or something is erased."""
+    """It has every row, is its owner's alone, is made once, and goes when something is erased."""
     file = put_file(tmp_path)
     before = tables(file)
     kept = copy_of(str(file))
@@ -204,7 +199,7 @@ async def test_a_copy_is_made_first(tmp_path: Path) -> None:
     assert tables(kept) == before
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert sorted(path.name for path in tmp_path.glob(f"{kept.name}*")) == [kept.name]
-    await stored(store, BESIDE, "after the copy")
+    await stored(store, AFTER, "after the copy")
     await store.close()
     await store.open()
     assert tables(kept) == before
@@ -212,7 +207,7 @@ async def test_a_copy_is_made_first(tmp_path: Path) -> None:
     assert await store.rewrite_files()
     assert not kept.exists()
     assert not chroma.exists()
-    assert (await store.schema()).version == OLDEST
+    assert (await store.schema()).kept == ()
     await store.close()
 
 
@@ -226,141 +221,58 @@ async def test_without_room_for_the_copy_nothing_is_changed(tmp_path: Path) -> N
     assert tables(file) == before
 
 
-async def upgrade(path: str) -> None:
-    """What is killed: expand the file, store something, and finish."""
-    store = SqliteStore(path)
-    await store.open()
-    await stored(store, BESIDE, "in between", key="once")
-    await store.contract_schema()
-    await store.close()
-
-
-async def test_killed_at_each_step(tmp_path: Path) -> None:
-    """The next process finds every turn, and goes on to the same end; a copy that is there is whole."""
-    whole = put_file(tmp_path / "whole")
-    before, place = tables(whole), tmp_path / "place"
-    file = place / whole.name
-
-    def prepare() -> list[str]:
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir()
-        shutil.copy(whole, file)
-        return [str(file)]
-
-    async def check() -> None:
-        kept = copy_of(str(file))
-        if kept.exists():
-            assert tables(kept) == before
-        await upgrade(str(file))
-        after = tables(file)
-        assert len(after["turns"]) == len(before["turns"]) + 1
-        assert [row for row in after["turns"] if row in before["turns"]] == before["turns"]
-        assert after["facts"] == before["facts"]
-        assert {path.name for path in place.iterdir()} == {file.name, f"{file.name}.mark"}
-
-    await steps.kill_at_each("tests.integration.test_released:upgrade", prepare, check, least=15)
-
-
-class Busy:
-    """A process of version 0.1.0 that stores one turn after the other; what it was told, with the numbers."""
-
-    def __init__(self, settings: dict[str, Any], environment: dict[str, str]) -> None:
-        pipe = subprocess.PIPE
-        self._process = subprocess.Popen(
-            [*OLD_WRITER, *place_of(settings)], stdin=pipe, stdout=pipe, text=True, bufsize=1, env=environment
-        )
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == "open\n"
-        self.stored: list[tuple[int, str]] = []
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._go_on)
-        self._thread.start()
-
-    def _go_on(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        while not self._ended.is_set():
-            text = f"old {len(self.stored)}"
-            self._process.stdin.write(f"{text}\n")
-            answer = self._process.stdout.readline().split()
-            if not answer:
-                return
-            self.stored.append((int(answer[0]), text))
-
-    async def store_more(self) -> None:
-        """Wait until more was stored, so that it still can."""
-        before = len(self.stored)
-        async with asyncio.timeout(60):
-            while len(self.stored) < before + 2:
-                assert self._process.poll() is None
-                await asyncio.sleep(0.01)
-
-    def end(self) -> int:
-        self._ended.set()
-        self._thread.join()
-        self._process.communicate()
-        return self._process.returncode
-
-
-async def expand(*place: str) -> None:
-    """What is killed beside it: the store is opened, which expands it, and something is stored."""
+async def upgrade(*place: str) -> None:
+    """What is killed: the store is opened, which upgrades it, something is stored, and what was left for later is done."""
     store = SqliteStore(*place) if len(place) == 1 else MongoStore(*place, timeout_seconds=20)
     await store.open()
-    await stored(store, BESIDE, "in between", key="once")
+    await stored(store, AFTER, "in between", key="once")
+    while await store.upgrade_some():
+        pass
     await store.close()
 
 
-@pytest.mark.nightly
-@pytest.mark.timeout(3_600)
-async def test_old_processes_go_on_while_the_upgrade_is_killed_at_each_step(
-    old_settings: dict[str, Any], tmp_path: Path
-) -> None:
-    """Whatever they were told is stored they and this version find afterwards, under numbers that were given once."""
-    environment, beside = old_stores(tmp_path / "code"), list[Busy]()
-    *_, place = place_of(old_settings)
+@pytest.mark.parametrize("release", VERSIONS.values(), ids=VERSIONS)
+async def test_killed_at_each_step(old_settings: dict[str, Any], release: Path, tmp_path: Path) -> None:
+    """The next process finds every turn, and goes on to the same end; a copy that is there is whole."""
+    place, before = tmp_path / "place", tables(put_file(tmp_path / "whole", release))
+    file = place / f"{DB_NAME}.sqlite3"
+    settings = {**old_settings, "data_dir": place}
+    uri, name = settings.get("mongo_uri"), settings["db_name"]
+    with pymongo.MongoClient[Any](uri) if uri else contextlib.nullcontext() as client:
 
-    def prepare() -> list[str]:
-        if "mongo_uri" in old_settings:
-            with pymongo.MongoClient[Any](old_settings["mongo_uri"]) as client:
-                client.drop_database(place)
-                put_documents(client, place)
-        else:
-            for file in Path(place).parent.glob(f"{DB_NAME}*"):
-                file.unlink()
-            put_file(Path(place).parent)
-        beside[:] = [Busy(old_settings, environment)]
-        return place_of(old_settings)[1:]
+        def prepare() -> list[str]:
+            if client is not None:
+                client.drop_database(name)
+                put_documents(client, name, release)
+                return [str(uri), name]
+            shutil.rmtree(place, ignore_errors=True)
+            put_file(place, release)
+            return [str(file)]
 
-    async def check() -> None:
-        try:
-            await beside[0].store_more()
-        finally:
-            assert beside[0].end() == 0
-        await expand(*place_of(old_settings)[1:])
-        store = store_of(old_settings)
-        await store.open()
-        found = [(turn.seq, turn.content) for turn in await store.list_turns(BESIDE)]
-        assert [seq for seq, _ in found] == list(range(1, len(found) + 1))
-        assert [turn for turn in found if turn[1] != "in between"] == beside[0].stored
-        assert len(found) == len(beside[0].stored) + 1
-        assert (await store.contract_schema()).finished
-        await store.close()
+        async def check() -> None:
+            kept = copy_of(str(file))
+            if kept.exists():
+                assert tables(kept) == before
+            await upgrade(*([str(uri), name] if uri else [str(file)]))
+            assert await remains_under_ids(settings) == 0
+            store = store_of(settings)
+            await store.open()
+            assert (await store.schema()).left == 0
+            assert [turn.seq for turn in await store.list_turns(AFTER)] == [1]
+            threads = known("mongodb" if uri else "sqlite", release)["default/ada"]["turns"]
+            for thread, turns in threads.items():
+                found = await store.list_turns(Scope(user_id="ada", thread_id=thread))
+                assert [turn.id for turn in found] == [turn[0] for turn in turns]
+            await store.close()
 
-    await steps.kill_at_each("tests.integration.test_released:expand", prepare, check, least=12)
+        await steps.kill_at_each("tests.integration.test_released:upgrade", prepare, check, least=12)
 
 
-def test_the_command_says_how_far_it_is_and_finishes(quick: Quick) -> None:
-    """It names what is kept and leaves with 3; then it is finished, and stays so. A new memory has nothing to finish."""
+def test_the_command_says_what_is_kept(quick: Quick) -> None:
+    """`status` names the copy of before, and in JSON the schema; a new memory has none."""
     file = put_file(quick.data)
-    said = quick("upgrade", code=3, MEMORY_AGENT_DB_NAME=DB_NAME)
-    assert f"Schema {NEWEST}, which processes of schema {OLDEST} still can work on." in said.stdout
-    assert f"kept: {copy_of(str(file))}" in said.stdout
-    assert "memory-agent upgrade --finish" in said.stderr
-    done = f"Schema {NEWEST}: nothing of an earlier one is left.\n"
-    assert quick("upgrade", "--finish", MEMORY_AGENT_DB_NAME=DB_NAME).stdout == done
-    assert quick("upgrade", MEMORY_AGENT_DB_NAME=DB_NAME).stdout == done
-    expected = {"version": NEWEST, "newest": NEWEST, "kept": []}
-    assert quick.json("upgrade", MEMORY_AGENT_DB_NAME=DB_NAME) == expected
-    quick("upgrade", code=1, MEMORY_AGENT_DB_NAME="nobody")
+    found = quick.json("status", MEMORY_AGENT_DB_NAME=DB_NAME)["store_schema"]
+    assert found == {"version": NEWEST, "left": 0, "kept": [str(copy_of(str(file)))]}
+    assert copy_of(str(file)).name in quick("status", MEMORY_AGENT_DB_NAME=DB_NAME).stderr.replace("\n", "")
     quick("ingest", quick.file({"role": "user", "content": "hello"}), MEMORY_AGENT_DB_NAME="fresh")
-    assert quick("upgrade", MEMORY_AGENT_DB_NAME="fresh").stdout == done
+    assert quick.json("status", MEMORY_AGENT_DB_NAME="fresh")["store_schema"]["kept"] == []

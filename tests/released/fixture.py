@@ -1,12 +1,9 @@
-"""What released versions wrote, put in place for a test; and a writer that runs a released version's own store."""
+"""What earlier versions wrote, put in place for a test."""
 
 from __future__ import annotations
 
 import json
 import lzma
-import os
-import sys
-import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +14,8 @@ if TYPE_CHECKING:
 
 RELEASES = Path(__file__).parent
 FIRST = RELEASES / "0.1.0"
+VERSIONS = {9: FIRST, 10: RELEASES / "schema-10"}
+"""The folder of each schema."""
 DB_NAME = "released"
 
 
@@ -40,14 +39,3 @@ def put_documents(client: MongoClient[Any], db_name: str, release: Path = FIRST)
         for line in lines:
             read = json_util.loads(line, json_options=json_util.JSONOptions(tz_aware=True))
             client[db_name][read["in"]].insert_one(read["document"])
-
-
-def old_stores(folder: Path, release: Path = FIRST) -> dict[str, str]:
-    """The environment of a process that imports that version's stores as `memory_agent`."""
-    with tarfile.open(release / "stores.tar.xz") as packed:
-        packed.extractall(folder, filter="data")
-    return {**os.environ, "PYTHONPATH": str(folder)}
-
-
-OLD_WRITER = [sys.executable, "-P", str(RELEASES / "old_writer.py")]
-"""Then `sqlite PATH` or `mongodb URI DB`; a line on its input stores a turn, and is answered by its number."""

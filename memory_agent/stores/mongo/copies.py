@@ -27,31 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memory_agent.domain import FactChange, Scope, ThreadCopy
-    from memory_agent.stores.mongo.connection import Collection, Document
+    from memory_agent.stores.mongo.connection import Document
 
 
 class MongoCopies(MongoTurns, MongoSessions, MongoFacts):
     """The copies of a MongoStore."""
-
-    def _keeping(self) -> list[Collection]:
-        """The collections of what makes a thread one, remains included: forgotten turns leave their documents."""
-        return [self._turns, self._sessions, self._fact_events, self._spent_keys, self._facts]
-
-    async def stored_users(self, *, after: str = "", limit: int) -> list[str]:
-        found: list[str] = []
-        while len(found) < limit:
-            firsts = [
-                await self._bounded(
-                    each.find_one({"user_id": {"$gt": after}}, {"user_id": 1}, sort=[("user_id", 1)])
-                )
-                for each in self._keeping()
-            ]
-            ids = [first["user_id"] for first in firsts if first]
-            if not ids:
-                break
-            after = min(ids)
-            found.append(after)
-        return found
 
     @bounded
     async def stored_threads(self, user_id: str) -> list[str]:

@@ -281,16 +281,7 @@ class MongoForgetting(MongoRows, MongoTopics, MongoSessions, MongoFacts):
         stubs: Document = {"user_id": user_id, "erased": True, "erased_at": {"$lt": stubs_before}}
         await self._rows.delete_many({**stubs, "index_seq": {"$lt": milliseconds(now)}})
         gone_before = min(stubs_before, now - SEQ_HELD)
-        if (await self.schema()).finished:
-            await self._hash_remains(user_id, gone_before=gone_before)
-            return
-        # Processes of an earlier version would not find what is under hashes.
-        old: Document = {"gone_at": {"$lt": gone_before}, "idempotency_key": None, "erasing": None}
-        for thread_id in await self._threads_with_gone_turns(user_id):
-            where = {"user_id": user_id, "thread_id": thread_id}
-            last = await self._turns.find_one(where, {"seq": 1}, sort=[("seq", -1)])
-            if last:
-                await self._turns.delete_many({**where, **old, "seq": {"$lt": last["seq"]}})
+        await self._hash_remains(user_id, gone_before=gone_before)
 
     @bounded
     async def erase_remains(self, scope: Scope, *, before_id: str) -> None:

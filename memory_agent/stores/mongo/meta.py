@@ -8,22 +8,38 @@ from typing import TYPE_CHECKING, Any, Final
 from pymongo.errors import DuplicateKeyError
 
 from memory_agent.domain import SchemaState
-from memory_agent.stores.mongo.connection import MongoConnection, bounded
+from memory_agent.stores.mongo.connection import MongoConnection, bounded, united
 from memory_agent.stores.mongo.documents import from_bson, to_bson
 from memory_agent.stores.mongo.errors import driver_errors
 from memory_agent.stores.versions import NEWEST, OLDEST, check_version
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pymongo.asynchronous.database import AsyncDatabase
 
-    from memory_agent.stores.mongo.connection import Document
+    from memory_agent.stores.mongo.connection import Collection, Document
 
 _SCHEMA: Final = "schema"
 """Name of the mark. Version 0.1.0 put none."""
+_AFTER: Final = "after"
+"""In the mark, until an upgrade is through: the last user whose documents were brought into the new form."""
+_USERS_AT_ONCE: Final = 20
+
+# What earlier schemas have and this one has no more. Collections, names in `meta` and indexes (by their names) are
+# dropped when the store is opened, fields in the background, user by user.
+DROPPED_COLLECTIONS: Final[tuple[str, ...]] = ("vector_pointers",)
+DROPPED_META: Final[tuple[str, ...]] = ("embedder migration", "embedder migration progress")
+DROPPED_INDEXES: Final[Mapping[str, tuple[str, ...]]] = {}
+DROPPED_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {"search_rows": ("next",)}
 
 
 class MongoMeta(MongoConnection):
     """The metadata of a MongoStore."""
+
+    def __init__(self, client_or_uri: object, db_name: str, *, timeout_seconds: float) -> None:
+        super().__init__(client_or_uri, db_name, timeout_seconds=timeout_seconds)
+        self._upgraded = False
 
     @bounded
     async def get_meta(self, name: str) -> dict[str, Any] | None:
@@ -47,24 +63,84 @@ class MongoMeta(MongoConnection):
     async def check_files(self, *, mend: bool = False) -> list[str]:
         return []
 
-    async def schema(self) -> SchemaState:
-        found = await self.get_meta(_SCHEMA) or {"version": OLDEST}
-        return SchemaState(version=found["version"], newest=NEWEST)
+    async def stored_users(self, *, after: str = "", limit: int) -> list[str]:
+        found: list[str] = []
+        while len(found) < limit:
+            firsts = [
+                await self._bounded(
+                    each.find_one({"user_id": {"$gt": after}}, {"user_id": 1}, sort=[("user_id", 1)])
+                )
+                for each in self._keeping()
+            ]
+            ids = [first["user_id"] for first in firsts if first]
+            if not ids:
+                break
+            after = min(ids)
+            found.append(after)
+        return found
 
-    async def contract_schema(self) -> SchemaState:
-        await self.put_meta(_SCHEMA, {"version": NEWEST})
-        return await self.schema()
+    def _keeping(self) -> list[Collection]:
+        """The collections of what makes a thread one, remains included: forgotten turns leave their documents."""
+        return [self._turns, self._sessions, self._fact_events, self._spent_keys, self._facts]
+
+    @bounded
+    async def schema(self) -> SchemaState:
+        mark = await self.get_meta(_SCHEMA) or {}
+        left = 0
+        if _AFTER in mark:
+            users: list[Document] = [
+                {"$match": {"user_id": {"$gt": mark[_AFTER]}}},
+                {"$group": {"_id": "$user_id"}},
+            ]
+            of_each = await united(*((each, *users) for each in self._keeping()))
+            left = len({user["_id"] for found in of_each for user in found})
+        return SchemaState(version=NEWEST, left=left)
+
+    async def upgrade_some(self) -> bool:
+        if self._upgraded:
+            return False
+        mark = await self.get_meta(_SCHEMA) or {}
+        if _AFTER not in mark:
+            self._upgraded = True
+            return False
+        users = await self.stored_users(after=mark[_AFTER], limit=_USERS_AT_ONCE)
+        for user_id in users:
+            await self._upgrade_user(user_id)
+        await self.put_meta(_SCHEMA, {"version": NEWEST, **({_AFTER: users[-1]} if users else {})})
+        return True
+
+    @bounded
+    async def _upgrade_user(self, user_id: str) -> None:
+        """Bring the user's documents into this schema's form. A user may come twice."""
+        for name, fields in DROPPED_FIELDS.items():
+            there: Document = {"$or": [{field: {"$exists": True}} for field in fields]}
+            gone: Document = {"$unset": dict.fromkeys(fields, "")}
+            await self._collection(name).update_many({"user_id": user_id, **there}, gone)
 
     async def _check_schema(self, database: AsyncDatabase[Document]) -> None:
+        """Upgrade what is of an earlier version: what takes no time here, the rest by `upgrade_some`.
+
+        Each step can be repeated, and the mark comes last, so that the next process does again what one that was
+        killed, or others at the same time, may have done.
+        """
         with driver_errors(self._timeout_seconds):
             found = await database["meta"].find_one({"_id": _SCHEMA})
-            if found is None:
-                version = await _unmarked(database)
-                check_version(version, f"the database {database.name!r}")
-                found = {"_id": _SCHEMA, "value": to_bson({"version": version})}
-                with contextlib.suppress(DuplicateKeyError):  # of one that opens it at the same time
-                    await database["meta"].insert_one(dict(found))
-        check_version(from_bson(found["value"])["version"], f"the database {database.name!r}")
+            version = await _unmarked(database) if found is None else from_bson(found["value"])["version"]
+            check_version(version, f"the database {database.name!r}")
+            if found is not None and version == NEWEST:
+                return
+            mark: Document = {"version": NEWEST}
+            if version < NEWEST:
+                mark[_AFTER] = ""
+                for name, indexes in DROPPED_INDEXES.items():
+                    for index in set(indexes).intersection(await database[name].index_information()):
+                        await database[name].drop_index(index)
+                for name in DROPPED_COLLECTIONS:
+                    await database.drop_collection(name)
+                await database["meta"].delete_many({"_id": {"$in": list(DROPPED_META)}})
+            earlier = {"_id": _SCHEMA, "value.version": {"$lt": NEWEST}}
+            with contextlib.suppress(DuplicateKeyError):  # another one has marked it meanwhile
+                await database["meta"].replace_one(earlier, {"value": to_bson(mark)}, upsert=True)
 
 
 async def _unmarked(database: AsyncDatabase[Document]) -> int:

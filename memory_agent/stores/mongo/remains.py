@@ -15,14 +15,13 @@ from pymongo.errors import BulkWriteError
 from memory_agent.domain import Scope
 from memory_agent.domain.hashing import HASHING, Hasher, is_of_remains, new_secret
 from memory_agent.stores.codec import SEQ_HELD, SEQ_TRUST_SECONDS, thread_of
-from memory_agent.stores.mongo.connection import read_all
+from memory_agent.stores.mongo.connection import bounded, read_all
 from memory_agent.stores.mongo.documents import scope_filter
 from memory_agent.stores.mongo.meta import MongoMeta
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memory_agent.domain import SchemaState
     from memory_agent.stores.mongo.connection import Collection, Document
 
 _DUPLICATE: Final = 11_000
@@ -81,16 +80,12 @@ class MongoRemains(MongoMeta):
             last = max(last, newest["seq"] if newest else 0)
         return last
 
-    async def contract_schema(self) -> SchemaState:
-        """See `MetaStore.contract_schema`. Everybody's remains go under hashes, for nobody is left who would look for ids."""
-        state = await super().contract_schema()
-        users: list[Document] = [{"$match": {"gone_at": {"$exists": True}}}, {"$group": {"_id": "$user_id"}}]
-        for found in await self._bounded(read_all(self._turns.aggregate(users))):
-            if not is_of_remains(found["_id"]):
-                await self._bounded(
-                    self._hash_remains(found["_id"], gone_before=datetime.now(UTC) - SEQ_HELD)
-                )
-        return state
+    @bounded
+    async def _upgrade_user(self, user_id: str) -> None:
+        """Version 0.1.0 kept the remains under ids."""
+        await super()._upgrade_user(user_id)
+        if not is_of_remains(user_id):
+            await self._hash_remains(user_id, gone_before=datetime.now(UTC) - SEQ_HELD)
 
     async def _hash_remains(self, user_id: str, *, gone_before: datetime) -> None:
         """Put the user's remains under hashes: documents that were emptied before that time, and spent keys."""

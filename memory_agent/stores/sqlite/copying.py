@@ -23,13 +23,12 @@ def copy_of(path: str) -> Path:
 
 
 def keep_copy(path: str) -> None:
-    """Copy the file as it is committed, unless there is a copy. For the one that holds its write lock.
+    """Copy the file as it is committed. For the one that holds its write lock.
 
-    Under another name until it is whole and on disk, so that a copy that is there can be relied on.
+    Under another name until it is whole and on disk, so that a copy that is there can be relied on. Whoever was killed
+    before the upgrade was committed has left one, which what was written since is not in: it is replaced.
     """
     kept = copy_of(path)
-    if kept.exists():
-        return
     half = kept.with_name(f"{kept.name}.part")
     try:
         half.unlink(missing_ok=True)  # of one that was killed

@@ -34,7 +34,7 @@ _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 _SELECT: Final = f"""\
 SELECT events.id, kind, coalesce(turns.user_id, events.user_id) AS user, coalesce(turns.thread_id, events.thread_id) AS thread,
   turns.id, coalesce(turns.seq, events.seq),
-  iif(kind = {EVENT_KINDS.index("topic_assigned")}, coalesce(events.topic_id, turns.topic_id), NULL), change_id, at
+  iif(kind = {EVENT_KINDS.index("topic_assigned")}, turns.topic_id, NULL), change_id, at
 FROM events LEFT JOIN turns ON turns.number = events.turn"""
 
 

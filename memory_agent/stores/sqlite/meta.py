@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from memory_agent.domain import SchemaState
 from memory_agent.stores.codec import dump_json
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.copying import left_over, remove_left_over
-from memory_agent.stores.sqlite.remains import hash_all_remains
-from memory_agent.stores.versions import NEWEST
-
-if TYPE_CHECKING:
-    import sqlite3
+from memory_agent.stores.sqlite.copying import left_over
 
 _PUT: Final = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO "
 _FAULTS_TOLD: Final = 20
-_CONTRACTION: Final = ("DROP INDEX IF EXISTS turns_due", f"PRAGMA user_version = {NEWEST}")
 
 
 class SqliteMeta(SqliteConnection):
@@ -42,14 +36,7 @@ class SqliteMeta(SqliteConnection):
     async def schema(self) -> SchemaState:
         ((version,),) = await self._fetch("PRAGMA user_version", [])
         kept = await asyncio.to_thread(left_over, self._path)
-        return SchemaState(version=version, newest=NEWEST, kept=tuple(map(str, kept)))
+        return SchemaState(version=version, kept=tuple(map(str, kept)))
 
-    async def contract_schema(self) -> SchemaState:
-        def contract(db: sqlite3.Connection) -> None:
-            for statement in _CONTRACTION:
-                db.execute(statement)
-            hash_all_remains(db)
-
-        await self._write(contract)
-        await asyncio.to_thread(remove_left_over, self._path)
-        return await self.schema()
+    async def upgrade_some(self) -> bool:
+        return False  # all of it is done in the transaction that opens the file

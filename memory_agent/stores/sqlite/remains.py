@@ -9,7 +9,6 @@ from memory_agent.domain import Scope
 from memory_agent.domain.hashing import HASHING, Hasher, is_of_remains, new_secret
 from memory_agent.stores.codec import dump_json, thread_of
 from memory_agent.stores.sqlite.records import Where, scalar
-from memory_agent.stores.versions import NEWEST
 
 if TYPE_CHECKING:
     import sqlite3
@@ -37,10 +36,7 @@ def _new_hasher(db: sqlite3.Connection) -> Hasher:
 
 
 def hash_remains(db: sqlite3.Connection, user_id: str) -> None:
-    """Put the user's remains under hashes, unless processes of an earlier version may look for them."""
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    if version != NEWEST:
-        return
+    """Put the user's remains under hashes."""
     hasher = _hasher(db) or _new_hasher(db)
 
     def taken(columns: str, table: str) -> list[tuple[str, str, list[object]]]:
@@ -68,7 +64,7 @@ def hash_remains(db: sqlite3.Connection, user_id: str) -> None:
 
 
 def hash_all_remains(db: sqlite3.Connection) -> None:
-    """Put everybody's remains under hashes, once no process of an earlier version is left."""
+    """Put everybody's remains under hashes, which version 0.1.0 kept under ids."""
     tables = " UNION ".join(
         f"SELECT user_id FROM {table}" for table in ("threads", "tombstones", "spent_keys")
     )

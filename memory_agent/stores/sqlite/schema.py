@@ -25,6 +25,7 @@ from memory_agent.stores.fields import (
     TURN,
 )
 from memory_agent.stores.sqlite.copying import keep_copy
+from memory_agent.stores.sqlite.remains import hash_all_remains
 from memory_agent.stores.versions import NEWEST, check_version
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ CREATE INDEX erasures_due ON erasures (due_at);
 CREATE INDEX erasures_user ON erasures (user_id);
 """
 
-_ADDED_IN_10: Final = f"""
+_ADDED: Final = f"""
 CREATE TABLE IF NOT EXISTS meta (   -- what is true of the store as a whole
   name TEXT NOT NULL PRIMARY KEY,
   value TEXT NOT NULL
@@ -219,7 +220,16 @@ CREATE INDEX IF NOT EXISTS search_rows_embedder ON search_rows (embedder);
 -- With the stages that are owed, so that a backlog is looked through without reading its turns.
 CREATE INDEX IF NOT EXISTS turns_due_stage ON turns (due_at, pending, user_id, thread_id) WHERE due_at IS NOT NULL;
 """
-"""What schema 10 has besides that of version 0.1.0, which goes on with its own index `turns_due`. Each can be repeated."""
+"""What there is since version 0.1.0. Each can be repeated, for schema 10 has it."""
+
+_DROPPED: Final = """
+DROP INDEX IF EXISTS turns_due;
+DROP TABLE IF EXISTS row_next;
+DROP TABLE IF EXISTS vector_pointers;
+"""
+_DROPPED_COLUMNS: Final = {"events": ("topic_id",)}
+_DROPPED_META: Final = ("embedder migration", "embedder migration progress")
+"""What earlier schemas have and this one has no more: the upgrade drops it."""
 
 _OF_TOPIC: Final = "user_id = {0}.user_id AND thread_id = {0}.thread_id"
 _NUMBERED: Final = f"""
@@ -247,7 +257,6 @@ CREATE TABLE events (
   user_id TEXT,
   thread_id TEXT,
   seq INTEGER,
-  topic_id TEXT,                    -- only in files made before 27 November 2026: a first assignment stands, so the turn tells it
   change_id TEXT,
   at INTEGER NOT NULL DEFAULT ({_NOW})
 ) STRICT;
@@ -310,7 +319,7 @@ END;
 def create_schema(connection: sqlite3.Connection, path: str) -> None:
     """Create what is missing, within the caller's transaction. Raises StoreError for a file of a version that isn't read.
 
-    A file of an earlier version is expanded, and stays as that one reads it; it is copied first.
+    A file of an earlier version is copied, then upgraded.
     """
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     if found == NEWEST:
@@ -318,13 +327,32 @@ def create_schema(connection: sqlite3.Connection, path: str) -> None:
     if found:
         check_version(found, path)
         keep_copy(path)
-        script = _ADDED_IN_10
+        _upgrade(connection)
     else:
-        script = _SCHEMA + _TOPIC_MARKS + _EVENTS + _ADDED_IN_10
+        _run(connection, _SCHEMA + _TOPIC_MARKS + _EVENTS + _ADDED)
+    connection.execute(f"PRAGMA user_version = {NEWEST}")
+
+
+def _upgrade(connection: sqlite3.Connection) -> None:
+    """Bring a file of an earlier version into this one's schema. Triggers are all made anew, for a file has those of its own time."""
+    for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        connection.execute(f"DROP TRIGGER {name}")
+    _run(connection, _DROPPED + _ADDED)
+    for table, columns in _DROPPED_COLUMNS.items():
+        there = {name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", [table])}
+        for column in there.intersection(columns):
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+    for name in _DROPPED_META:
+        connection.execute("DELETE FROM meta WHERE name = ?", [name])
+    for statement in _statements(_TOPIC_MARKS + _EVENTS):
+        if statement.lstrip().startswith("CREATE TRIGGER"):
+            connection.execute(statement)
+    hash_all_remains(connection)
+
+
+def _run(connection: sqlite3.Connection, script: str) -> None:
     for statement in _statements(script):
         connection.execute(statement)
-    if not found:
-        connection.execute(f"PRAGMA user_version = {NEWEST}")
 
 
 def _statements(script: str) -> list[str]:
