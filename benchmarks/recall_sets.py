@@ -12,7 +12,6 @@ A recall set is JSON lines, packed by xz or not, a corpus (one user's history, i
 from __future__ import annotations
 
 import itertools
-import json
 import lzma
 import re
 from collections import Counter
@@ -20,7 +19,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,9 +154,13 @@ def read_with_gold(file: Path) -> Iterator[tuple[Corpus, Gold]]:
 
 def _parsed(line: bytes, where: str) -> tuple[Corpus, Gold]:
     try:
-        return _corpus(json.loads(line))
-    except (KeyError, TypeError, ValueError) as exc:
-        raise BadRecallSet(f"{where}: {_what_is_wrong(exc)}") from exc
+        return _corpus(_Record.model_validate_json(line))
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+        raise BadRecallSet(f"{where}: {place.lstrip('.') or 'the line'}: {first['msg']}") from exc
+    except ValueError as exc:
+        raise BadRecallSet(f"{where}: {exc}") from exc
 
 
 def read_date(text: str | None) -> datetime | None:
@@ -172,90 +177,63 @@ def read_date(text: str | None) -> datetime | None:
     raise ValueError(f"the date {text!r:.80} is in no known form; write it as 2024-05-31 13:30")
 
 
-def _corpus(record: Any) -> tuple[Corpus, Gold]:
-    turns = tuple(
-        SetTurn(
-            id=_name(turn, "id"),
-            session=_name(turn, "session"),
-            date=_date(turn),
-            role=_text(turn, "role"),
-            text=_text(turn, "text"),
-        )
-        for turn in _list(_object(record), "turns")
-    )
-    questions = tuple(
-        Question(
-            id=_name(question, "id"),
-            text=_text(question, "text"),
-            type=str(question["type"]),
-            date=_date(question),
-        )
-        for question in _list(record, "questions")
-    )
-    if empty := [question.id for question in questions if not question.text.strip()]:
-        raise ValueError(f"question {empty[0]!r} has no text")
-    sessions = {turn.id: turn.session for turn in turns}
-    if len(sessions) < len(turns):
+def _known_date(text: str | None) -> str | None:
+    read_date(text)
+    return text
+
+
+_Date = Annotated[str | None, AfterValidator(_known_date)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)  # some sets number their turns and sessions
+
+
+class _Turn(_Part):
+    id: str
+    session: str
+    date: _Date = None
+    role: str
+    text: str
+
+
+class _Question(_Part):
+    id: str
+    text: str
+    type: str
+    date: _Date = None
+    gold_turns: frozenset[str]
+    gold_sessions: frozenset[str]
+
+
+class _Record(_Part):
+    corpus: str
+    turns: list[_Turn]
+    questions: list[_Question]
+
+
+def _corpus(record: _Record) -> tuple[Corpus, Gold]:
+    sessions = {turn.id: turn.session for turn in record.turns}
+    if len(sessions) < len(record.turns):
         raise ValueError("two turns have the same id")
-    gold = {_name(question, "id"): _evidence(question, sessions) for question in record["questions"]}
-    if len(gold) < len(questions):
+    gold = {question.id: _evidence(question, sessions) for question in record.questions}
+    if len(gold) < len(record.questions):
         raise ValueError("two questions have the same id")
-    return Corpus(name=str(record["corpus"]), turns=turns, questions=questions), Gold(by_question=gold)
+    turns = tuple(SetTurn(**dict(turn)) for turn in record.turns)
+    questions = tuple(
+        Question(id=question.id, text=question.text, type=question.type, date=question.date)
+        for question in record.questions
+    )
+    return Corpus(name=record.corpus, turns=turns, questions=questions), Gold(by_question=gold)
 
 
-def _evidence(question: Mapping[str, Any], sessions: Mapping[str, str]) -> Evidence:
-    turns = frozenset(map(str, _list(question, "gold_turns")))
-    given = frozenset(map(str, _list(question, "gold_sessions")))
-    for kind, unknown in (
-        ("turns", turns - set(sessions)),
-        ("sessions", given - set(sessions.values())),
-    ):
-        if unknown:
-            raise ValueError(
-                f"question {question['id']!r} names {kind} that the corpus does not have: {sorted(unknown)}"
-            )
-    if not turns | given:
-        raise ValueError(f"question {question['id']!r} has no evidence; leave out one that nothing answers")
-    return Evidence(turns=turns, sessions=given or frozenset(sessions[turn] for turn in turns))
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise TypeError(f"{value!r:.80} is not an object")
-    return value
-
-
-def _list(record: Mapping[str, Any], name: str) -> list[Any]:
-    value = record[name]
-    if not isinstance(value, list):
-        raise TypeError(f"{name!r} is {value!r:.80}, not a list")
-    return value
-
-
-def _date(record: Mapping[str, Any]) -> str | None:
-    if record.get("date") is None:
-        return None
-    date = _text(record, "date")
-    read_date(date)
-    return date
-
-
-def _name(record: Mapping[str, Any], name: str) -> str:
-    """An id; some sets number their turns and sessions."""
-    value = _object(record)[name]
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else _text(record, name)
-
-
-def _text(record: Mapping[str, Any], name: str) -> str:
-    value = record[name]
-    if not isinstance(value, str):
-        raise TypeError(f"{name!r} is {value!r:.80}, not a string")
-    return value
-
-
-def _what_is_wrong(exc: Exception) -> str:
-    if isinstance(exc, KeyError):
-        return f"{exc.args[0]!r} is missing"
-    if isinstance(exc, json.JSONDecodeError):
-        return f"not JSON ({exc}); a corpus is one line"
-    return str(exc)
+def _evidence(question: _Question, sessions: Mapping[str, str]) -> Evidence:
+    unknown = {*question.gold_turns - set(sessions), *question.gold_sessions - set(sessions.values())}
+    if unknown:
+        raise ValueError(f"question {question.id!r} names what the corpus does not have: {sorted(unknown)}")
+    if not question.text.strip():
+        raise ValueError(f"question {question.id!r} has no text")
+    if not question.gold_turns | question.gold_sessions:
+        raise ValueError(f"question {question.id!r} has no evidence; leave out one that nothing answers")
+    derived = frozenset(sessions[turn] for turn in question.gold_turns)
+    return Evidence(turns=question.gold_turns, sessions=question.gold_sessions or derived)

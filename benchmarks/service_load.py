@@ -13,11 +13,12 @@ for all others'. `others_busy` is the share of the machine's time that none of t
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
+import itertools
 import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,13 +27,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import httpx
 import numpy as np
 
 from benchmarks.measure import machine
 from benchmarks.meter import Others, say
-from benchmarks.service_clients import Exchange, Job, discrepancies, path_of, texts
+from benchmarks.texts import sentence
 from tests.servers.chroma import ChromaProcess
 from tests.servers.deployment import Deployment, Used
 from tests.servers.mongod import Mongod
@@ -40,10 +42,306 @@ from tests.servers.mongod import Mongod
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-
+PASSING: Final = frozenset({429, 502, 503})
+"""Statuses after which the same request may be sent again."""
+LONGEST_PAUSE_SECONDS: Final = 2.0
+GIVE_UP_SECONDS: Final = 120.0
+GROUP: Final = 4
+"""So many clients are one user: each has a thread of its own, and all share another one."""
+SHARED_EVERY: Final = 5
+"""Every so many exchanges one goes into the shared thread."""
+FETCH_EVERY, LIST_EVERY = 4, 6
+"""Every so many exchanges a client fetches, and lists its newest turns."""
+TENANTS: Final = 8
+KILLED: Final = ("api 0", "worker")
 _PAGE: Final = 500
 
 
+# --- exchanges, and whether they are there -------------------------------------------------------------------
+_TAILS: Final = (
+    "",
+    " 海の見える部屋がいい。",
+    " 🜁 ça va?",
+    "\n\n  two lines, indented\t",
+    ' "quoted" \\ <b>&amp;</b>',
+)
+"""Ends of texts, by turns: what is easily lost on the way through JSON, HTTP or a store."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exchange:
+    """An exchange that a client sent, as often as it took, under one idempotency key."""
+
+    client: int
+    number: int
+    """From 0, within its client."""
+    tenant: str
+    user: str
+    thread: str
+    began: float
+    """When it was sent for the first time, in seconds of a clock that all clients share."""
+    acked: float | None
+    """When the answer came; None: the client gave up, and knows nothing."""
+    turn_ids: tuple[str, ...] = ()
+    """As the receipt says; empty without one."""
+    seq: int = 0
+    attempts: int = 1
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Where it was said: tenant, user and thread."""
+        return self.tenant, self.user, self.thread
+
+    @property
+    def key(self) -> str:
+        """Its idempotency key."""
+        return f"client {self.client} exchange {self.number}"
+
+
+def texts(client: int, number: int) -> tuple[str, str]:
+    """What the user says and what the assistant answers in an exchange; no two exchanges share a text."""
+    about = 100_003 * client + 2 * number
+    tail = _TAILS[(client + number) % len(_TAILS)]
+    name = f"[{client}-{number}]"
+    return f"{name} {sentence(about)}{tail}", f"{name} So you say: {sentence(about + 1)}{tail}"
+
+
+def discrepancies(sent: Sequence[Exchange], found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What is wrong with one thread, a sentence each.
+
+    `sent`: the exchanges of this thread, in any order. `found`: its turns in the order in which the service lists them,
+    each with `id`, `seq`, `role` and `content`. Acknowledged exchanges must be there once, as the receipt says, those
+    without a receipt at most once. If one exchange was acknowledged before another was sent at all, it stands before
+    that one.
+    """
+    yield from _wrong_order(found)
+    turns = {(turn["role"], turn["content"]): turn for turn in found}
+    counts = Counter((turn["role"], turn["content"]) for turn in found)
+    expected = set()
+    for exchange in sent:
+        for role, content in zip(("user", "assistant"), texts(exchange.client, exchange.number), strict=True):
+            expected.add((role, content))
+            count = counts[role, content]
+            if count > 1:
+                yield f"{exchange.key}: the {role}'s turn is there {count} times"
+            if count == 0 and exchange.acked is not None:
+                yield f"{exchange.key}: the {role}'s turn was acknowledged and is not there as it was sent"
+        yield from _unlike_its_receipt(exchange, turns)
+    for turn in found:
+        if (turn["role"], turn["content"]) not in expected:
+            yield f"turn {turn['id']} (seq {turn['seq']}) is none that was sent: {turn['content']!r:.120}"
+    yield from _overtaken(sent, turns)
+
+
+def _wrong_order(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for before, after in itertools.pairwise(found):
+        if after["seq"] <= before["seq"]:
+            yield f"turn {after['id']} with seq {after['seq']} is listed after seq {before['seq']}"
+    for id_, count in Counter(turn["id"] for turn in found).items():
+        if count > 1:
+            yield f"the id {id_} is there {count} times"
+
+
+def _unlike_its_receipt(
+    exchange: Exchange, turns: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> Iterator[str]:
+    user, assistant = texts(exchange.client, exchange.number)
+    asked, answered = turns.get(("user", user)), turns.get(("assistant", assistant))
+    if asked is not None and answered is not None and asked["seq"] >= answered["seq"]:
+        yield f"{exchange.key}: the answer (seq {answered['seq']}) stands before the question ({asked['seq']})"
+    if exchange.acked is None or asked is None or answered is None:
+        return
+    if exchange.turn_ids != (asked["id"], answered["id"]):
+        yield f"{exchange.key}: the receipt names {exchange.turn_ids}, stored are {asked['id']}, {answered['id']}"
+    if exchange.seq != answered["seq"]:
+        yield f"{exchange.key}: the receipt says seq {exchange.seq}, stored is {answered['seq']}"
+
+
+def _overtaken(sent: Sequence[Exchange], turns: Mapping[tuple[str, str], Mapping[str, Any]]) -> Iterator[str]:
+    stored = []
+    for exchange in sent:
+        turn = turns.get(("user", texts(exchange.client, exchange.number)[0]))
+        if turn is not None:
+            stored.append((turn["seq"], exchange))
+    latest: Exchange | None = None
+    for _, exchange in sorted(stored, key=lambda one: one[0]):
+        if latest is not None and exchange.acked is not None and exchange.acked < latest.began:
+            yield f"{exchange.key} was acknowledged before {latest.key} was sent, and stands behind it"
+        if latest is None or exchange.began > latest.began:
+            latest = exchange
+
+
+# --- the clients ---------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Load:
+    """What is asked of a service. `keys`: tenants and their tokens; `exchanges`: of each client."""
+
+    addresses: list[str]
+    keys: list[tuple[str, str]]
+    clients: int
+    exchanges: int
+    seed: int = 0
+
+
+@dataclass(kw_only=True, slots=True)
+class Told:
+    """What the clients were told. `complaints`: what one found wrong by itself; `requests`: kind, result and seconds of each."""
+
+    exchanges: list[Exchange] = field(default_factory=list)
+    requests: list[tuple[str, str, float]] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    noticed: Counter[str] = field(default_factory=Counter)
+    kills: int = 0
+    began: float = field(default_factory=time.monotonic)
+    ended: float = 0.0
+
+    @property
+    def acknowledged(self) -> list[Exchange]:
+        """Those with a receipt."""
+        return [exchange for exchange in self.exchanges if exchange.acked is not None]
+
+    def by_place(self) -> Mapping[tuple[str, str, str], list[Exchange]]:
+        """Exchanges by tenant, user and thread."""
+        places = defaultdict(list)
+        for exchange in self.exchanges:
+            places[exchange.place].append(exchange)
+        return places
+
+
+def place_of(client: int, number: int, tenants: list[str]) -> tuple[str, str, str]:
+    """Tenant, user and thread of a client's exchange. Ids hold what addresses have to encode."""
+    group = client // GROUP
+    thread = "shared/100 %" if number % SHARED_EVERY == SHARED_EVERY - 1 else f"own {client}"
+    return tenants[group % len(tenants)], f"user/{group} é", thread
+
+
+def path_of(user: str, thread: str) -> str:
+    """The address of a thread."""
+    return f"/api/threads/{quote(user, safe='')}/{quote(thread, safe='')}"
+
+
+class Unanswered(Exception):
+    """All attempts failed until it was given up."""
+
+
+class Clients:
+    """Clients that talk to a service over HTTP: each sends its next exchange when the one before is acknowledged.
+
+    It keeps trying, at the services in turn, under the same idempotency key, until it is. Until `may_end` is set, none sends its last.
+    """
+
+    def __init__(self, load: Load, told: Told) -> None:
+        self._load = load
+        self._told = told
+        self._tenants = [tenant for tenant, _ in load.keys]
+        self._tokens = dict(load.keys)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+        self._http = [
+            httpx.AsyncClient(base_url=address, limits=limits, timeout=30.0, trust_env=False)
+            for address in load.addresses
+        ]
+        self._at = [client % len(load.addresses) for client in range(load.clients)]
+        """Which service each client talks to now."""
+        self.may_end = asyncio.Event()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for http in self._http:
+            await http.aclose()
+
+    async def run(self, client: int) -> None:
+        """All exchanges of one client."""
+        chance = random.Random(f"{self._load.seed} {client}")
+        for number in range(self._load.exchanges):
+            if number == self._load.exchanges - 1:
+                await self.may_end.wait()
+            exchange = await self._update(client, number, chance)
+            if exchange.acked is None:
+                continue
+            with contextlib.suppress(Unanswered):
+                if number % FETCH_EVERY == FETCH_EVERY - 1:
+                    await self._fetch(exchange, chance)
+                if number % LIST_EVERY == LIST_EVERY - 1:
+                    await self._list(exchange, chance)
+
+    async def _update(self, client: int, number: int, chance: random.Random) -> Exchange:
+        tenant, user, thread = place_of(client, number, self._tenants)
+        exchange = Exchange(
+            client=client,
+            number=number,
+            tenant=tenant,
+            user=user,
+            thread=thread,
+            began=time.monotonic(),
+            acked=None,
+        )
+        asked, answered = texts(client, number)
+        body = {"user_msg": asked, "assistant_msg": answered, "metadata": {"client": client}}
+        with contextlib.suppress(Unanswered):
+            path = f"{path_of(user, thread)}/update"
+            answer, attempts = await self._until_answered("update", exchange, path, body, chance)
+            receipt = {"turn_ids": tuple(answer["turn_ids"]), "seq": answer["seq"]}
+            exchange = replace(exchange, acked=time.monotonic(), attempts=attempts, **receipt)
+        self._told.exchanges.append(exchange)
+        return exchange
+
+    async def _fetch(self, exchange: Exchange, chance: random.Random) -> None:
+        question = {"user_message": texts(exchange.client, exchange.number // 2)[0]}
+        path = f"{path_of(exchange.user, exchange.thread)}/fetch"
+        context, _ = await self._until_answered("fetch", exchange, path, question, chance)
+        self._told.noticed["degraded fetches"] += bool(context["degraded"])
+        if exchange.thread.startswith("own "):
+            said = json.dumps(texts(exchange.client, exchange.number)[0])[1:-1]
+            self._told.noticed["fetches without the last exchange"] += said not in json.dumps(context)
+
+    async def _list(self, exchange: Exchange, chance: random.Random) -> None:
+        """The newest turns as another service tells them, too: what is acknowledged must be among them."""
+        path = f"{path_of(exchange.user, exchange.thread)}/turns/recent?limit=100"
+        self._at[exchange.client] = (self._at[exchange.client] + 1) % len(self._http)
+        recent, _ = await self._until_answered("list", exchange, path, None, chance)
+        if not set(exchange.turn_ids) <= {turn["id"] for turn in recent["items"]}:
+            self._told.complaints.append(
+                f"{exchange.key}: acknowledged, and another service does not list it"
+            )
+
+    async def _until_answered(
+        self, kind: str, exchange: Exchange, path: str, body: dict[str, Any] | None, chance: random.Random
+    ) -> tuple[Any, int]:
+        """The JSON of a good answer, and how many attempts it took. Raises Unanswered."""
+        headers = {"Authorization": f"Bearer {self._tokens[exchange.tenant]}"}
+        if kind == "update":
+            headers["Idempotency-Key"] = exchange.key
+        until, client = time.monotonic() + GIVE_UP_SECONDS, exchange.client
+        for attempt in itertools.count(1):
+            http, began = self._http[self._at[client]], time.monotonic()
+            pause = 0.05 * 2 ** min(attempt, 5) * chance.uniform(0.5, 1.0)
+            try:
+                answer = await http.request(
+                    "GET" if body is None else "POST", path, headers=headers, json=body
+                )
+                result = str(answer.status_code)
+            except httpx.TransportError as exc:
+                result = type(exc).__name__
+            self._told.requests.append((kind, result, time.monotonic() - began))
+            if result.startswith("2"):
+                return answer.json(), attempt
+            if result.isdigit():
+                if int(result) not in PASSING:
+                    self._told.complaints.append(
+                        f"{exchange.key}: {kind} was refused with {result}: {answer.text[:300]}"
+                    )
+                    break
+                pause = max(pause, float(answer.headers.get("Retry-After", 0.0)))
+            if time.monotonic() > until:
+                break
+            if result != "429":  # the limit is each service's own, but spreading out is no way around it
+                self._at[client] = (self._at[client] + 1) % len(self._http)
+                pause = min(pause, LONGEST_PAUSE_SECONDS)
+            await asyncio.sleep(pause)
+        raise Unanswered(kind)
+
+
+# --- a run ---------------------------------------------------------------------------------------------------
 class Wrong(Exception):
     """The service and its clients disagree; the text has the first discrepancy."""
 
@@ -75,111 +373,38 @@ def kill_plan(names: Sequence[str], *, times: int, seed: int) -> list[Kill]:
     ]
 
 
-@dataclass(kw_only=True, slots=True)
-class Told:
-    """What the clients noted, and how often a process was killed."""
+def run_clients(deployment: Deployment, load: Load, kills: Sequence[Kill]) -> Told:
+    """Run the clients to their end, and kill and restart the deployment's processes meanwhile.
 
-    exchanges: list[Exchange] = field(default_factory=list)
-    requests: list[dict[str, Any]] = field(default_factory=list)
-    processes: list[dict[str, Any]] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
-    """What a client found wrong by itself."""
-    kills: int = 0
-    began: float = 0.0
-    ended: float = 0.0
-
-    @property
-    def acknowledged(self) -> list[Exchange]:
-        """Those with a receipt."""
-        return [exchange for exchange in self.exchanges if exchange.acked is not None]
-
-    def by_place(self) -> Mapping[tuple[str, str, str], list[Exchange]]:
-        """Exchanges by tenant, user and thread."""
-        places = defaultdict(list)
-        for exchange in self.exchanges:
-            places[exchange.place].append(exchange)
-        return places
-
-    def read(self, ledger: Path) -> None:
-        """Add a process's file."""
-        for text in ledger.read_text(encoding="utf-8").splitlines():
-            values = json.loads(text)
-            match values.pop("line"):
-                case "exchange":
-                    self.exchanges.append(Exchange.from_json(values))
-                case "request":
-                    self.requests.append(values)
-                case "process":
-                    self.processes.append(values)
-                case "missing":
-                    self.complaints.append(
-                        f"{values['key']}: acknowledged, and not among the newest turns as another service tells them"
-                    )
-                case "refused":
-                    self.complaints.append(
-                        f"{values['key']}: {values['what']} was refused with {values['status']}: {values['text']}"
-                    )
-
-
-def run_clients(deployment: Deployment, jobs: Sequence[Job], kills: Sequence[Kill]) -> Told:
-    """Run a process for each job to its end, and kill and restart the deployment's meanwhile.
-
-    Every client has two exchanges at least, and every job its `last_after`.
+    Every client has two exchanges at least where something is killed.
     """
-    told = Told(began=time.monotonic())
-    # Each client's last exchange waits for the last kill.
-    before_the_last = sum(job.clients * (job.exchanges - 1) for job in jobs)
-    waiting = sorted(kills, key=lambda kill: kill.share)
-    with contextlib.ExitStack() as stack:
-        running = [stack.enter_context(_process(job)) for job in jobs]
-        while any(process.poll() is None for process in running):
-            if waiting and _acknowledged(jobs) >= waiting[0].share * before_the_last:
-                _kill_and_restart(deployment, waiting.pop(0))
-                told.kills += 1
-            if not waiting:
-                for job in jobs:
-                    Path(job.last_after).touch()
-            time.sleep(0.05)
-        if failed := [process.returncode for process in running if process.returncode]:
-            raise RuntimeError(f"a process of clients ended with {failed[0]}")
+    told = Told()
+
+    async def run() -> None:
+        clients = Clients(load, told)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(disturb(clients))
+            for client in range(load.clients):
+                group.create_task(clients.run(client))
+        await clients.close()
+
+    async def disturb(clients: Clients) -> None:
+        before_the_last = load.clients * (load.exchanges - 1)  # each client's last waits for the last kill
+        for kill in sorted(kills, key=lambda kill: kill.share):
+            while len(told.exchanges) < kill.share * before_the_last:  # noqa: ASYNC110 - told by nobody
+                await asyncio.sleep(0.05)
+            await asyncio.to_thread(deployment.kill, kill.name)
+            await asyncio.sleep(kill.down_seconds)
+            await asyncio.to_thread(deployment.start, kill.name)
+            told.kills += 1
+        clients.may_end.set()
+
+    asyncio.run(run())
     told.ended = time.monotonic()
-    for job in jobs:
-        told.read(Path(job.ledger))
     return told
 
 
-@contextlib.contextmanager
-def _process(job: Job) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "benchmarks.service_clients"]
-    root = Path(__file__).parents[1]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, cwd=root)
-    try:
-        assert process.stdin is not None
-        process.stdin.write(job.as_json())
-        process.stdin.close()
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _acknowledged(jobs: Sequence[Job]) -> int:
-    count = 0
-    for job in jobs:
-        with contextlib.suppress(FileNotFoundError):
-            count += Path(job.ledger).read_bytes().count(b'"line": "exchange"')
-    return count
-
-
-def _kill_and_restart(deployment: Deployment, kill: Kill) -> None:
-    deployment.kill(kill.name)
-    time.sleep(kill.down_seconds)
-    deployment.start(kill.name)
-
-
 # --- the end -------------------------------------------------------------------------------------------------
-
-
 class Reader:
     """Reads a service at its end, from its processes in turn."""
 
@@ -265,11 +490,7 @@ def check(reader: Reader, told: Told, *, searches: int, seed: int) -> dict[str, 
     return {"turns": turns, "threads": len(told.by_place()), "searches": len(sample)}
 
 
-# --- the figures ----------------------------------------------------------------------------------------------
-TENANTS: Final = 8
-KILLED: Final = ("api 0", "worker")
-
-
+# --- the figures ---------------------------------------------------------------------------------------------
 def times(seconds: Sequence[float]) -> dict[str, float | int]:
     """How many, and p50, p95, p99 and the longest in milliseconds."""
     if not seconds:
@@ -280,56 +501,20 @@ def times(seconds: Sequence[float]) -> dict[str, float | int]:
 
 def figures(told: Told) -> dict[str, Any]:
     """What the clients saw: speed, times of requests by kind, errors by kind."""
-    acknowledged = told.acknowledged
-    seconds = told.ended - told.began
-    good = [request for request in told.requests if request["result"].startswith("2")]
-    kinds = ("update", "fetch", "list")
+    acknowledged, seconds = told.acknowledged, told.ended - told.began
     return {
         "seconds": round(seconds, 1),
         "turns_acknowledged": 2 * len(acknowledged),
         "turns_per_second": round(2 * len(acknowledged) / seconds, 1),
         "given_up": len(told.exchanges) - len(acknowledged),
         "retries": sum(exchange.attempts - 1 for exchange in acknowledged),
-        "errors": dict(
-            Counter(
-                f"{request['what']} {request['result']}"
-                for request in told.requests
-                if not request["result"].startswith("2")
-            )
-        ),
-        "requests": {kind: times(_seconds(good, kind)) for kind in kinds},
-        "noticed": dict(sum((Counter(process["counts"]) for process in told.processes), Counter())),
+        "errors": Counter(f"{kind} {result}" for kind, result, _ in told.requests if result[:1] != "2"),
+        "requests": {
+            kind: times([took for what, result, took in told.requests if what == kind and result[:1] == "2"])
+            for kind in ("update", "fetch", "list")
+        },
+        "noticed": told.noticed,
     }
-
-
-def _seconds(requests: Sequence[Mapping[str, Any]], kind: str) -> list[float]:
-    return [request["ended"] - request["began"] for request in requests if request["what"] == kind]
-
-
-def make_jobs(arguments: argparse.Namespace, deployment: Deployment, folder: Path) -> list[Job]:
-    """A job for each process of clients, with about the same number of clients each."""
-    keys = [(f"tenant-{number}", deployment.key(f"tenant-{number}")[1]) for number in range(TENANTS)]
-    exchanges = max(2, round(arguments.turns / 2 / arguments.clients))
-    share = [
-        range(
-            arguments.clients * n // arguments.processes,
-            arguments.clients * (n + 1) // arguments.processes,
-        )
-        for n in range(arguments.processes)
-    ]
-    return [
-        Job(
-            addresses=deployment.addresses,
-            keys=keys,
-            first=part.start,
-            clients=len(part),
-            exchanges=exchanges,
-            ledger=str(folder / f"clients-{number}.jsonl"),
-            last_after=str(folder / "kills-are-done"),
-            seed=arguments.seed,
-        )
-        for number, part in enumerate(share)
-    ]
 
 
 def measure(
@@ -348,16 +533,21 @@ def measure(
     servers["mongod"].began(mongod.pid)
     servers["chroma"].began(chroma.pid)
     with Deployment(folder / "service", settings) as deployment:
-        jobs = make_jobs(arguments, deployment, folder)
-        say(f"{sum(job.clients * job.exchanges for job in jobs):,} exchanges; {_told(kills)}")
+        keys = [(f"tenant-{number}", deployment.key(f"tenant-{number}")[1]) for number in range(TENANTS)]
+        load = Load(
+            addresses=deployment.addresses,
+            keys=keys,
+            clients=arguments.clients,
+            exchanges=max(2, round(arguments.turns / 2 / arguments.clients)),
+            seed=arguments.seed,
+        )
+        say(f"{load.clients * load.exchanges:,} exchanges; {_told(kills)}")
         others, used = Others(), deployment.used | servers
         before = _cpu(used)
-        told = run_clients(deployment, jobs, kills)
-        own = _cpu(used) - before + sum(process["cpu_seconds"] for process in told.processes)
-        busy = round(others.share() - own / (told.ended - told.began) / (os.cpu_count() or 1), 3)
+        told = run_clients(deployment, load, kills)
+        cores = (_cpu(used) - before) / (told.ended - told.began)
         cpu = {name: round(one.cpu_seconds, 1) for name, one in used.items()}
-        say("all are acknowledged")
-        keys = jobs[0].keys
+        busy = others.share() - cores / (os.cpu_count() or 1)
         with Reader(deployment, keys) as reader:
             settle_seconds = round(settled(reader, timeout=arguments.settle_seconds), 1)
             say("settled")
@@ -368,7 +558,7 @@ def measure(
             "settle_seconds": settle_seconds,
             "checked": checked,
             "cpu_seconds": cpu,
-            "others_busy": max(0.0, busy),
+            "others_busy": round(max(0.0, busy), 3),
             "peak_mib": {name: round(one.peak_mib) for name, one in used.items()},
             "kills": _told(kills),
         }
@@ -415,7 +605,6 @@ def main() -> None:
     add = parser.add_argument
     add("--turns", type=int, default=20_000, help="that are written, two an exchange (default %(default)s)")
     add("--clients", type=int, default=200, help="at once (default %(default)s)")
-    add("--processes", type=int, default=2, help="that the clients run in (default %(default)s)")
     add("--kills", type=int, default=2, help="of a service, and of the worker (default %(default)s)")
     add("--searches", type=int, default=100, help="exchanges that search must find (default %(default)s)")
     add("--settle-seconds", type=float, default=3_600.0, help="to wait at most until nothing is owed")

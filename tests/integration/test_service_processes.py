@@ -19,8 +19,8 @@ import pymongo
 import pytest
 import yaml
 
-from benchmarks.service_clients import Job, path_of
-from benchmarks.service_load import Reader, Told, check, kill_plan, run_clients, settled
+from benchmarks.service_load import Load as Asked
+from benchmarks.service_load import Reader, Told, check, kill_plan, path_of, run_clients, settled
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.server.auth import KEY_CACHE_SECONDS
 from tests.servers.chroma import ChromaProcess
@@ -127,67 +127,54 @@ class Load:
     """What became of a load, and of the sweep beside it."""
 
     told: Told
-    job: Job
+    asked: Asked
     sweep: subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="module")
-def load(service: Composed, tmp_path_factory: pytest.TempPathFactory) -> Load:
+def load(service: Composed) -> Load:
     """Some clients while one service and the worker are killed, and a sweep runs."""
-    folder = tmp_path_factory.mktemp("clients")
     keys = [("acme", service.token), ("globex", service.deployment.key("globex")[1])]
-    job = Job(
-        addresses=service.deployment.addresses,
-        keys=keys,
-        first=0,
-        clients=CLIENTS,
-        exchanges=EXCHANGES,
-        ledger=str(folder / "ledger.jsonl"),
-        last_after=str(folder / "kills-are-done"),
-    )
+    asked = Asked(addresses=service.deployment.addresses, keys=keys, clients=CLIENTS, exchanges=EXCHANGES)
     done: list[subprocess.CompletedProcess[str]] = []
     sweeping = threading.Thread(target=lambda: done.append(service.command("sweep", "--quiet")))
     sweeping.start()
-    told = run_clients(service.deployment, [job], kill_plan(["api 0", "worker"], times=1, seed=3))
+    told = run_clients(service.deployment, asked, kill_plan(["api 0", "worker"], times=1, seed=3))
     sweeping.join()
-    return Load(told=told, job=job, sweep=done[0])
+    return Load(told=told, asked=asked, sweep=done[0])
 
 
 def test_nothing_is_lost_though_processes_were_killed(service: Composed, load: Load) -> None:
     """Every exchange is acknowledged, none is doubled or disordered, and search finds it."""
     assert len(load.told.acknowledged) == CLIENTS * EXCHANGES
     assert load.told.kills == 2
-    results = {request["result"] for request in load.told.requests}
+    results = {result for _, result, _ in load.told.requests}
     assert {name for name in results if not name.endswith(("Error", "Timeout"))} <= {
         "200",
         "201",
         "502",
         "503",
     }
-    noticed = sum((Counter(process["counts"]) for process in load.told.processes), Counter())
-    assert not noticed["fetches without the last exchange"]
+    assert not load.told.noticed["fetches without the last exchange"]
     assert load.sweep.returncode == 0, load.sweep.stderr
     assert load.sweep.stdout == ""
-    with Reader(service.deployment, load.job.keys) as reader:
+    with Reader(service.deployment, load.asked.keys) as reader:
         settled(reader, timeout=60)
         counts = check(reader, load.told, searches=SEARCHES, seed=1)
     assert counts["turns"] == 2 * CLIENTS * EXCHANGES
     assert counts["searches"] == SEARCHES
 
 
-def test_clients_above_their_limit_are_told_to_wait_then_served(service: Composed, tmp_path: Path) -> None:
+def test_clients_above_their_limit_are_told_to_wait_then_served(service: Composed) -> None:
     """Twelve ask at once, of whom ten are let in; one more each second."""
-    job = Job(
+    asked = Asked(
         addresses=service.deployment.addresses[:1],
         keys=[("hooli", service.deployment.key("hooli", requests_per_minute=60)[1])],
-        first=0,
         clients=12,
         exchanges=1,
-        ledger=str(tmp_path / "ledger.jsonl"),
-        last_after=str(tmp_path / "all-may-end"),
     )
-    told = run_clients(service.deployment, [job], kills=[])
-    results = Counter(request["result"] for request in told.requests)
+    told = run_clients(service.deployment, asked, kills=[])
+    results = Counter(result for _, result, _ in told.requests)
     assert set(results) == {"201", "429"}
     assert len(told.acknowledged) == results["201"] == 12
 

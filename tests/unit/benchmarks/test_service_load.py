@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.service_clients import Exchange, discrepancies, texts
+from benchmarks.service_load import Exchange, discrepancies, texts
 
 
 def exchange(number: int, *, client: int = 0, began: float | None = None, took: float = 0.5) -> Exchange:
