@@ -76,12 +76,6 @@ class RowStore(Protocol):
         float32, shape (dimension,), unit length. Raises ValueError if it has another dimension than the rows'.
         """
 
-    async def neighbour_rows(self, user_id: str, places: Sequence[tuple[str, int]]) -> list[SearchRow]:
-        """The user's rows at these places (thread, `seq`), without stubs of erased ones, each once and in any order.
-
-        Places without a row are passed over. By an index: it costs what it finds, however many rows the user has.
-        """
-
     async def entity_counts(self, scope: Scope) -> list[EntityCount]:
         """The entities that the scope's rows in the term index name (terms that `Entity.from_term` knows), by first mention.
 

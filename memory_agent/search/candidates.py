@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from memory_agent.domain import Scope, SearchRow
-    from memory_agent.ports import RowStore, VectorIndex
+    from memory_agent.ports import DocumentStore, RowStore, VectorIndex
     from memory_agent.search.request import AnalysedQuery
     from memory_agent.search.user_index import ResidentIndex
 
@@ -107,7 +107,7 @@ class CandidateSource:
 
     def __init__(
         self,
-        store: RowStore,
+        store: DocumentStore,
         vectors: VectorIndex,
         *,
         embedder: Callable[[], str],
@@ -147,7 +147,8 @@ class CandidateSource:
         # Thousands of rows take so long that nobody else on the event loop should wait for them.
         index, beside = await asyncio.to_thread(begun)
         if beside:
-            index.extend(await self._store.neighbour_rows(scope.user_id, sorted(beside)))
+            turns = await self._store.turns_at(scope.user, sorted(beside))
+            index.extend(await self._store.search_rows(scope.user_id, ids=[turn.id for turn in turns]))
         return index, statistics
 
     async def _nearest(

@@ -97,9 +97,7 @@ def match_topic(
         if among.is_archived(topics.ids[0]):
             scores -= settings.continuation_bonus
         if staying in topics.places:
-            scores[topics.places[staying]] += settings.continuation_bonus * (
-                2 if among.is_archived(staying) else 1
-            )
+            scores[topics.places[staying]] += settings.continuation_bonus
         best += [
             (-float(scores[place]), topics.ids[place] != staying, topics.ids[place])
             for place in np.flatnonzero(scores == scores.max())
@@ -145,8 +143,7 @@ def word_scores(
         all_of_it += idf
         for found, shares in zip(sums, having, strict=True):
             for place, share in shares:
-                had = share if share < 1.0 else 1.0
-                found[place] += idf * had / (had + _HALF_SHARE)
+                found[place] += idf * share / (share + _HALF_SHARE)
     return [np.array(found) / all_of_it for found in sums]
 
 

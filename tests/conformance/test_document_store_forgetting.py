@@ -99,8 +99,6 @@ async def test_erases_named_turns_with_all_derived(store: DocumentStore) -> None
     assert (stub.session_id, stub.speaker, stub.signs) == (None, None, TurnFeatures())
     tokens = await store.token_codes("ada", [gone.id, kept.id], embedder=a_row().embedder)
     assert tokens == {kept.id: b"tokens"}
-    places = [("t1", gone.seq), ("t1", kept.seq)]
-    assert [row.turn_id for row in await store.neighbour_rows("ada", places)] == [kept.id]
     assert [change.turn_id for change in await store.fact_changes(SCOPE)] == [kept.id]
     after = await store.load_facts(SCOPE)
     assert (after.facts, after.through) == ({}, 0)
@@ -319,7 +317,6 @@ async def test_no_read_crosses_a_scope(store: DocumentStore, names: list[tuple[s
     mark = new_id()
     expected = {scope: await everything_of(store, scope, mark) for scope in scopes}
     everything = [turn.id for turns in expected.values() for turn in turns]
-    places = [(turn.thread_id, turn.seq) for turns in expected.values() for turn in turns]
 
     for scope in scopes:
         siblings = [other for other in scopes if other.user_id == scope.user_id]
@@ -330,9 +327,6 @@ async def test_no_read_crosses_a_scope(store: DocumentStore, names: list[tuple[s
         assert {turn.id for turn in await store.list_turns(scope.user, ids=everything)} == ours
         rows = await store.search_rows(scope.user_id, ids=everything)
         assert {row.turn_id for row in rows} == ours
-        assert {row.turn_id for row in await store.neighbour_rows(scope.user_id, places)} <= ours
-        my_places = [(turn.thread_id, turn.seq) for turn in expected[scope]]
-        assert [row.turn_id for row in await store.neighbour_rows(scope.user_id, my_places)] == mine
         found = await store.term_candidates(scope, ["sea"], limit=100)
         assert set(found.turn_ids) == set(mine)
         changes = await store.fact_changes(scope, keys=everything)

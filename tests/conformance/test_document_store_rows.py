@@ -41,30 +41,6 @@ async def test_gives_rows_back(store: DocumentStore) -> None:
                 assert getattr(row, name) == getattr(given, name), name
 
 
-async def test_reads_the_rows_at_places(store: DocumentStore) -> None:
-    """Rows come by their thread and number, each once: of that user, and none for a place without one."""
-    far = a_scope(thread_id="$t2 é")
-    places = [*((SCOPE, seq) for seq in (1, 2, 4, 5)), (far, 1)]
-    rows = [
-        a_row(scope=scope, seq=seq, speaker="Zoë", signs=TurnFeatures(asks=True)) for scope, seq in places
-    ]
-    hers = a_row(scope=a_scope("eve"))
-    await store.put_search_rows("ada", rows, now=NOW)
-    await store.put_search_rows("eve", [hers], now=NOW)
-    asked = [("t1", 4), ("$t2 é", 1), ("t1", 3), ("t1", 2), ("t1", 4), ("t1", 99), ("t1", 0), ("t3", 1)]
-    found = await store.neighbour_rows("ada", [*asked, ("$t2 é", 2), ("$t2 é", -1)])
-    assert sorted(row.turn_id for row in found) == sorted(rows[n].turn_id for n in (1, 2, 4))
-    assert {(row.speaker, row.signs, row.erased) for row in found} == {
-        ("Zoë", TurnFeatures(asks=True), False)
-    }
-    assert all(row.vectors.shape == (1, 8) and row.terms == {"sea": 2, "sun": 1} for row in found)
-    assert [row.turn_id for row in await store.neighbour_rows("eve", [("t1", 1), ("t1", 4)])] == [
-        hers.turn_id
-    ]
-    assert await store.neighbour_rows("bob", asked) == []
-    assert await store.neighbour_rows("ada", []) == []
-
-
 async def test_keeps_tokens_apart_from_rows(store: DocumentStore) -> None:
     """They come by turn and embedder, of that user alone, and go with the row; rows are read without them."""
     rows = [
@@ -79,24 +55,18 @@ async def test_keeps_tokens_apart_from_rows(store: DocumentStore) -> None:
     assert await store.token_codes("ada", ids, embedder="another") == {}
     assert await store.token_codes("eve", ids, embedder=embedder) == {}
     assert [row.tokens for row in await store.search_rows("ada")] == [b"", b"", b""]
-    assert [row.tokens for row in await store.neighbour_rows("ada", [("t1", 1)])] == [b""]
     await store.put_search_rows("ada", [replace(rows[0], tokens=b"")], now=NOW)
     assert await store.token_codes("ada", ids, embedder=embedder) == {ids[2]: b"abc"}
 
 
-async def test_reads_the_rows_at_many_places(store: DocumentStore) -> None:
-    """Thousands of places, in one thread or in hundreds, are one call."""
+async def test_reads_many_rows(store: DocumentStore) -> None:
+    """Thousands, of one thread or of hundreds, come back whole and in order."""
     long = [a_row(seq=seq) for seq in range(1, 2_101)]
     short = [a_row(scope=a_scope(thread_id=f"s{i % 400}"), seq=i // 400 + 1) for i in range(800)]
     await store.put_search_rows("ada", [*long, *short], now=NOW)
-    # More than one page of them come back whole and in order.
     everything = [row.turn_id for row in (*long, *short)]
     assert [row.turn_id for row in await store.search_rows("ada")] == everything
     assert len(await store.search_rows("ada", limit=2_000)) == 2_000
-    for rows in (long[100:], short, [*short, *long][:2_000]):
-        found = await store.neighbour_rows("ada", [(row.thread_id, row.seq) for row in rows])
-        assert len(found) == len(rows)
-        assert {row.turn_id for row in found} == {row.turn_id for row in rows}
 
 
 async def test_index_numbers_rise_with_every_change(store: DocumentStore) -> None:

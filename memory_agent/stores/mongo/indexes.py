@@ -63,7 +63,6 @@ INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
     ),
     "search_rows": (
         _index(*INDEX_SEQ_KEYS, unique=True),
-        _index(*SEQ_KEYS),
         _index("user_id", "words", "_id", "thread_id", only=_LARGE),
         _index("user_id", "erased_at", only=_ERASED),
         _index("embedder"),

@@ -14,7 +14,7 @@ from pymongo.errors import BulkWriteError
 
 from memory_agent.domain import Entity, EntityCount, TermCandidates
 from memory_agent.optimistic import Tries, overtaken
-from memory_agent.stores.codec import by_thread, chunks, latest_rows, milliseconds, unpack_terms
+from memory_agent.stores.codec import chunks, latest_rows, milliseconds, unpack_terms
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
 from memory_agent.stores.mongo.documents import one_of, row_document, scope_filter, search_row
 from memory_agent.stores.mongo.errors import violated_keys
@@ -38,8 +38,6 @@ _SAMPLED_ROWS: Final = 200
 _ENTITIES: Final = {"$gte": "@", "$lt": "A"}
 """All terms that begin with "@", and no others."""
 _NOT_LOADED: Final = {"tokens": 0, "words": 0}
-_PLACES_AT_ONCE: Final = 200
-"""Each may be of another thread, and planning takes time with the square of the threads: 3 ms for 100, 1.3 s for 1,000."""
 
 
 class MongoRows(MongoConnection):
@@ -204,21 +202,6 @@ class MongoRows(MongoConnection):
             if len(page) < PAGE_ROWS:
                 break
         return nearest.found(str)
-
-    async def neighbour_rows(self, user_id: str, places: Sequence[tuple[str, int]]) -> list[SearchRow]:
-        rows: list[SearchRow] = []
-        for chunk in chunks(sorted(set(places)), _PLACES_AT_ONCE):
-            rows += await self._rows_at(user_id, chunk)
-        return rows
-
-    @bounded
-    async def _rows_at(self, user_id: str, places: Sequence[tuple[str, int]]) -> list[SearchRow]:
-        threads = [
-            {"thread_id": thread_id, "seq": {"$in": numbers}}
-            for thread_id, numbers in by_thread(places).items()
-        ]
-        found = self._rows.find({"user_id": user_id, "$or": threads, "erased": None}, _NOT_LOADED)
-        return list(map(search_row, await read_all(found)))
 
     async def _row_count(self, user_id: str) -> int:
         every = await self._rows.count_documents({"user_id": user_id})

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import Entity, EntityCount, TermCandidates
 from memory_agent.stores.codec import (
-    by_thread,
     chunks,
     from_milliseconds,
     latest_rows,
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from memory_agent.stores.codec import Record
 
 _WRITTEN_AT_ONCE: Final = 100
-_READ_AT_ONCE: Final = 2_000
 _SAMPLED_ROWS: Final = 200
 _INSERT_ROW: Final = f"INSERT INTO search_rows ({ROW.columns}) VALUES ({ROW.marks})"
 ROW_COLUMNS: Final = f"{ROW.columns}, erased_at"
@@ -119,12 +117,6 @@ class SqliteRows(SqliteConnection):
         while limit > 0 and (last := await self._read(take)) is not None:
             after = last
         return nearest.found(unpack_id)
-
-    async def neighbour_rows(self, user_id: str, places: Sequence[tuple[str, int]]) -> list[SearchRow]:
-        rows: list[SearchRow] = []
-        for chunk in chunks(sorted(set(places)), _READ_AT_ONCE):
-            rows += await self._read(partial(_rows_at, user_id=user_id, threads=by_thread(chunk)))
-        return rows
 
 
 def index_head(db: sqlite3.Connection, user_id: str) -> int:
@@ -235,18 +227,6 @@ def stub_rows(db: sqlite3.Connection, user_id: str, turn_ids: Sequence[str], now
         ],
     )
     return len(stubs)
-
-
-def _rows_at(db: sqlite3.Connection, user_id: str, threads: Mapping[str, Sequence[int]]) -> list[SearchRow]:
-    """The user's rows, but for stubs, at these numbers of these threads."""
-    rows: list[SearchRow] = []
-    # By name, so that it fails rather than walk through all of a large user's rows.
-    for thread_id, numbers in threads.items():
-        where = Where("user_id = ? AND thread_id = ? AND erased_at IS NULL", user_id, thread_id)
-        where = where.among("seq", numbers)
-        sql = f"SELECT {ROW_COLUMNS} FROM search_rows INDEXED BY search_rows_place WHERE {where}"
-        rows += map(search_row, db.execute(sql, where.values))
-    return rows
 
 
 def _term_candidates(

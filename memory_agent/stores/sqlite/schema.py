@@ -140,7 +140,6 @@ CREATE TABLE search_rows (
 ) STRICT;
 CREATE UNIQUE INDEX search_rows_turn ON search_rows (turn_id);
 CREATE UNIQUE INDEX search_rows_index_seq ON search_rows (user_id, index_seq);
-CREATE INDEX search_rows_place ON search_rows (user_id, thread_id, seq) WHERE erased_at IS NULL;
 CREATE INDEX search_rows_erased ON search_rows (user_id, erased_at) WHERE erased_at IS NOT NULL;
 
 CREATE TABLE row_tokens (           -- apart from the rows, of which more share a page without them

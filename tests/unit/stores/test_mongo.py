@@ -237,7 +237,6 @@ async def test_reads_go_by_an_index(asked: Asked) -> None:
         await store.append_fact_change(scope, a_change(None, generation="g"))
         await store.append_fact_change(scope, a_change(None))
         await store.add_extraction_cost(scope, ExtractionCost(turns=1))
-        await store.neighbour_rows("ada", [("t1", 1), ("t2", 2)])
         for some in (scope, scope.user):
             await store.list_turns(some, newest=True, limit=1)
             await store.list_turns(some, ids=ids)
