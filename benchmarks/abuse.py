@@ -30,8 +30,7 @@ import numpy as np
 import psutil
 
 from benchmarks.attacks import ATTACKS, Target, job
-from benchmarks.measure import machine, mongo_uri
-from benchmarks.runs import markdown
+from benchmarks.measure import machine, markdown, mongo_uri
 from benchmarks.texts import sentence
 from tests.servers.deployment import made_key
 from tests.servers.service import ServiceProcess

@@ -1,4 +1,4 @@
-"""How precise the pattern extractor is: `python -m benchmarks.facts [--data FOLDER] [--show | --judge]`.
+"""How precise the pattern extractor is: `python -m benchmarks.facts [--data FOLDER] [--judge]`.
 
 Runs `extract_facts` over every turn of a person in the recall sets (in LoCoMo and REALTALK both speakers are
 people, in BEAM and LongMemEval the user is) and prints how many turns state a fact, and for each kind how many facts were found and which share of them
@@ -17,7 +17,7 @@ import hashlib
 import json
 import sys
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,13 +25,12 @@ from benchmarks.recall_sets import read_corpora
 from memory_agent.text.patterns import EXTRACTOR_VERSION, extract_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from memory_agent.domain import StatedFact
 
 SETS: Final = ("locomo-dev", "realtalk-dev", "beam-dev", "longmemeval-dev")
 JUDGED: Final = Path(__file__).with_name("facts_judged.jsonl")
-Key = tuple[str, str, str, str, str]
+NAMES: Final = ("corpus", "turn", "op", "path", "value")
+Key = tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,59 +52,37 @@ class Found:
     def kind(self) -> str:
         """Its row in the table: the path, without the names that conversations bring; retractions apart."""
         path = self.fact.path
-        if path[0] == "family":
-            kind = "family"
-        elif path[0] == "preferences":
-            kind = "preferences." + ("…_time" if path[1].endswith("_time") else path[1])
-        else:
-            kind = path[0]
+        kind = path[0]
+        if kind == "preferences":
+            kind += ".…_time" if path[1].endswith("_time") else f".{path[1]}"
         return f"{kind} (retract)" if self.fact.op == "retract" else kind
 
 
-@dataclass(slots=True)
-class Tally:
-    """What was found in one recall set."""
-
-    turns: int = 0
-    turns_with_fact: int = 0
-    found: list[Found] = field(default_factory=list)
-
-
-def persons_turns(file: Path) -> Iterator[tuple[str, str, str]]:
-    """Corpus, turn id and text of each turn that a person said."""
-    for corpus in read_corpora(file):
-        for turn in corpus.turns:
-            if turn.role != "assistant":
-                yield corpus.name, turn.id, turn.text
-
-
-def extract(file: Path) -> Tally:
-    """Run the extractor over a recall set."""
-    tally = Tally()
-    for corpus, turn_id, text in persons_turns(file):
-        facts = extract_facts(text)
-        tally.turns += 1
-        tally.turns_with_fact += bool(facts)
-        tally.found += [Found(corpus=corpus, turn_id=turn_id, text=text, fact=fact) for fact in facts]
-    return tally
+def extract(file: Path) -> list[Found]:
+    """Run the extractor over a recall set, and print how much it found."""
+    said = [
+        (corpus.name, turn)
+        for corpus in read_corpora(file)
+        for turn in corpus.turns
+        if turn.role != "assistant"
+    ]
+    found = [
+        Found(corpus=corpus, turn_id=turn.id, text=turn.text, fact=fact)
+        for corpus, turn in said
+        for fact in extract_facts(turn.text)
+    ]
+    telling = len({(one.corpus, one.turn_id) for one in found})
+    share = 100 * len(found) / max(len(said), 1)
+    counts = f"{len(said)} turns, {telling} with a fact, {len(found)} facts, {share:.2f} per 100 turns"
+    print(f"{file.name.partition('.')[0]}: {counts}")
+    return found
 
 
 # --- verdicts ------------------------------------------------------------------------------------------------
 def read_verdicts(file: Path) -> dict[Key, bool]:
     """The verdicts so far, by what they are about."""
-    verdicts: dict[Key, bool] = {}
-    if file.exists():
-        for line in file.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            verdicts[row["corpus"], row["turn"], row["op"], row["path"], row["value"]] = row["right"]
-    return verdicts
-
-
-def write_verdicts(file: Path, verdicts: dict[Key, bool]) -> None:
-    """One JSON object a line, sorted."""
-    names = ("corpus", "turn", "op", "path", "value")
-    rows = [{**dict(zip(names, key, strict=True)), "right": verdicts[key]} for key in sorted(verdicts)]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    rows = map(json.loads, file.read_text(encoding="utf-8").splitlines()) if file.exists() else ()
+    return {tuple(row[name] for name in NAMES): row["right"] for row in rows}
 
 
 def judge(found: list[Found], verdicts: dict[Key, bool], file: Path) -> None:
@@ -113,43 +90,31 @@ def judge(found: list[Found], verdicts: dict[Key, bool], file: Path) -> None:
     for item in found:
         if item.key in verdicts:
             continue
-        print(f"\n{item.text}\n\n  {shown(item)}\n  said in: {item.fact.quote}")
-        answer = ""
+        fact, answer = item.fact, ""
+        print(f"\n{item.text}\n\n  {fact.op} {'.'.join(fact.path)} = {fact.value!r}\n  said in: {fact.quote}")
         while answer not in {"y", "n", "q"}:
             answer = input("right? [y/n/q] ").strip().lower()
         if answer == "q":
             return
         verdicts[item.key] = answer == "y"
-        write_verdicts(file, verdicts)
+        rows = [{**dict(zip(NAMES, key, strict=True)), "right": verdicts[key]} for key in sorted(verdicts)]
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
-# --- report --------------------------------------------------------------------------------------------------
-def shown(item: Found) -> str:
-    """A fact on one line."""
-    return f"{item.fact.op} {'.'.join(item.fact.path)} = {item.fact.value!r}"
-
-
-def report(tallies: dict[str, Tally], verdicts: dict[Key, bool]) -> int:
+def report(found: list[Found], verdicts: dict[Key, bool]) -> int:
     """Print the figures; how many facts nobody has judged."""
-    for name, tally in tallies.items():
-        share = 100 * len(tally.found) / max(tally.turns, 1)
-        print(
-            f"{name}: {tally.turns} turns, {tally.turns_with_fact} with a fact, {len(tally.found)} facts, {share:.2f} per 100 turns"
-        )
     rows: dict[str, Counter[str]] = defaultdict(Counter)
-    for tally in tallies.values():
-        for item in tally.found:
-            verdict = {True: "right", False: "wrong", None: "unjudged"}[verdicts.get(item.key)]
-            for kind in (item.kind, "all"):
-                rows[kind][verdict] += 1
+    for item in found:
+        verdict = {True: "right", False: "wrong", None: "unjudged"}[verdicts.get(item.key)]
+        for kind in (item.kind, "all"):
+            rows[kind][verdict] += 1
     print(f"\n{'kind':<28}{'facts':>7}{'right':>7}{'wrong':>7}{'unjudged':>10}{'precision':>11}")
     for kind in sorted(rows, key=lambda kind: (kind == "all", kind)):
         row = rows[kind]
         judged = row["right"] + row["wrong"]
         precision = f"{row['right'] / judged:.3f}" if judged else "-"
-        print(
-            f"{kind:<28}{row.total():>7}{row['right']:>7}{row['wrong']:>7}{row['unjudged']:>10}{precision:>11}"
-        )
+        counts = f"{row.total():>7}{row['right']:>7}{row['wrong']:>7}{row['unjudged']:>10}"
+        print(f"{kind:<28}{counts}{precision:>11}")
     return rows["all"]["unjudged"]
 
 
@@ -157,22 +122,14 @@ def main() -> int:
     """Parse the command line, run, print; 1 if facts wait for a verdict."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the recall sets' folder")
-    parser.add_argument("--judged", type=Path, default=JUDGED, help="the file of verdicts")
-    parser.add_argument(
-        "--show", action="store_true", help="print every fact with its verdict and its sentence"
-    )
     parser.add_argument("--judge", action="store_true", help="ask about each fact without a verdict")
     arguments = parser.parse_args()
     print(f"extractor version {EXTRACTOR_VERSION}")
-    tallies = {name: extract(arguments.data / f"{name}.jsonl.xz") for name in SETS}
-    verdicts = read_verdicts(arguments.judged)
-    found = [item for tally in tallies.values() for item in tally.found]
+    found = [item for name in SETS for item in extract(arguments.data / f"{name}.jsonl.xz")]
+    verdicts = read_verdicts(JUDGED)
     if arguments.judge:
-        judge(found, verdicts, arguments.judged)
-    if arguments.show:
-        for item in sorted(found, key=lambda item: item.kind):
-            print(f"{verdicts.get(item.key, '?')!s:<6}{shown(item)}\n      {item.fact.quote}")
-    unjudged = report(tallies, verdicts)
+        judge(found, verdicts, JUDGED)
+    unjudged = report(found, verdicts)
     if unjudged:
         print(
             f"\n{unjudged} facts have no verdict: run `python -m benchmarks.facts --judge`", file=sys.stderr

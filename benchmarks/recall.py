@@ -32,17 +32,20 @@ from uuid import uuid4
 
 from benchmarks.measure import SEARCH_ONLY, machine, mongo_uri, open_service, percentiles
 from benchmarks.recall_sets import BadRecallSet, files_in, read_date, read_sets
-from benchmarks.runs import (
+from benchmarks.scoring import (
+    DEPTH,
+    Answer,
     BadRun,
+    Result,
     Run,
     comparison,
     keep_last,
     last_table,
     read_runs,
+    score,
     systems_table,
     write_runs,
 )
-from benchmarks.scoring import DEPTH, Answer, Result, score
 from benchmarks.vectors import cache_option
 from memory_agent import TurnInput
 

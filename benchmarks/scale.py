@@ -24,8 +24,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psutil
 
-from benchmarks.measure import disk_bytes, machine, open_service, peak_mib, side_by_side
-from benchmarks.meter import LoopLag, Meter, Others, say
+from benchmarks.measure import (
+    LoopLag,
+    Meter,
+    Others,
+    disk_bytes,
+    machine,
+    open_service,
+    peak_mib,
+    say,
+    side_by_side,
+)
 from benchmarks.texts import FRESH, text_option, texts_of
 from benchmarks.vectors import KnowingEmbedder
 from memory_agent.testing import HashEmbedder

@@ -32,8 +32,7 @@ from urllib.parse import quote
 import httpx
 import numpy as np
 
-from benchmarks.measure import machine
-from benchmarks.meter import Others, say
+from benchmarks.measure import Others, machine, say
 from benchmarks.texts import sentence
 from tests.servers.chroma import ChromaProcess
 from tests.servers.deployment import Deployment, Used

@@ -30,8 +30,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.measure import disk_bytes, drop_database, machine, mongo_uri, open_service, side_by_side
-from benchmarks.meter import LoopLag, Meter, Others, say
+from benchmarks.measure import (
+    LoopLag,
+    Meter,
+    Others,
+    disk_bytes,
+    drop_database,
+    machine,
+    mongo_uri,
+    open_service,
+    say,
+    side_by_side,
+)
 from benchmarks.texts import FRESH, text_option, texts_of
 from benchmarks.vectors import KnowingEmbedder
 from memory_agent import MemoryConfig

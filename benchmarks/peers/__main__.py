@@ -27,8 +27,7 @@ from benchmarks.measure import machine, percentiles
 from benchmarks.peers.base import MODEL, Embedder, sayable, version_of
 from benchmarks.peers.systems import PEERS
 from benchmarks.recall_sets import BadRecallSet, files_in, read_sets
-from benchmarks.runs import Run, systems_table, write_runs
-from benchmarks.scoring import DEPTH, Answer, score
+from benchmarks.scoring import DEPTH, Answer, Run, score, systems_table, write_runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
