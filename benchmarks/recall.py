@@ -148,12 +148,12 @@ async def measure(
 
 def without_each_signal(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """By name, the settings that switch off one signal each of those that the product gives a weight."""
-    from memory_agent.search.fusion import DETAILED_WEIGHTS
+    from memory_agent.search.fusion import WEIGHTS
 
     given = settings.get("search_weights", {})
     return {
         f"without {signal}": {"search_weights": {**given, signal: 0.0}}
-        for signal, weight in {**DETAILED_WEIGHTS, **given}.items()
+        for signal, weight in {**WEIGHTS, **given}.items()
         if weight
     }
 

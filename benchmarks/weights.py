@@ -28,8 +28,8 @@ from benchmarks.recall_sets import BadRecallSet, files_in, read_date, read_with_
 from benchmarks.vectors import cache_option
 from memory_agent.facts.people import called
 from memory_agent.search.fusion import (
-    DEFAULT_WEIGHTS,
-    DETAILED_WEIGHTS,
+    WEIGHTS,
+    WEIGHTS_WITHOUT_DETAIL,
     best_first,
     for_sessions,
     fuse,
@@ -82,7 +82,7 @@ async def signals_of(
     What a weight depends on (`for_sessions`) is multiplied in here.
     """
     parts, language = service.core, service.cfg.search_language
-    questioner = Questioner(parts.embedder, parts.spotter, language=language, weights=DEFAULT_WEIGHTS)
+    questioner = Questioner(parts.embedder, parts.spotter, language=language, weights=WEIGHTS_WITHOUT_DETAIL)
     where = RowFilter(thread_id=memory.scope.thread_id)
     asked = await questioner.asked(
         question.text,
@@ -94,14 +94,14 @@ async def signals_of(
         degraded=[],
     )
     scored = index.score(replace(asked, with_assistant=index.with_assistant), where=where)
-    share = for_sessions(dict.fromkeys(DEFAULT_WEIGHTS, 1.0), index.sessions)
+    share = for_sessions(dict.fromkeys(WEIGHTS_WITHOUT_DETAIL, 1.0), index.sessions)
     signals = normalised(scored.values, weight_of_words=index.statistics(asked.terms).weight(asked.terms))
     values: dict[str, Floats] = {
         str(name): np.float32(share[name]) * given for name, given in signals.items()
     }
     del values["here"]
     if detail:
-        best = best_first(fuse(values, DEFAULT_WEIGHTS))[:SHORTLIST]  # type: ignore[arg-type]
+        best = best_first(fuse(values, WEIGHTS_WITHOUT_DETAIL))[:SHORTLIST]  # type: ignore[arg-type]
         ids = [scored.turn_ids[position] for position in best]
         before, after = index.beside(ids)
         shortlist = Shortlist(
@@ -113,7 +113,7 @@ async def signals_of(
             before=before,
             after=after,
         )
-        late = LateInteraction(parts.store, parts.embedder, language=language, weights={})
+        late = LateInteraction(parts.store, parts.embedder, language=language)
         found = await late.score(shortlist)
         values["detail"] = np.zeros(len(scored.turn_ids), dtype=np.float32)
         if found is not None:
@@ -227,7 +227,7 @@ async def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """The whole report."""
     names, asked = await collect(arguments.files, arguments.cache, detail=arguments.detail)
     weights = fit(asked)
-    its = DETAILED_WEIGHTS if arguments.detail else DEFAULT_WEIGHTS
+    its = WEIGHTS if arguments.detail else WEIGHTS_WITHOUT_DETAIL
     shipped = np.array([its[name] for name in names], dtype=np.float32)
     return {
         "machine": machine(),

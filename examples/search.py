@@ -24,7 +24,7 @@ NOW = datetime(2024, 4, 2, 9, tzinfo=UTC)
 QUESTIONS = [
     "What did Bo want at the shelter?",  # a person
     "What did Suki do last September?",  # a time, told from NOW
-    "How far did Ines run in the race?",
+    "How far did Ines run in the race?",  # a number is asked for
 ]
 
 

@@ -24,7 +24,6 @@ from memory_agent.llm.summaries import ExtractiveSummarizer, LLMSummarizer
 from memory_agent.ports import known_fingerprint, known_scripts
 from memory_agent.search.candidates import CandidateKeeper
 from memory_agent.search.entities import EntityCounter
-from memory_agent.search.fusion import DEFAULT_WEIGHTS, DETAILED_WEIGHTS
 from memory_agent.search.index_stage import Indexer
 from memory_agent.search.late_interaction import LateInteraction
 from memory_agent.search.search import Searcher, SearchSettings
@@ -224,14 +223,9 @@ def _search_settings(on: Adapters) -> SearchSettings:
     return SearchSettings(
         language=cfg.search_language,
         min_similarity=cfg.min_similarity,
-        weights={**DEFAULT_WEIGHTS, **cfg.search_weights},
-        late_interaction=_late_interaction(on),
+        weights=cfg.search_weights,
+        late_interaction=LateInteraction(on.store, on.embedder, language=cfg.search_language),
     )
-
-
-def _late_interaction(on: Adapters) -> LateInteraction:
-    weights = {**DETAILED_WEIGHTS, **on.cfg.search_weights}
-    return LateInteraction(on.store, on.embedder, language=on.cfg.search_language, weights=weights)
 
 
 def _make_compactor(on: Adapters, folder: TopicFolder) -> Compactor:

@@ -13,7 +13,7 @@ import numpy as np
 from memory_agent.domain import PassageVector
 from memory_agent.errors import BackendError
 from memory_agent.ports import ALL_ROWS
-from memory_agent.search.fusion import DEFAULT_WEIGHTS, best_first, fuse, normalised
+from memory_agent.search.fusion import WEIGHTS_WITHOUT_DETAIL, best_first, fuse, normalised
 from memory_agent.search.postings import CollectionStatistics
 from memory_agent.search.request import RowFilter
 
@@ -137,7 +137,7 @@ class CandidateSource:
             """Their index, and the places beside the best of them that it lacks."""
             index = self._index_of(rows, whole=False)
             scored = index.score(asked, where=RowFilter(thread_id=scope.thread_id), statistics=statistics)
-            best = best_first(fuse(normalised(scored.values), DEFAULT_WEIGHTS))[:BESIDE]
+            best = best_first(fuse(normalised(scored.values), WEIGHTS_WITHOUT_DETAIL))[:BESIDE]
             of_best = {scored.turn_ids[position] for position in best}
             beside = {
                 (row.thread_id, row.seq + step) for row in rows if row.turn_id in of_best for step in (-1, 1)

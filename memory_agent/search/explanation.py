@@ -35,8 +35,6 @@ _WORDS: Final[Mapping[str, str]] = {
     "names": "names something, which is asked for",
     "of_self": "tells of its speaker",
     "asks": "asks instead of telling",
-    "length": "says more than a few words",
-    "latest": "is recent, and the latest is asked for",
     "here": "was said in this conversation",
     "detail": "matches the question word by word",
 }

@@ -24,7 +24,7 @@ from memory_agent.text.terms import count_terms
 from memory_agent.text.writing import is_read
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -61,15 +61,12 @@ class Shortlist:
 
 
 class LateInteraction:
-    """Turns compared with the question word by word. `weights`: of the signals' sum with it."""
+    """Turns compared with the question word by word."""
 
-    def __init__(
-        self, store: DocumentStore, embedder: Embedder, *, language: str, weights: Mapping[str, float]
-    ) -> None:
+    def __init__(self, store: DocumentStore, embedder: Embedder, *, language: str) -> None:
         self._store = store
         self._embedder = embedder
         self._language = language
-        self.weights = weights
 
     async def score(self, shortlist: Shortlist) -> Floats | None:
         """Late-interaction score of each turn, shape (turns,), 0 to 1, NaN for one whose tokens weren't kept.

@@ -22,6 +22,8 @@ from memory_agent.search.current import CurrentSearch, Ranked
 from memory_agent.search.entities import UNINDEXED_LIMIT
 from memory_agent.search.explanation import Explanations
 from memory_agent.search.fusion import (
+    WEIGHTS,
+    WEIGHTS_WITHOUT_DETAIL,
     best_first,
     for_sessions,
     fuse,
@@ -72,7 +74,7 @@ _WIDER: Final = 8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchSettings:
-    """Settings of the search and its weights; reasons in `config/memory.toml`."""
+    """Settings of the search; reasons in `config/memory.toml`. `weights`: those instead of the fitted ones."""
 
     language: str
     min_similarity: float | None
@@ -93,7 +95,11 @@ class Searcher:
         settings: SearchSettings,
     ) -> None:
         self._store = store
-        self._questioner = Questioner(embedder, spotter, language=settings.language, weights=settings.weights)
+        self._weights = {**WEIGHTS, **settings.weights}
+        self._without_detail = {**WEIGHTS_WITHOUT_DETAIL, **settings.weights}
+        self._questioner = Questioner(
+            embedder, spotter, language=settings.language, weights=self._without_detail
+        )
         self._residents = residents
         self._spotter = spotter
         self._settings = settings
@@ -211,7 +217,7 @@ class Searcher:
         values = {
             signal: given for signal, given in values.items() if signal == "words" or given.max(initial=0.0)
         }
-        weights = for_sessions(settings.weights, sessions)
+        weights = for_sessions(self._without_detail, sessions)
         here = values.pop("here", None)
         # By what a turn says; the thread that it is of makes it no surer.
         surest = scores = fuse(values, weights)
@@ -229,10 +235,7 @@ class Searcher:
         if len(shortlist) and not current.asked.leans:
             detail = await self._word_by_word(current, scored, shortlist, values["words"])
             if detail is not None:
-                values, weights = (
-                    values | {"detail": detail},
-                    for_sessions(settings.late_interaction.weights, sessions),
-                )
+                values, weights = values | {"detail": detail}, for_sessions(self._weights, sessions)
                 scores = fuse(values, weights)
         scores = self._results(scores, similarity)
         most = current.request.top_k + _BEYOND

@@ -41,15 +41,12 @@ if TYPE_CHECKING:
 _BYTES_PER_ROW: Final = 520
 """Ids, lists and dictionary entries, as measured with tracemalloc, and its neighbours."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_DAY_SECONDS: Final = 86_400.0
 _MOST_NAMES: Final = 3.0
 _UNSAID_SIDE: Final = 0.3
 _SIDE_OF_MESSAGE: Final = 0.5
 """What a message goes on with was told by the user, but often worked out by the assistant."""
 _SHORT_TERMS: Final = 8.0
 """A turn of so many terms that asks is a question and little else."""
-_FULL_TERMS: Final = 16.0
-"""From so many terms on a turn says no less than a longer one: below are "Yes, let's!" and "I couldn't agree more"."""
 _CORRECTS: Final = TurnFeatures(corrects=True).packed
 
 
@@ -162,7 +159,7 @@ class ResidentIndex:
             "meaning_around": around,
             **self._scripts.of_words(words, asked.script, asked.terms),
             "person": self._by_who_spoke(asked),
-            **self._by_time(asked),
+            "dates": span_match(np.array(self._time), asked.spans),
             **self._by_signs(asked.question),
             "here": self._of_thread(asked.here),
         }
@@ -299,21 +296,14 @@ class ResidentIndex:
         counts = _UNSAID_SIDE if asked.with_assistant and not question.about_user else 0.0
         return np.float32(counts) * self._has_role("user").astype(np.float32)
 
-    def _by_time(self, asked: AnalysedQuery) -> dict[Signal, Floats]:
-        times = np.array(self._time)
-        # In days, which float32 tells apart by minutes; scaled later, together with turns that are not indexed yet.
-        latest = times / _DAY_SECONDS if asked.question.latest else np.zeros(len(self))
-        return {"dates": span_match(times, asked.spans), "latest": latest.astype(np.float32)}
-
     def _by_signs(self, question: Question) -> dict[Signal, Floats]:
-        """Features that the question asks for: a time, a number, a name; and telling rather than asking, and more than a word."""
+        """What the question asks for, a time, a number or a name; and telling of oneself rather than asking."""
         signs = np.array(self._signs, dtype=np.uint8)
         kinds, terms = question.kinds, self._postings.lengths
         nothing = np.zeros(len(self), dtype=np.float32)
         return {
             # What is told in passing stands in a long request, and the question in it says little about the rest.
             "asks": _bit(signs, 0) * np.minimum(_SHORT_TERMS / np.maximum(terms, 1.0), 1.0),
-            "length": np.minimum(terms / np.float32(_FULL_TERMS), 1.0),
             "tells_when": _bit(signs, 1) if kinds & {"when", "how_long"} else nothing,
             "counts": _bit(signs, 2) if kinds & {"how_many", "how_long"} else nothing,
             "of_self": _bit(signs, 3),

@@ -1,4 +1,4 @@
-"""Analysis of a question to long-term memory: its kinds, the persons named, whether the latest counts.
+"""Analysis of a question to long-term memory: its kinds, the persons named, and if it is one at all.
 
 By the tables `questions` of the languages; the times that it names are in `text.times`. All pure, for signals that raise a score: a question that no rule understands has no kinds and names nobody.
 """
@@ -29,7 +29,7 @@ Kind = Literal["when", "who", "where", "name", "how_many", "how_long"]
 class Question:
     """`kinds`: what is asked for, as far as a turn can show it at a glance (`text.features`); `names`: the known names
     in it, and `persons`: the speakers whom they stand for; `about_user`: speaks of the asker; `about_assistant`: of what
-    the assistant said; `latest`: wants the latest state; `tells`: goes on with a conversation (it tells something, answers or asks
+    the assistant said; `tells`: goes on with a conversation (it tells something, answers or asks
     for something to be done) rather than asking what was said; `refers`: only what was said before shows what is meant.
     """
 
@@ -38,7 +38,6 @@ class Question:
     persons: tuple[str, ...]
     about_user: bool
     about_assistant: bool
-    latest: bool
     tells: bool = False
     refers: bool = False
 
@@ -67,11 +66,6 @@ def read_question(
         persons=tuple(filter(None, persons)),
         about_user="" in persons or _SAYS["about_user"].search(_SAYS["courtesy"].sub(" _ ", low)) is not None,
         about_assistant=about_assistant,
-        latest=tells
-        or (
-            _SAYS["latest"].search(_SAYS["not_latest"].sub(" _ ", low)) is not None
-            and not _SAYS["dated"].search(low)
-        ),
         tells=tells,
         refers=_SAYS["refers"].search(low) is not None,
     )
@@ -162,7 +156,7 @@ _KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 _SAYS: Final = {
     key: plain_any_of("questions", f"question.{key}")
     for key in (
-        *("clause_of_when", "courtesy", "about_user", "about_assistant", "latest", "not_latest", "dated"),
+        *("clause_of_when", "courtesy", "about_user", "about_assistant"),
         *("recalls", "own", "refers", "asks_first"),
     )
 }

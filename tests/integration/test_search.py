@@ -89,8 +89,6 @@ RAISED: Final = [
     ("names", "Who likes tulips?", {4}),
     ("of_self", "tulips", {2, 6}),
     ("asks", "tulips and roses", {3}),
-    ("length", "tulips and roses", {4}),
-    ("latest", "What tulips do we have now?", {9}),
 ]
 
 

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from memory_agent import EmbedderUnavailable
-from memory_agent.search.fusion import DEFAULT_WEIGHTS
+from memory_agent.search.fusion import WEIGHTS
 from memory_agent.testing import HashEmbedder
 from tests import profiles
 from tests.integration.conversations import STORES, opened, said, settings_on
@@ -89,7 +89,7 @@ async def test_the_turn_that_shares_a_word_comes_first(
     """Words alone find it, whatever particles, spellings or accents stand around the word in question and turn."""
     settings = settings_on(store, request, tmp_path)
     settings["search_language"] = "french" if language == "french" else "english"
-    settings["search_weights"] = dict.fromkeys(DEFAULT_WEIGHTS, 0.0) | {"words": 1.0}
+    settings["search_weights"] = dict.fromkeys(WEIGHTS, 0.0) | {"words": 1.0}
     embedder = HashEmbedder()
     async with opened(settings, embedder=embedder) as service:
         memory = service.agent("ann", "chat")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from memory_agent.context.assemble import ORDER
 from memory_agent.context.budget import PRESETS, Shares
-from memory_agent.search.fusion import DEFAULT_WEIGHTS, DETAILED_WEIGHTS, SIGNALS
+from memory_agent.search.fusion import SIGNALS, WEIGHTS, WEIGHTS_WITHOUT_DETAIL
 
 DOCS = Path(__file__).parents[2] / "docs"
 CONTEXT, LONG_TERM = ((DOCS / name).read_text(encoding="utf-8") for name in ("context.md", "long_term.md"))
@@ -40,12 +40,12 @@ def number(cell: str) -> float:
 
 
 def test_the_table_of_signals_has_the_weights_of_the_code() -> None:
-    rows = re.findall(r"^\| `([a-z_]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|", LONG_TERM, flags=re.MULTILINE)
-    told = {name: (weight.strip(), detailed.strip()) for name, _, weight, detailed in rows if name in SIGNALS}
+    rows = re.findall(r"^\| `([a-z_]+)` \|([^|]+)\|([^|]+)\|([^|]+)\|", LONG_TERM, flags=re.MULTILINE)
+    told = {name: (weight, without) for name, _, weight, without in rows if name in SIGNALS}
     assert sorted(told) == sorted(SIGNALS)
-    for name, (weight, detailed) in told.items():
-        assert number(weight.split(";")[0]) == DEFAULT_WEIGHTS[name], name
-        assert number(detailed) == DETAILED_WEIGHTS[name], name
+    for name, (weight, without) in told.items():
+        assert number(weight) == WEIGHTS[name], name
+        assert number(without.strip() or weight) == WEIGHTS_WITHOUT_DETAIL[name], name
 
 
 def test_every_benchmark_that_a_page_names_is_there() -> None:

@@ -100,7 +100,7 @@ async def test_two_prompts_are_compared_item_by_item_be_one_empty_or_its_embedde
     assert f"First: recall, at most 4,000 tokens Second: {second} facts" in text
     assert "Only in the first (" in text
     # Beside an empty one, and with the second as set.
-    asked_for = {"q": "What shall we cook?", "now": "2020-01-01T00:00"}
+    asked_for: dict[str, Any] = {"q": "What shall we cook?", "now": "2020-01-01T00:00"}
     page = text_of(await looker.look(f"{HOME}/ask", **asked_for, open2="set"))
     assert "The prompt is empty" in page
     assert "as of 2020-01-01 00:00 Second: balanced, at most 4,000 tokens facts" in page

@@ -62,7 +62,7 @@ def asked(terms: Sequence[str] = (), *, kinds: Any = (), spans: Any = (), **fiel
     """A question for `terms`; `fields`: its vectors and `with_assistant`, or fields of Question."""
     own = ("query", "gist", "with_assistant", "script")
     vectors = {name: fields.pop(name) for name in own if name in fields}
-    told: dict[str, Any] = {"persons": (), "about_user": False, "about_assistant": False, "latest": False}
+    told: dict[str, Any] = {"persons": (), "about_user": False, "about_assistant": False}
     question = Question(kinds=frozenset(kinds), **(told | fields))
     return AnalysedQuery(question=question, terms=terms, spans=spans, **vectors)
 

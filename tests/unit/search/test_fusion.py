@@ -10,10 +10,10 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 from memory_agent.search.fusion import (
-    DEFAULT_WEIGHTS,
     K1,
     SCALED,
     SIGNALS,
+    WEIGHTS,
     B,
     Signal,
     best_first,
@@ -117,11 +117,11 @@ def test_contributions_sum_to_the_score(given_signals: Fused) -> None:
 @given(st.integers(0, 5_000))
 def test_the_words_of_a_session_count_by_how_many_sessions_there_are(sessions: int) -> None:
     """Nothing of one, half of eleven, nearly in full of many; all else counts as before."""
-    few, more = (for_sessions(DEFAULT_WEIGHTS, count)["words_session"] for count in (sessions, sessions + 1))
-    whole = DEFAULT_WEIGHTS["words_session"]
+    few, more = (for_sessions(WEIGHTS, count)["words_session"] for count in (sessions, sessions + 1))
+    whole = WEIGHTS["words_session"]
     assert 0.0 <= few <= more < whole
-    assert for_sessions(DEFAULT_WEIGHTS, sessions) | {"words_session": whole} == DEFAULT_WEIGHTS
-    assert [for_sessions(DEFAULT_WEIGHTS, count)["words_session"] / whole for count in (0, 1, 11, 91)] == (
+    assert for_sessions(WEIGHTS, sessions) | {"words_session": whole} == WEIGHTS
+    assert [for_sessions(WEIGHTS, count)["words_session"] / whole for count in (0, 1, 11, 91)] == (
         pytest.approx([0.0, 0.0, 0.5, 0.9])
     )
 

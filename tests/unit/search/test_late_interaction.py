@@ -130,7 +130,7 @@ async def scores_of(query: str, *texts: str, names: Sequence[str] = (), **by: Ha
         before=before,
         after=after,
     )
-    late = LateInteraction(cast("DocumentStore", store), embedder, language="english", weights={})
+    late = LateInteraction(cast("DocumentStore", store), embedder, language="english")
     return await late.score(shortlist)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from memory_agent.domain import SearchRow, TurnFeatures
 from memory_agent.errors import EmbedderError
-from memory_agent.search.fusion import SIGNALS, Signal, normalised
+from memory_agent.search.fusion import SIGNALS, Signal
 from memory_agent.search.postings import CollectionStatistics
 from memory_agent.search.request import RowFilter
 from memory_agent.search.user_index import ResidentIndex
@@ -252,29 +252,16 @@ def test_signs_count_where_they_are_asked_for() -> None:
     rows = [make_row(at, terms={word: words[word]}, signs=shown) for at, word in enumerate(words)]
     asking = signal_of(ResidentIndex(rows, embedder="model"), "asks")
     assert list(asking.values()) == [1, 0.25], "a long request tells things, too"
-    assert list(signal_of(ResidentIndex(rows, embedder="model"), "length").values()) == [0.5, 1]
     one_name = ResidentIndex([make_row(0, signs=TurnFeatures(names=1))], embedder="model")
     assert signal_of(one_name, "names", kinds={"who"})["turn0"] == pytest.approx(1 / 3)
 
 
-def test_times_named_and_the_latest_asked_for() -> None:
-    """Turns of the span have the full signal; recency counts only where the latest is asked for."""
+def test_turns_of_a_time_that_is_named_have_the_full_signal() -> None:
     index = ResidentIndex([make_row(number) for number in (0, 24, 48)], embedder="model")
     span = TimeSpan(start=START + timedelta(hours=23), end=START + timedelta(hours=26), precision="day")
     dates = signal_of(index, "dates", spans=(span,))
     assert dates["turn24"] == 1
     assert dates["turn48"] < 1
     assert list(signal_of(index, "dates").values()) == [0, 0, 0]
-    got = index.score(asked(latest=True), where=RowFilter())
-    assert normalised(got.values)["latest"].tolist() == [0, 0.5, 1]
-    assert list(signal_of(index, "latest").values()) == [0, 0, 0]
     assert index.known_times() == (START, START + timedelta(hours=48))
     assert index.time_of("turn24") == START + timedelta(hours=24)
-
-
-def test_recency_is_told_among_all_that_is_searched() -> None:
-    """A turn that is not indexed yet is later than all that are, also if it is the only one of its kind."""
-    question = asked(latest=True)
-    old = ResidentIndex([make_row(0), make_row(24)], embedder="model").score(question, where=RowFilter())
-    new = ResidentIndex([make_row(48)], embedder="model").score(question, where=RowFilter())
-    assert normalised(old.joined(new).values)["latest"].tolist() == [0, 0.5, 1]

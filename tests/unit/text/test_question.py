@@ -1,4 +1,4 @@
-"""What a question asks for: kinds, persons, whose it is, and whether the latest counts."""
+"""What a question asks for: kinds, persons, whose it is, and what is left of it."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,19 +39,16 @@ def test_whose_words_a_question_is_about() -> None:
     assert misses(rows, lambda question: (read[question].about_user, read[question].about_assistant)) == []
 
 
-def test_whether_the_latest_state_is_wanted_and_what_the_gist_is() -> None:
-    """Words for the present ask for the latest; the gist is without the first question word and names of persons."""
-    assert misses(EXAMPLES["latest"], lambda question: read_question(question).latest) == []
+def test_the_gist_is_without_the_first_question_word_and_names_of_persons() -> None:
     assert misses(EXAMPLES["gist"], gist_of) == []
 
 
 def test_a_message_that_goes_on_with_a_conversation_is_no_question() -> None:
-    """It answers, opens with the speaker's own or tells before it asks; then nothing in it asks for a kind, and late counts."""
+    """It answers, opens with the speaker's own or tells before it asks; then nothing in it asks for a kind."""
     rows = [[message, (tells, refers)] for message, tells, refers in EXAMPLES["messages"]]
     read = {message: read_question(message) for message, *_ in rows}
     assert misses(rows, lambda message: (read[message].tells, read[message].refers)) == []
-    told = [question for question in read.values() if question.tells]
-    assert all(question.latest and not question.kinds for question in told)
+    assert not any(question.kinds for question in read.values() if question.tells)
 
 
 @given(st.text(max_size=300), st.lists(st.text(max_size=12), max_size=4))
