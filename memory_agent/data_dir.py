@@ -33,11 +33,6 @@ def check_memory(cfg: MemoryConfig) -> None:
         )
 
 
-def damaged_records_file(cfg: MemoryConfig) -> Path:
-    """Where a repair puts records that cannot be read."""
-    return cfg.data_dir / f"{cfg.db_name}.damaged.jsonl"
-
-
 _ADDRESS: Final = ".service.json"
 _HOLDER: Final = ".lock-holder.json"
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from memory_agent.adapters import Adapters, clear_store_caches, make_llm
 from memory_agent.context.budget import ROLLING_SUMMARY_TOKENS, SUMMARY_TOKENS
 from memory_agent.conversations.sessions import SessionKeeper
-from memory_agent.data_dir import damaged_records_file
 from memory_agent.domain import ErasedTier
 from memory_agent.errors import InvalidInput
 from memory_agent.facts.edits import FactEditor
@@ -275,7 +274,6 @@ def _make_forgetter(
         ),
         lease=timedelta(seconds=on.cfg.lease_seconds),
         server_tiers=_files_of_chroma(on.cfg),
-        damaged_records=damaged_records_file(on.cfg),
     )
 
 

@@ -1,4 +1,4 @@
-"""`memory-agent doctor`: everything that is derived is compared with the truth, and mended on demand."""
+"""`memory-agent doctor`: everything that is derived is compared with the turns, and made anew from them on demand."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from memory_agent.cli.erasures import look_for
 from memory_agent.cli.options import OK, UNFINISHED, FolderOptions, MemoryTyper, flag, option, settings
 from memory_agent.cli.output import err, many, note, out, print_json, say
 from memory_agent.data_dir import check_memory
-from memory_agent.doctor.findings import HIDING, findings_by_kind, together
+from memory_agent.doctor.findings import BY_HAND, GIVEN_UP, HIDING, findings_by_kind, together
 from memory_agent.domain import DEFAULT_TENANT
-from memory_agent.errors import ConfigError, DataDirInUse, SettleTimeout, TurnsParked
+from memory_agent.errors import BackendError, ConfigError, DataDirInUse, SettleTimeout, TurnsParked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,23 +29,15 @@ app = MemoryTyper()
 
 _SHOWN: Final = 5
 _ROUNDS: Final = 4
-_BY_HAND: Final = {
-    "file_damaged": "if --repair, which makes its indexes anew, doesn't help: restore a backup, or save what is readable"
-    " (memory-agent doctor --save-to FILE)",
-    "damaged": "to keep it: restore a backup; to put it aside, so that the rest can be used: memory-agent doctor --repair",
-    "unreadable": "restore a backup, or save what is readable: memory-agent doctor --save-to FILE",
-    "text_lost": "restore a backup; or give these turns up: memory-agent doctor --repair --forget-unreadable",
-    "keys": "put keys.sqlite3 back from a backup, or move it away and make new keys: memory-agent keys create",
-}
 _MENDS: Final = "memory-agent doctor --repair"
 
 
 @app.command()
 async def doctor(
     where: FolderOptions,
-    repair: bool = flag("--repair", "Mend what can be mended; no other process may be using data_dir."),
+    repair: bool = flag("--repair", "Make anew what is wrong; no other process may be using data_dir."),
     forget_unreadable: bool = flag(
-        "--forget-unreadable", "With --repair: forget turns whose packed text is lost or damaged."
+        "--forget-unreadable", "With --repair: give up turns and people's settings that cannot be read."
     ),
     erased: str | None = option(
         "--erased", "Look for this user id in all files of data_dir.", metavar="USER"
@@ -54,11 +46,11 @@ async def doctor(
         "--save-to", "Save the turns that a damaged SQLite file still gives.", metavar="FILE"
     ),
 ) -> int:
-    """Compare everything that is derived with the turns, say what differs, and mend it with `--repair`.
+    """Compare everything that is derived with the turns, say what differs, and make it anew with `--repair`.
 
-    Looks, also while a service runs, at search rows, vectors, a move to another embedding model, large users' term index, topics, facts as the fold of their changes, sessions, compressions,
-    packed texts, parked and overdue work, leases, forget calls, API keys, the schema, the SQLite file and the clock. What is derived is made anew from the turns;
-    no turn is changed. **Exit codes**, for cron: 0 nothing is wrong (any more), 3 something is, 1 it could not be examined.
+    Looks, also while a service runs, at search rows, vectors, large users' term index, topics, facts as the fold of their changes, sessions, compressions,
+    packed texts, parked and overdue work, leases, forget calls, API keys, the schema, the SQLite file and the clock. `--repair` makes what is derived anew from the turns;
+    what it can't give again it leaves, and says what to do about it. **Exit codes**, for cron: 0 nothing is wrong (any more), 3 something is, 1 it could not be examined.
 
     Examples:
         memory-agent doctor
@@ -87,7 +79,7 @@ async def doctor(
         for _ in range(_ROUNDS if repair else 0):
             if not any(finding.wrong for finding in found):
                 break
-            mended += (done := await _mend(service, found, forgets=forget_unreadable))
+            mended += (done := await _mend(service, found, forget_unreadable=forget_unreadable))
             found, totals = await examined(cfg, store, vectors, _show_totals)
             gone = {(finding.kind, finding.scope) for finding in found}
             mended = [finding for finding in mended if (finding.kind, finding.scope) not in gone]
@@ -121,19 +113,27 @@ def _show_totals(totals: Totals) -> None:
         err.print(f"{many(totals.turns, 'turn')} of {many(totals.users, 'user')} examined …", end="\r")
 
 
-async def _mend(service: MemoryService, found: Sequence[Finding], *, forgets: bool) -> list[Finding]:
-    from memory_agent.doctor.repair import Repairer
+async def _mend(
+    service: MemoryService, found: Sequence[Finding], *, forget_unreadable: bool
+) -> list[Finding]:
+    from memory_agent.doctor.repair import make_anew
 
-    repairer = Repairer(service.core, now=service.clock.now(), forgets=forgets)
+    mendable = [each for each in found if each.repair or (forget_unreadable and each.kind in GIVEN_UP)]
+    by_scope: dict[Scope, list[Finding]] = {}
+    for finding in sorted(mendable, key=lambda finding: finding.kind not in HIDING):
+        if finding.scope is not None:
+            by_scope.setdefault(finding.scope, []).append(finding)
     mended: list[Finding] = []
-    for finding in sorted(found, key=lambda finding: finding.kind not in HIDING):
-        why = await repairer.mend(finding) if finding.wrong else ""
-        if why is None:
-            mended.append(finding)
-        elif why:
-            note(f"Not mended: {finding.what}{_whose(finding.scope)}: {why}")
+    for scope, of_scope in by_scope.items():
+        try:
+            await make_anew(
+                service.core, scope, of_scope, now=service.clock.now(), forget_unreadable=forget_unreadable
+            )
+            mended += of_scope
+        except BackendError as exc:
+            note(f"Not mended{_whose(scope)}: {exc}")
     await service.resume_worker()
-    for scope in dict.fromkeys(finding.scope for finding in mended if finding.scope is not None):
+    for scope in by_scope:
         try:
             await service.settle(scope=scope, progress=_show_owed)
         except (TurnsParked, SettleTimeout) as exc:
@@ -158,7 +158,7 @@ def _print(found: Sequence[Finding], totals: Totals, mended: Sequence[Finding]) 
     wrong = sum(finding.wrong for finding in found)
     if not wrong:
         out.print(f"Examined {looked}: nothing is wrong.")
-    elif any(finding.repair and finding.kind not in _BY_HAND for finding in found):
+    elif any(finding.repair for finding in found):
         out.print(f"Examined {looked}. To mend it: {_MENDS}")
     else:
         out.print(f"Examined {looked}.")
@@ -182,8 +182,8 @@ def _print_kind(found: Sequence[Finding]) -> None:
             )
         if len(found) > _SHOWN:
             say(f"  and {len(found) - _SHOWN:,} more, which --json lists")
-    if first.kind in _BY_HAND:
-        say(f"  {_BY_HAND[first.kind]}")
+    if first.kind in BY_HAND:
+        say(f"  {BY_HAND[first.kind]}")
 
 
 def _whose(scope: Scope | None) -> str:

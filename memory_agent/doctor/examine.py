@@ -276,11 +276,11 @@ class Examiner:
         except StoreError:
             records = []  # pages of the file are damaged, of which no statement gets through
         found = []
-        for kind in ("damaged", "row_damaged"):
-            some = [one for one in records if (one.table == "search_rows") == (kind == "row_damaged")]
+        for kind in ("damaged", "derived_damaged"):
+            some = [one for one in records if one.derived == (kind == "derived_damaged")]
             if some:
                 detail = f"{some[0].table} {some[0].of}: {some[0].error:.120}"
-                ids = tuple(one.of if kind == "row_damaged" else f"{one.table} {one.of}" for one in some)
+                ids = tuple(f"{one.table} {one.of}" for one in some)
                 found.append(Finding(kind=kind, scope=scope, ids=ids, detail=detail))
         return found or [Finding(kind="unreadable", scope=scope, ids=("thread",), detail=str(why))]
 

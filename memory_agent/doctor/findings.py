@@ -1,62 +1,68 @@
-"""Findings: the kinds of differences, in words, and how each is mended. Pure."""
+"""Findings: the kinds of differences, in words, and what to do about each. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from memory_agent.domain import Scope
 
-# fmt: off
-Repair: TypeAlias = Literal[
-    "files", "index", "embed", "sweep", "facts", "topics", "place", "sessions", "retry", "owe", "release", "vectors", "erase",
-    "replay", "forget", "aside", "anew",
-]
-# fmt: on
-
-KINDS: Final[dict[str, tuple[str, str, Repair | None]]] = {
-    "file_damaged": ("fault", "in the SQLite file", "files"),
-    "damaged": ("stored record", "that cannot be read, which keeps its thread from being examined", "aside"),
-    "row_damaged": ("search row", "that cannot be read", "anew"),
-    "unreadable": ("thread", "with something that cannot be read", None),
-    "text_lost": ("turn", "whose packed text is lost or damaged", "forget"),
-    "row_missing": ("turn", "without a search row", "index"),
-    "row_orphan": ("search row", "of turns that are gone", "sweep"),
-    "row_false": ("search row", "with another place, role or time than the turn's", "embed"),
-    "vectors_false": ("search row", "with vectors that are none", "embed"),
-    "terms_missing": ("term", "missing in the large user's term index", "index"),
-    "vector_orphan": ("turn", "gone, with vectors in the Chroma server", "vectors"),
+KINDS: Final[dict[str, tuple[str, str]]] = {
+    "file_damaged": ("fault", "in the SQLite file"),
+    "damaged": ("stored record", "that cannot be read, which keeps its thread from being examined"),
+    "derived_damaged": ("derived record", "that cannot be read"),
+    "unreadable": ("thread", "with something that cannot be read"),
+    "text_lost": ("turn", "whose packed text is lost or damaged"),
+    "row_missing": ("turn", "without a search row"),
+    "row_orphan": ("search row", "of turns that are gone"),
+    "row_false": ("search row", "with another place, role or time than the turn's"),
+    "vectors_false": ("search row", "with vectors that are none"),
+    "terms_missing": ("term", "missing in the large user's term index"),
+    "vector_orphan": ("turn", "gone, with vectors in the Chroma server"),
     "vector_missing": (
         "turn",
         "of a large user, without vectors where they are searched in the Chroma server",
-        "index",
     ),
-    "topic_missing": ("topic", "missing that turns belong to", "topics"),
-    "topic_false": ("topic", "made of other turns than there are", "topics"),
-    "topic_empty": ("topic", "of turns that are all gone", "sweep"),
-    "topicless": ("turn", "without a topic", "place"),
-    "session_missing": ("session", "missing that turns belong to", "sessions"),
-    "change_orphan": ("fact change", "of turns that are gone", "sweep"),
-    "facts_false": ("facts document", "not the fold of the thread's changes", "facts"),
-    "compression_false": ("compression", "of turns that are gone, miscounted or out of order", "sweep"),
-    "parked": ("turn", "parked", "retry"),
-    "stuck": ("turn", "with work that no worker would ever begin", "owe"),
-    "lease_ahead": ("lease", "held far into the future: was a clock ahead?", "release"),
-    "erasure_lost": ("forget call", "whose last pass nobody owes", "erase"),
-    "came_back": ("turn", "there again after being forgotten", "replay"),
-    "keys": ("fault", "in the API keys", None),
+    "topic_missing": ("topic", "missing that turns belong to"),
+    "topic_false": ("topic", "made of other turns than there are"),
+    "topic_empty": ("topic", "of turns that are all gone"),
+    "topicless": ("turn", "without a topic"),
+    "session_missing": ("session", "missing that turns belong to"),
+    "change_orphan": ("fact change", "of turns that are gone"),
+    "facts_false": ("facts document", "not the fold of the thread's changes"),
+    "compression_false": ("compression", "of turns that are gone, miscounted or out of order"),
+    "parked": ("turn", "parked"),
+    "stuck": ("turn", "with work that no worker would ever begin"),
+    "lease_ahead": ("lease", "held far into the future: was a clock ahead?"),
+    "erasure_lost": ("forget call", "whose last pass nobody owes"),
+    "came_back": ("turn", "there again after being forgotten"),
+    "keys": ("fault", "in the API keys"),
 }
-"""Of each kind: what is counted, what is wrong with it, and how it is mended (None: by a person)."""
-HIDING: Final = ("damaged", "row_damaged")
+"""Of each kind: what is counted, and what is wrong with it."""
+_BACKUP: Final = "restore a backup into another place"
+_ERASE: Final = "erase it again: memory-agent erasures --jsonl > receipts.jsonl, memory-agent forget --from receipts.jsonl"
+BY_HAND: Final = {
+    "file_damaged": f"{_BACKUP}, or save what is readable: memory-agent doctor --save-to FILE; if it is an index alone: sqlite3 FILE REINDEX",
+    "damaged": f"{_BACKUP}; or give these records up: memory-agent doctor --repair --forget-unreadable",
+    "unreadable": f"{_BACKUP}, or save what is readable: memory-agent doctor --save-to FILE",
+    "text_lost": f"{_BACKUP}; or give these turns up: memory-agent doctor --repair --forget-unreadable",
+    "parked": "mend the cause, then: memory-agent retry",
+    "erasure_lost": _ERASE,
+    "came_back": _ERASE,
+    "keys": "put keys.sqlite3 back from a backup, or move it away and make new keys: memory-agent keys create",
+}
+"""What a person does about those kinds that nothing makes anew."""
+GIVEN_UP: Final = ("damaged", "text_lost")
+"""Kinds of what is lost, which a person may give up."""
+HIDING: Final = ("damaged", "derived_damaged")
 """Kinds of what has to be mended first, for it keeps the rest from being looked at."""
 NOTES: Final = {
     "index_down": "the Chroma server cannot be asked, so that vectors were not looked at",
     "owed": "owed for more than an hour; is a worker running? memory-agent worker",
     "erasures_owed": "forget calls wait for more than an hour; is a worker running? memory-agent worker",
-    "put_aside": "records that could not be read were put aside; once you have of them what you need, remove the file",
     "clock": "turns have times of storing ahead of this clock; is it right?",
 }
 """What is worth knowing, and nothing wrong."""
@@ -77,9 +83,9 @@ class Finding:
         return self.kind in KINDS
 
     @property
-    def repair(self) -> Repair | None:
-        """Way of mending it; None: by a person."""
-        return KINDS[self.kind][2] if self.wrong else None
+    def repair(self) -> bool:
+        """True if it is made anew from the turns; otherwise a person has to do something."""
+        return self.wrong and self.kind not in BY_HAND
 
     @property
     def what(self) -> str:
@@ -87,7 +93,7 @@ class Finding:
         more = f" ({self.detail})" if self.detail else ""
         if not self.wrong:
             return f"{NOTES[self.kind]}{more}"
-        noun, rest, _ = KINDS[self.kind]
+        noun, rest = KINDS[self.kind]
         count = max(len(self.ids), 1)
         return f"{count:,} {noun}{'' if count == 1 else 's'} {rest}{more}"
 

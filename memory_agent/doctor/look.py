@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from memory_agent.adapters import open_keys, open_store, open_vectors
 from memory_agent.clock import SystemClock
-from memory_agent.data_dir import damaged_records_file
 from memory_agent.doctor.examine import Examiner
 from memory_agent.doctor.findings import Finding
 from memory_agent.errors import BackendError
@@ -32,11 +31,9 @@ async def examined(
     vectors: VectorIndex | None,
     progress: Callable[[Totals], None] | None = None,
 ) -> tuple[list[Finding], Totals]:
-    """All findings, API keys and records that were put aside among them, and how much was looked at."""
+    """All findings, API keys among them, and how much was looked at."""
     found: list[Finding] = []
     async with AsyncExitStack() as stack:
-        if (aside := damaged_records_file(cfg)).exists():
-            found.append(Finding(kind="put_aside", detail=str(aside)))
         keys = None
         try:
             keys = await open_keys(cfg, None, stack)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 from memory_agent.domain.facts import ExtractionCost
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from memory_agent.domain.compression import Compression
     from memory_agent.domain.facts import FactChange
     from memory_agent.domain.threads import Session
@@ -82,5 +80,10 @@ class DamagedRecord:
     """Its key within the thread, as the store has it."""
     of: str
     error: str
-    stored: Mapping[str, Any]
-    """All that stands in it; of a turn whose text is packed, that as well."""
+    turn_id: str | None = None
+    """Of a search row, or a change of facts that was read in a turn: that turn."""
+
+    @property
+    def derived(self) -> bool:
+        """True if turns give it again; otherwise it is a turn, or what people set."""
+        return self.turn_id is not None or self.table in ("topics", "compressions", "facts")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 from contextlib import AsyncExitStack
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from memory_agent.adapters import open_keys, open_store
@@ -13,6 +11,7 @@ from memory_agent.domain.hashing import HASHING, Hasher
 from memory_agent.errors import ConfigError, InvalidInput
 from memory_agent.exports.run import checked_file, take_in
 from memory_agent.ports import RESTORING
+from memory_agent.work.receipts import end_lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from memory_agent.domain import ErasureReceipt
     from memory_agent.exports.run import Imported
     from memory_agent.ports import DocumentStore
-
-_EVER = timedelta(days=36_500)
 
 
 async def restore(
@@ -68,7 +65,7 @@ async def restore(
         )
         for receipt in heeded.values():
             await store.put_receipt(receipt)
-        await _end_receipts(store, now)
+        await end_lost(store, now, heeded)
         await store.put_meta(RESTORING, {})
     return taken
 
@@ -90,11 +87,3 @@ async def _check_empty(store: DocumentStore, cfg: MemoryConfig, mark: dict[str, 
             " there, `memory-agent import` here"
         )
     await store.put_meta(RESTORING, mark)
-
-
-async def _end_receipts(store: DocumentStore, now: datetime) -> None:
-    """Receipts that were owed and whose erasure is not here wait for the files alone: what they are of was left out."""
-    under_way = {erasure.id for erasure in await store.due_erasures(now + _EVER, limit=1_000_000)}
-    for receipt in await store.receipts(state="owed"):
-        if receipt.id not in under_way:
-            await store.put_receipt(dataclasses.replace(receipt, state="swept"))

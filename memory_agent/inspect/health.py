@@ -176,7 +176,7 @@ def kinds_of(findings: Iterable[Finding]) -> tuple[Kind, ...]:
         Kind(
             what=together(of_kind).what,
             wrong=of_kind[0].wrong,
-            repair=of_kind[0].repair is not None,
+            repair=of_kind[0].repair,
             count=len(of_kind),
             places=tuple((one.scope, one.what) for one in of_kind[:_PLACES]),
         )

@@ -23,11 +23,8 @@ class MetaStore(Protocol):
         With `only_new` nothing changes where something is; True if it was put. Of several at once one wins.
         """
 
-    async def check_files(self, *, mend: bool = False) -> list[str]:
-        """Faults of the store's own files, a line each, as far as it can tell; of a server's files nothing is told.
-
-        `mend`: indexes are made anew first. It takes seconds for each GB, in which writes wait.
-        """
+    async def check_files(self) -> list[str]:
+        """Faults of the store's own files, a line each, as far as it can tell; of a server's files nothing is told."""
 
     async def schema(self) -> SchemaState:
         """State of the store's schema, which is this version's once the store is open."""

@@ -28,11 +28,10 @@ from memory_agent.domain import (
     new_id,
 )
 from memory_agent.errors import BackendError, InvalidInput, NotFound, StoreError, StoreUnavailable
-from memory_agent.work.receipts import hasher_of
+from memory_agent.work.receipts import end_lost, hasher_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
-    from pathlib import Path
 
     from memory_agent.domain import ErasureReceipt
     from memory_agent.domain.hashing import Hasher
@@ -75,8 +74,6 @@ class Forgetter:
     lease: timedelta
     server_tiers: tuple[ErasedTier, ...] = ()
     """Files of servers that this process does not know how to empty."""
-    damaged_records: Path | None = None
-    """Where a repair puts what could not be read."""
     _hasher: Hasher | None = None
     _files_due_at: datetime | None = None
     """When files are to be written anew; None before it was looked whether any are."""
@@ -207,15 +204,8 @@ class Forgetter:
             ),
             *await self.store.file_tiers(),
             *self.server_tiers,
-            *self._put_aside(),
             ErasedTier(tier="backups", state="operator", note=_BACKUPS),
         )
-
-    def _put_aside(self) -> list[ErasedTier]:
-        if self.damaged_records is None or not self.damaged_records.exists():
-            return []
-        note = f"{self.damaged_records.name} may hold some of it, which a repair put aside; remove it when you no longer need it"
-        return [ErasedTier(tier="damaged_records", state="operator", note=note)]
 
     async def _last_pass(self, erasures: Sequence[Erasure]) -> None:
         """The last pass of a user's erasures. Only what was derived: a turn acknowledged since the first pass is nobody's to forget.
@@ -288,7 +278,7 @@ class Forgetter:
 
         Raises InvalidInput for a receipt by another store's secret: nobody could tell whom it means.
         """
-        hasher = await self.hasher()
+        hasher, receipts = await self.hasher(), list(receipts)
         wanted: dict[str, list[ErasureReceipt]] = defaultdict(list)
         for receipt in receipts:
             if receipt.key != hasher.key:
@@ -305,6 +295,7 @@ class Forgetter:
                     for receipt in wanted.get(hasher.user(user_id), ()):
                         calls += await self._replay(hasher, receipt, Scope(user_id=user_id))
                 after = page[-1]
+        await end_lost(self.store, self.clock.now(), {receipt.id for receipt in receipts})
         return calls
 
     async def _replay(self, hasher: Hasher, receipt: ErasureReceipt, user: Scope) -> int:

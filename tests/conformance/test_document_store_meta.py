@@ -43,4 +43,3 @@ async def test_a_new_store_has_nothing_of_an_earlier_schema(open_store: OpenStor
 async def test_a_new_store_has_no_faults(store: MetaStore) -> None:
     """Nor after its indexes were made anew."""
     assert await store.check_files() == []
-    assert await store.check_files(mend=True) == []

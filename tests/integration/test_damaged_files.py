@@ -178,8 +178,8 @@ def test_damaged_settings(damage: bytes, filled: Quick) -> None:
     assert (filled.data / FILE).read_bytes() == before
 
 
-def test_an_index_of_the_file_that_is_wrong_is_made_anew(filled: Quick) -> None:
-    """SQLite's own check finds it, `--repair` mends it, and a damaged page it names with what else there is to do."""
+def test_an_index_of_the_file_that_is_wrong_is_named(filled: Quick) -> None:
+    """SQLite's own check finds it; what to do about it is said, and nothing is changed."""
 
     async def spoil(store: SqliteStore) -> None:
         def work(db: Any) -> None:
@@ -194,12 +194,12 @@ def test_an_index_of_the_file_that_is_wrong_is_made_anew(filled: Quick) -> None:
     said = filled("doctor", code=3).stdout
     assert "in the SQLite file" in said
     assert "turns_time" in said
-    assert "Mended:" in filled("doctor", "--repair").stdout
-    assert "nothing is wrong" in filled("doctor").stdout
+    assert "sqlite3 FILE REINDEX" in said
+    assert filled("doctor", "--repair", code=3).stdout == said
 
 
 def test_a_stored_value_that_is_damaged_is_named(filled: Quick) -> None:
-    """Without a traceback, by the id of what it is of; `--repair` puts it aside, and then its thread can be read."""
+    """Without a traceback, by the id of what it is of; only if it is given up can its thread be read."""
 
     async def spoil(store: SqliteStore) -> None:
         await store._execute("UPDATE turns SET metadata = '{' WHERE seq = 30", [])
@@ -207,14 +207,11 @@ def test_a_stored_value_that_is_damaged_is_named(filled: Quick) -> None:
     with_store(filled, spoil)
     said = filled("doctor", code=3).stdout
     assert "1 stored record that cannot be read, which keeps its thread from being examined (turns 01" in said
-    assert "to put it aside, so that the rest can be used: memory-agent doctor --repair" in said
+    assert "or give these records up: memory-agent doctor --repair --forget-unreadable" in said
     one_line(filled("history", "--all", code=1).stderr, "is damaged")
     assert "1 more turn" in filled("doctor", "--save-to", "saved.gz").stderr
-    said = filled("doctor", "--repair").stdout
+    assert filled("doctor", "--repair", code=3).stdout == said
+    said = filled("doctor", "--repair", "--forget-unreadable").stdout
     assert "Mended: 1 stored record that cannot be read" in said
-    assert "put aside; once you have of them what you need, remove the file" in said
-    aside = filled.data / "memory_agent.damaged.jsonl"
-    assert aside.name in said
-    assert json.loads(aside.read_text("utf-8"))["stored"]["metadata"] == "{"
     assert filled.json("doctor")["totals"]["turns"] == 59
     filled("history", "--all")

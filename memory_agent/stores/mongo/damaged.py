@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import DamagedRecord
@@ -48,21 +47,17 @@ class MongoDamaged(MongoTurns, MongoFacts):
                     try:
                         read(document)
                     except (StoreError, *DAMAGED) as exc:
-                        place = {
-                            "table": collection.name,
-                            "key": document["_id"],
-                            "of": str(document.get(of)),
-                        }
-                        error = str(exc.__cause__ or exc)
-                        stored = await self._with_its_text(document)
-                        found.append(DamagedRecord(**place, error=error, stored=stored))
+                        turn_of = {self._rows.name: "_id", self._fact_events.name: "turn_id"}
+                        found.append(
+                            DamagedRecord(
+                                table=collection.name,
+                                key=document["_id"],
+                                of=str(document.get(of)),
+                                error=str(exc.__cause__ or exc),
+                                turn_id=document.get(turn_of.get(collection.name, "")),
+                            )
+                        )
         return found
-
-    async def _with_its_text(self, document: Document) -> Document:
-        if "segment_id" in document:
-            with suppress(StoreError, *DAMAGED):
-                [document] = await self._bounded(self._with_texts([document]))
-        return document
 
     async def drop_damaged(self, scope: Scope, records: Sequence[DamagedRecord]) -> None:
         thread_id = thread_of(scope)

@@ -60,7 +60,7 @@ class MongoMeta(MongoConnection):
             return False if only_new else await self.put_meta(name, value)
         return True
 
-    async def check_files(self, *, mend: bool = False) -> list[str]:
+    async def check_files(self) -> list[str]:
         return []
 
     async def stored_users(self, *, after: str = "", limit: int) -> list[str]:

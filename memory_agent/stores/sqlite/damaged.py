@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memory_agent.domain import DamagedRecord
@@ -14,7 +13,6 @@ from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.facts import facts_document, reset_facts
 from memory_agent.stores.sqlite.records import in_scope
 from memory_agent.stores.sqlite.rows import ROW_COLUMNS, search_row
-from memory_agent.stores.sqlite.segments import texts_at
 
 if TYPE_CHECKING:
     import sqlite3
@@ -24,21 +22,22 @@ if TYPE_CHECKING:
 
 
 class _Table(NamedTuple):
-    """How a table's records are read. `key`: what tells one within its thread; `of`: the column of its id."""
+    """How a table's records are read. `key`: what tells one within its thread; `of`: the column of its id; `turn`: of its turn's."""
 
     key: str
     of: str
     columns: str
     read: Callable[[Any], object]
+    turn: str = "NULL"
 
 
 _TABLES: Final = {
-    "turns": _Table("number", "id", f"{TURN.columns}, segment_at", TURN.read),
-    "search_rows": _Table("number", "turn_id", ROW_COLUMNS, search_row),
+    "turns": _Table("number", "id", TURN.columns, TURN.read),
+    "search_rows": _Table("number", "turn_id", ROW_COLUMNS, search_row, turn="turn_id"),
     "topics": _Table("rowid", "id", TOPIC.columns, TOPIC.read),
     "sessions": _Table("number", "id", SESSION.columns, SESSION.read),
     "compressions": _Table("number", "id", COMPRESSION.columns, COMPRESSION.read),
-    "fact_events": _Table("seq", "key", CHANGE.columns, CHANGE.read),
+    "fact_events": _Table("seq", "key", CHANGE.columns, CHANGE.read, turn="turn_id"),
     "facts": _Table("thread_id", "thread_id", "facts, through, at, revision", facts_document),
 }
 
@@ -67,21 +66,17 @@ def _found(db: sqlite3.Connection, scope: Scope) -> list[DamagedRecord]:
 
 def _of_table(db: sqlite3.Connection, scope: Scope, name: str, table: _Table) -> Iterator[DamagedRecord]:
     where = in_scope(scope)
-    sql = f"SELECT {table.key}, {table.of}, {table.columns} FROM {name} WHERE {where}"
-    for key, of, *record in db.execute(sql, where.values):
+    sql = f"SELECT {table.key}, {table.of}, {table.turn}, {table.columns} FROM {name} WHERE {where}"
+    for key, of, turn_id, *record in db.execute(sql, where.values):
         try:
             for value in record:
                 if isinstance(value, str):
                     value.encode()
             table.read(record)
         except (StoreError, *DAMAGED) as exc:
-            stored = dict(zip(table.columns.split(", "), record, strict=True))
-            if stored.get("segment_id") is not None:
-                place = (stored["segment_id"], stored["segment_at"])
-                with suppress(StoreError, *DAMAGED):
-                    stored["content"] = texts_at(db, scope.user_id, [place])[place]
             why = str(exc.__cause__ or exc)
-            yield DamagedRecord(table=name, key=key, of=unpack_id(of), error=why, stored=stored)
+            turn = None if turn_id is None else unpack_id(turn_id)
+            yield DamagedRecord(table=name, key=key, of=unpack_id(of), error=why, turn_id=turn)
 
 
 def _drop(db: sqlite3.Connection, scope: Scope, records: Sequence[DamagedRecord]) -> None:

@@ -27,9 +27,7 @@ class SqliteMeta(SqliteConnection):
         taken = "NOTHING" if only_new else "UPDATE SET value = excluded.value"
         return bool(await self._execute(_PUT + taken, [name, dump_json(value)]))
 
-    async def check_files(self, *, mend: bool = False) -> list[str]:
-        if mend:
-            await self._write(lambda db: db.execute("REINDEX"))
+    async def check_files(self) -> list[str]:
         found = await self._fetch(f"PRAGMA integrity_check({_FAULTS_TOLD})", [])
         return [] if found == [("ok",)] else [line for (line,) in found]
 

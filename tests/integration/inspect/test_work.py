@@ -288,7 +288,7 @@ def test_findings_are_counted_by_kind_however_many_they_are() -> None:
     parked, clock = health.kinds_of(found)
     assert (parked.what, parked.count, len(parked.places)) == ("1,500 turns parked", 1_500, 20)
     assert parked.places[0] == (scope, "1 turn parked")
-    assert (clock.wrong, parked.repair) == (False, True)
+    assert (clock.wrong, clock.repair, parked.repair) == (False, False, False)
 
 
 async def test_the_doctor_ends_with_the_service_in_the_middle_of_a_read(
