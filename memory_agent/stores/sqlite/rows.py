@@ -62,7 +62,8 @@ class SqliteRows(SqliteConnection):
         return await self._read(lambda db: list(map(search_row, db.execute(sql, parameters))))
 
     async def token_codes(self, user_id: str, ids: Sequence[str], *, embedder: str) -> dict[str, bytes]:
-        where = rows_of(user_id, ids).also("embedder = ?", embedder)
+        # The plus leaves the choice to the ids here too: many rows of everybody are of one embedder.
+        where = rows_of(user_id, ids).also("+embedder = ?", embedder)
         sql = f"SELECT turn_id, tokens FROM search_rows JOIN row_tokens USING (number) WHERE {where}"
         found = await self._fetch(sql, where.values)
         return {unpack_id(turn_id): tokens for turn_id, tokens in found}

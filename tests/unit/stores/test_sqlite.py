@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_agent.domain import Character, ErasedCounts, ExtractionCost, FactsDocument, SummaryItem
+from memory_agent.domain import ErasedCounts, ExtractionCost, FactsDocument
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.facts.fold import fold_facts
 from memory_agent.stores.segments import Packed, pack_texts, unpack_texts
@@ -120,31 +120,6 @@ async def test_a_write_lock_held_elsewhere_blocks_no_read(tmp_path: Path) -> Non
     other.close()
     await stored(store, SCOPE, "after")
     await store.close()
-
-
-async def test_what_was_forgotten_is_not_left_in_the_file(sqlite: SqliteStore, tmp_path: Path) -> None:
-    """After forgetting and closing, no word of turns, rows, compressions, sessions, entities or views is in the file."""
-    path = tmp_path / "memory.db"
-    await sqlite.put_sessions(
-        [a_session(1, character=Character(name="4711 the robot"), participants=("4711",))]
-    )
-    first, second = await stored(sqlite, SCOPE, "the launch code is 4711", "harmless 4711")
-    kept = a_scope("eve")
-    [hers] = await stored(sqlite, kept, "hers")
-    quoted = (SummaryItem(kind="fact", text="the code is 4711", first_seq=1, last_seq=1),)
-    assert await sqlite.append_compression(a_compression([first, second], summary=quoted))
-    rows = [a_row(turn.id, speaker="4711", terms={"@codes:4711": 1}) for turn in (first, second)]
-    await put_large(sqlite, "ada", rows)
-    assert len(await sqlite.entity_counts(SCOPE)) == 1
-    await sqlite.append_fact_change(SCOPE, a_change(second.id, seen=[first.id], value="4711"))
-    await sqlite.append_fact_change(SCOPE, a_change(second.id, generation="4711"))
-    await sqlite.append_fact_change(kept, a_change(hers.id, seen=["other"]))
-    await sqlite.drop_generation(SCOPE, "4711")
-    await sqlite.erase_turns(an_erasure(SCOPE), now=NOW, limit=10)
-    views = "SELECT user_id, turn_id FROM fact_change_turns ORDER BY turn_id"
-    assert await sqlite._read(lambda db: db.execute(views).fetchall()) == [("eve", hers.id), ("eve", "other")]
-    await sqlite.close()
-    assert b"4711" not in path.read_bytes()
 
 
 @pytest.mark.parametrize(
