@@ -14,7 +14,7 @@ LINE = *************************************************************************
 # for processes to start, for clocks and for disks half of their time. A worker that has done its share takes over half
 # of what another still has to do, so that none is left alone with a long file at the end.
 JOBS   ?= 3
-# To import eight frameworks takes a worker longer than its share of their tests, and more memory than one may have; so there are
+# To import six frameworks takes a worker longer than its share of their tests, and more memory than one may have; so there are
 # two workers, and they run one half of the tests after the other.
 FEWER  ?= 2
 PYTEST  = -m pytest -n $(JOBS) --dist worksteal --durations=15 --durations-min=5
@@ -76,7 +76,6 @@ $(FRAMEWORKS)/.installed: $(STAMP) tests/frameworks/requirements.txt
 	$(BIN)/python -c "import sysconfig; print(f'import site; site.addsitedir({sysconfig.get_path(\"purelib\")!r})')" \
 		> $$($(FRAMEWORKS)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/project.pth
 	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/frameworks/requirements.txt
-	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps pydantic-ai-harness==0.62.0  # it pins a pydantic-ai-slim of before the conversation store
 	touch $@
 
 # Playwright and a Chromium, for the pages at /inspect; a Chromium that is installed will do, else some 200 MB are fetched.

@@ -13,7 +13,7 @@ GROUPS: Final = {
     title: names.split()
     for title, names in {
         "Start here": "demo ingest ask chat",
-        "What was said": "users threads history session compressed",
+        "What was said": "users threads history session",
         "What is known": "facts topics topic",
         "Look after it": "status settings worker retry sweep rebuild forget erasures doctor"
         " backup restore export import embedder conformance",
@@ -52,7 +52,7 @@ embedded in ./data, no server, no language model.
 """,
 )
 _MODULES: Final = (
-    "ask chat compression conformance demo doctor embedder erasures exports fact_replay forget hooks imports ingest inspect"
+    "ask chat conformance demo doctor embedder erasures exports fact_replay forget hooks imports ingest inspect"
     " keys mcp people server sessions settings status topics worker"
 )
 for module in _MODULES.split():

@@ -1,13 +1,14 @@
-"""`memory-agent session …` and `history`: a thread's sittings, and everything that was said in them."""
+"""`memory-agent session …` and `history`: a thread's sittings, its conversation compressed, and everything that was said."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from pathlib import Path  # noqa: TC003 - read when the command is declared
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from memory_agent.cli.ask import context_as_json, show_ledger
 from memory_agent.cli.opening import agent_of
 from memory_agent.cli.options import (
     LARGEST_SEQ,
@@ -31,10 +32,8 @@ from memory_agent.cli.output import (
     turn_as_json,
     when,
 )
-from memory_agent.cli.report import new_report
 from memory_agent.domain import Character
 from memory_agent.errors import InvalidInput
-from memory_agent.exports.files import check_new
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from memory_agent.cli.opening import Agent
-    from memory_agent.domain import HistoryPage, Session, Turn
+    from memory_agent.domain import CompressedContext, CompressionMetadata, HistoryPage, Session, Turn
 
 app = MemoryTyper()
 group = MemoryTyper(
@@ -95,15 +94,35 @@ async def list_(where: ThreadOptions) -> None:
 async def show(
     where: ThreadOptions,
     session_id: str | None = argument("Id of a session.", None, shown="the current one"),
+    compressed: bool = flag("--compressed", "Instead: what stands for the thread's whole conversation."),
+    as_of: int | None = option(
+        "--as-of",
+        "With --compressed: as it stood at the turn of this number.",
+        min=1,
+        max=LARGEST_SEQ,
+        metavar="TURN",
+    ),
+    ledger: bool = flag(
+        "--ledger", "With --compressed: what was considered for it, and why it is in or not."
+    ),
 ) -> None:
-    """Show a session: since when, how many turns, who took part, and the character.
+    """Show a session: since when, how many turns, who took part, and the character; or the conversation compressed.
 
-    The current one is that which a turn said now would belong to.
+    The current one is that which a turn said now would belong to. Nothing is changed.
 
     Examples:
         memory-agent session show --user ada --thread salon
         memory-agent session show 01890a5d-ac96-774b-bcce-b302099a8057 --json
+        memory-agent session show --compressed --as-of 120
+        memory-agent session show --compressed --json | jq .metadata.tokens_saved
     """
+    if compressed:
+        if session_id is not None:
+            raise typer.BadParameter("--compressed stands for the whole thread: leave the id away")
+        await _show_compressed(where, as_of, ledger=ledger)
+        return
+    if as_of is not None or ledger:
+        raise typer.BadParameter("--as-of and --ledger go with --compressed")
     async with agent_of(where) as agent:
         current = await agent.current_session()
         session = current if session_id is None else _found(where, await agent.sessions(), session_id)
@@ -173,6 +192,58 @@ def session_as_json(session: Session, *, current: bool) -> dict[str, Any]:
     return {**picked(session, "id number"), "current": current, **picked(session, f"{about} metadata")}
 
 
+# --- the conversation compressed ----------------------------------------------------------------------------
+async def _show_compressed(where: ThreadOptions, as_of: int | None, *, ledger: bool) -> None:
+    async with agent_of(where) as agent:
+        context = await agent.session_context(as_of)
+        last = await agent.fetch_short_term(1)
+    newest = last[-1].seq if last else 0
+    if as_of is not None and as_of > newest:
+        note(f"Thread {where.thread!r} goes up to turn {newest}: this is how it stands now.")
+    if ledger:
+        show_ledger(context.ledger, as_json=where.as_json)
+        _note_sizes(context.metadata)
+    elif where.as_json:
+        print_json(_compressed_as_json(context))
+    else:
+        _print_compressed(where, context)
+
+
+def _print_compressed(where: ThreadOptions, context: CompressedContext) -> None:
+    if not context.metadata.original_turns:
+        note(f"{where.whose} has no turns to stand for.")
+        return
+    say(str(context))
+    _note_sizes(context.metadata)
+
+
+def _note_sizes(about: CompressionMetadata) -> None:
+    """Print the turns that the context stands for, the tokens it saves, and its summary's source."""
+    saved = "nothing is saved yet"
+    if about.tokens_saved > 0:
+        saved = f"{about.tokens_saved:,} saved ({about.tokens_saved / about.tokens_before:.0%})"
+    sizes = f"{about.tokens_before:,} tokens before, {about.tokens_after:,} after"
+    note(f"{many(about.original_turns, 'turn')}: {sizes}; {saved}")
+    if about.number:
+        made = f"from compression {about.number}, up to turn {about.summary_through}, by {about.made_by}"
+    elif about.made_by is None:
+        made = "none; the conversation is shown whole"
+    else:
+        made = f"taken from the turns by {about.made_by}; nothing was compressed by then"
+    note(f"summary: {made}")
+
+
+def _compressed_as_json(context: CompressedContext) -> dict[str, Any]:
+    metadata = {**dataclasses.asdict(context.metadata), "tokens_saved": context.metadata.tokens_saved}
+    return {
+        **context_as_json(context),
+        "metadata": metadata,
+        **picked(context, "reminder summary topics moments facts"),
+        "preserved": [turn.id for turn in context.preserved],
+        "recent": [turn.id for turn in context.recent],
+    }
+
+
 # --- history -------------------------------------------------------------------------------------------------
 @app.command()
 async def history(
@@ -181,46 +252,32 @@ async def history(
     after: int = option("--after", "Only turns after this number.", 0, min=0, max=LARGEST_SEQ),
     limit: int | None = option("--limit", "Turns at most.", min=1, max=_MAX_PAGE, shown=str(PAGE)),
     everything: bool = flag("--all", "To the end, however many."),
-    html: Path | None = option(
-        "--html", "Write it into this new file instead, as a page to send to somebody.", metavar="FILE"
-    ),
 ) -> None:
     """Show what was said, word for word, oldest first, compressed turns as well.
 
     A page at a time: where more follows, the command that goes on is named. The number in front of a turn is the one
-    that --after and `compressed --as-of` take. With --html everything goes into one file, what is known and the topics of
-    the thread too; it has no script and loads nothing.
+    that --after and `session show --as-of` take.
 
     Examples:
         memory-agent history --user ada --thread work
         memory-agent history --after 100 --limit 20
-        memory-agent history --user ada --html ada.html
         memory-agent history --all --json | jq -r '.turns[].content'
     """
-    if html is not None and where.as_json:
-        raise typer.BadParameter("--html writes a page and --json prints for programs: choose one")
-    if html is not None:
-        check_new(html)
-    most = page_size(limit, everything or (html is not None and limit is None), "every turn")
+    most = page_size(limit, everything, "every turn")
     following: int | None = None
     turns: list[Turn] = []
     count = 0
     async with agent_of(where) as agent:
         if session is not None:
             _found(where, await agent.sessions(), session)
-        pages = _pages(agent, session, after, most)
-        if html is not None:
-            pages = _into_report(html, where, agent, pages)
-        async for page in pages:
+        async for page in _pages(agent, session, after, most):
             following, count = page.next, count + len(page.turns)
             if where.as_json:
                 turns += page.turns
-            elif html is None:
+            else:
                 for turn in page.turns:
                     who = (f"{when(turn.timestamp)}  {turn.speaker or turn.role}: ", "dim")
                     say((f"{turn.seq:>4}  ", "bold"), who, turn.content)
-    if html is not None and count:
-        note(f"Wrote {many(count, 'turn')} into {html}. Whoever has the file can read them.")
     if where.as_json:
         more_of = "session=session_id importance entities"
         print_json(
@@ -228,8 +285,6 @@ async def history(
         )
     elif following is not None:
         options = [] if session is None else ["--session", session]
-        if html is not None:
-            options += ["--html", str(html.with_stem(f"{html.stem}-{following}"))]
         more = where.command("history", *options, "--after", str(following), "--limit", str(most))
         note(f"More turns follow; go on after {following}: {more}")
     elif not count:
@@ -246,19 +301,3 @@ async def _pages(
         page = await agent.history(session, after=following, limit=most or _ALL_PAGE)
         yield page
         following = page.next if most is None else None
-
-
-async def _into_report(
-    file: Path, where: ThreadOptions, agent: Agent, pages: AsyncGenerator[HistoryPage, None]
-) -> AsyncGenerator[HistoryPage, None]:
-    """The pages, each once it is written; none makes no file."""
-    first = await anext(pages)
-    if first.turns:
-        sessions, topics = await agent.sessions(), await agent.topics(include_archived=True)
-        facts = await agent.fetch_facts(scope="thread")
-        with new_report(file, where, sessions=sessions, topics=topics, facts=facts) as write:
-            write(first.turns)
-            yield first
-            async for page in pages:
-                write(page.turns)
-                yield page

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import math
 import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import typer
-from rich.console import Group
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from memory_agent.cli.opening import opened, say_if_unknown, told_to_stop
+from memory_agent.cli.opening import opened, say_if_unknown
 from memory_agent.cli.options import (
     OK,
     THREAD,
     UNFINISHED,
     MemoryTyper,
     TenantOptions,
-    flag,
     option,
     scope_of,
 )
@@ -64,7 +58,6 @@ PATIENCE: Final[Any] = option(
 NO_TIMEOUT: Final = math.inf
 """For `settle` within `settled`, whose patience is asked for; its own would end sooner than a longer one."""
 _LOOK_SECONDS: Final = 0.5
-_WATCH_SECONDS: Final = 2.0
 
 
 @app.command()
@@ -73,7 +66,6 @@ async def status(
     user: str | None = option("--user -u", "Whose memory."),
     thread: str | None = option("--thread -t", "Which conversation."),
     where: TenantOptions,
-    watch: bool = flag("--watch", "Go on showing it, until ctrl-C."),
 ) -> int:
     """Count turns, owed work and parked turns: of everybody, of a user, or of a thread.
 
@@ -82,38 +74,18 @@ async def status(
     Examples:
         memory-agent status
         memory-agent status --user ada --thread work --json
-        memory-agent status --watch
     """
     scope = scope_of(user, thread, where.tenant)
-    if watch and (where.as_json or not out.is_terminal):
-        raise typer.BadParameter("--watch draws in a terminal; scripts ask again and again: status --json")
-    async with opened(where.data_dir, shares=watch) as service:
-        found = await (_watched(service, scope) if watch else service.status(scope))
+    async with opened(where.data_dir) as service:
+        found = await service.status(scope)
         if user is not None:
             agent = service.agent(user, thread or THREAD, tenant=where.tenant)
             await say_if_unknown(agent, reach="user" if thread is None else "thread")
     if where.as_json:
         print_json(status_as_json(found))
-    elif not watch:
+    else:
         print_status(found)
     return UNFINISHED if found.parked_count else OK
-
-
-async def _watched(service: Service, scope: Scope | None) -> MemoryStatus:
-    """Draw how it stands again and again, until told to stop; the last look. A look takes a tenth of the time at most."""
-    stop, ended = told_to_stop(), False
-    with Live(console=out, auto_refresh=False, transient=False) as shown:
-        while True:
-            began = time.monotonic()
-            found = await service.status(scope)
-            shown.update(Group(*_drawn(found), Text(f"{datetime.now(UTC):%H:%M:%S} UTC, ctrl-C ends", "dim")))
-            shown.refresh()
-            if ended:
-                return found
-            pause = max(_WATCH_SECONDS, 9 * (time.monotonic() - began))
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), pause)
-            ended = stop.is_set()
 
 
 def status_as_json(status: MemoryStatus) -> dict[str, Any]:
@@ -138,8 +110,8 @@ def status_as_json(status: MemoryStatus) -> dict[str, Any]:
     }
 
 
-def _drawn(status: MemoryStatus) -> list[Table | Text]:
-    """The counts, what is down, and the parked turns."""
+def print_status(status: MemoryStatus) -> None:
+    """Print the counts, what is down, and the parked turns."""
     rows = [
         ("turns", f"{status.turns:,}"),
         *((f"owing {stage}", f"{owed:,}") for stage, owed in status.pending.items()),
@@ -158,12 +130,7 @@ def _drawn(status: MemoryStatus) -> list[Table | Text]:
             cells = (turn.turn_id, _whose(turn.scope), turn.thread_id, owes, attempts, turn.last_error)
             table.add_row(*map(line, cells))
         drawn.append(table)
-    return drawn
-
-
-def print_status(status: MemoryStatus) -> None:
-    """Print the counts, what is down, and the parked turns."""
-    for part in _drawn(status):
+    for part in drawn:
         out.print(part, soft_wrap=isinstance(part, Text))
     if status.outages:
         note("It goes on by itself once that is mended.")

@@ -9,7 +9,6 @@ import typer
 from memory_agent.cli.opening import agent_of
 from memory_agent.cli.options import MemoryTyper, ThreadOptions, argument, flag, option
 from memory_agent.cli.output import in_words, line, note, print_json, print_rows, print_table, say, when
-from memory_agent.cli.plots import print_curves
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -39,7 +38,6 @@ async def topics(
     where: ThreadOptions,
     tag: str | None = option("--tag", "Only those that carry this tag."),
     archived: bool = flag("--all", "Archived ones as well."),
-    plot: bool = flag("--plot", "Draw how the priority of each falls, instead of a table."),
 ) -> None:
     """List the thread's topics, highest priority first.
 
@@ -47,11 +45,8 @@ async def topics(
 
     Examples:
         memory-agent topics --user ada --thread work
-        memory-agent topics --plot
         memory-agent topics --all --json | jq -r '.[] | select(.archived) | .topic_id'
     """
-    if plot and where.as_json:
-        raise typer.BadParameter("--plot draws for people and --json prints for programs: choose one")
     async with agent_of(where) as agent:
         listed = await agent.topics(include_archived=archived, tag=tag)
         every = listed if tag is None else await agent.topics(include_archived=True)
@@ -60,8 +55,6 @@ async def topics(
         note(f"{owed:,} turn(s) have no topic yet; a worker gives them one: memory-agent worker --until-idle")
     if where.as_json:
         print_json(listed)
-    elif listed and plot:
-        print_curves(listed)
     elif listed:
         # Three lines a topic, which fit eighty columns with the id whole, so that it can be copied.
         names = (

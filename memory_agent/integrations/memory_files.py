@@ -234,7 +234,6 @@ class MemoryFiles:
         texts: Sequence[str | None],
         after: Turn | None,
         times: Sequence[datetime] = (),
-        metadata: Mapping[str, Any] | None = None,
     ) -> Turn | None:
         """The last of the versions that now follow `after`; None, with nothing written, if something else does.
 
@@ -246,7 +245,7 @@ class MemoryFiles:
                 role="tool",
                 content=_NOTHING_TO_FIND,
                 timestamp=at,
-                metadata={**(metadata or {}), VERBATIM: text, "call": call},
+                metadata={VERBATIM: text, "call": call},
             )
             for text, at in itertools.zip_longest(texts, times)
         ]

@@ -1,6 +1,5 @@
 """The programs of all pages as they stand, by day: each a process that is forked. By night they are started from nothing, here or where a page has a test of its own."""
 
-import json
 import re
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,12 +12,10 @@ from tests.frameworks.pages import (
     DOCS,
     PAGE_ANSWERS,
     Reader,
-    calling,
     environment_with,
     follow,
     program_of,
     sent_to,
-    streamed,
 )
 from tests.servers.anthropic_script import ScriptedAnthropic
 from tests.servers.loopback import Loopback
@@ -26,14 +23,10 @@ from tests.servers.ollama_script import ScriptedOllama
 from tests.servers.openai_script import ScriptedOpenAI
 
 FOOD = ["Ada eats no meat", "My sister Ida lives in Lisbon."]
-NOTE = calling("write_memory", json.dumps({"content": "Ida lives in Lisbon."}))
 PROGRAMS: list[tuple[str, int, list[Any], list[str]]] = [
     ("langgraph.md", 1, ["Noted."], ["Noted.", *FOOD]),
     ("openai-agents.md", 1, ["Noted."], ["Noted.", "2 items"]),
     ("pydantic-ai.md", 1, ["Noted."], ["Noted."]),
-    ("pydantic-ai.md", 3, [NOTE, "Noted."], ["Noted."]),
-    ("agent-framework.md", 1, ["Noted."], ["Noted."]),
-    ("strands.md", 1, [streamed("Noted.")], ["Noted."]),
 ]
 """Of each the page, its block, what the model answers, and how what it prints begins."""
 
@@ -52,7 +45,6 @@ def test_pages_name_the_releases_that_their_adapters_are_tested_with() -> None:
     )
     unnamed = {name for name, version in pinned if f"{name} {version}" not in told}
     assert unnamed == {
-        "agent-framework-openai",
         "langchain-openai",
         "llama-index-llms-ollama",
         "opentelemetry-exporter-otlp-proto-grpc",
@@ -90,7 +82,7 @@ async def test_each_pages_program_runs_as_it_stands_and_the_next_process_recalls
         look = {"command": "view", "path": "/memories/main/MEMORY.md"}
         claude.script_of(look, "In Lisbon.")
         assert (await reader.runs(program_of("anthropic.md")))[0] == "In Lisbon."
-        ((note, failed),) = claude.results  # the harness has written it
+        ((note, failed),) = claude.results  # the tool has written it
         assert (note.splitlines()[1], failed) == ("     1\tIda lives in Lisbon.", False)
 
 
@@ -98,14 +90,12 @@ async def test_each_pages_program_runs_as_it_stands_and_the_next_process_recalls
 @pytest.mark.parametrize(
     ("page", "besides"),
     [
-        ("agent-framework.md", []),
         ("openai-agents.md", ["2 items"]),
         ("pydantic-ai.md", []),
-        ("strands.md", []),
     ],
 )
 async def test_three_processes_from_nothing_follow_a_page(
     page: str, besides: list[str], reader: Reader, openai_server: ScriptedOpenAI
 ) -> None:
-    openai_server.then(*(map(streamed, PAGE_ANSWERS) if page == "strands.md" else PAGE_ANSWERS))
+    openai_server.then(*PAGE_ANSWERS)
     await follow(reader, page, lambda: sent_to(openai_server), besides=besides)

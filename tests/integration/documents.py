@@ -8,11 +8,10 @@ from typing import Final
 NOT_TYPED: Final[dict[str, str]] = {
     r"^(make|memory-agent) demo\b": "test_cli runs it, and types what it tells to type",
     r"^make test\b": "they are running",
-    r"^from (agent_framework|agents|anthropic|google\.adk|langchain|llama_index|pydantic_ai|strands)\b": "frameworks that are not installed here; tests/frameworks runs these programs",
+    r"^from (agents|anthropic|google\.adk|langchain|llama_index|pydantic_ai)\b": "frameworks that are not installed here; tests/frameworks runs these programs",
     r"^pip (install|download) ": "fetches from a network; test_wheel builds and uses the package",
     r"^docker ": "containers; tests/unit/test_compose.py and test_dockerfile.py read what they are made of",
     r"^cp \.env\.example ": "for the compose file, in a clone",
-    r"^memory-agent status --watch$": "draws in a terminal until ctrl-C; test_cli.py gives it one",
     r"^memory-agent inspect\b": "waits for ctrl-C; inspect/test_command.py starts it",
     r"^git pull\b": "a clone's",
     r"^claude ": "another program's",

@@ -225,32 +225,6 @@ def test_chat_ends_cleanly_on_ctrl_c(cli: CommandLine) -> None:
     os.close(theirs)
 
 
-@pytest.mark.nightly
-def test_status_is_watched_in_a_terminal_until_ctrl_c(cli: CommandLine) -> None:
-    import pty
-
-    cli("facts", "set", "name", "Ann")
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        cli.command("status", "--watch"),
-        cwd=cli.folder,
-        env=cli.environment,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    ) as watching:
-        drawn = b""
-        while drawn.count(b"ctrl-C ends") < 2:
-            drawn += os.read(ours, 65_536)
-        watching.send_signal(signal.SIGINT)
-        assert watching.wait(timeout=SECONDS) == 0
-    os.close(theirs)
-    os.close(ours)
-    assert re.search(rb"turns +0 ", drawn)
-    assert b"Traceback" not in drawn
-
-
 def test_chat_with_a_model_shows_its_answers(cli: CommandLine, openai_server: ScriptedOpenAI) -> None:
     """The model is sent what was remembered with the question; its answer is shown and both are kept."""
 

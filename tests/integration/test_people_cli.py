@@ -56,7 +56,7 @@ READING = (
     "topics",
     "session list",
     "history",
-    "compressed",
+    "session show --compressed",
     "status",
     "forget --whole-thread --yes",
 )

@@ -14,7 +14,6 @@ from typing import Any, Final
 import pytest
 
 from memory_agent.cli.output import clean
-from memory_agent.cli.report import seen
 from memory_agent.config import MemoryConfig
 from memory_agent.domain import Character
 from memory_agent.service import MemoryService
@@ -94,9 +93,9 @@ SAID_OF_AN_EMPTY_THREAD: Final = {
     "session list": "Thread 'empty' of user 'me' has no sessions.",
     "history": "Thread 'empty' of user 'me' has no turns.",
     "history --after 3 --all": "has no turns after 3.",
-    "compressed": "has no turns to stand for",
-    "compressed --as-of 7": "Thread 'empty' goes up to turn 0: this is how it stands now.",
-    "compressed --ledger": "The ledger is empty",
+    "session show --compressed": "has no turns to stand for",
+    "session show --compressed --as-of 7": "Thread 'empty' goes up to turn 0: this is how it stands now.",
+    "session show --compressed --ledger": "The ledger is empty",
     "ask x --ledger --scope thread": "The ledger is empty",
 }
 NOTHING: Final[list[Any]] = [[], {"turns": [], "next": None}]
@@ -108,7 +107,7 @@ def test_empty_thread_says_so(quick: Quick) -> None:
         shown = quick(*command.split(), "-t", "empty")
         assert told in shown.stderr, command
         assert shown.stdout == ""
-        if command not in ("compressed", "compressed --as-of 7"):
+        if command not in ("session show --compressed", "session show --compressed --as-of 7"):
             assert quick.json(*command.split(), "-t", "empty") in NOTHING, command
 
 
@@ -205,15 +204,20 @@ def test_what_was_said_cannot_steer_the_terminal(compressed: Quick, tmp_path: Pa
     shown = compressed("history").stdout
     assert KOREAN in shown
     assert "The \ufffd[2Jpaint is [bold]blue[/bold]\ufffd \ufffdeht\ufffd now." in shown
-    assert "paint is [bold]blue[/bold]" in compressed("compressed").stdout
-    for command in ("history --json", "compressed", "compressed --json", "ask paint --context"):
+    assert "paint is [bold]blue[/bold]" in compressed("session", "show", "--compressed").stdout
+    for command in (
+        "history --json",
+        "session show --compressed",
+        "session show --compressed --json",
+        "ask paint --context",
+    ):
         everything = shown + compressed.say(command)
         assert not [char for char in "\x1b\x07\u202e\u202c" if char in everything]
     cli = Quick(tmp_path)
     evil = "Yu\x1b[2Jna"
     cli("facts", "set", "city\x1b", evil)
     asyncio.run(start(cli, character=Character(name=evil), participants=[evil], metadata={"a": evil}))
-    for command in ("session list", "session show", "compressed", "ask who --ledger"):
+    for command in ("session list", "session show", "session show --compressed", "ask who --ledger"):
         assert "\x1b" not in cli(*command.split()).stdout
         assert "\x1b" not in cli(*command.split(), "--json").stdout
     assert "Yu\ufffd[2Jna" in cli("session", "show").stdout
@@ -221,8 +225,8 @@ def test_what_was_said_cannot_steer_the_terminal(compressed: Quick, tmp_path: Pa
 
 # --- compression ---------------------------------------------------------------------------------------------
 def test_compressed_context_stands_for_the_conversation(compressed: Quick) -> None:
-    shown = compressed.json("compressed")
-    assert compressed("compressed").stdout == clean(shown["text"]) + "\n"
+    shown = compressed.json("session", "show", "--compressed")
+    assert compressed("session", "show", "--compressed").stdout == clean(shown["text"]) + "\n"
     about = shown["metadata"]
     assert (about["original_turns"], about["compressed_at"], about["number"]) == (12, 12, 1)
     assert about["tokens_saved"] == about["tokens_before"] - about["tokens_after"] > 0
@@ -230,25 +234,30 @@ def test_compressed_context_stands_for_the_conversation(compressed: Quick) -> No
     assert {"kind", "text", "first_seq", "last_seq", "participants", "importance", "said_at"} == set(
         shown["summary"][0]
     )
-    assert "summary: from compression 1, up to turn 12, by extractive:" in compressed("compressed").stderr
-    ledger = compressed.json("compressed", "--ledger")
+    assert (
+        "summary: from compression 1, up to turn 12, by extractive:"
+        in compressed("session", "show", "--compressed").stderr
+    )
+    ledger = compressed.json("session", "show", "--compressed", "--ledger")
     assert sorted(map(str, ledger)) == sorted(map(str, shown["ledger"]))
     assert sum(entry["tokens"] for entry in ledger if entry["kept"]) == shown["tokens"]
 
 
 def test_compressed_as_of_a_turn_knows_nothing_later(compressed: Quick) -> None:
     """As of one to come it is as now, and that is said."""
-    then = compressed("compressed", "--as-of", "4")
+    then = compressed("session", "show", "--compressed", "--as-of", "4")
     assert "Leeds" not in then.stdout
     assert "Utrecht" in then.stdout
     assert "4 turns: " in then.stderr
     assert "summary: none; the conversation is shown whole" in then.stderr
-    assert "Leeds" in compressed("compressed").stdout
-    assert compressed.json("compressed", "--as-of", "4")["metadata"]["original_turns"] == 4
-    beyond = compressed("compressed", "--as-of", "999")
+    assert "Leeds" in compressed("session", "show", "--compressed").stdout
+    assert (
+        compressed.json("session", "show", "--compressed", "--as-of", "4")["metadata"]["original_turns"] == 4
+    )
+    beyond = compressed("session", "show", "--compressed", "--as-of", "999")
     assert "'main' goes up to turn 12: this is how it stands now." in beyond.stderr
-    assert beyond.stdout == compressed("compressed").stdout
-    assert "goes up to" not in compressed("compressed", "--as-of", "12").stderr
+    assert beyond.stdout == compressed("session", "show", "--compressed").stdout
+    assert "goes up to" not in compressed("session", "show", "--compressed", "--as-of", "12").stderr
 
 
 # --- the context ---------------------------------------------------------------------------------------------
@@ -284,33 +293,3 @@ def test_preset_divides_the_budget(compressed: Quick) -> None:
     whole = compressed.json("ask", "Leeds", "--context", "--preset", "code")
     assert set(whole) == {"text", "tokens", "budget", "preset", "degraded", "ledger"}
     assert (whole["preset"], whole["budget"]) == ("code", 4_000)
-
-
-def test_a_report_of_a_thread_is_one_file_that_shows_everything_and_runs_nothing(
-    remembered: CommandLine, tmp_path: Path
-) -> None:
-    look = looking(remembered)
-    file = tmp_path / "report.html"
-    said = look("history", "--html", str(file))
-    assert (said.stdout, "Wrote 12 turns into" in said.stderr) == ("", True)
-    page = file.read_text("utf-8")
-    assert page.count('<article class="turn ') == 12
-    assert KOREAN in page
-    assert "\u202e" not in page
-    assert "\x1b" not in page
-    assert "U+202E" in page
-    assert page.count("<h3>Session ") == 2
-    assert not re.search(r"<script|<link|<img|src=|href=|@import|url\(", page)
-    assert "default-src 'none'" in page
-    one_line(look("history", "--html", str(file), code=1).stderr, "is there already; name another file")
-    assert file.read_text("utf-8") == page
-    nowhere = tmp_path / "none" / "report.html"
-    one_line(
-        remembered("history", "--user", "nobody", "--html", str(nowhere), code=1).stderr,
-        "none is no folder that may be written to",
-    )
-    few = tmp_path / "few.html"
-    left = look("history", "--html", str(few), "--limit", "3").stderr
-    assert re.search(r"go on after 3: .* --html \S*few-3.html --after 3 --limit 3", " ".join(left.split()))
-    assert few.read_text("utf-8").count("<article") == 3
-    assert seen("</p><script>") == "&lt;/p&gt;&lt;script&gt;"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import signal
 import socket
@@ -14,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from memory_agent.cli.plots import blocks_of
 from memory_agent.domain import Scope, Topic
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.topics.sweep import LEASE_NAME
@@ -109,21 +107,6 @@ def ids(cli: CommandLine) -> list[str]:
 def standing(cli: CommandLine) -> list[tuple[Any, ...]]:
     """What the commands can change, of every topic."""
     return [(t.id, t.absorbed, t.tags, t.set_importance, t.votes, t.archived) for t in stored(cli)]
-
-
-def test_the_priority_of_each_topic_is_drawn_as_it_falls(remembered: Quick) -> None:
-    topics = remembered.json("topics")
-    drawn = remembered("topics", "--plot").stdout
-    *curves, axis = re.split(r"(?=    └)", drawn)
-    assert re.search(r"now +in 3 days", axis)
-    for topic in topics:
-        assert f"{topic['topic_title']}  {topic['priority']:.3f} now" in drawn
-    assert sum(line.startswith(("1.0 │", "0.0 │")) for line in drawn.splitlines()) == 2 * len(topics)
-    assert curves
-
-
-def test_a_curve_of_blocks_falls_by_half_in_a_half_life() -> None:
-    assert blocks_of([1.0, 0.5, 0.25, 0.0, 2.0, -1.0], 2) == ["█   █ ", "██▄ █ "]
 
 
 # --- looking -------------------------------------------------------------------------------------------------

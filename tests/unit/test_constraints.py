@@ -19,7 +19,7 @@ LINES = [
 ]
 PINNED = {canonicalize_name(line.split("==")[0]): Version(line.split("==")[1]) for line in LINES}
 FRAMEWORKS = {
-    "adk", "agent-framework", "anthropic", "langgraph", "llama-index", "openai-agents", "pydantic-ai", "strands",
+    "adk", "anthropic", "langgraph", "llama-index", "openai-agents", "pydantic-ai",
 }  # fmt: skip
 """Extras whose packages pin releases that the project is past: an environment of their own has them."""
 FRAMEWORK_LINES = (ROOT / "tests" / "frameworks" / "requirements.txt").read_text("utf-8").splitlines()
@@ -36,7 +36,6 @@ INNER = {
 }
 """Packages of which more is used than their documents promise: where, and by what. A release may change it any day."""
 MADE_TO_BE_DERIVED_FROM = {
-    "agent_framework.ContextProvider",
     "anthropic.tools.memory.BetaAsyncAbstractMemoryTool",
     "fastapi.responses.StreamingResponse",
     "fastapi.routing.APIRoute",
@@ -52,7 +51,6 @@ MADE_TO_BE_DERIVED_FROM = {
     "pydantic_settings.BaseSettings",
     "rich.progress.ProgressColumn",
     "starlette.routing.Route",
-    "strands.memory.MemoryStore",
 }
 """Classes of others that their documents say to derive from."""
 

@@ -44,18 +44,15 @@ DRIVERS = {
     "uvicorn": ("server/",),
     "typer": ("cli/",),
     "rich": ("cli/",),
-    "agent_framework": ("integrations/agent_framework",),
     "agents": ("integrations/openai_agents",),
     "google.adk": ("integrations/adk",),
     "google.genai": ("integrations/adk",),
-    "pydantic_ai_harness": ("integrations/pydantic_ai_harness",),
     "pydantic_ai": ("integrations/pydantic_ai/",),
     "anthropic": ("integrations/anthropic",),
     "langgraph": ("integrations/langgraph/",),
     "langchain": ("integrations/langgraph/",),
     "langchain_core": ("integrations/langgraph/",),
     "llama_index": ("integrations/llama_index",),
-    "strands": ("integrations/strands",),
 }
 
 

@@ -11,24 +11,13 @@ if TYPE_CHECKING:
 
 
 def said_by_user(message: ModelMessage) -> str:
-    """The user's words in a message; empty where there are none. Images and files leave no trace, nor what the harness put there."""
+    """The user's words in a message; empty where there are none. Images and files leave no trace."""
     if not isinstance(message, ModelRequest):
         return ""
     contents = [part.content for part in message.parts if isinstance(part, UserPromptPart)]
     pieces = [piece for given in contents for piece in ([given] if isinstance(given, str) else given)]
-    texts = [
-        piece.content if isinstance(piece, TextContent) else piece
-        for piece in pieces
-        if not _is_of_harness(piece)
-    ]
+    texts = [piece.content if isinstance(piece, TextContent) else piece for piece in pieces]
     return "\n".join(text for text in texts if isinstance(text, str)).strip()
-
-
-def _is_of_harness(piece: object) -> bool:
-    """Whether the harness said it in the user's place: notes that it recalls, reminders, results that came late."""
-    metadata = piece.metadata if isinstance(piece, TextContent) else None
-    origin = metadata.get("origin") if isinstance(metadata, dict) else metadata
-    return isinstance(origin, str) and origin.startswith("pydantic-ai-harness.")
 
 
 def said_by_model(message: ModelMessage) -> str:
