@@ -6,8 +6,9 @@ from importlib import import_module, metadata
 from typing import Any, Final
 
 import typer
+from typer.core import TyperGroup
 
-from memory_agent.cli.options import Group, MemoryTyper, option
+from memory_agent.cli.options import MemoryTyper, option
 
 GROUPS: Final = {
     title: names.split()
@@ -23,7 +24,7 @@ GROUPS: Final = {
 _GROUP_OF: Final = {name: group for group, names in GROUPS.items() for name in names}
 
 
-class Grouped(Group):
+class Grouped(TyperGroup):
     """Commands in `GROUPS`, in their order."""
 
     def __init__(self, **given: Any) -> None:
@@ -70,6 +71,8 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def options(
-    version: bool = option("--version", "Print the version.", False, is_eager=True, callback=_version),
+    version: bool = option(
+        "--version", "Print the version.", False, metavar="", is_eager=True, callback=_version
+    ),
 ) -> None:
     """Options of no command."""

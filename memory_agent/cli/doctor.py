@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from memory_agent.cli.erasures import look_for
 from memory_agent.cli.options import OK, UNFINISHED, FolderOptions, MemoryTyper, flag, option, settings
 from memory_agent.cli.output import err, many, note, out, print_json, say
 from memory_agent.data_dir import check_memory
@@ -39,9 +38,6 @@ async def doctor(
     forget_unreadable: bool = flag(
         "--forget-unreadable", "With --repair: give up turns and people's settings that cannot be read."
     ),
-    erased: str | None = option(
-        "--erased", "Look for this user id in all files of data_dir.", metavar="USER"
-    ),
     save_to: Path | None = option(
         "--save-to", "Save the turns that a damaged SQLite file still gives.", metavar="FILE"
     ),
@@ -55,12 +51,9 @@ async def doctor(
     Examples:
         memory-agent doctor
         memory-agent doctor --repair
-        memory-agent doctor --erased ada
         memory-agent doctor --save-to saved.jsonl.gz
     """
     cfg = settings(where.data_dir, run_worker=repair)
-    if erased is not None:
-        return look_for(cfg.data_dir, [erased], as_json=where.as_json)
     if save_to is not None:
         return _save(cfg, save_to, as_json=where.as_json)
     if forget_unreadable and not repair:

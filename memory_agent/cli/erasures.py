@@ -78,13 +78,9 @@ def _scan(where: FolderOptions, user: str | None, texts: Path | None) -> int:
     wanted += (
         [] if texts is None else [line for line in texts.read_text("utf-8").splitlines() if line.strip()]
     )
-    return look_for(settings(where.data_dir).data_dir, wanted, as_json=where.as_json)
-
-
-def look_for(folder: Path, wanted: list[str], *, as_json: bool) -> int:
-    """Say where in the folder's files these texts are; the exit code."""
+    folder = settings(where.data_dir).data_dir
     found = remains_in(folder, wanted)
-    if as_json:
+    if where.as_json:
         print_json({"folder": str(folder), "looked_for": len(wanted), "found": found})
     elif found:
         print_table(

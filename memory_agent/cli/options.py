@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeVar, get_type_hints
 
 import typer
-from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from memory_agent.cli.output import complain, note
 from memory_agent.domain import DEFAULT_TENANT, Scope
@@ -50,8 +49,8 @@ def option(names: str, about: str, default: Any = None, *, shown: str | None = N
 
 
 def flag(names: str, about: str) -> Any:
-    """An option without a value, False unless it is given."""
-    return option(names, about, False)
+    """An option without a value, False unless it is given. No metavar: `--json <bool>` reads as if a value had to follow."""
+    return option(names, about, False, metavar="")
 
 
 def argument(about: str, default: Any = ..., *, shown: str | bool | None = None, **more: Any) -> Any:
@@ -63,9 +62,9 @@ def argument(about: str, default: Any = ..., *, shown: str | bool | None = None,
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", help="Folder of the embedded stores.", show_default="data_dir")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.", metavar="")]
 SCOPE: Final[Any] = option("--scope", "All threads of the user, or this one.", shown="memory_scope")
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.", metavar="")]
 _SHARED: Final[dict[str, tuple[Any, Any]]] = {
     "user": (str, option("--user -u", "Whose memory.", USER)),
     "thread": (str, option("--thread -t", "Which conversation of the user.", THREAD)),
@@ -180,33 +179,14 @@ def page_size(limit: int | None, everything: bool, every: str = "every one") -> 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class _FlagsAsSuch:
-    """Shows nothing beside a flag in the help: typer's `--json <bool>` reads as if a value had to follow."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of what it is mixed into
-        for param in params:
-            if isinstance(param, TyperOption) and param.is_flag and param.metavar is None:
-                param.metavar = ""
-        return params
-
-
-class Command(_FlagsAsSuch, TyperCommand):
-    """A command whose flags are shown as flags."""
-
-
-class Group(_FlagsAsSuch, TyperGroup):
-    """A group of commands whose flags are shown as flags."""
-
-
 class Commands(typer.Typer):
-    """Commands, and the group of them if they are one, as the two classes above."""
+    """Commands, and the group of them if they are one."""
 
     on_memory = False
     """Whether they have --url and --key-file, which `service_options` tells of."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"cls": Group, "rich_markup_mode": "markdown", **options})
+        super().__init__(**{"rich_markup_mode": "markdown", **options})
 
     def command(
         self,
@@ -220,7 +200,7 @@ class Commands(typer.Typer):
 
         `quiet`: errors are all that is said beside what it prints itself. `on_memory`: it is about a memory, whatever the others are.
         """
-        declare = super().command(name, **{"cls": Command, **options})
+        declare = super().command(name, **options)
 
         def declared(function: Function) -> Function:
             declare(_command(function, on_memory=on_memory or self.on_memory, quiet=quiet))

@@ -23,7 +23,6 @@ NOT_TYPED: Final[dict[str, str]] = {
     r"\bmongodump\b": "another program's; test_rest_work pauses and resumes a worker",
     r"mcp --user ada --url https://": "an address that is nobody's; test_mcp asks a service that runs",
     r"erasures --scan ada": "leaves with 3 while Ada is there; test_erased_files looks at every byte",
-    r"doctor --erased ada": "leaves with 3 while Ada is there; test_doctor looks",
     r"saved\.jsonl\.gz|--data-dir \./saved": "makes and reads a file; test_damaged_files types them",
     r"/backups/memory\.backup\.gz|backup\.gz|ada\.jsonl": "makes and reads files; test_backup and test_exports type them",
     r"memory-agent import \w+\.zip ": "somebody's chats; test_imports makes such a ZIP, and types this",

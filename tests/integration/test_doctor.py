@@ -590,5 +590,3 @@ def test_the_command(quick: Quick) -> None:
     assert "nothing is wrong" in mended
     assert "nothing is wrong" in quick("doctor").stdout
     assert "--repair as well" in quick("doctor", "--forget-unreadable", code=2).stderr
-    quick("doctor", "--erased", "letters", code=3)
-    assert "Nothing of 1 text is in the files" in quick("doctor", "--erased", "nowhere to be found").stdout
