@@ -90,8 +90,6 @@ if TYPE_CHECKING:
     from memory_agent.agent.agent import MemoryAgent
     from memory_agent.client import MemoryClient, ServiceClient
     from memory_agent.config import MemoryConfig
-    from memory_agent.facts.compare import FactDifference
-    from memory_agent.facts.replay import FactProposal
     from memory_agent.imports.run import ImportReport, ImportTally, import_chats
     from memory_agent.imports.values import Unreadable
     from memory_agent.service import MemoryService
@@ -111,8 +109,6 @@ else:
             "agent.agent": "MemoryAgent",
             "client": "MemoryClient ServiceClient",
             "config": "MemoryConfig",
-            "facts.compare": "FactDifference",
-            "facts.replay": "FactProposal",
             "imports.run": "ImportReport ImportTally import_chats",
             "imports.values": "Unreadable",
             "service": "MemoryService",
@@ -157,8 +153,6 @@ __all__ = [
     "EventsLost",
     "EventsUnsupported",
     "ExtractionCost",
-    "FactDifference",
-    "FactProposal",
     "FactRecord",
     "FactSource",
     "ForgetReceipt",

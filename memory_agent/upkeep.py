@@ -7,10 +7,11 @@ import platform
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import DEFAULT_TENANT, RebuildStep, Scope, new_id
+from memory_agent.errors import InvalidInput
 from memory_agent.ports import known_fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
     from pathlib import Path
     from typing import IO
 
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from memory_agent.wiring import Core
 
 
-_REBUILD: Final = "rebuild"
-_REBUILD_TURNS: Final = 2_000
-"""Turns that owe their index at once, so that what people say meanwhile need not wait behind everybody's."""
+_TURNS_AT_ONCE: Final = 2_000
+"""Turns that owe work over again, so that what people say meanwhile need not wait behind everybody's."""
+_THREADS: Final = 1_000_000
 
 
 class Upkeep:
@@ -55,22 +56,62 @@ class Upkeep:
         How far it is stands in the store, so that another process, or a later one, goes on. The step behind the last begins anew,
         and so does the first one by another embedding model.
         """
-        store, now = self.core.store, self.clock.now()
-        begun: dict[str, Any] = {"embedder": known_fingerprint(self.core.embedder), "after": "", "done": 0}
-        mark: Mapping[str, Any] = await store.get_meta(_REBUILD) or begun
-        if mark.get("embedder") != begun["embedder"]:
+        now = self.clock.now()
+        return await self._some_users(
+            "rebuild",
+            lambda user: self.core.store.owe(user, "index", now=now),
+            embedder=known_fingerprint(self.core.embedder),
+        )
+
+    async def reextract_facts(self, scope: Scope | None = None) -> RebuildStep:
+        """Have facts extracted again from the stored turns of a thread or a user, by the worker; how many turns owe that.
+
+        What was known counts until all of a thread's turns are read, and then what they state now does. What people set,
+        retracted or reverted stays. Returns at once; `settle` waits for the work. While turns of an earlier call are still to be
+        read, those go on and nothing begins anew. Without a scope everybody's, some users more with each call, as in
+        `rebuild_next`. Raises InvalidInput where the settings have no facts extracted.
+        """
+        if "facts" not in self.core.cfg.stages:
+            raise InvalidInput("enable_fact_extraction is off, so no facts are extracted; set it to true")
+        if scope is None:
+            return await self._some_users(
+                "reextract", self._reextract, extractor=self.core.facts.extractor.name
+            )
+        turns = await self._reextract(scope)
+        self.core.worker.wake()
+        return RebuildStep(turns=turns, users=1, done=1)
+
+    async def _reextract(self, scope: Scope) -> int:
+        store = self.core.store
+        if await store.owed_turns(scope, "reextract", limit=1, parked=False):
+            return (await store.status(scope, now=self.clock.now())).pending["reextract"]
+        threads = [scope.thread_id] if scope.thread_id else await store.thread_ids(scope, limit=_THREADS)
+        of_threads = [Scope(user_id=scope.user_id, thread_id=thread) for thread in threads]
+        return sum([await self.core.reextractor.begin(thread) for thread in of_threads])
+
+    async def _some_users(
+        self, name: str, begin: Callable[[Scope], Awaitable[int]], **by: str
+    ) -> RebuildStep:
+        """Begin something for some users more, whose turns owe it then. `by`: what, changed, has it begin with the first.
+
+        How far it is stands in the store by that name.
+        """
+        store = self.core.store
+        begun: dict[str, Any] = {**by, "after": "", "done": 0}
+        mark: Mapping[str, Any] = await store.get_meta(name) or begun
+        if any(mark.get(part) != known for part, known in by.items()):
             mark = begun
         after, done, turns = str(mark["after"]), int(mark["done"]), 0
         left: list[str] = []
         while page := await store.stored_users(after=left[-1] if left else after, limit=1_000):
             left += page
         for user_id in left:
-            turns += await store.owe(Scope(user_id=user_id), "index", now=now)
+            turns += await begin(Scope(user_id=user_id))
             after, done = user_id, done + 1
-            if turns >= _REBUILD_TURNS:
+            if turns >= _TURNS_AT_ONCE:
                 break
         users = done + len(left) - left.index(after) - 1 if left else done
-        await store.put_meta(_REBUILD, {**mark, "after": after, "done": done} if done < users else begun)
+        await store.put_meta(name, {**mark, "after": after, "done": done} if done < users else begun)
         self.core.worker.wake()
         return RebuildStep(turns=turns, users=users, done=done)
 

@@ -14,11 +14,10 @@ from memory_agent.adapters import Adapters, clear_store_caches, make_llm
 from memory_agent.context.budget import ROLLING_SUMMARY_TOKENS, SUMMARY_TOKENS
 from memory_agent.conversations.sessions import SessionKeeper
 from memory_agent.domain import ErasedTier
-from memory_agent.errors import InvalidInput
 from memory_agent.facts.edits import FactEditor
 from memory_agent.facts.extractors import LLMFactExtractor, PatternFactExtractor
 from memory_agent.facts.keeper import FactKeeper
-from memory_agent.facts.replay import Replayer
+from memory_agent.facts.reextract import Reextractor
 from memory_agent.llm.summaries import ExtractiveSummarizer, LLMSummarizer
 from memory_agent.ports import known_fingerprint, known_scripts
 from memory_agent.search.candidates import CandidateKeeper
@@ -41,7 +40,7 @@ from memory_agent.work.backlog import Backlog
 from memory_agent.work.forget import Forgetter
 from memory_agent.work.heal import IndexHealer
 from memory_agent.work.stages import Stages
-from memory_agent.work.worker import FACTS_BATCH_TURNS, Worker, WorkerSettings
+from memory_agent.work.worker import Worker, WorkerSettings
 
 if TYPE_CHECKING:
     import contextlib
@@ -80,7 +79,7 @@ class Core(Adapters):
 
     facts: FactKeeper
     fact_editor: FactEditor
-    replayer: Replayer
+    reextractor: Reextractor
 
     sessions: SessionKeeper
     live: AnalysisCache
@@ -91,18 +90,6 @@ class Core(Adapters):
     worker: Worker
     backlog: Backlog
     sweeper: Sweeper
-
-    def extractor_of(self, model: str, stack: contextlib.AsyncExitStack) -> FactExtractor:
-        """An extractor by another chat model of the configured server, closed with `stack`.
-
-        Raises InvalidInput without a server.
-        """
-        llm = make_llm(self.cfg, model, stack)
-        if llm is None:
-            raise InvalidInput(
-                f"model is {model!r:.80}, and no server is configured to ask; set openai_api_key or openai_base_url"
-            )
-        return _make_extractor(llm, self)
 
     def chat_llm(self, stack: contextlib.AsyncExitStack) -> LLM | None:
         """The model that people talk with, closed with `stack`; None without a server."""
@@ -136,6 +123,7 @@ def wire(on: Adapters) -> Core:
     compactor = _make_compactor(on, folder)
     facts = _make_fact_keeper(on)
     fact_editor = FactEditor(store, facts, clock)
+    reextractor = Reextractor(store, facts, clock, cfg.max_attempts)
     live = AnalysisCache()
     counts = KeptCounts(on.counter)
     texts = TextCaches(functools.partial(_empty_text_caches, searcher, on.embedder, counts), live.drop)
@@ -148,9 +136,14 @@ def wire(on: Adapters) -> Core:
         store, searcher, on.spotter, entity_counter, states, facts, counts, texts, prompt
     )
     curator = Curator(store, folder, compactor, clock)
-    forgetter = _make_forgetter(on, residents, live, folder, facts, texts)
+    forgetter = _make_forgetter(on, residents, live, folder, reextractor, texts)
     stages = Stages(
-        indexer=_make_indexer(on), topics=topics, facts=facts, compactor=compactor, compressor=compressor
+        indexer=_make_indexer(on),
+        topics=topics,
+        facts=facts,
+        compactor=compactor,
+        compressor=compressor,
+        reextractor=reextractor,
     )
     return Core(
         **vars(on),
@@ -166,7 +159,7 @@ def wire(on: Adapters) -> Core:
         topic_reader=_make_topic_reader(on),
         facts=facts,
         fact_editor=fact_editor,
-        replayer=Replayer(store, facts, fact_editor, clock, batch_turns=FACTS_BATCH_TURNS),
+        reextractor=reextractor,
         sessions=SessionKeeper(store, clock, idle_seconds=cfg.session_idle_seconds),
         live=live,
         compressor=compressor,
@@ -252,14 +245,14 @@ def _make_forgetter(
     residents: ResidentCache,
     live: AnalysisCache,
     folder: TopicFolder,
-    facts: FactKeeper,
+    reextractor: Reextractor,
     texts: TextCaches,
 ) -> Forgetter:
     def drop_caches(user_id: str) -> None:
         live.drop(user_id)
         residents.drop(user_id)
         folder.indexes.drop(user_id)
-        facts.drop(user_id)
+        reextractor.keeper.drop(user_id)
         texts.clear()
 
     return Forgetter(
@@ -268,7 +261,7 @@ def _make_forgetter(
         clock=on.clock,
         drop_caches=drop_caches,
         renew_topics=folder.renew_soon,
-        renew_facts=facts.save_all,
+        renew_facts=reextractor.renew,
         last_pass_after=timedelta(
             seconds=max(on.cfg.lease_seconds, IDLE_SECONDS) + _LAST_PASS_MARGIN_SECONDS
         ),

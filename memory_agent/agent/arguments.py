@@ -18,13 +18,12 @@ from memory_agent.checks import (
 )
 from memory_agent.domain import MAX_SEQ, ROLES, Preset, Reach, role_of
 from memory_agent.errors import InvalidInput
-from memory_agent.facts.replay import FactProposal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Role, Scope
+    from memory_agent.domain import Role
 
 MAX_PAGE: Final = 10_000
 MAX_COUNT: Final = 2**53 - 1
@@ -111,15 +110,3 @@ def check_tags(add: Sequence[str], remove: Sequence[str]) -> None:
         raise InvalidInput(f"tags are {add!r:.40} and {remove!r:.40}; pass lists of tags")
     for tag in (*add, *remove):
         checked_tag(tag)
-
-
-def checked_proposal(proposal: object, thread: Scope) -> FactProposal:
-    """A proposal that `replay_facts` of this thread returned."""
-    if not isinstance(proposal, FactProposal):
-        raise InvalidInput(f"proposal is {proposal!r:.80}; pass what replay_facts() returned")
-    if (of := proposal.scope) != thread:
-        raise InvalidInput(
-            f"the proposal is for thread {of.thread_id!r} of user {of.tenants_user_id!r}, this is thread "
-            f"{thread.thread_id!r} of {thread.tenants_user_id!r}"
-        )
-    return proposal

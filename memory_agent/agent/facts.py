@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.agent.arguments import checked_about, checked_proposal, checked_times
+from memory_agent.agent.arguments import checked_about, checked_times
 from memory_agent.agent.thread import ThreadCalls
-from memory_agent.checks import checked_id
 from memory_agent.facts.edits import checked_path
 from memory_agent.facts.people import document_of, shown, subject_of
 from memory_agent.llm.redact import redacted_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import datetime
 
     from memory_agent.domain import FactRecord, Reach
-    from memory_agent.facts.replay import FactProposal
 
 Path = str | tuple[str, ...] | list[str]
 """Of a fact: `"preferences.meeting_time"`, or its keys. Keys are normalised to snake_case."""
@@ -124,35 +120,9 @@ class FactCalls(ThreadCalls):
         said: dict[str, Any] = {"about": checked_about(about), "key": idempotency_key}
         return await self._core.fact_editor.revert(self.scope, path, to, **said)
 
-    # --- extracted again ----------------------------------------------------------------
-    async def replay_facts(
-        self, model: str | None = None, *, progress: Callable[[int, int], None] | None = None
-    ) -> FactProposal:
-        """Extract the facts of this thread anew from its stored turns, and say what would change. Changes nothing.
-
-        `model`: another chat model of the configured server. What people said themselves stays. `apply_replay` applies
-        the proposal. Raises InvalidInput for a model without a server.
-        """
-        core = self._core
-        if model is not None:
-            checked_id("model", model)
-        async with contextlib.AsyncExitStack() as stack:
-            extractor = core.facts.extractor if model is None else core.extractor_of(model, stack)
-            return await core.replayer.propose(self.scope, extractor, progress=progress)
-
-    async def apply_replay(self, proposal: FactProposal) -> str:
-        """Make a proposal of `replay_facts` count, wholly or not at all; its id, for `undo_replay`.
-
-        Raises InvalidInput, and changes nothing, if turns that it was made from were forgotten since, or if it counts
-        already.
-        """
-        return await self._core.replayer.apply(checked_proposal(proposal, self.scope))
-
-    async def undo_replay(self, replay_id: str | None = None) -> str:
-        """Take back an applied replay (default: the newest): what was known before it counts again. Its id."""
-        if replay_id is not None:
-            checked_id("replay_id", replay_id)
-        return await self._core.replayer.undo(self.scope, replay_id)
+    async def reextract_facts(self) -> int:
+        """Have the facts of this thread extracted again from its stored turns; of how many. See `MemoryService.reextract_facts`."""
+        return (await self._service.reextract_facts(self.scope)).turns
 
     async def _storable(self, value: Any) -> Any:
         redact = self._core.redact

@@ -53,7 +53,7 @@ embedded in ./data, no server, no language model.
 """,
 )
 _MODULES: Final = (
-    "ask chat conformance demo doctor embedder erasures exports fact_replay forget hooks imports ingest inspect"
+    "ask chat conformance demo doctor embedder erasures exports facts forget hooks imports ingest inspect"
     " keys mcp people server sessions settings status topics worker"
 )
 for module in _MODULES.split():

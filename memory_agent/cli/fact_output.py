@@ -1,4 +1,4 @@
-"""Output of facts: a tree with sources, a history, changes; and JSON with stable keys."""
+"""Output of facts: a tree with sources, a history; and JSON with stable keys."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.tree import Tree
 
 from memory_agent.cli.output import (
-    cost_as_json,
-    cost_text,
     in_words,
     line,
-    note,
     picked,
     print_whole,
     say,
@@ -26,14 +23,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_agent.domain import FactRecord, FactSource
-    from memory_agent.facts.compare import FactDifference
     from memory_agent.facts.fold import Folded
-    from memory_agent.facts.replay import FactProposal
 
 Path = tuple[str, ...]
 
 _QUOTE_CHARS: Final = 160
-_SIGNS: Final = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
 
 
 # --- words ---------------------------------------------------------------------------------------------------
@@ -141,70 +135,9 @@ def _detail(words: str) -> None:
     say((f"      {words}", "dim"))
 
 
-# --- what changed --------------------------------------------------------------------------------------------
-def print_proposal(proposal: FactProposal) -> None:
-    """Differences by path with sources, what was refused and what failed; last the counts and the price."""
-    print_differences(proposal.differences)
-    for record in proposal.refused:
-        about = " · ".join([f"refused: {_one_line(record.refused or '')}", *_origin(record.sources[:1])])
-        say(
-            ("! ", "magenta"),
-            f"{path_text(record.path, record.subject)}: {value_text(record.value)}",
-            (f"  ({about})", "dim"),
-        )
-    for turn_id, reason in proposal.failed:
-        say(("! ", "red"), f"turn {turn_id} failed: ", (_one_line(reason), "dim"))
-    say(
-        f"{proposal.turns:,} turn(s) looked at by {proposal.extractor}: {len(proposal.differences):,} "
-        f"difference(s), {len(proposal.refused):,} refused, {len(proposal.failed):,} failed."
-    )
-    if proposal.cost.requests:
-        note(f"language model: {cost_text(proposal.cost)}")
-
-
-def print_differences(differences: Iterable[FactDifference]) -> None:
-    """A line each: + what came, - what went, ~ what became of what; with who says so."""
-    for difference in differences:
-        sign, style = _SIGNS[difference.kind]
-        went = difference.kind == "removed"
-        change = value_text(difference.before if went else difference.after)
-        if difference.kind == "changed":
-            change = f"{value_text(difference.before)} → {change}"
-        sources = difference.sources_before if went else difference.sources_after
-        about = f"  ({' · '.join(_origin(sources))})" if sources else ""
-        say(
-            (f"{sign} ", style),
-            (f"{path_text(difference.path, difference.subject)}: ", "bold"),
-            (change, style),
-            (about, "dim"),
-        )
-
-
 # --- JSON ----------------------------------------------------------------------------------------------------
 def record_as_json(record: FactRecord) -> dict[str, Any]:
     """An event with stable keys."""
     about = "old by sources confidence valid_from said_at recorded_at last_seen stands superseded_by refused"
     path = ".".join(record.path)
     return {**picked(record, "id thread_id op subject"), "path": path, **picked(record, f"value {about}")}
-
-
-def difference_as_json(difference: FactDifference) -> dict[str, Any]:
-    """A difference with stable keys."""
-    about = picked(difference, "before after sources_before sources_after")
-    return {**picked(difference, "kind subject"), "path": ".".join(difference.path), **about}
-
-
-def proposal_as_json(
-    proposal: FactProposal, *, applied: bool, replay: str | None = None, undo: str | None = None
-) -> dict[str, Any]:
-    """A proposal's changes as JSON, with stable keys."""
-    return {
-        "applied": applied,
-        "replay": replay,
-        "undo": undo,
-        **picked(proposal, "extractor turns"),
-        "differences": [difference_as_json(difference) for difference in proposal.differences],
-        "refused": [record_as_json(record) for record in proposal.refused],
-        "failed": [{"turn_id": turn_id, "reason": reason} for turn_id, reason in proposal.failed],
-        "cost": cost_as_json(proposal.cost),
-    }

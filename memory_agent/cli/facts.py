@@ -11,19 +11,31 @@ import typer
 
 from memory_agent.cli.fact_output import (
     at_path,
-    difference_as_json,
     path_text,
-    print_differences,
     print_history,
     print_known,
     record_as_json,
     value_text,
 )
-from memory_agent.cli.opening import agent_of
-from memory_agent.cli.options import SCOPE, MemoryTyper, ThreadOptions, argument, flag, option, read_time
-from memory_agent.cli.output import note, print_json, say
-from memory_agent.domain import UNNAMED, Reach  # Reach is read when the command is declared
-from memory_agent.facts.compare import differences
+from memory_agent.cli.opening import agent_of, opened, say_if_unknown, tell_if_idle
+from memory_agent.cli.options import (
+    OK,
+    SCOPE,
+    TENANT,
+    THREAD,
+    UNFINISHED,
+    USER,
+    MemoryTyper,
+    ThreadOptions,
+    UserOptions,
+    argument,
+    flag,
+    option,
+    read_time,
+)
+from memory_agent.cli.output import many, note, print_json, say
+from memory_agent.cli.status import NO_TIMEOUT, PATIENCE, settled, tell_what_is_owed
+from memory_agent.domain import UNNAMED, Reach, Scope  # Reach is read when the command is declared
 from memory_agent.facts.edits import typed_value
 from memory_agent.facts.fold import Folded
 from memory_agent.facts.people import document_of
@@ -234,9 +246,7 @@ async def retract(
 @app.command()
 async def revert(
     where: ThreadOptions,
-    path: str | None = argument(
-        'Where ("": everything). With --replay the id of a replay.', None, metavar="PATH|ID", shown=False
-    ),
+    path: str | None = argument('Where ("": everything).', None, shown=False),
     to: str | None = option(
         "--to",
         "An event's id, or a time (ISO 8601 with a zone): how it was then.",
@@ -244,9 +254,8 @@ async def revert(
     ),
     everything: bool = flag("--all", "The whole document."),
     about: str | None = ABOUT,
-    replay_: bool = flag("--replay", "Instead: take back a replay (by default the newest)."),
 ) -> None:
-    """Make a path what it was before its last event, after an event, or at a time; or take back a replay.
+    """Make a path what it was before its last event, after an event, or at a time.
 
     Reverting is an event too, and can be reverted.
 
@@ -254,21 +263,15 @@ async def revert(
         memory-agent facts revert occupation --user ada
         memory-agent facts revert preferences --to 12.0
         memory-agent facts revert --all --to 2026-05-07T19:45:00+02:00
-        memory-agent facts revert --replay
     """
-    if replay_ and (to is not None or everything):
-        raise typer.BadParameter("--replay takes back a whole replay: leave --to and --all out")
-    if not replay_ and (path is None) != everything:
-        raise typer.BadParameter("give a PATH, or --all for the whole document (not both), or --replay")
+    if (path is None) != everything:
+        raise typer.BadParameter("give a PATH, or --all for the whole document (not both)")
     then: str | datetime | None = to
     if to is None or not re.fullmatch(r"(?:.+/)?\d+\.\d+", to):
         then = read_time(to, "--to", or_else=" and no id of an event (`facts history` shows them)")
-    if replay_:
-        await _undo_replay(where, path or None)
-    else:
-        await _edit(
-            where, path or "", lambda agent: agent.revert_fact(path or "", then, about=about), about=about
-        )
+    await _edit(
+        where, path or "", lambda agent: agent.revert_fact(path or "", then, about=about), about=about
+    )
 
 
 async def _edit(
@@ -317,7 +320,7 @@ def _revert_command(
     earlier: Sequence[FactRecord],
     edit: FactRecord,
 ) -> str:
-    """The command that restores `path` as it was before `edit`, also after later turns or replays."""
+    """The command that restores `path` as it was before `edit`, also after later turns."""
     before = edit.recorded_at - _TICK
     counted = [record for record in earlier if record.refused is None]
     # Turns may be dated ahead of us; then only the event itself names the moment.
@@ -338,17 +341,60 @@ def _differ(one: Any, other: Any) -> bool:
     return json.dumps(one) != json.dumps(other)
 
 
-async def _undo_replay(where: ThreadOptions, replay_id: str | None) -> None:
-    async with agent_of(where) as agent:
-        before = await known_facts(agent, "thread")
-        undone = await agent.undo_replay(replay_id)
-        after = await known_facts(agent, "thread")
-    found = differences(before, after)
+# --- extracted again -----------------------------------------------------------------------------------------
+@app.command()
+async def reextract(
+    where: UserOptions,
+    thread: str | None = option("--thread -t", "Of which conversation.", shown="all"),
+    everybody: bool = flag(
+        "--all", "Everybody's, some users after the other; interrupted, the next one goes on."
+    ),
+    patience: float = PATIENCE,
+) -> int:
+    """Extract facts again from all stored turns of a user, a thread or everybody, and wait until it is done.
+
+    After a change of the model, or of what finds facts. What is known counts until a thread's turns are all read;
+    then what they state now does. What people set, retracted or reverted stays. Interrupted, it goes on with the next
+    worker, or with this command again. Leaves with exit code 3 while a part is down or turns are parked.
+
+    Examples:
+        memory-agent facts reextract --user ada
+        memory-agent facts reextract --user ada --thread work
+        memory-agent facts reextract --all
+    """
+    if everybody and (where.user, where.tenant, thread) != (USER, TENANT, None):
+        raise typer.BadParameter("--all is for everybody; leave out --user, --thread and --tenant")
+    scope = None if everybody else Scope.of(where.user, thread, tenant=where.tenant)
+    turns = users = 0
+    left = None
+    async with opened(where.data_dir, works=True) as service:
+        if not everybody:
+            await say_if_unknown(
+                service.agent(where.user, thread or THREAD, tenant=where.tenant),
+                reach="user" if thread is None else "thread",
+            )
+        while left is None:
+            step = await service.reextract_facts(scope)
+            turns, users = turns + step.turns, step.users
+            await tell_if_idle(service)
+            left = await settled(
+                service,
+                lambda moved: service.settle(NO_TIMEOUT, scope=scope, progress=moved),
+                patience=patience,
+                show=not where.as_json,
+                scope=scope,
+            )
+            if everybody and step.users:
+                note(f"{step.done:,} of {many(step.users, 'user')} done")
+            if step.done >= step.users:
+                break
     if where.as_json:
-        print_json({"replay": undone, "differences": [difference_as_json(each) for each in found]})
+        print_json({"turns": turns, "users": users, "done": left is None})
+    elif left is None:
+        say(f"Facts were extracted again from {many(turns, 'turn')}.")
     else:
-        print_differences(found)
-        say(f"Replay {undone} counts no more.")
+        tell_what_is_owed(left, where.data_dir)
+    return OK if left is None else UNFINISHED
 
 
 # --- what is typed ------------------------------------------------------------------------------------------

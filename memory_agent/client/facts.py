@@ -6,22 +6,19 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.agent.agent import MemoryAgent
-from memory_agent.agent.arguments import checked_about, checked_proposal
+from memory_agent.agent.arguments import checked_about
 from memory_agent.checks import MAX_ID_CHARS, checked_text, checked_time
 from memory_agent.client.calls import Asked, Asking, one, pages, sends, stands_for
-from memory_agent.client.replies import value_of
 from memory_agent.errors import InvalidInput
 from memory_agent.facts.edits import checked_path, checked_value, no_such_event
 from memory_agent.wire import facts as wire
 from memory_agent.wire import requests
+from memory_agent.wire.work import RebuildStep
 
 if TYPE_CHECKING:
     from memory_agent.agent.facts import Path
-    from memory_agent.domain import Scope
-    from memory_agent.facts.replay import FactProposal
 
 _RECORD: Final = one(wire.FactRecord)
-_REPLAY: Final = one(wire.ReplayId)
 
 
 # --- arguments that are not sent as they are -----------------------------------------------------------------
@@ -81,8 +78,6 @@ def _moment(to: object) -> str | None:
 class FactCalls(Asking):
     """MemoryClient's calls about facts."""
 
-    scope: Scope
-
     fetch_facts = sends(MemoryAgent.fetch_facts, "GET facts", one(wire.Facts), prepare=_whose)
     fact_history = pages(MemoryAgent.fact_history, "GET facts/history", wire.FactRecord, prepare=_where)
     set_fact = sends(
@@ -105,23 +100,8 @@ class FactCalls(Asking):
         MemoryAgent.revert_fact, "POST facts/revert", _RECORD, requests.RevertFact, prepare=_reversion
     )
 
-    # --- extracted again ----------------------------------------------------------------
-    @stands_for(MemoryAgent.replay_facts)
-    async def replay_facts(self, asked: Asked) -> FactProposal:
-        """`progress(done, all)` is called once, at the end."""
-        progress = asked.pop("progress")
-        reply = await self._ask("POST facts/replay", asked, requests.Replay, long=True)
-        proposal = value_of(reply, wire.FactProposal).domain(tenant=self.scope.tenant)
-        if progress is not None:
-            progress(proposal.turns, proposal.turns)
-        return proposal
-
-    @stands_for(MemoryAgent.apply_replay)
-    async def apply_replay(self, asked: Asked) -> str:
-        sent = {"proposal": wire.FactProposal.of(checked_proposal(asked["proposal"], self.scope))}
-        reply = await self._ask("POST facts/replay/apply", sent, requests.ApplyReplay, long=True)
-        return _REPLAY(reply)
-
-    undo_replay = sends(
-        MemoryAgent.undo_replay, "POST facts/replay/undo", _REPLAY, requests.UndoReplay, long=True
-    )
+    @stands_for(MemoryAgent.reextract_facts)
+    async def reextract_facts(self, asked: Asked) -> int:
+        return one(RebuildStep)(
+            await self._ask("POST facts/reextract", asked, repeatable=True, long=True)
+        ).turns

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from memory_agent.client.memory import MemoryClient
     from memory_agent.client.replies import Reply
-    from memory_agent.domain import MemoryStatus, ThreadsPage, UsersPage
+    from memory_agent.domain import MemoryStatus, RebuildStep, ThreadsPage, UsersPage
     from memory_agent.topics.sweep_plan import SweepReport
 
 Read = TypeVar("Read", bound=BaseModel)
@@ -206,6 +206,14 @@ class ServiceClient(Asking):
         return _COUNT(await self._ask(*_about(asked["scope"], "POST", "retry"), repeatable=True))
 
     rebuild_index = sends(MemoryService.rebuild_index, "POST users/{user_id}/rebuild", _COUNT, **_WORK)
+
+    @stands_for(MemoryService.reextract_facts)
+    async def reextract_facts(self, asked: Asked) -> RebuildStep:
+        reply = await self._ask(
+            *_about(asked["scope"], "POST", "facts/reextract"), repeatable=True, long=True
+        )
+        return one(work.RebuildStep)(reply)
+
     erasures = sends(MemoryService.erasures, "GET erasures", many(work.ErasureReceipt), note=_OF_ALL)
 
     @stands_for(MemoryService.replay_erasures)

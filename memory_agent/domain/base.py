@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Role = Literal["user", "assistant", "system", "tool"]
 GivenRole = Literal[Role, "human", "ai", "model", "developer", "function"]
 """A role as callers may name it; see `ROLE_OF`."""
-Stage = Literal["index", "topics", "facts", "compact", "compress"]
+Stage = Literal["index", "topics", "facts", "compact", "compress", "reextract"]
 """What can be owed to a stored turn, in the order the worker runs it."""
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 ROLE_OF: Final[Mapping[str, Role]] = {

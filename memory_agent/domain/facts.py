@@ -20,7 +20,7 @@ FactOp = Literal["set", "add", "remove", "retract", "revert"]
 """`set`: what stands at a path; `add`, `remove`: one element of a list; `retract`: it holds no more; `revert`."""
 
 ChangeKind = Literal["extraction", "edit", "replay", "undo"]
-"""What a turn states; what a person says; a replay counts from now on; a replay counts no more."""
+"""What a turn states; what a person says; a generation counts from now on; it counts no more, which only earlier versions wrote."""
 
 PERSON: Final = "person"
 """The `extractor` of people's own edits."""
@@ -93,7 +93,7 @@ class FactChange:
     what a turn states counts from when the turn was stored, however late it is extracted, and an edit outranks every
     turn before it. `turn_id` is None for edits. `turns` are all turns that were in view when it was made, its own among
     them: forgetting one of them forgets it.
-    `generation` names the replay that it belongs to ("" without one); it counts only while that replay is applied.
+    `generation`: one in which all turns of a thread were extracted again ("": each was when it was new). A change counts once its own does.
     `seq` rises in the order of appends within the thread; 0 until stored. `idempotency_key` is the caller's name for an
     edit; no other change of the thread has it.
     """

@@ -251,7 +251,7 @@ class WorkerStatus:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RebuildStep:
-    """A step of indexing everybody anew: `turns` owe it now; `done` of `users` were taken in all steps so far, and all when it is over."""
+    """A step of doing something over for everybody: `turns` owe it now; `done` of `users` were taken in all steps so far, and all when it is over."""
 
     turns: int
     users: int

@@ -27,7 +27,7 @@ from memory_agent.facts.vetting import LISTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memory_agent.domain import ChangeKind, FactChange, FactOp, FactRecord, Place, Scope
+    from memory_agent.domain import FactChange, FactOp, FactRecord, Place, Scope
     from memory_agent.facts.fold import Folded
     from memory_agent.facts.keeper import FactKeeper
     from memory_agent.ports import Clock, DocumentStore
@@ -141,7 +141,8 @@ class FactEditor:
         if first := await self._first(scope, key, FactEvent(op="revert", path=where), about):
             return first
         subject = await self._subject(scope, about)
-        changes = counting(await self._store.fact_changes(scope))
+        stored = await self._store.fact_changes(scope)
+        changes = counting(stored)
         if isinstance(to, datetime):
             time = checked_time("to", to)
             if time > self._clock.now():
@@ -151,7 +152,7 @@ class FactEditor:
             before = [place for place, said_at, _ in places(changes) if said_at <= time]
             cut = before[-1] if before else _BEFORE_EVERYTHING
         elif to is None:
-            cut = _place_before_last(changes, subject, where)
+            cut = _place_before_last(stored, subject, where)
         else:
             cut = _place_of(changes, to, scope)
         event = FactEvent(op="revert", path=where, to=cut, subject=subject)
@@ -165,12 +166,12 @@ class FactEditor:
         Whatever is stated meanwhile counts after this. Raises InvalidInput if something was stated since, NotFound for no edit of `path`.
         """
         where, subject = checked_path(path), await self._subject(scope, about)
-        changes = counting(await self._store.fact_changes(scope))
+        stored = await self._store.fact_changes(scope)
         branch = (person_key(subject), *where)
-        records = {record.id: record for record in fold_facts(changes).records}
+        records = {record.id: record for record in fold_facts(stored).records}
         told = [
             (place, records[name])
-            for place, _, event in places(changes)
+            for place, _, event in places(counting(stored))
             if overlap(event.path, branch) and (name := f"{place[1]}.{place[2]}") in records
         ]
         wanted = event_id.removeprefix(f"{scope.thread_id}/")
@@ -188,10 +189,6 @@ class FactEditor:
         event = FactEvent(op="revert", path=where, to=(at, seq, number - 1), subject=subject)
         # Right behind what it undoes, and so before what comes between the read and this.
         return await self._edit(scope, event, None, about, at=f"{at}~")
-
-    async def mark_replay(self, scope: Scope, generation: str, kind: ChangeKind) -> None:
-        """From now on the replay counts (`replay`), or counts no more (`undo`)."""
-        await self._store.append_fact_change(scope, await self._change(scope, kind, generation=generation))
 
     async def _subject(self, scope: Scope, about: str | None) -> str:
         """Whom an edit is about: see `addressed`. In a thread of which nothing is known, as in the user's others."""
@@ -227,8 +224,9 @@ class FactEditor:
     async def _edit(
         self, scope: Scope, event: FactEvent, key: str | None, about: str | None, at: str = ""
     ) -> FactRecord:
-        change = await self._change(scope, "edit", events=(event,), idempotency_key=key)
-        change = dataclasses.replace(change, at=at or change.at)
+        place = at or await self._place(scope)
+        now, what = self._clock.now(), {"events": (event,), "idempotency_key": key}
+        change = change_by_person(new_id(), "edit", place, now=now, **what)
         if not await self._store.append_fact_change(scope, change) and key is not None:
             # Another call with the same key was quicker.
             if first := await self._first(scope, key, event, about):
@@ -242,14 +240,13 @@ class FactEditor:
             return fold_facts([alone]).records[0]
         return _shown(changes, stored)
 
-    async def _change(self, scope: Scope, kind: ChangeKind, **what: Any) -> FactChange:
+    async def _place(self, scope: Scope) -> str:
+        """The place of an edit made now: behind every turn."""
         newest = await self._store.list_turns(scope, limit=1, newest=True)
         at = f"{place_of(newest[0].seq if newest else 0)}~{new_id()}"
         # Behind every edit before it too, also where turns were forgotten since or another's clock is ahead.
         edits = [change.at for change in await self._store.fact_changes(scope) if change.turn_id is None]
-        if edits and max(edits) >= at:
-            at = f"{max(edits)}~"
-        return change_by_person(new_id(), kind, at, now=self._clock.now(), **what)
+        return f"{max(edits)}~" if edits and max(edits) >= at else at
 
 
 def _forgotten(key: str) -> TurnForgotten:
@@ -337,7 +334,7 @@ def _place_before_last(changes: Sequence[FactChange], subject: str, path: tuple[
     met = False
     found: Place | None = None
     branch = (person_key(subject), *path)
-    for place, _, event in places(changes):
+    for place, _, event in places(counting(changes)):
         if place[:2] != before[:2]:  # another change begins
             outside, met = before, False
         if overlap(event.path, branch) and f"{place[1]}.{place[2]}" in told:

@@ -3,7 +3,7 @@
 Each person's document is a branch of one tree, so what is said of one can neither replace nor undo what is said of
 another.
 
-Which changes count: of a turn's changes those of the newest replay that is applied and has one for that turn, else
+Which changes count: of a turn's changes those of the newest generation that counts and has one for that turn, else
 those that were extracted when the turn was new; and all edits. In which order: by `at`, the turn's id or the edit's
 own. So a turn that is extracted late speaks for its own time, and an edit outranks what was said before it and
 yields to what is said later.
@@ -20,20 +20,29 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import UNNAMED, FactRecord, FactsDocument, FactSource
-from memory_agent.facts.compare import known_values
 from memory_agent.facts.order import Mark, Step, counting, names_of, of_nobody, steps_of, when
 from memory_agent.facts.people import person_key, shown
-from memory_agent.facts.tree import FactTree
+from memory_agent.facts.tree import FactTree, fact_json, leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from memory_agent.domain import FactChange, Place
-    from memory_agent.facts.compare import KnownValue
 
 MOST_CONFIDENT: Final = 0.99
 """What repeated extraction comes to at most; only people are sure."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownValue:
+    """A scalar of a person's document, or an element of one of its lists, and the record that it stands by."""
+
+    subject: str
+    path: tuple[str, ...]
+    value: Any
+    in_list: bool
+    record: FactRecord | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +63,22 @@ class Folded:
 
     @cached_property
     def values(self) -> tuple[KnownValue, ...]:
-        """Everything known; see `known_values`."""
-        return tuple(known_values(self))
+        """Everything known, by person, in the order of the documents."""
+        return tuple(_known_values(self))
+
+
+def _known_values(folded: Folded) -> Iterator[KnownValue]:
+    standing = [((person_key(record.subject), *record.path), record) for record in folded.standing()]
+    records = {(path, fact_json(record.value)): record for path, record in standing}
+    # Objects and lists that a person set as a whole.
+    groups = {path: record for path, record in standing if isinstance(record.value, dict | list)}
+    for name, facts in folded.people.items():
+        person = person_key(name)
+        for below, value, in_list in leaves(facts):
+            path = (person, *below)
+            around = (groups[path[:n]] for n in range(len(path), 0, -1) if path[:n] in groups)
+            record = records.get((path, fact_json(value))) or next(around, None)
+            yield KnownValue(subject=name, path=below, value=value, in_list=in_list, record=record)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -101,7 +124,7 @@ def fold_facts(
 def followed(document: FactsDocument, changes: Sequence[FactChange]) -> FactsDocument | None:
     """`document` with the changes after its `through`, if they need no fold of what went before; else None.
 
-    They don't if each takes its place after all of those, neither goes back to one nor switches a replay, and
+    They don't if each takes its place after all of those, neither goes back to one nor is of a generation, and
     nobody new comes in.
     """
     plain = all(

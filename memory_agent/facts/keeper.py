@@ -132,7 +132,7 @@ class FactKeeper(FactDocuments):
                 changes += examined.changes
                 changes += [change_of(turn, **told) for turn in waiting if turn.id in emptied]
                 # And again, for a turn in view may have been forgotten while the model was thinking.
-                if not await self._append(scope, changes):
+                if not await self.append(scope, changes):
                     continue
                 self._to_confirm |= {change.turn_id or "": change.key for change in changes}
             await (self.save if done or changes else self.heal)(scope)
@@ -140,14 +140,14 @@ class FactKeeper(FactDocuments):
                 return
         raise StoreUnavailable("turns kept being forgotten while facts were extracted from them; try again")
 
-    async def _append(self, scope: Scope, changes: Sequence[FactChange]) -> bool:
+    async def append(self, scope: Scope, changes: Sequence[FactChange]) -> bool:
         """Append these changes of turns; False (and nothing appended) if a turn in view is gone."""
-        if not await self.all_there(scope, changes):
+        if not await self._all_there(scope, changes):
             return False
         for change in changes:
             await self._store.append_fact_change(scope, change)
         # And once more: what was forgotten in between must not be readable until the last pass of forgetting.
-        if not await self.all_there(scope, changes):
+        if not await self._all_there(scope, changes):
             await self._store.sweep_orphans(scope, stubs_before=EPOCH, now=self._clock.now())
         return True
 
@@ -170,7 +170,7 @@ class FactKeeper(FactDocuments):
             replace(change, key=stand_in_key(str(change.turn_id)), extractor=by)
             for change in examined.changes
         ]
-        if changes and await self._append(scope, changes):
+        if changes and await self.append(scope, changes):
             await self.save(scope)
 
     async def _without(self, scope: Scope, standing_in: Sequence[FactChange]) -> list[FactChange]:
@@ -328,7 +328,7 @@ class FactKeeper(FactDocuments):
         texts = [passage.text for passage in passages] + [turn.content for turn in shown]
         return dataclasses.replace(request, shown=shown, known=most_related(folded.standing(), texts))
 
-    async def all_there(self, scope: Scope, changes: Sequence[FactChange]) -> bool:
+    async def _all_there(self, scope: Scope, changes: Sequence[FactChange]) -> bool:
         """True if every turn that was in view of one of `changes` is still there."""
         ids = sorted({turn_id for change in changes for turn_id in change.turns})
         found = await self._store.list_turns(scope.user, ids=ids) if ids else []

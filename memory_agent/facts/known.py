@@ -8,11 +8,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.facts.compare import leaves
 from memory_agent.facts.echo import REPEATED_WORDS, plain_words
 from memory_agent.facts.fold import fold_facts
 from memory_agent.facts.people import person_key
-from memory_agent.facts.tree import FactTree, fact_json, fact_words
+from memory_agent.facts.tree import FactTree, fact_json, fact_words, leaves
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:

@@ -87,7 +87,7 @@ def order(changes: Iterable[FactChange]) -> list[FactChange]:
 
 
 def applied_generations(changes: Iterable[FactChange]) -> list[str]:
-    """The replays that count, newest first."""
+    """The generations that count, newest first."""
     applied: list[str] = []
     for change in sorted(changes, key=lambda change: change.seq):
         if change.kind == "replay":
@@ -95,6 +95,14 @@ def applied_generations(changes: Iterable[FactChange]) -> list[str]:
         elif change.kind == "undo" and change.generation in applied:
             applied.remove(change.generation)
     return applied[::-1]
+
+
+def unfinished_generations(changes: Sequence[FactChange]) -> list[str]:
+    """The generations that have never counted, in the order of `changes`."""
+    marked = {change.generation for change in changes if change.kind == "replay"}
+    return list(
+        dict.fromkeys(change.generation for change in changes if change.generation not in {"", *marked})
+    )
 
 
 def counting(changes: Sequence[FactChange]) -> list[FactChange]:

@@ -79,6 +79,18 @@ def fact_words(value: Any) -> str:
     return "" if value is None else str(value)
 
 
+def leaves(document: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, bool]]:
+    """Every scalar and every element of a list: where, what, and whether it is an element."""
+    if isinstance(document, dict):
+        for key, value in document.items():
+            yield from leaves(value, (*path, key))
+    elif isinstance(document, list):
+        for element in document:
+            yield path, element, True
+    else:
+        yield path, document, False
+
+
 class FactTree(Generic[Mark]):
     """A facts document of marked values. Paths and values are normalised already."""
 

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from memory_agent.domain import FactRecord, Scope, Turn
-    from memory_agent.facts.compare import KnownValue
-    from memory_agent.facts.fold import Folded
+    from memory_agent.facts.fold import Folded, KnownValue
     from memory_agent.inspect.page import Page
 
 _ROWS: Final = 100
@@ -74,7 +73,6 @@ async def facts(page: Page) -> Response:
         page_rows=_ROWS,
         turns=await turns_of(page, (record for record in records if record is not None)),
         timeline=timeline_of(times, as_of),
-        replayed=await _replayed(page),
         said=said,
         **_common(page),
     )
@@ -215,16 +213,6 @@ async def turns_of(page: Page, records: Iterable[FactRecord]) -> dict[str, Turn]
     ids = {record.sources[0].turn_id for record in records} - {None}
     found = await page.store.list_turns(page.user_scope, ids=sorted(map(str, ids))) if ids else []
     return {turn.id: turn for turn in found}
-
-
-async def _replayed(page: Page) -> str:
-    """The replay that the address names, if it counts; else ""."""
-    replay = page.asked("replayed")
-    if not replay:
-        return ""
-    from memory_agent.facts.order import applied_generations
-
-    return replay if replay in applied_generations(await page.store.fact_changes(page.agent.scope)) else ""
 
 
 # --- time ----------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.inspect import ask, conversation, door, facts, health, replay, topics, users, work
+from memory_agent.inspect import ask, conversation, door, facts, health, topics, users, work
 from memory_agent.inspect.page import endpoint
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ ROUTES: Final[tuple[tuple[str, Callable[..., Any], tuple[str, ...]], ...]] = (
     (f"{_THREAD}/turns/{{seq}}", endpoint(conversation.turn), _READ),
     (f"{_THREAD}/facts", endpoint(facts.facts), _READ),
     (f"{_THREAD}/facts", endpoint(facts.change), _CHANGE),
-    (f"{_THREAD}/facts/replay", endpoint(replay.replay), _CHANGE),
     (f"{_THREAD}/topics", endpoint(topics.topics), _READ),
     (f"{_THREAD}/topics/{{topic}}", endpoint(topics.topic), _READ),
     (f"{_THREAD}/topics/{{topic}}", endpoint(topics.curate), _CHANGE),

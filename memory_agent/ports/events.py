@@ -29,8 +29,8 @@ class EventStore(Protocol):
 
         `turn_stored`: a turn was stored. `indexed`: its stage `index` was struck off; again if it was owed again.
         `topic_assigned`: it got its topic. `parked`: it is parked, and was not before. `facts_changed`: a change was
-        appended that counts, which an extraction that states nothing, or of a replay, doesn't (the replay's own change
-        does). `compressed`: a compression was appended; it may have been taken back at once. Of what was forgotten
+        appended that counts, which an extraction that states nothing, or of a generation, doesn't (the change by which
+        the generation counts does). `compressed`: a compression was appended; it may have been taken back at once. Of what was forgotten
         since, later kinds than `turn_stored` are left out, and a store may leave out all. Forgetting itself is told by
         no event.
 

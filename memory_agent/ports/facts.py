@@ -39,11 +39,11 @@ class FactStore(Protocol):
         """
 
     async def drop_generation(self, scope: Scope, generation: str) -> int:
-        """Delete the thread's changes of this replay, its `replay` and `undo` changes too. How many.
+        """Delete the thread's changes of this generation, of every kind. How many.
 
         Their numbers stay taken, and the document is reset as by `erase_turns`: empty, `through=0`, under a new revision,
         also where there was none, so that no fold from before can be saved. If there is nothing to delete it may be
-        left as it is. For a replay that was never applied.
+        left as it is. For a generation that never counted.
         Raises InvalidInput for the empty generation.
         """
 

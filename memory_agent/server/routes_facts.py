@@ -1,4 +1,4 @@
-"""Facts: read, as of a time, with their history; set, retracted, reverted; extracted again."""
+"""Facts: read, as of a time, with their history; set, retracted, reverted."""
 
 from operator import attrgetter
 from typing import Annotated, Any
@@ -21,7 +21,7 @@ from memory_agent.server.dependencies import (
 from memory_agent.server.openapi import operation_id
 from memory_agent.wire import requests
 from memory_agent.wire.encoding import json_of
-from memory_agent.wire.facts import FactProposal, FactRecord, Facts, ReplayId
+from memory_agent.wire.facts import FactRecord, Facts
 from memory_agent.wire.pages import Page, page_of
 
 router = APIRouter(tags=["facts"], generate_unique_id_function=operation_id)
@@ -91,22 +91,3 @@ async def revert_fact(
     """Make the path what it was after an event or at a time; by default, before its last event."""
     record = await memory.revert_fact(body.path, body.moment(), about=body.about, idempotency_key=key)
     return answer(json_of(FactRecord, record))
-
-
-@router.post(f"{FACTS}/replay", response_model=FactProposal)
-async def replay_facts(memory: WritableMemory, body: requests.Replay | None = None) -> Response:
-    """Extract the thread's facts anew from its stored turns, and say what would change. Changes nothing."""
-    return answer(FactProposal.of(await memory.replay_facts(None if body is None else body.model)))
-
-
-@router.post(f"{FACTS}/replay/apply", response_model=ReplayId)
-async def apply_replay(memory: WritableMemory, body: requests.ApplyReplay) -> Response:
-    """Make a proposal count, wholly or not at all."""
-    proposal = body.proposal.domain(tenant=memory.scope.tenant)
-    return answer(ReplayId(replay_id=await memory.apply_replay(proposal)))
-
-
-@router.post(f"{FACTS}/replay/undo", response_model=ReplayId)
-async def undo_replay(memory: WritableMemory, body: requests.UndoReplay | None = None) -> Response:
-    """Take back an applied replay: what was known before it counts again."""
-    return answer(ReplayId(replay_id=await memory.undo_replay(None if body is None else body.replay_id)))

@@ -111,6 +111,24 @@ async def rebuild_some(api: OpenApi, _: WritingOperator) -> Response:
     return answer(json_of(RebuildStep, await api.service.rebuild_next()), 202)
 
 
+@router.post("/api/facts/reextract", response_model=RebuildStep, status_code=202)
+async def reextract_some(api: OpenApi, _: WritingOperator) -> Response:
+    """Have the facts of some users more extracted again, until all are done; settle between two calls. For a key for all tenants."""
+    return answer(json_of(RebuildStep, await api.service.reextract_facts()), 202)
+
+
+@router.post(f"{USER}/facts/reextract", response_model=RebuildStep, status_code=202)
+async def reextract_user(api: OpenApi, principal: Writer, user_id: PathText) -> Response:
+    """Have the user's facts extracted again from the stored turns; what was known counts until a thread's are all read."""
+    return answer(json_of(RebuildStep, await api.service.reextract_facts(principal.scope(user_id))), 202)
+
+
+@router.post(f"{THREAD}/facts/reextract", response_model=RebuildStep, status_code=202)
+async def reextract_thread(api: OpenApi, memory: WritableMemory) -> Response:
+    """Have the thread's facts extracted again from its stored turns; what was known counts until all are read."""
+    return answer(json_of(RebuildStep, await api.service.reextract_facts(memory.scope)), 202)
+
+
 # --- erasures ------------------------------------------------------------------------------------------------
 @router.get("/api/erasures", response_model=Items[ErasureReceipt])
 async def list_erasures(api: OpenApi, _: Operator) -> Response:

@@ -57,7 +57,14 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import Stage
 
-STAGE_BITS: Final[dict[Stage, int]] = {"index": 1, "topics": 2, "facts": 8, "compact": 16, "compress": 32}
+STAGE_BITS: Final[dict[Stage, int]] = {
+    "index": 1,
+    "topics": 2,
+    "facts": 8,
+    "compact": 16,
+    "compress": 32,
+    "reextract": 64,
+}
 """How `turns.pending` keeps the owed stages, in their order. Never renumber: files on disk hold these bits.
 
 4 was once reserved for entities and stays unused: they are found in the index stage.

@@ -5,16 +5,14 @@ millions of them in one body.
 """
 
 from datetime import datetime
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 
-from pydantic import ConfigDict, Field, StrictBool, model_validator
+from pydantic import ConfigDict, Field, StrictBool
 
 from memory_agent import domain as values
 from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, MAX_TAG_CHARS
 from memory_agent.domain import GivenRole, Preset, Reach
-from memory_agent.facts import replay
 from memory_agent.wire.base import GivenObject, GivenValue, Path, PathOrAll, Request, Time
-from memory_agent.wire.facts import FactProposal
 
 MAX_TURNS: Final = 10_000
 """In one call, of those to store and of those to forget."""
@@ -294,68 +292,6 @@ class RevertFact(Request):
         except ValueError:
             return self.to
         return self.to if time.tzinfo is None else time
-
-
-class Replay(Request):
-    """Facts extracted anew from the stored turns, to be looked at."""
-
-    model_config = example({}, {"model": "gpt-4o-mini"})
-
-    model: Name | None = None
-    """Another chat model of the configured server."""
-
-
-class ApplyReplay(Request):
-    """A proposal to make count, wholly or not at all."""
-
-    model_config = example(
-        {
-            "proposal": {
-                "id": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10",
-                "scope": {"user_id": "ada", "thread_id": "home"},
-                "extractor": "llm:gpt-4o-mini:prompt-3",
-                "turns": 12,
-                "cost": {"turns": 12, "requests": 1, "prompt_tokens": 1_900, "completion_tokens": 90},
-                "before": {"location": "Bergen"},
-                "after": {"location": "Bergen"},
-                **{name: [] for name in ("differences", "refused", "failed", "changes")},
-            }
-        }
-    )
-
-    proposal: FactProposal
-    """What `replay` answered, as it was."""
-
-    @model_validator(mode="after")
-    def _made_by_replay(self) -> Self:
-        _check_made_by_replay(self.proposal.domain())
-        return self
-
-
-def _check_made_by_replay(proposal: replay.FactProposal) -> None:
-    """Refuse changes that a replay cannot make: edits, and other replays'. A proposal that is posted back is stored."""
-    for change in proposal.changes:
-        if (
-            change.kind != "extraction"
-            or change.generation != proposal.id
-            or not proposal.id
-            or change.turn_id is None
-            or change.turn_id not in change.turns
-            or change.thread_id != proposal.scope.thread_id
-            or change.idempotency_key is not None
-        ):
-            raise ValueError(
-                f"the proposal's change {change.key!r:.80} is none of its replay; pass it as it came"
-            )
-
-
-class UndoReplay(Request):
-    """The replay to take back."""
-
-    model_config = example({}, {"replay_id": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10"})
-
-    replay_id: Id | None = None
-    """Default: the newest that counts."""
 
 
 # --- topics --------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from memory_agent.conversations.compress import Compressor
     from memory_agent.domain import Scope, Stage, Turn
     from memory_agent.facts.keeper import FactKeeper
+    from memory_agent.facts.reextract import Reextractor
     from memory_agent.search.index_stage import Indexer
     from memory_agent.topics.packing import Compactor
     from memory_agent.topics.stage import TopicKeeper
@@ -55,6 +56,7 @@ class Stages:
     facts: FactKeeper
     compactor: Compactor
     compressor: Compressor
+    reextractor: Reextractor
 
     def in_order(self, batch: int, fact_batch: int) -> tuple[OrderedStage, ...]:
         """The stages after `index`. `batch`: turns at once; `fact_batch`: turns in one request for facts."""
@@ -83,6 +85,14 @@ class Stages:
                 inline=not self.compressor.asks_model,
                 work=self.compressor.work,
                 narrow=self.compressor.due,
+            ),
+            # What was said before waits for what is said now.
+            OrderedStage(
+                stage="reextract",
+                inline=False,
+                work=self.reextractor.work,
+                at_once=together,
+                per_claim=min(_FACT_BATCHES * together, batch),
             ),
         )
 

@@ -107,11 +107,6 @@ async def test_no_page_is_hard_to_read_or_wider_than_the_window(walk: Walk) -> N
     await walk.page.keyboard.press("Enter")
     await walk.page.get_by_role("button", name="Undo").wait_for()
     assert await walk.violations() == []
-    await walk.page.goto(walk.base + FACTS)
-    await walk.page.get_by_text("Extract the facts of this thread anew").click()
-    await walk.page.get_by_role("button", name="Propose").click()
-    await walk.page.wait_for_url("**/replay")
-    assert await walk.violations() == []
     walk.wrong = [said for said in walk.wrong if "404" not in said]  # a page that says so
 
 

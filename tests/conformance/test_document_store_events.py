@@ -157,16 +157,16 @@ async def test_an_event_is_told_when_it_comes_about(store: DocumentStore) -> Non
 
 @telling
 async def test_facts_changed_is_told_of_changes_that_count(store: DocumentStore) -> None:
-    """What people do and what turns state is told; an extraction of nothing, or of a replay, is not."""
+    """What people do and what turns state is told; an extraction of nothing, or of a generation, is not."""
     [turn] = await stored(store, SCOPE, "I am Ada")
     refused = RefusedFact(path="a.b", said='{"events":[]}', quote=None, reason='{"events":')
     changes = [
         a_change(turn.id, key="nothing", events=()),
         a_change(turn.id, key="refused", events=(), refused=(refused,)),
-        a_change(turn.id, key="of a replay", generation="g1"),
+        a_change(turn.id, key="of a generation", generation="g1"),
         a_change(turn.id, key="stated", refused=(refused,)),
         a_change(None, key="edit"),
-        a_change(None, key="replay", kind="replay", events=(), generation="g1"),
+        a_change(None, key="counts", kind="replay", events=(), generation="g1"),
         a_change(None, key="undo", kind="undo", events=(), generation="g1"),
     ]
     async with store.watch(SCOPE) as events:
@@ -177,7 +177,7 @@ async def test_facts_changed_is_told_of_changes_that_count(store: DocumentStore)
     assert [(event.kind, event.change_id, event.turn_id, event.seq) for event in told] == [
         ("facts_changed", "stated", turn.id, turn.seq),
         ("facts_changed", "edit", None, None),
-        ("facts_changed", "replay", None, None),
+        ("facts_changed", "counts", None, None),
         ("facts_changed", "undo", None, None),
     ]
 

@@ -136,7 +136,7 @@ async def test_of_concurrent_saves_one_wins(open_store: OpenStore) -> None:
 
 
 @on_every_server
-async def test_facts_need_a_thread_and_a_replay_its_name(store: DocumentStore) -> None:
+async def test_facts_need_a_thread_and_a_generation_its_name(store: DocumentStore) -> None:
     """Changes and documents belong to threads; a scope without one is refused, and so is the empty generation."""
     await appended(store, SCOPE, a_change())
     for call in (
@@ -157,7 +157,7 @@ async def test_facts_need_a_thread_and_a_replay_its_name(store: DocumentStore) -
 
 
 async def test_drops_a_generation(store: DocumentStore) -> None:
-    """All changes of the replay go from the thread, of every kind; nothing of others does, and a repeat finds none."""
+    """All changes of the generation go from the thread, of every kind; nothing of others does, and a repeat finds none."""
     dropped = [
         a_change(generation="g.1"),
         a_change(None, kind="replay", generation="g.1"),

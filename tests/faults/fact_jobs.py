@@ -31,7 +31,7 @@ class Model(ScriptedLLM):
     """States what "My dog is Rex." says; it writes the name of what it saw before along with "She agrees.".
 
     Of turns that hold "riddle" it makes JSON that nobody can read, of those that hold "rhyme" prose, with that name in
-    both. `model="better"` puts all below "better".
+    both. `model="again"` puts all below "again".
     """
 
     def __init__(self, model: str = "plain") -> None:
@@ -44,14 +44,14 @@ class Model(ScriptedLLM):
         )
 
         def state(asked: Asked) -> Iterable[Item]:
-            top = "better." if self.model == "better" else ""
+            top = "again." if self.model == "again" else ""
             for said in _SAYS.finditer(asked.text):
                 yield add(f"{top}{said['what']}", said["value"], said[0])
             if "She agrees." in asked.text:
                 yield add(f"{top}agrees", [name], "She agrees.")
 
         last = messages[-1].content.rpartition("<message")[2]
-        if "riddle" in last and self.model != "better":
+        if "riddle" in last:
             return f"{{A riddle about {name}!"
         if "rhyme" in last:
             return f"A rhyme about {name}."
@@ -77,10 +77,10 @@ async def facts(job: dict[str, Any]) -> None:
                 acknowledge(f"add{number}")
                 await memory.revert_fact("edits.list")
                 acknowledge(f"revert{number}")
-        elif job["step"] == "apply":
-            acknowledge(await memory.apply_replay(await memory.replay_facts()))
-        elif job["step"] == "undo":
-            acknowledge(await memory.undo_replay())
+        elif job["step"] == "reextract":
+            await memory.reextract_facts()
+            acknowledge("reextract")
+            await service.settle(200)
         else:
             await memory.forget([job["turn_id"]])
             acknowledge("forgotten")

@@ -103,7 +103,6 @@ BY_ID: Final[tuple[tuple[str, str, str, Any], ...]] = (
     ),
     ("topic", "POST", "feedback", {"turn_or_topic": "{id}", "useful": True}),
     ("turn", "POST", "feedback", {"turn_or_topic": "{id}", "useful": True}),
-    ("replay", "POST", "facts/replay/undo", {"replay_id": "{id}"}),
     ("turn", "POST", "facts/revert", {"path": "memo", "to": "{id}"}),
 )
 
@@ -176,7 +175,6 @@ class Tenants(RuleBasedStateMachine):
         self.ids: set[str] = set()
         self.named: defaultdict[tuple[Place, str], set[str]] = defaultdict(set)
         self.cursors: list[str] = []
-        self.proposals: list[tuple[Place, dict[str, Any]]] = []
         self.readers: list[tuple[Reader, set[str]]] = []
         self.run(self._make_callers())
         self.run(self._seed())
@@ -469,29 +467,14 @@ class Tenants(RuleBasedStateMachine):
 
     def _note_names(self, answer: Answer, place: Place) -> None:
         for name, value in walked(answer.json):
-            if name in ("session_id", "topic_id", "replay_id") and value is not None:
+            if name in ("session_id", "topic_id") and value is not None:
                 self.named[place, name.removesuffix("_id")].add(value)
 
-    async def _replay(self, caller: Caller, place: Place, apply: int | None) -> None:
-        asking: dict[str, Any] = {"about": place, "writes": True}
-        if apply is None or not self.proposals:
-            answer = await self.tenancy.rest(caller, "POST", f"{place.path}/facts/replay", **asking)
-            if answer.status == 200:
-                self.proposals.append((place, answer.json))
-            return
-        whose, proposal = self.proposals[apply % len(self.proposals)]
-        forged = {**proposal, "scope": {"user_id": place.user, "thread_id": place.thread}}
-        forged["changes"] = [{**change, "thread_id": place.thread} for change in proposal["changes"]]
-        for body in (proposal, forged) if whose.owner != place.owner and forged["changes"] else (proposal,):
-            # What another's turns said is in the request, and in nobody's facts.
-            answer = await self.tenancy.rest(
-                caller, "POST", f"{place.path}/facts/replay/apply", {"proposal": body}, **asking
-            )
-            self._note_names(answer, place)
-            if whose.owner != place.owner and proposal["changes"]:
-                assert answer.status >= 400, answer
+    async def _reextract(self, caller: Caller, place: Place, whole_user: bool) -> None:
+        path, about = (place.owner_path, place.owner) if whole_user else (place.path, place)
+        await self.tenancy.rest(caller, "POST", f"{path}/facts/reextract", about=about, writes=True)
 
-    replay = step(_replay, apply=some | st.none())
+    reextract = step(_reextract, whole_user=st.booleans())
 
     # --- forgetting
     def _any_turn(self, which: int) -> str:
@@ -555,12 +538,6 @@ class Tenants(RuleBasedStateMachine):
         }
         if how in ways:
             answer = await self.tenancy.rest(caller, *ways[how], **asking)
-        elif how == "proposal" and self.proposals:
-            proposal = {**self.proposals[-1][1], "scope": {"user_id": bad, "thread_id": place.thread}}
-            asking["about"] = place
-            answer = await self.tenancy.rest(
-                caller, "POST", f"{place.path}/facts/replay/apply", {"proposal": proposal}, **asking
-            )
         else:
             answer = await self.tenancy.tool(caller, "recall", question="town", **asking)
         # Without a user there is no such address; whoever may ask for one user alone learns nothing else.
@@ -570,7 +547,7 @@ class Tenants(RuleBasedStateMachine):
     name_another = step(
         _name_another,
         hostile=st.sampled_from(HOSTILE),
-        how=st.sampled_from(["path", "thread", "body", "query", "mcp", "start", "proposal", "delete"]),
+        how=st.sampled_from(["path", "thread", "body", "query", "mcp", "start", "delete"]),
     )
 
     # --- events

@@ -195,7 +195,6 @@ BEFORE: dict[str, tuple[str, ...]] = {
         "memory-agent facts set occupation smith --user ada",
     ),
     r"facts (revert|retract) preferences": ("memory-agent facts add preferences.likes jazz",),
-    r"facts revert --replay": (UNREAD, "memory-agent facts replay --yes"),
     r"session show --user": (SPOKEN,),
     r"forget --from": ("memory-agent erasures --jsonl > receipts.jsonl",),
     r"keys revoke": ("memory-agent keys create --tenant acme",),

@@ -7,9 +7,7 @@ type (test_docs).
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from memory_agent.domain import Scope
 from memory_agent.facts.fold import fold
 from memory_agent.stores.sqlite import SqliteStore
 from tests.integration.commands import (
-    SECONDS,
     CommandLine,
     Quick,
     asking,
@@ -147,7 +144,8 @@ def test_history_tells_what_became_of_each_fact(quick: Quick) -> None:
 def test_refused_items_are_counted_and_shown_when_asked_for(unextracted: CommandLine, tmp_path: Path) -> None:
     cli = copied(unextracted, tmp_path)
     never: Any = {"MEMORY_AGENT_FACTS_NEVER": "occupation"}
-    refused = cli.json("facts", "replay", "--yes", **never)["refused"]
+    cli("facts", "reextract", **never)
+    refused = [item for item in cli.json("facts", "history", "--refused") if item["refused"]]
     assert {(item["path"], item["value"], item["refused"]) for item in refused} == {
         ("", "", "facts about occupation are never noted (setting facts_never)")
     }
@@ -275,8 +273,6 @@ def test_impossible_is_one_line_that_says_why(quick: Quick) -> None:
         "retract shoe_size": "known paths: name",
         "revert name --to 99.0": "facts history",
         "revert shoe_size": "nothing in the thread's history is about it",
-        "revert --replay nope": "no replay is applied",
-        "replay --dry-run --model other": "openai_base_url",
     }.items():
         refused = quick("facts", *shlex.split(command), code=1)
         assert refused.stdout == ""
@@ -284,54 +280,18 @@ def test_impossible_is_one_line_that_says_why(quick: Quick) -> None:
 
 
 # --- extracting ----------------------------------------------------------------------------------------------
-def test_replay_is_shown_applied_and_taken_back(unextracted: CommandLine, tmp_path: Path) -> None:
+def test_facts_are_extracted_again_and_what_people_say_stays(
+    unextracted: CommandLine, tmp_path: Path
+) -> None:
     cli = copied(unextracted, tmp_path)
     cli("facts", "set", "name", "Johnny")
-    before = stored(cli)
-    refused = cli("facts", "replay", code=2)
-    assert "--dry-run" in refused.stderr.replace("\n", " ")
-    looked = cli("facts", "replay", "--dry-run")
-    assert "+ preferences.likes: hiking" in looked.stdout
-    assert "name" not in looked.stdout, "what people say stays"
-    assert stored(cli) == before
-    applied = cli("facts", "replay", "--yes").stdout
+    assert "Facts were extracted again from" in cli("facts", "reextract").stdout
     assert known(cli) == {**KNOWN, "name": "Johnny"}
-    taken_back = cli.follow(applied)
-    assert "- preferences.likes: hiking" in taken_back
-    assert known(cli) == {"name": "Johnny"}
-    again = cli.json("facts", "replay", "--yes")
-    assert again["applied"]
-    assert again["replay"] in again["undo"]
-    same = cli("facts", "replay", "--yes")
-    assert "Nothing would change" in same.stderr
-    assert "Undo" not in same.stdout
-    undone = cli.json("facts", "revert", "--replay")
-    assert undone["replay"] == again["replay"]
-    assert {each["kind"] for each in undone["differences"]} == {"removed"}
-    assert known(cli) == {"name": "Johnny"}
-
-
-def test_replay_asks_on_a_terminal(unextracted: CommandLine, tmp_path: Path) -> None:
-    import pty
-
-    cli = copied(unextracted, tmp_path)
-    for answer, becomes in (("n", {}), ("y", KNOWN)):
-        ours, theirs = pty.openpty()
-        os.write(ours, f"{answer}\n".encode())
-        streams: Any = {"stdin": theirs, "capture_output": True, "text": True}
-        finished = subprocess.run(
-            cli.forked("facts", "replay"),
-            cwd=cli.folder,
-            env=cli.environment,
-            check=True,
-            timeout=SECONDS,
-            **streams,
-        )
-        os.close(ours)
-        os.close(theirs)
-        assert "Apply this?" in finished.stderr
-        assert ("Undo: " in finished.stdout) == (answer == "y")
-        assert known(cli) == becomes
+    again = cli.json("facts", "reextract", "--thread", "main")
+    assert again == {"turns": again["turns"], "users": 1, "done": True}
+    assert again["turns"] > 0
+    assert cli.json("facts", "reextract", "--all") == {"turns": again["turns"], "users": 1, "done": True}
+    assert known(cli) == {**KNOWN, "name": "Johnny"}
 
 
 def test_language_model_is_asked_counted_and_its_failures_are_told(
@@ -354,13 +314,17 @@ def test_language_model_is_asked_counted_and_its_failures_are_told(
     model["MEMORY_AGENT_FACT_EXTRACTION_MODEL"] = "better-model"
     cli("retry", **model)
     assert known(cli) == {"occupation": "software engineer"}
-    shown = cli("facts", "replay", "--dry-run", **model)
-    assert "! pet: " in shown.stdout
-    assert "1 refused, 0 failed." in shown.stdout
-    assert "language model: 1 request(s)" in shown.stderr
+    cli("facts", "reextract", **model)
+    assert "the quote is not in its turn" in cli("facts", "history", "--refused").stdout
     assert "extracting facts took" in quick("status", **model).stdout
     cost = quick.json("status", "-u", "me", "-t", "main", **model)["extraction"]
     assert cost["requests"] >= 3
     assert cost["tokens_per_turn"] > 0
-    unread = cli.json("facts", "replay", "--model", "scripted-model", "--dry-run", **model)
-    assert (unread["applied"], unread["differences"], len(unread["failed"])) == (False, [], 1)
+    model["MEMORY_AGENT_FACT_EXTRACTION_MODEL"] = "scripted-model"
+    cli("facts", "reextract", code=3, **model)
+    assert known(cli) == {"occupation": "software engineer"}
+    cli("retry", "--no-wait", **model)
+    model["MEMORY_AGENT_OPENAI_BASE_URL"] = "http://127.0.0.1:9/v1"
+    down = cli("facts", "reextract", "--patience", "1", code=3, **model)
+    assert "1 reextract" in down.stderr
+    assert known(cli) == {"occupation": "software engineer"}

@@ -1,4 +1,4 @@
-"""Facts where things meet: reverts and replays, forgetting and paths, redaction and nesting, long turns."""
+"""Facts where things meet: reverts, forgetting and paths, redaction and nesting, long turns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from memory_agent import (
     FactRecord,
     IdempotencyKeyReused,
     InvalidInput,
-    LLMError,
     MemoryAgent,
     MemoryService,
     NotFound,
@@ -68,38 +67,18 @@ TEACHER: Rule = ("I work as a teacher", "additions", {"path": "occupation", "val
 BAKER: Rule = ("I work as a baker", "updates", {"path": "occupation", "value": "baker"})
 
 
-async def test_a_revert_survives_replays_and_extraction_anew(tmp_path: Path) -> None:
+async def test_a_revert_survives_extraction_anew(tmp_path: Path) -> None:
     """It goes back to a turn, whichever extraction of that turn counts."""
     said = ("Hello!", "I work as a teacher.", "I work as a baker.")
     async with told(tmp_path, model(TEACHER, BAKER), *said) as memory:
         first, _ = await memory.fact_history("occupation")
         await memory.revert_fact("occupation", first.id)
-        proposal = await memory.replay_facts()
-        assert proposal.differences == ()
-        replay_id = await memory.apply_replay(proposal)
-        assert await memory.fetch_facts() == {"occupation": "teacher"}
-        await memory.undo_replay()
-        assert await memory.apply_replay(proposal) == replay_id
+        await memory.reextract_facts()
+        await memory.settle(timeout=30)
         assert await memory.fetch_facts() == {"occupation": "teacher"}
         await memory.forget([(await memory.fetch_short_term(3))[0].id])
         await memory.settle(timeout=30)
         assert await memory.fetch_facts() == {"occupation": "teacher"}
-
-
-async def test_a_replay_that_failed_half_way_is_applied_whole_by_a_second_call(tmp_path: Path) -> None:
-    """What the first call left in the store is no replay that was undone."""
-    like: Rule = ("I love tea", "additions", {"path": "preferences.likes", "value": "tea"})
-    rules: list[Rule] = []
-    llm = ScriptedLLM(lambda messages: stating(*rules)(messages))
-    async with told(tmp_path, llm, "I work as a teacher.", "I love tea.") as memory:
-        rules += [TEACHER, like]
-        proposal = await memory.replay_facts()
-        assert len(proposal.changes) == 2
-        await memory._service.core.store.append_fact_change(memory.scope, proposal.changes[0])
-        assert await memory.fetch_facts() == {}
-        await memory.apply_replay(proposal)
-        assert await memory.fetch_facts() == proposal.after
-        assert proposal.after == {"occupation": "teacher", "preferences": {"likes": ["tea"]}}
 
 
 async def test_what_only_says_it_again_is_not_what_a_revert_takes_back(tmp_path: Path) -> None:
@@ -180,23 +159,6 @@ async def test_a_single_value_is_no_list(tmp_path: Path) -> None:
         await memory.add_user_message("I love tea!")
         await memory.settle(timeout=30)
         assert await memory.fetch_facts() == {"name": "Ann", "preferences": {"likes": ["coffee", "tea"]}}
-
-
-async def test_a_replay_by_a_model_that_refuses_ends_at_once(tmp_path: Path) -> None:
-    """A wrong model name costs a few requests, not two for every turn, and changes nothing."""
-    served = True
-
-    def answer(messages: Sequence[Message]) -> str | Exception:
-        return stating(TEACHER)(messages) if served else LLMError("no such model")
-
-    llm = ScriptedLLM(answer)
-    async with told(tmp_path, llm, *(f"I work as a teacher. {n}" for n in range(40))) as memory:
-        asked = len(llm.calls)
-        served = False
-        with pytest.raises(LLMError, match="no such model"):
-            await memory.replay_facts()
-        assert len(llm.calls) - asked <= 5
-        assert await memory.fetch_facts() == {"occupation": "teacher"}
 
 
 @pytest.mark.parametrize("believed", [True, False], ids=["a fact", "a refusal"])

@@ -149,21 +149,20 @@ async def test_edits_go_also_where_a_writers_clock_was_ahead(settings: dict[str,
         assert await service.core.store.fact_changes(memory.scope) == []
 
 
-async def test_replayed_facts_go_with_their_turns(
+async def test_facts_extracted_again_go_with_their_turns(
     memory: MemoryAgent, service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
-    """What a replay made of a forgotten turn, and what it understood with its help, goes like the rest, applied or not."""
+    """What was made of a forgotten turn, and what was understood with its help, goes of every generation."""
     openai_server.answer = by_words({SISTER: [add("sister", "Anna", SISTER)]})
     first = await memory.add_user_message(SISTER)
     await memory.add_user_message(MOVE)
     await memory.settle(timeout=60)
     openai_server.answer = understanding
-    replay_id = await memory.apply_replay(await memory.replay_facts(model="better"))
+    await memory.reextract_facts()
+    await memory.settle(timeout=60)
     assert await memory.fetch_facts() == {"family": {"sister": "Anna"}, "others": ["Anna lives in Oslo"]}
     openai_server.answer = by_words({})
     await memory.forget([first.id])
     assert await traces(service, "Anna") == []
     await memory.settle(timeout=60)
     assert await memory.fetch_facts() == {}
-    assert await memory.undo_replay(replay_id) == replay_id
-    assert await traces(service, "Anna") == []

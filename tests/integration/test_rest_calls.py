@@ -16,7 +16,7 @@ import pytest
 from tests.integration.conversations import lines, said
 from tests.integration.fact_script import add, asking, by_words
 from tests.integration.rest import LISBON, Rest, rest_on, segment, shows
-from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
+from tests.servers.openai_script import Request, ScriptedOpenAI
 
 EXCHANGE = {"user_msg": "My puppy is called Rufus.", "assistant_msg": "Cute!"}
 MIRA = {"name": "Mira", "personality": "patient", "profile": "", "traits": ["curious"]}
@@ -329,46 +329,21 @@ async def asking_rest(
         assert set(getattr(request.function, "shows", ())) <= rest.answered
 
 
-@shows("replay_facts")
-async def test_a_replay_by_a_model_that_is_not_known_tells_what_was_answered(
-    asking_rest: Rest, openai_server: ScriptedOpenAI
-) -> None:
-    """The caller named it: that some part is unavailable for now would help nobody."""
-    await asking_rest.post("turns/bulk", {"turns": [{"role": "user", "content": TALK[0]}]}, status=201)
-    await asking_rest.post("settle", status=204)
-    assert (await asking_rest.post("facts/replay", {"model": "better"}))["turns"] == 1
-    openai_server.answer = lambda body: Reply(status=404, text=f"no model {body['model']}, key sk-1234abcd")
-    problem = await asking_rest.refused("POST", "facts/replay", {"model": "bettr"}, status=503)
-    assert "404: no model bettr" in problem["detail"]
-    assert "1234" not in problem["detail"]
-
-
-@shows("replay_facts", "apply_replay", "undo_replay")
-async def test_a_replay_is_proposed_applied_and_undone(asking_rest: Rest) -> None:
-    """Posted back as it came, the proposal counts; undone, all is as before; posted once more it counts again."""
+@shows("reextract_facts")
+async def test_facts_are_extracted_again(asking_rest: Rest, openai_server: ScriptedOpenAI) -> None:
     turns = [{"role": "user", "content": text} for text in TALK]
     await asking_rest.post("turns/bulk", {"turns": turns}, status=201)
     await asking_rest.post("settle", status=204)
-    before = {"location": "Bergen", "interests": ["chess"]}
-    after = {"home": {"city": "Bergen"}, "interests": ["chess"]}
-    assert (await asking_rest.get("facts"))["facts"] == before
-    proposal = await asking_rest.post("facts/replay", {"model": "better"})
-    assert (proposal["before"], proposal["after"]) == (before, after)
-    assert (proposal["scope"], proposal["turns"]) == ({"user_id": "ann", "thread_id": "chat"}, 2)
-    assert {one["kind"] for one in proposal["differences"]} == {"added", "removed"}
-    assert (await asking_rest.get("facts"))["facts"] == before
-    elsewhere = "/api/threads/bob/chat/facts/replay/apply"
-    await asking_rest.refused("POST", elsewhere, {"proposal": proposal}, status=422)
-    applied = await asking_rest.post("facts/replay/apply", {"proposal": proposal})
-    assert applied == {"replay_id": proposal["id"]}
-    assert (await asking_rest.get("facts"))["facts"] == after
-    assert await asking_rest.post("facts/replay/undo") == applied
-    assert (await asking_rest.get("facts"))["facts"] == before
-    await asking_rest.refused("POST", "facts/replay/undo", status=404)
-    assert await asking_rest.post("facts/replay/apply", {"proposal": proposal}) == applied
-    assert (await asking_rest.get("facts"))["facts"] == after
-    assert await asking_rest.post("facts/replay/undo", applied) == applied
-    assert (await asking_rest.post("facts/replay"))["differences"] == []
+    assert (await asking_rest.get("facts"))["facts"] == {"location": "Bergen", "interests": ["chess"]}
+    known = openai_server.answer
+    openai_server.answer = lambda body: known({**body, "model": "better"})
+    for path in ("facts/reextract", "/api/users/ann/facts/reextract", "/api/facts/reextract"):
+        assert await asking_rest.post(path, status=202) == {"turns": 2, "users": 1, "done": 1}
+        await asking_rest.post("settle", status=204)
+        assert (await asking_rest.get("facts"))["facts"] == {
+            "home": {"city": "Bergen"},
+            "interests": ["chess"],
+        }
 
 
 # --- people ------------------------------------------------------------------------------------------------------

@@ -145,7 +145,6 @@ AN_IMPOSSIBLE_VALUE_IS_NAMED: Final[list[Any]] = [
     ("PUT", "facts", {"path": "a", "value": None}, "value"),
     ("POST", "facts/retract", {"path": "unknown"}, "path"),
     ("POST", "facts/revert", {"path": "unknown"}, "path"),
-    ("POST", "facts/replay/apply", {"proposal": {}}, "proposal.id"),
 ]
 
 

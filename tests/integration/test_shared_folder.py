@@ -68,7 +68,7 @@ facts set preferences.tea black --json
 facts add preferences.likes tea --json
 facts retract preferences.likes tea --json
 facts revert preferences.tea --json
-facts replay --yes --json
+facts reextract --json
 topic tag TOPIC music home
 topic tag TOPIC --remove home --json
 topic restore TOPIC

@@ -141,7 +141,7 @@ ROOMS = {
     "wiring": "errors domain ports text llm digest search facts topics context conversations work config data_dir adapters",
     "doctor": "errors domain ports clock search facts topics work exports stores config data_dir adapters wiring",
     "agent": "errors checks domain llm search facts topics context conversations work config wiring",
-    "upkeep": "domain ports search topics work adapters exports wiring",
+    "upkeep": "domain errors ports search topics work adapters exports wiring",
     "service": "errors checks domain ports clock together search topics conversations work config adapters upkeep wiring agent",
     "testing": "errors checks domain",
     "conformance": "errors",

@@ -209,7 +209,7 @@ def _no_event(after: str) -> EventsLost:
 
 def _pipeline(scope: Scope | None, after: str | None) -> list[Document]:
     updated = [{f"updateDescription.updatedFields.{name}": {"$exists": True}} for name in _SETS]
-    # What a replay extracts counts from its own change on, and many extractions state nothing.
+    # A generation counts from a change of its own on, and many extractions state nothing.
     counts: Document = {
         "fullDocument.generation": None,
         "fullDocument.stated": {"$regex": '^\\{"events":'},

@@ -135,7 +135,7 @@ class MongoFacts(MongoConnection):
     async def drop_generation(self, scope: Scope, generation: str) -> int:
         thread_id = thread_of(scope)
         if not generation:
-            raise InvalidInput("generation is empty; name the replay whose changes are to go")
+            raise InvalidInput("generation is empty; name the one whose changes are to go")
         where = {"thread_id": thread_id, "generation": generation}
         dropped = await self._delete_changes(scope.user_id, where)
         # Also if nothing was found, for a crash may have come between the deletion and the reset.

@@ -54,7 +54,7 @@ class SqliteFacts(SqliteConnection):
     async def drop_generation(self, scope: Scope, generation: str) -> int:
         thread_of(scope)
         if not generation:
-            raise InvalidInput("generation is empty; name the replay whose changes are to go")
+            raise InvalidInput("generation is empty; name the one whose changes are to go")
         where = in_scope(scope).equal(generation=generation)
         return await self._write(lambda db: delete_changes(db, scope.user_id, where))
 

@@ -10,7 +10,6 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, find, settings
 
 from memory_agent import domain as values
-from memory_agent.facts.replay import FactProposal
 from memory_agent.topics.stats import TopicStats
 from memory_agent.wire.base import Answer
 from tests.unit.wire.strategies import values_of
@@ -40,9 +39,6 @@ RECORD = some(values.FactRecord)
 STATUS = some(values.MemoryStatus)
 FORGOTTEN = some(values.ForgetReceipt)
 P = "/api/threads/ada/a%20thread"
-REPLAY = some(
-    FactProposal, lambda found: not (found.changes or found.failed) and found.scope.thread_id is not None
-)
 
 
 def of(model: Any, value: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 from memory_agent import MemoryClient, MemoryStatus, ServiceClient, errors
 from memory_agent.domain import ParkedTurn
-from memory_agent.wire import facts, topics, turns, work
+from memory_agent.wire import topics, turns, work
 from memory_agent.wire.pages import decode_cursor, encode_cursor
 from memory_agent.wire.problems import problem_of
 from tests.integration.client.http_script import KEY, HttpScript, answer, cut, problem
@@ -19,7 +19,6 @@ from tests.integration.client.samples import (
     RECEIPT,
     RECOLLECTION,
     RECORD,
-    REPLAY,
     SESSION,
     STATUS,
     TOPIC,
@@ -77,14 +76,6 @@ async def test_what_no_request_can_hold_is_not_sent(
     with pytest.raises(errors.InvalidInput, match=words):
         await call(memory)
     assert script.asked == []
-
-
-async def test_proposal_is_posted_back_as_it_came(script: HttpScript) -> None:
-    scope = REPLAY.scope
-    async with MemoryClient(scope.user_id, scope.thread_id, base_url=script.url, api_key=KEY) as memory:
-        script.then(answer({"replay_id": "r"}))
-        assert await memory.apply_replay(REPLAY) == "r"
-    assert script.asked[0].json() == {"proposal": of(facts.FactProposal, REPLAY)}
 
 
 # --- ids in paths --------------------------------------------------------------------------------------------

@@ -43,7 +43,6 @@ UNSAFE: dict[str, Any] = {
     "feedback": CALLS["feedback"][0],
     "merge_topics": lambda m: m.merge_topics("a", "b"),
     "compress": lambda m: m.compress(),
-    "undo_replay": lambda m: m.undo_replay(),
     "forget if all are known": lambda m: m.forget(["a"], missing_ok=False),
 }
 TEMPORARY: dict[str, Step] = {

@@ -6,7 +6,7 @@ from memory_agent import MemoryAgent, MemoryClient, MemoryService, ServiceClient
 
 SHARED_BY_SERVICES = (
     "agent", "search", "users", "threads", "find_session", "forget_user", "status", "settle", "retry_parked",
-    "rebuild_index", "rebuild_next", "sweep", "worker_status", "pause_worker", "resume_worker",
+    "rebuild_index", "rebuild_next", "reextract_facts", "sweep", "worker_status", "pause_worker", "resume_worker",
 )  # fmt: skip
 
 

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import FactChange, FactEvent, FactRecord, FactsDocument, RefusedFact
-from memory_agent.facts.compare import leaves
 from memory_agent.facts.fold import MOST_CONFIDENT, fold, fold_facts, followed, surer
 from memory_agent.facts.order import counting
-from memory_agent.facts.tree import fact_json
+from memory_agent.facts.tree import fact_json, leaves
 from tests.unit.facts.builders import add, after, at, change, edit, put, remove, retract, revert, stated
 from tests.unit.facts.histories import Thread, threads, value_at
 

@@ -10,7 +10,6 @@ from typing import Any, Literal, Union, get_args, get_origin
 from hypothesis import strategies as st
 
 from memory_agent import domain as values
-from memory_agent.facts.replay import FactProposal
 from memory_agent.wire.base import hints_of
 
 Strategy = st.SearchStrategy[Any]
@@ -57,7 +56,6 @@ _DRAWN: dict[Any, Strategy] = {
 _OF_FIELD: dict[tuple[type[Any], str], Strategy] = {
     # No block is of the tier "envelope", which has no tag.
     (values.ContextBlock, "tier"): st.sampled_from(sorted(values.TAG_OF)),
-    (FactProposal, "failed"): st.lists(st.tuples(ids, error_texts), max_size=2).map(tuple),
 }
 
 

@@ -15,7 +15,6 @@ from pydantic import BaseModel, TypeAdapter
 from memory_agent import domain as values
 from memory_agent.domain import HistoryPage
 from memory_agent.errors import InvalidInput
-from memory_agent.facts.replay import FactProposal
 from memory_agent.wire import context, facts, people, topics, turns, work
 from memory_agent.wire.base import Answer, Items
 from memory_agent.wire.encoding import json_of, json_of_many
@@ -59,7 +58,7 @@ def over_the_wire(model: type[Answer[Any]], value: Any) -> Any:
 def test_a_value_comes_back_as_it_was_by_either_way_of_writing_without_its_tenant(
     model: type[Answer[Any]], data: st.DataObject
 ) -> None:
-    """Written by the model, or straight from the value, which is quicker; a proposal is no dataclass's model, and told by it alone."""
+    """Written by the model, or straight from the value, which is quicker."""
     value = data.draw(drawn.values_of(model.value_type))
     back = over_the_wire(model, value)
     assert back == value
@@ -69,16 +68,14 @@ def test_a_value_comes_back_as_it_was_by_either_way_of_writing_without_its_tenan
     by_model = told.model_dump_json()
     assert TENANT not in by_model
     assert over_the_wire(model, stored) == for_user(value, "ada")
-    if model is not facts.FactProposal:
-        written = json_of(model, stored)
-        assert json.loads(written) == json.loads(by_model)
-        assert model.model_validate_json(written) == told
+    written = json_of(model, stored)
+    assert json.loads(written) == json.loads(by_model)
+    assert model.model_validate_json(written) == told
 
 
-@given(turn=drawn.topic_turns, unread=st.tuples(drawn.ids, drawn.error_texts))
-def test_what_is_no_dataclass_comes_back_as_it_was(turn: dict[str, Any], unread: tuple[str, str]) -> None:
+@given(turn=drawn.topic_turns)
+def test_what_is_no_dataclass_comes_back_as_it_was(turn: dict[str, Any]) -> None:
     assert over_the_wire(topics.TopicTurn, turn) == turn
-    assert over_the_wire(facts.UnreadTurn, unread) == unread
 
 
 @settings(suppress_health_check=list(HealthCheck))
@@ -175,18 +172,7 @@ def for_user(value: Any, user_id: str) -> Any:
     names = [field.name for field in dataclasses.fields(value)]
     fields = {name: for_user(getattr(value, name), user_id) for name in names}
     told: dict[str, Any] = {"user_id": user_id, "last_error": f"user {user_id!r}, {user_id}: no"}
-    if isinstance(value, FactProposal):
-        told["failed"] = (("t1", f"the reply about {json.dumps(user_id)} cannot be read"),)
     return dataclasses.replace(value, **fields | {name: told[name] for name in names if name in told})
-
-
-@settings(suppress_health_check=list(HealthCheck))
-@given(value=drawn.values_of(FactProposal))
-def test_a_proposal_posted_back_is_read_for_the_tenant_of_the_key(value: FactProposal) -> None:
-    posted = facts.FactProposal.model_validate_json(facts.FactProposal.of(value).model_dump_json())
-    read = posted.domain(tenant=TENANT)
-    assert read.scope == values.Scope.of(value.scope.user_id, value.scope.thread_id, tenant=TENANT)
-    assert dataclasses.replace(read, scope=value.scope) == value
 
 
 def test_an_id_from_the_wire_cannot_name_another_tenant() -> None:

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from memory_agent.checks import checked_metadata
 from memory_agent.errors import InvalidInput
 from memory_agent.wire.base import Request
-from memory_agent.wire.requests import AddTurns, ApplyReplay, Forget, SetFact, StartSession, Update
+from memory_agent.wire.requests import AddTurns, Forget, SetFact, StartSession, Update
 
 MANY = 20_000
 
@@ -38,17 +38,7 @@ def test_of_any_other_list_too(model: type[Request], body: dict[str, Any]) -> No
     assert len(errors_of(model, body)) <= 2
 
 
-@pytest.mark.parametrize("name", ["differences", "refused", "failed", "changes"])
-def test_of_each_list_of_a_proposal_too(name: str) -> None:
-    wrong = [1] * MANY
-    places = errors_of(ApplyReplay, {"proposal": {name: wrong}})
-    assert len([place for place in places if place.startswith(f"proposal.{name}")]) == 1
-    places = errors_of(ApplyReplay, {"proposal": {"changes": [{"turns": wrong, "events": wrong}]}})
-    assert len([place for place in places if place.startswith("proposal.changes.0.turns")]) == 1
-    assert len([place for place in places if place.startswith("proposal.changes.0.events")]) == 1
-
-
-@pytest.mark.parametrize("model", [Update, AddTurns, ApplyReplay])
+@pytest.mark.parametrize("model", [Update, AddTurns])
 def test_thousands_of_unknown_members_are_one_error(model: type[Request]) -> None:
     assert errors_of(model, {f"k{n}": 0 for n in range(MANY)}) == [""]
 

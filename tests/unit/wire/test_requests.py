@@ -7,19 +7,14 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from memory_agent.checks import MAX_TAG_CHARS, MAX_TURN_IDS
 from memory_agent.conversations.sessions import MAX_CHARACTER_CHARS, MAX_PARTICIPANTS, MAX_TRAITS
 from memory_agent.errors import InvalidInput
-from memory_agent.facts import replay
 from memory_agent.topics.curate import MAX_TAGS
 from memory_agent.wire import requests
 from memory_agent.wire.base import Request
-from memory_agent.wire.facts import FactProposal
 from memory_agent.work.admit import MAX_TURNS_PER_CALL
-from tests.unit.wire import strategies as drawn
 from tests.unit.wire.test_answers import MOMENT
 
 MODELS = [
@@ -104,7 +99,6 @@ def test_what_an_agent_takes_is_taken(model: type[Request], fields: dict[str, An
         (requests.SetFact, {"path": [], "value": 1}, "path: pass text"),
         (requests.SetFact, {"path": ["a", 1], "value": 1}, "path: pass text"),
         (requests.SetFact, {"path": "a" * 2_001, "value": 1}, "path: pass text"),
-        (requests.ApplyReplay, {}, "proposal: "),
         (requests.Settle, {"timeout": True}, "timeout: "),
         (requests.SetImportance, {}, "importance: "),
     ],
@@ -139,37 +133,3 @@ def test_a_value_that_is_nested_without_end_is_refused() -> None:
 )  # fmt: skip
 def test_a_fact_goes_back_to_a_time_if_it_reads_as_one_with_a_zone(to: str | None, moment: Any) -> None:
     assert requests.RevertFact.of(path="", to=to).moment() == moment
-
-
-def proposal_of(value: Any, **change: Any) -> dict[str, Any]:
-    posted: dict[str, Any] = json.loads(FactProposal.of(value).model_dump_json())
-    own = {
-        "kind": "extraction",
-        "generation": posted["id"],
-        "turn_id": "t1",
-        "thread_id": posted["scope"]["thread_id"],
-        "idempotency_key": None,
-    }
-    posted["changes"] = [one | own | {"turns": ["t0", "t1"]} | change for one in posted["changes"]]
-    return posted
-
-
-CHANGES: list[dict[str, Any]] = [
-    {"kind": "edit"}, {"generation": ""}, {"generation": "another\n"}, {"turn_id": None}, {"turn_id": "t2"},
-    {"thread_id": "another\n"}, {"idempotency_key": "k"},
-]  # fmt: skip
-
-
-@settings(suppress_health_check=list(HealthCheck))
-@given(
-    value=drawn.values_of(replay.FactProposal).filter(lambda value: value.changes and value.scope.thread_id),
-    change=st.sampled_from(CHANGES),
-)
-def test_a_proposal_is_taken_back_whole_unless_it_holds_what_no_replay_brings_about(
-    value: Any, change: dict[str, Any]
-) -> None:
-    posted = proposal_of(value)
-    request = requests.ApplyReplay.model_validate_json(json.dumps({"proposal": posted}))
-    assert json.loads(request.proposal.model_dump_json()) == posted
-    with pytest.raises(InvalidInput, match="none of its replay"):
-        requests.ApplyReplay.of(proposal=proposal_of(value, **change))
