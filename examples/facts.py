@@ -44,11 +44,9 @@ async def main(folder: str) -> None:
         await memory.revert_fact("preferences.meeting_time")  # what it was before its last event
         print("reverted:", (await memory.fetch_facts())["preferences"])
 
-        proposal = await memory.replay_facts()  # all of it extracted anew; nothing is changed yet
-        print(f"a replay of {proposal.turns} turns would change {len(proposal.differences)} facts")
-        if proposal.differences:
-            replay = await memory.apply_replay(proposal)
-            await memory.undo_replay(replay)
+        turns = await memory.reextract_facts()  # all of it extracted again, by whatever finds facts now
+        await memory.settle()
+        print(f"extracted again from {turns} turns:", (await memory.fetch_facts())["preferences"])
 
 
 if __name__ == "__main__":

@@ -122,7 +122,6 @@ def wire(on: Adapters) -> Core:
     topics = TopicKeeper(store, folder, _section(cfg, MatchSettings))
     compactor = _make_compactor(on, folder)
     facts = _make_fact_keeper(on)
-    fact_editor = FactEditor(store, facts, clock)
     reextractor = Reextractor(store, facts, clock, cfg.max_attempts)
     live = AnalysisCache()
     counts = KeptCounts(on.counter)
@@ -137,14 +136,7 @@ def wire(on: Adapters) -> Core:
     )
     curator = Curator(store, folder, compactor, clock)
     forgetter = _make_forgetter(on, residents, live, folder, reextractor, texts)
-    stages = Stages(
-        indexer=_make_indexer(on),
-        topics=topics,
-        facts=facts,
-        compactor=compactor,
-        compressor=compressor,
-        reextractor=reextractor,
-    )
+    stages = Stages(_make_indexer(on), topics, facts, compactor, compressor, reextractor)
     return Core(
         **vars(on),
         residents=residents,
@@ -158,7 +150,7 @@ def wire(on: Adapters) -> Core:
         curator=curator,
         topic_reader=_make_topic_reader(on),
         facts=facts,
-        fact_editor=fact_editor,
+        fact_editor=FactEditor(store, facts, clock),
         reextractor=reextractor,
         sessions=SessionKeeper(store, clock, idle_seconds=cfg.session_idle_seconds),
         live=live,

@@ -47,7 +47,7 @@ class OrderedStage:
     """What is done for turns of one thread, in order, while the stage waits for a part that stays away."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Stages:
     """The parts that do each stage's work."""
 

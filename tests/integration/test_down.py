@@ -153,7 +153,7 @@ async def test_llm_answers_500(asks_llm: MemoryService, llm_server: ScriptedOpen
     await memory.update_memory("I keep bees.", "How many hives?")
     async with asyncio.timeout(30):
         # What needs no model does not wait for it.
-        owed = {"index": 0, "topics": 0, "facts": 2, "compact": 4, "compress": 4}
+        owed = {"index": 0, "topics": 0, "facts": 2, "compact": 4, "compress": 4, "reextract": 0}
         while (await memory.status()).pending != owed:
             await asyncio.sleep(0.02)
     assert (await memory.status()).parked_count == 0
