@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memory_agent.domain import Scope, new_id
 from memory_agent.errors import StoreUnavailable, Unavailable
@@ -89,8 +89,11 @@ class Reextractor:
             raise examined.problem
         # A change without events for a turn that states nothing any more, or its former one would show.
         emptied = {change.turn_id for change in changes} - {change.turn_id for change in examined.changes}
-        told = {"extractor": self.keeper.extractor.name, "now": self.clock.now(), "generation": generation}
-        made = [*examined.changes, *(change_of(turn, **told) for turn in waiting if turn.id in emptied)]
+        told: dict[str, Any] = {"extractor": self.keeper.extractor.name, "now": self.clock.now()}
+        made = [
+            *examined.changes,
+            *(change_of(turn, generation=generation, **told) for turn in waiting if turn.id in emptied),
+        ]
         if not await self.keeper.append(scope, made):
             raise StoreUnavailable(
                 "a turn was forgotten while facts were extracted with it in view; try again"

@@ -287,7 +287,7 @@ def test_facts_are_extracted_again_and_what_people_say_stays(
     cli("facts", "set", "name", "Johnny")
     assert "Facts were extracted again from" in cli("facts", "reextract").stdout
     assert known(cli) == {**KNOWN, "name": "Johnny"}
-    asked = (["--thread", "main"], [], ["--all"])
+    asked: tuple[list[str], ...] = (["--thread", "main"], [], ["--all"])
     found = [cli.json("facts", "reextract", *each) for each in asked]
     assert found == [{"turns": turns, "users": 1, "done": True} for turns in (3, 4, 4)]
     assert known(cli) == {**KNOWN, "name": "Johnny"}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memory_agent import InvalidInput, MemoryAgent, Scope, TurnInput, TurnsParked
-from memory_agent.domain import FactChange, FactEvent, Message
+from memory_agent.domain import FactChange, FactEvent, Message, RebuildStep
 from memory_agent.errors import LLMUnavailable
 from memory_agent.facts.order import place_of
 from memory_agent.facts.people import shown
@@ -204,7 +204,7 @@ async def test_of_a_user_all_threads_are_read_and_of_everybody_some_users_with_e
         await service.resume_worker()
         await service.settle(60)
         monkeypatch.setattr("memory_agent.upkeep._TURNS_AT_ONCE", 1)
-        steps = []
+        steps: list[RebuildStep] = []
         while not steps or steps[-1].done < steps[-1].users:
             steps.append(await service.reextract_facts())
             await service.settle(60)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from memory_agent.domain import ALL_TENANTS
 from tests.integration.conversations import lines, said
 from tests.integration.fact_script import add, asking, by_words
 from tests.integration.rest import LISBON, Rest, rest_on, segment, shows
@@ -329,16 +330,21 @@ async def asking_rest(
         assert set(getattr(request.function, "shows", ())) <= rest.answered
 
 
-@shows("reextract_facts")
+@shows("reextract_thread", "reextract_user", "reextract_some")
 async def test_facts_are_extracted_again(asking_rest: Rest, openai_server: ScriptedOpenAI) -> None:
     turns = [{"role": "user", "content": text} for text in TALK]
     await asking_rest.post("turns/bulk", {"turns": turns}, status=201)
     await asking_rest.post("settle", status=204)
     assert (await asking_rest.get("facts"))["facts"] == {"location": "Bergen", "interests": ["chess"]}
-    known = openai_server.answer
+    known: Any = openai_server.answer
     openai_server.answer = lambda body: known({**body, "model": "better"})
-    for path in ("facts/reextract", "/api/users/ann/facts/reextract", "/api/facts/reextract"):
-        assert await asking_rest.post(path, status=202) == {"turns": 2, "users": 1, "done": 1}
+    everybody = {"headers": await asking_rest.server.headers(ALL_TENANTS)}
+    for path, options in (
+        ("facts/reextract", {}),
+        ("/api/users/ann/facts/reextract", {}),
+        ("/api/facts/reextract", everybody),
+    ):
+        assert await asking_rest.post(path, status=202, **options) == {"turns": 2, "users": 1, "done": 1}
         await asking_rest.post("settle", status=204)
         assert (await asking_rest.get("facts"))["facts"] == {
             "home": {"city": "Bergen"},
