@@ -151,11 +151,10 @@ def run(
     folder: Path,
     *,
     rounds: int,
-    minutes: float | None = None,
-    mongo_uri: str | None = None,
-    kinds: Sequence[str] = (),
-    seed: int = 0,
-    tell: Callable[[str], None] = lambda _: None,
+    minutes: float | None,
+    mongo_uri: str | None,
+    kinds: Sequence[str],
+    seed: int,
 ) -> dict[str, object]:
     """So many kills (or as many as there is time for) in the folder; the counts. Raises Failed."""
     running = Run(folder, mongo_uri, kinds or list(KINDS), seed)
@@ -166,7 +165,8 @@ def run(
         running.round()
         if kills >= told + _EVERY:
             told = kills
-            tell(f"{kills:,} kills in {time.monotonic() - began:,.0f} s: {dict(running.kills)}")
+            seconds = time.monotonic() - began
+            print(f"{kills:,} kills in {seconds:,.0f} s: {dict(running.kills)}", file=sys.stderr, flush=True)
     looked_for = running.end()
     place = running.place
     place.load()
@@ -209,7 +209,6 @@ def main(arguments: Sequence[str]) -> int:
                 mongo_uri=uri,
                 kinds=given.only,
                 seed=given.seed,
-                tell=lambda line: print(line, file=sys.stderr, flush=True),
             )
         except Failed as exc:
             print(f"seed {given.seed}, {folder}\n{exc}", file=sys.stderr)

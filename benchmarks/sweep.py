@@ -30,8 +30,9 @@ import numpy as np
 from benchmarks.measure import machine, mongo_uri, peak_mib
 from benchmarks.texts import sentence
 from memory_agent import MemoryConfig, MemoryService
-from memory_agent.domain import Scope, Topic, TurnDraft, new_id
+from memory_agent.domain import Scope
 from memory_agent.testing import BruteForceIndex, HashEmbedder
+from tests.conformance.values import a_draft, a_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,17 +63,20 @@ async def fill_thread(store: DocumentStore, number: int, size: int, now: datetim
     pick, scope = random.Random(number), Scope(user_id=f"user-{number:06}", thread_id="thread")
     plan = [topic for topic in range(size) for _ in range(pick.randint(*TURNS_PER_TOPIC))]
     drafts = [
-        _draft(number * 1_000 + i, now - _age(topic, size), i, len(plan)) for i, topic in enumerate(plan)
+        a_draft(sentence(number * 1_000 + i), index=i, size=len(plan), timestamp=now - _age(topic, size))
+        for i, topic in enumerate(plan)
     ]
-    stored = await store.append_turns(scope, drafts)
     members: dict[int, list[Any]] = {}
-    for topic, turn in zip(plan, stored, strict=True):
+    for topic, turn in zip(plan, await store.append_turns(scope, drafts), strict=True):
         members.setdefault(topic, []).append(turn)
     await store.assign_topics(scope, {turn.id: of[0].id for of in members.values() for turn in of})
     embeddings = np.random.default_rng(number).normal(size=(size, DIMENSION))
     embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
     for topic, of in members.items():
-        await store.save_topics([_topic(of, embeddings[topic].astype(np.float16))])
+        told = {"created_at": of[0].timestamp, "last_access": of[-1].timestamp, "access_count": len(of) // 2}
+        vector = {"embedding": embeddings[topic].astype(np.float16), "embedded": len(of)}
+        title = {"title": of[0].content[:80], "given_importance": None, "through": of[-1].seq}
+        await store.save_topics([a_topic(of[0].id, scope=scope, **title, **told, **vector)])
     return len(plan)
 
 
@@ -80,42 +84,6 @@ def _age(topic: int, size: int) -> timedelta:
     """Of the thread's last topics one a day, all before them a month older: faded for certain."""
     newer = size - 1 - topic
     return newer * DAY if newer < MAX_TOPICS // 2 else (STALE_DAYS + newer) * DAY
-
-
-def _draft(number: int, at: datetime, index: int, of: int) -> TurnDraft:
-    content = f"{sentence(number)}. {sentence(-number - 1)}."
-    return TurnDraft(
-        id=new_id(),
-        role="assistant" if index % 2 else "user",
-        content=content,
-        speaker=None,
-        timestamp=at,
-        tokens=len(content) // 4,
-        importance=None,
-        metadata={},
-        pending=(),
-        due_at=at,
-        idempotency_key=None,
-        call_index=index,
-        call_size=of,
-    )
-
-
-def _topic(turns: list[Any], embedding: Any) -> Topic:
-    first, last = turns[0], turns[-1]
-    return Topic(
-        id=first.id,
-        user_id=first.user_id,
-        thread_id=first.thread_id,
-        title=first.content[:80],
-        created_at=first.timestamp,
-        last_access=last.timestamp,
-        access_count=len(turns) // 2,
-        embedding=embedding,
-        embedded=len(turns),
-        embedder="made up",
-        through=last.seq,
-    )
 
 
 # --- one process for each run --------------------------------------------------------------------------------

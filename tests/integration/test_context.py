@@ -220,58 +220,6 @@ async def test_recollections_stand_under_their_days_short_answers_with_what_they
         assert "Ines: Do you have a dog at home, Bo?\nBo: Yes, two.\n- Small ones." in told
 
 
-async def test_a_short_turn_is_told_with_what_it_answers_not_with_what_was_said_right_before(
-    embedded_settings: dict[str, Any],
-) -> None:
-    """The question stands some turns up, or there is none: then a new subject begins, and nothing is quoted."""
-    talk = [
-        ("Ines", "Have you been to the eye doctor?"),
-        ("Ines", "I love it when the sky is grey like today."),
-        ("Bo", "Yes, on Monday, all is well"),
-        ("Ines", "Olive oil is dear again, by the way."),
-        ("Bo", "I'm in the museum of trams now"),
-        ("Ines", "你最近做菜了吗？"),
-        ("Ines", "Grey again."),
-        ("Bo", "做了一次"),
-        ("Ines", "你最近做什么菜了吗？"),
-        ("Ines", "And grey it stays."),
-        ("Bo", "最近我在学做菜，昨天晚上我做了一道宫保鸡丁，味道还不错。"),
-    ]
-    async with opened(embedded_settings, search_weights={"person": 100.0}) as service:
-        memory = service.agent("ines", "friends")
-        await memory.add_turns(
-            [
-                {"role": "user", "content": text, "speaker": who, "timestamp": START + timedelta(minutes=at)}
-                for at, (who, text) in enumerate(talk)
-            ]
-        )
-        await memory.settle(timeout=60)
-        told = str(await memory.fetch_memory("What did Bo say?", preset="recall"))
-        assert "Bo (to “Have you been to the eye doctor?”): Yes, on Monday, all is well" in told
-        assert "Bo: I'm in the museum of trams now" in told
-        # 28 characters of Chinese are no short answer.
-        assert "Bo (to “你最近做菜了吗？”): 做了一次" in told
-        assert "Bo: 最近我在学做菜" in told or "… 最近我在学做菜" in told
-
-
-async def test_a_long_reply_of_the_window_is_told_by_the_first_words_of_its_plain_list(
-    embedded_settings: dict[str, Any],
-) -> None:
-    """Not by its beginning and end, which say nothing of what was proposed."""
-    steps = ["Soak the beans", "Fry the onions", "Add the tomatoes", "Simmer for hours"]
-    more = ", as my aunt used to do it in her kitchen in the hills, with patience and a wooden spoon"
-    reply = "\n".join(
-        ["Sure, here we go.", *(f"{n}. {step}{more * 6}." for n, step in enumerate(steps, 1)), "Enjoy!"]
-    )
-    async with opened(embedded_settings) as service:
-        memory = service.agent("ann", "kitchen")
-        await memory.update_memory("I'm about to cook beans.", "Which ones?")
-        await memory.update_memory("White ones. How do I cook them?", reply)
-        prompt = str(await memory.fetch_memory("What was the fourth step?", max_tokens=600))
-    assert all(f"{n}. {step}" in prompt for n, step in enumerate(steps, 1))
-    assert "wooden spoon." not in prompt
-
-
 # --- live threads --------------------------------------------------------------------------------------------
 async def test_threads_leave_memory_and_nothing_else(settings: dict[str, Any]) -> None:
     """Of ten threads three are live; one that left gives the same context as before."""

@@ -79,6 +79,24 @@ async def test_a_started_session_has_its_people_and_is_inherited(
     assert context.persona.startswith("You are Mia Holm.\nPersonality: warm")
 
 
+async def test_what_a_started_session_imports_belongs_to_it(memory: MemoryAgent, clock: FixedClock) -> None:
+    """However old it is, over several calls, until its own times leave a gap."""
+    await memory.update_memory("Hello", "Hi")
+    await memory.start_session(MIA)
+    old = START - timedelta(days=3_000)
+    await memory.add_turns(said(lines(3), start=old))
+    await memory.add_turns(said(lines(3), start=old + timedelta(hours=3)))
+    assert await sessions_of(memory) == [1, 1, *[2] * 6]
+    await memory.add_turns(said(lines(2), start=old + timedelta(hours=8)))
+    await memory.start_session()
+    clock.tick(9 * 86_400)
+    assert (await memory.current_session()) is not None
+    await memory.add_turn("user", "Much later")
+    clock.tick(60)
+    await memory.add_turn("user", "And on")
+    assert await sessions_of(memory) == [1, 1, *[2] * 6, 3, 3, 4, 4]
+
+
 async def test_a_session_after_a_cleared_thread_counts_its_own_turns(settings: dict[str, Any]) -> None:
     """Also one after the newest turns were forgotten; what is gone fills no session that comes after it."""
     async with opened(settings, max_turns_per_session=5, clock=FixedClock(START)) as service:
