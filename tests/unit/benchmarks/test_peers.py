@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmarks.peers import __main__ as peers
-from benchmarks.peers.base import DIMENSIONS, Embedder
+from benchmarks.peers.systems import DIMENSIONS, Embedder
 from benchmarks.recall_sets import Corpus, Evidence, Gold, Question, SetTurn, read_sets
 from tests.unit.benchmarks.sets import record, written
 from tests.unit.benchmarks.test_recall_sets import reachable
