@@ -66,7 +66,7 @@ class KeptVectors:
 
     def find_tokens(self, model: str, texts: Iterable[str]) -> dict[str, TokenArrays]:
         """The spans and vectors of tokens that are kept of these texts, by text."""
-        found = {}
+        found: dict[str, TokenArrays] = {}
         for text, spans, vectors in self._read("spans, vectors FROM tokens", model, texts):
             of_text = np.frombuffer(spans, np.int32).reshape(-1, 2)
             shape = len(of_text), -1 if len(of_text) else 0
