@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import Scope, new_id
 from memory_agent.errors import StoreUnavailable, Unavailable
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from memory_agent.domain import FactChange, Turn
     from memory_agent.facts.keeper import FactKeeper
     from memory_agent.ports import Clock, DocumentStore
+
+_PREFIX: Final = "again:"
+"""Of a generation's name: one without it was left half-way by an earlier version, and must never count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +68,16 @@ class Reextractor:
         """After an erasure: save the documents, and end what only waited for turns that are gone."""
         await self.keeper.save_all(scope)
         changes = await self.store.fact_changes(scope)
-        for thread_id in sorted({change.thread_id for change in changes if change.generation}):
+        for thread_id in sorted(
+            {change.thread_id for change in changes if change.generation.startswith(_PREFIX)}
+        ):
             await self._switch(Scope(user_id=scope.user_id, thread_id=thread_id))
 
     async def _read(self, turns: Sequence[Turn]) -> None:
         """Store what these turns state now under the generation that doesn't count yet."""
         scope = turns[0].scope
         changes = await self.store.fact_changes(scope)
-        generation = next(iter(unfinished_generations(changes)), new_id())
+        generation = next(iter(unfinished_generations(changes)), f"{_PREFIX}{new_id()}")
         there = {change.key for change in changes}
         alive = {turn.id for turn in await self.store.list_turns(scope, ids=[turn.id for turn in turns])}
         waiting = [turn for turn in turns if turn.id in alive and change_key(turn, generation) not in there]
