@@ -58,7 +58,7 @@ _SHORTEST_SLICE_SECONDS: Final = 0.1
 
 _IDS: Final = ("user_id", "thread_id", "session_id", "turn_id", "topic_id", "turn_or_topic", "into")
 _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
-    **{name: partial(checked_id, name) for name in (*_IDS, "model")},
+    **{name: partial(checked_id, name) for name in _IDS},
     **{name: partial(checked_time, name) for name in ("as_of", "recorded_by", "since", "until", "now")},
     **{name: partial(arguments.checked_count, name) for name in ("top_k", "max_tokens")},
     **dict.fromkeys(("archived", "include_compressed"), bool),

@@ -154,8 +154,8 @@ def problem_of(error: BaseException, *, instance: str | None = None) -> Problem:
 def problem_for_network(error: BaseException, *, instance: str | None = None) -> Problem:
     """`problem_of` for callers over a network: of a part that is down or refuses only which one.
 
-    For drivers say its address, and models the path of their files. What a language model's server says is told (it
-    holds neither keys nor texts, and `status` tells it too), since the caller may have named the model.
+    For drivers say its address, and models the path of their files. What a language model's server says is told: it
+    holds neither keys nor texts, and `status` tells it too.
     """
     problem = problem_of(error, instance=instance)
     if isinstance(error, errors.LLMError | errors.LLMUnavailable):

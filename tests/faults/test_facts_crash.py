@@ -159,9 +159,9 @@ async def test_killed_while_extracting_again(nursery: Nursery, database: Databas
     async def check(service: MemoryService, memory: MemoryAgent, done: list[str]) -> None:
         changes = await service.core.store.fact_changes(memory.scope)
         assert unfinished_generations(changes) == []
-        made = [change for change in changes if change.kind == "extraction" and change.generation]
-        # A job that died before anything was owed to a turn left none.
-        assert len(made) in ((5,) if done else (0, 5))
+        # The last turns are read once more where they still owed the stage when they counted.
+        made = {change.turn_id for change in changes if change.kind == "extraction" and change.generation}
+        assert len(made) in ((5,) if done else (0, 5))  # none where it died before anything was owed
         assert await memory.fetch_facts() == (AGAIN if made else FACTS)
 
     async def at_once(service: MemoryService, memory: MemoryAgent) -> None:

@@ -1,4 +1,4 @@
-"""Histories of a thread as they come about: turns that are extracted at once or late, edits, reverts, replays."""
+"""Histories of a thread as they come about: turns that are extracted at once or late, edits, reverts, extraction again."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ _COMMANDS = st.one_of(
     st.tuples(st.just("extract"), st.integers(0, 5)),
     st.tuples(st.just("edit"), EVENTS),
     st.tuples(st.just("revert"), PATHS | st.just(()), st.integers(0, 9)),
-    st.tuples(st.just("replay"), st.lists(st.tuples(st.integers(0, 9), _EVENTS), max_size=3)),
+    st.tuples(st.just("again"), st.lists(st.tuples(st.integers(0, 9), _EVENTS), max_size=3)),
     st.tuples(st.just("undo"), st.integers(0, 2)),
 )
 
@@ -48,8 +48,8 @@ class Thread:
         elif name == "revert":
             path, back = given
             self.revert(path, self.place(back), speaker)
-        elif name == "replay" and self.extracted:
-            self._replay(given[0])
+        elif name == "again" and self.extracted:
+            self._again(given[0])
         elif name == "undo" and applied_generations(self.changes):
             generations = applied_generations(self.changes)
             self._append(kind="undo", generation=generations[given[0] % len(generations)])
@@ -68,7 +68,7 @@ class Thread:
         self.extracted.append((turn, said, next((event.subject for event in events), "")))
         self._append(turn=turn, said=said, events=events)
 
-    def _replay(self, found: list[tuple[int, tuple[FactEvent, ...]]]) -> None:
+    def _again(self, found: list[tuple[int, tuple[FactEvent, ...]]]) -> None:
         generation = f"g{self.now:04d}"
         for number, events in dict(found).items():
             if number < len(self.extracted):

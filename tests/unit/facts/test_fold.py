@@ -187,11 +187,11 @@ def test_later_turns_and_edits_need_no_fold_of_the_rest() -> None:
     assert updated is not None
     assert updated.facts == {"user": {"name": "ANN", "likes": ["tea", "jazz"]}}
     assert (updated.through, updated.at) == (4, "t0004")
-    # A turn that waited for its extraction, a revert and a replay each go back to what is folded already.
+    # A turn that waited for its extraction, a revert and a generation each go back to what is folded already.
     late = change(3, FactEvent(op="set", path=("name",), value="Eve"), turn="t0001")
     revert = change(3, FactEvent(op="revert", path=("name",), to=("t0001", 1, 0)), kind="edit")
-    replay = change(3, kind="replay", generation="g")
-    assert [followed(document, [made]) for made in (late, revert, replay)] == [None, None, None]
+    counts = change(3, kind="replay", generation="g")
+    assert [followed(document, [made]) for made in (late, revert, counts)] == [None, None, None]
 
 
 # --- confidence

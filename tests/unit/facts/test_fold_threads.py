@@ -68,7 +68,7 @@ def test_a_revert_undoes_only_what_its_own_thread_said(
 
 @given(threads(name="work"))
 def test_a_thread_beside_another_about_something_else_is_known_as_it_is_alone(thread: Thread) -> None:
-    """Also with all its reverts and replays: the user's facts are the thread's own, and the other's."""
+    """Also with all its reverts and generations: the user's facts are the thread's own, and the other's."""
     other = stated(1, {"elsewhere": {"x": ["y"]}}, turn="t0000", said=0, thread="home")
     alone, together = fold(thread.changes), fold([other, *thread.changes])
     assert together.pop("elsewhere") == {"x": ["y"]}

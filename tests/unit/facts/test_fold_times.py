@@ -1,4 +1,4 @@
-"""Going back: reverts, replays, and what was known or said at a time."""
+"""Going back: reverts, generations, and what was known or said at a time."""
 
 import dataclasses
 
@@ -58,8 +58,8 @@ def test_a_revert_to_a_place_to_come_changes_nothing() -> None:
     }
 
 
-# --- replays
-def test_the_newest_applied_replay_counts_turn_by_turn() -> None:
+# --- generations
+def test_the_newest_generation_counts_turn_by_turn() -> None:
     """A turn that it looked at counts by it, all others as before; people's edits stay; undone, all is as it was."""
     first = [
         stated(1, {"home": "Oslo", "wrong": 1}, turn="t0001"),
@@ -82,19 +82,19 @@ def test_the_newest_applied_replay_counts_turn_by_turn() -> None:
     assert fold([*first, *made, one, two, undo_two, undo_one]) == was
 
 
-def test_a_replay_may_find_that_a_turn_states_nothing() -> None:
+def test_a_generation_may_find_that_a_turn_states_nothing() -> None:
     changes = [stated(1, {"a": 1}, turn="t0001"), change(2, turn="t0001", generation="one")]
     assert fold([*changes, change(3, kind="replay", generation="one")]) == {}
 
 
 @given(threads(), st.data())
-def test_an_undone_replay_leaves_no_trace(thread: Thread, data: st.DataObject) -> None:
+def test_a_generation_that_was_undone_leaves_no_trace(thread: Thread, data: st.DataObject) -> None:
     """Until it is applied nothing has changed; once it is undone everything told is what it was before."""
     before = fold_facts(thread.changes)
     count = len(thread.changes)
     found = data.draw(threads(max_size=6)).changes
     thread.now += 1
-    thread.do(("replay", [(number, made.events) for number, made in enumerate(found)]))
+    thread.do(("again", [(number, made.events) for number, made in enumerate(found)]))
     made = thread.changes[count:]
     assert fold_facts(thread.changes[:-1] if made else thread.changes) == before
     if made:

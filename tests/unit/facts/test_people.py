@@ -17,7 +17,7 @@ SPEAKERS = ("user", "Ann", "ANN ", "Bo")
 
 @given(threads(speakers=SPEAKERS, max_size=20), st.sampled_from(SPEAKERS))
 def test_what_several_people_say_gives_each_what_they_say_alone(thread: Thread, name: str) -> None:
-    """Document and history: turns, edits, reverts, late extractions and replays of others make no difference."""
+    """Document and history: turns, edits, reverts, late and repeated extractions of others make no difference."""
     key = person_key(name)
     alone = [
         dataclasses.replace(
