@@ -106,7 +106,7 @@ async def test_two_prompts_are_compared_item_by_item_be_one_empty_or_its_embedde
     assert "as of 2020-01-01 00:00 Second: balanced, at most 4,000 tokens facts" in page
     looker.embedder.fail = EmbedderUnavailable("it is away")
     page = text_of(await looker.look(f"{HOME}/ask", **asked_for))
-    assert "embedder was down" in page
+    assert "Missing from this prompt: embedder" in page
     assert "The prompt is empty" not in page
 
 
