@@ -20,7 +20,7 @@ from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.mongo.indexes import INDEXES
-from memory_agent.stores.mongo.meta import DROPPED_FIELDS, DROPPED_META
+from memory_agent.stores.mongo.meta import DROPPED_COLLECTIONS, DROPPED_FIELDS, DROPPED_META
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.stores.sqlite.copying import copy_of
 from memory_agent.stores.versions import NEWEST
@@ -145,6 +145,7 @@ async def test_nothing_of_the_earlier_schema_is_left(
         with pymongo.MongoClient[Any](old_settings["mongo_uri"]) as client:
             database = client[old_settings["db_name"]]
             assert not database["meta"].count_documents({"_id": {"$in": DROPPED_META}})
+            assert not {*DROPPED_COLLECTIONS}.intersection(database.list_collection_names())
             for name, fields in DROPPED_FIELDS.items():
                 assert not database[name].count_documents(
                     {"$or": [{field: {"$exists": True}} for field in fields]}
