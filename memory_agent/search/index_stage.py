@@ -17,6 +17,7 @@ from memory_agent.domain import Scope, SearchRow
 from memory_agent.ports import ahead_by, tokens_by
 from memory_agent.search.embedding import embedded as embedded_by
 from memory_agent.search.row_scripts import unread
+from memory_agent.search.token_codes import is_readable
 from memory_agent.text.features import features_of
 from memory_agent.text.terms import count_terms, made_with
 from memory_agent.text.writing import MULTILINGUAL
@@ -117,7 +118,8 @@ class Indexer:
         if not rows:
             return {}
         ids = [row.turn_id for row in rows]
-        codes = await self._store.token_codes(user_id, ids, embedder=self._embedder.fingerprint)
+        stored = await self._store.token_codes(user_id, ids, embedder=self._embedder.fingerprint)
+        codes = {turn_id: kept for turn_id, kept in stored.items() if is_readable(kept)}
         whole = {row.turn_id: replace(row, tokens=codes.get(row.turn_id, b"")) for row in rows}
         if len(codes) == len(rows):
             return whole

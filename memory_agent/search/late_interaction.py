@@ -19,7 +19,7 @@ from memory_agent.lazily import lazily
 from memory_agent.ports import known_scripts, tokens_by
 from memory_agent.products import product
 from memory_agent.search.fusion import inverse_document_frequency
-from memory_agent.search.token_codes import token_bytes, unpacked
+from memory_agent.search.token_codes import is_readable, tokens_in, unpacked
 from memory_agent.text.terms import count_terms
 from memory_agent.text.writing import is_read
 
@@ -82,9 +82,10 @@ class LateInteraction:
             return None  # the question has no vector either, and the search has said so
         if asked is None or not len(asked[0].spans):
             return None
-        codes = await self._store.token_codes(
+        stored = await self._store.token_codes(
             shortlist.user_id, shortlist.turn_ids, embedder=embedder.fingerprint
         )
+        codes = {turn_id: kept for turn_id, kept in stored.items() if is_readable(kept)}
         if not codes:
             return None
         question, known = asked[0], [turn_id in codes for turn_id in shortlist.turn_ids]
@@ -104,12 +105,15 @@ def token_matches(question: TokenVectors, turns: Sequence[bytes]) -> Floats:
     """
     asked = np.asarray(question.vectors, dtype=np.float32)
     found = np.zeros((len(turns), len(asked)), dtype=np.float32)
-    spoken = [row for row, codes in enumerate(turns) if codes]
-    if not spoken or not asked.size:
+    if not asked.size:
         return found
     directions = asked.shape[1]
-    begins = np.cumsum([0, *(len(turns[row]) // token_bytes(directions) for row in spoken[:-1])])
-    cosines = product(unpacked(b"".join(turns[row] for row in spoken), directions), asked)
+    counts = [tokens_in(codes, directions) if codes else 0 for codes in turns]
+    spoken = [row for row, count in enumerate(counts) if count]
+    if not spoken:
+        return found
+    begins = np.cumsum([0, *(counts[row] for row in spoken[:-1])])
+    cosines = product(unpacked([turns[row] for row in spoken], directions), asked)
     found[spoken] = np.maximum.reduceat(cosines, begins, axis=0).clip(0.0)
     return found
 

@@ -1,58 +1,61 @@
-"""Token vectors in nine steps a number: what is kept of a turn's tokens for late interaction. Pure functions.
+"""Token vectors in two bits a number: what is kept of a turn's words for late interaction. Pure functions.
 
-A number of a unit vector of n directions is some 1/sqrt(n): nine steps between -2.1 and 2.1 of that tell all that late interaction
-needs (docs/benchmarks.md). Five of them are a number below 9**5, which fits in two bytes.
+A number of a unit vector of n directions is some 1/sqrt(n), normally distributed: the four values that tell such numbers apart
+best (Max, 1960) tell all that late interaction needs (docs/benchmarks.md). Four numbers are a byte.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float32]
 
-_STEPS: Final = 4
-"""On either side of 0."""
-_LEVELS: Final = 2 * _STEPS + 1
-_REACH: Final = 2.1
-"""Standard deviations that are told apart; what lies beyond counts as so many."""
-_TOGETHER: Final = 5
-_PLACES: Final = _LEVELS ** np.arange(_TOGETHER)
+_FORM: Final = b"\x02"
+"""What codes begin with. Those of schema 10 took 26 bytes a token and had no such mark."""
+_BOUNDS: Final = np.array([-0.9816, 0.0, 0.9816], dtype=np.float32)
+_VALUES: Final = np.array([-1.510, -0.4528, 0.4528, 1.510], dtype=np.float32)
+"""In standard deviations."""
+_PLACES: Final = np.array([0, 2, 4, 6], dtype=np.uint8)
+_IN_A_BYTE: Final = _VALUES[np.arange(256)[:, None] >> _PLACES & 3]
+"""The four numbers of each byte."""
 
 
 def packed(vectors: NDArray[np.floating[Any]]) -> bytes:
-    """Unit vectors of tokens, shape (tokens, directions): `token_bytes(directions)` for each token."""
+    """Unit vectors of tokens, shape (tokens, directions): a mark and `token_bytes(directions)` for each token."""
     tokens, directions = vectors.shape
-    scale = _STEPS * np.sqrt(max(directions, 1)) / _REACH
-    steps = np.clip(np.rint(vectors.astype(np.float32) * scale), -_STEPS, _STEPS).astype(np.int64) + _STEPS
-    fives = np.pad(steps, ((0, 0), (0, -directions % _TOGETHER)), constant_values=_STEPS)
-    return (fives.reshape(tokens, -(-directions // _TOGETHER), _TOGETHER) @ _PLACES).astype("<u2").tobytes()
+    spread = vectors.astype(np.float32) * np.float32(np.sqrt(directions))
+    steps = np.searchsorted(_BOUNDS, spread).astype(np.uint8)
+    fours = np.pad(steps, ((0, 0), (0, -directions % 8))).reshape(tokens, token_bytes(directions), 4)
+    return _FORM + np.bitwise_or.reduce(fours << _PLACES, axis=2).tobytes()
+
+
+def is_readable(codes: bytes) -> bool:
+    """True for codes that `packed` made; those of an earlier version are made anew by a rebuild."""
+    return codes[:1] == _FORM and len(codes) % 2 == 1  # those of before were of an even length
 
 
 def token_bytes(directions: int) -> int:
-    """Bytes of one token of so many directions."""
-    return 2 * -(-directions // _TOGETHER)
+    """Bytes of one token of so many directions: an even number."""
+    return 2 * -(-directions // 8)
 
 
-def unpacked(codes: bytes, directions: int) -> Floats:
-    """The inverse of `packed`, to the nearest step and at unit length: shape (tokens, directions)."""
-    fives = np.frombuffer(codes, dtype="<u2").reshape(-1, max(token_bytes(directions) // 2, 1))
-    told = np.take(_steps_of(), fives, axis=0).reshape(len(fives), _TOGETHER * fives.shape[1])
-    steps = told[:, :directions].astype(np.float32)
-    lengths = np.sqrt(np.einsum("ij,ij->i", steps, steps))
-    vectors: Floats = steps / np.maximum(lengths, 1.0)[:, None]
+def tokens_in(codes: bytes, directions: int) -> int:
+    """How many tokens there are in codes that `packed` made."""
+    return (len(codes) - len(_FORM)) // token_bytes(directions)
+
+
+def unpacked(codes: Iterable[bytes], directions: int) -> Floats:
+    """The inverse of `packed`, to the nearest value and at unit length: all tokens, shape (tokens, directions)."""
+    joined = b"".join(each[len(_FORM) :] for each in codes)
+    fours = np.frombuffer(joined, dtype=np.uint8).reshape(-1, max(token_bytes(directions), 1))
+    numbers = _IN_A_BYTE[fours].reshape(len(fours), 4 * fours.shape[1])[:, :directions]
+    lengths = np.sqrt(np.einsum("ij,ij->i", numbers, numbers))
+    vectors: Floats = numbers / np.maximum(lengths, np.float32(1e-6))[:, None]
     return vectors
-
-
-@cache
-def _steps_of() -> NDArray[np.int8]:
-    """The five numbers that each code stands for: a table of 0.3 MB."""
-    steps: NDArray[np.int8] = (np.arange(_LEVELS**_TOGETHER)[:, None] // _PLACES % _LEVELS - _STEPS).astype(
-        np.int8
-    )
-    return steps

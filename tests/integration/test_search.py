@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -306,11 +307,15 @@ async def test_the_order_word_by_word_decides(settings: dict[str, Any]) -> None:
 
 
 async def test_turns_remembered_without_their_tokens_get_them_by_a_rebuild(settings: dict[str, Any]) -> None:
-    """Until then, and by an embedder that has none, they are ranked as without late interaction."""
+    """Until then, and by an embedder that has none, they are ranked as without late interaction; so are those with codes of an earlier version."""
     first = await ranking(settings, embedder=WithoutTokens(), **DECIDES)
     assert "Felix" not in first[0].text
     assert not any("detail" in one.why for one in first)
     embedder = FavouringEmbedder()
+    async with opened(settings, embedder=embedder) as service:
+        rows = await service.core.store.search_rows("ann")
+        earlier = [replace(row, tokens=bytes(26 * 4)) for row in rows[1:]]
+        await service.core.store.put_search_rows("ann", earlier, now=MAY)
     assert texts(await ranking(settings, embedder=embedder, **DECIDES)) == texts(first)
     async with opened(settings, embedder=embedder, **DECIDES) as service:
         await service.rebuild_index("ann")
