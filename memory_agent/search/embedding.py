@@ -10,7 +10,7 @@ import numpy as np
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.ports import ahead_by, known_scripts, tokens_by
-from memory_agent.search.token_codes import packed
+from memory_agent.search.token_codes import packed, word_vectors
 from memory_agent.text.writing import is_read
 from memory_agent.together import together
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import TokenVectors, Turn
+    from memory_agent.domain import Turn
     from memory_agent.ports import Embedder
 
 
@@ -61,13 +61,8 @@ async def _codes(texts: Sequence[str], embedder: Embedder) -> list[bytes]:
 
     def work() -> list[bytes]:
         return [
-            packed(of_text.vectors[_of_words(text, of_text)]) if is_read(text, read) else b""
+            packed(word_vectors(text, of_text)) if is_read(text, read) else b""
             for text, of_text in zip(texts, tokens, strict=True)
         ]
 
     return await asyncio.to_thread(work)
-
-
-def _of_words(text: str, tokens: TokenVectors) -> list[bool]:
-    """True for each token with a letter or digit: no question weighs a sign (docs/benchmarks.md)."""
-    return [any(map(str.isalnum, text[start:end])) for start, end in tokens.spans.tolist()]

@@ -39,7 +39,7 @@ SHORTLIST: Final = 50
 _RUN: Final = lazily(re.compile, r"\S+")
 _REST_OF_WORD: Final = 50
 """Characters behind the last token that the word it begins may have."""
-BESIDE: Final = 0.9
+BESIDE: Final = 0.8
 """A token found in the turn before or after counts so much of one found in the turn itself."""
 
 

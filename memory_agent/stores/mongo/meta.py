@@ -30,7 +30,7 @@ _USERS_AT_ONCE: Final = 20
 # dropped when the store is opened, fields in the background, user by user.
 DROPPED_COLLECTIONS: Final[tuple[str, ...]] = ("vector_pointers",)
 DROPPED_META: Final[tuple[str, ...]] = ("embedder migration", "embedder migration progress")
-DROPPED_INDEXES: Final[Mapping[str, tuple[str, ...]]] = {}
+DROPPED_INDEXES: Final[Mapping[str, tuple[str, ...]]] = {"search_rows": ("user_id_1_thread_id_1_seq_1",)}
 DROPPED_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {"search_rows": ("next",)}
 
 

@@ -225,6 +225,8 @@ _DROPPED: Final = """
 DROP INDEX IF EXISTS turns_due;
 DROP TABLE IF EXISTS row_next;
 DROP TABLE IF EXISTS vector_pointers;
+DROP INDEX IF EXISTS search_rows_place;
+DELETE FROM row_tokens; -- in a form that is not read any more: `rebuild` makes them anew
 """
 _DROPPED_COLUMNS: Final = {"events": ("topic_id",)}
 _DROPPED_META: Final = ("embedder migration", "embedder migration progress")

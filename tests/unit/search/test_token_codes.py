@@ -1,11 +1,12 @@
-"""Token vectors in two bits a number, four of them in a byte."""
+"""Token vectors, one a word, in two bits a number, four of them in a byte."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.search.token_codes import is_readable, packed, token_bytes, unpacked
+from memory_agent.domain import TokenVectors
+from memory_agent.search.token_codes import is_readable, packed, token_bytes, unpacked, word_vectors
 
 
 def directed(tokens: int, directions: int, seed: int) -> np.ndarray:
@@ -38,3 +39,15 @@ def test_codes_of_an_earlier_version_are_not_read() -> None:
     """Those took 26 bytes a token, whatever they began with."""
     assert not is_readable(b"")
     assert not any(is_readable(bytes([begin]) + bytes(26 * n - 1)) for begin in (0, 2) for n in (1, 2, 7))
+
+
+def test_pieces_of_a_word_become_one_vector() -> None:
+    """Signs stand alone, and tokens where nothing parts words; a token may begin with the blank before its word."""
+    text = "Zebras go! 明日天気"
+    spans = np.array([(0, 3), (3, 6), (6, 9), (9, 10), (11, 13), (13, 15)], dtype=np.int32)
+    vectors = directed(len(spans), 8, 1)
+    found = word_vectors(text, TokenVectors(spans=spans, vectors=vectors.astype(np.float16)))
+    zebras = (vectors[0] + vectors[1]) / np.linalg.norm(vectors[0] + vectors[1])
+    assert found == pytest.approx(np.vstack([zebras, vectors[2:]]), abs=1e-3)
+    nothing = TokenVectors(spans=np.zeros((0, 2), np.int32), vectors=np.zeros((0, 8), np.float16))
+    assert word_vectors("", nothing).shape == (0, 8)
