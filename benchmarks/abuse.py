@@ -1,36 +1,37 @@
-"""How an honest client fares beside malicious ones: `python -m benchmarks.abuse [ATTACK …]`.
+"""How other tenants fare beside abusive clients: `python -m benchmarks.abuse [--alone] [ATTACK …]`.
 
-One `memory-agent serve` with its worker, embedded or on MongoDB, with its default settings but for shorter limits on slow
-heads and bodies. A client sends an update and a fetch every 200 ms: first alone, then beside each attack of
-`benchmarks.attacks`, which runs in a process of its own with a key of its own. Prints a table: the honest client's times
-from the moment at which a request was due, and their ratio to those alone; its errors and how often it had to send
-something again; the service's memory before, at its peak and after; what the attacker got. The exit code is 1 if the
-honest client had an error, or the service did not come back to itself.
-
-The honest client is an ordinary one: it sends a request again, with the same idempotency key, where its connection ended
-before an answer began or the answer was 429, 502 or 503; three times at most.
+One `memory-agent serve`, embedded, behind nginx with `config/nginx.conf`, of which only the addresses and the folder for
+bodies are changed (`--alone`: without nginx). An honest client updates and fetches every 200 ms: first by itself, then
+beside each attack, which runs in a process of its own with another tenant's key. Prints the honest client's times, from
+the moment at which a request was due. The exit code is 1 if one failed, or if it waited more than 0.2 s longer at p95
+than by itself.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
-import re
+import os
+import shutil
+import socket
+import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
 import psutil
 
-from benchmarks.attacks import ATTACKS, Target, job
-from benchmarks.measure import machine, markdown, mongo_uri
+from benchmarks.measure import machine
+from benchmarks.runs import markdown
 from benchmarks.texts import sentence
 from tests.servers.deployment import made_key
 from tests.servers.service import ServiceProcess
@@ -39,252 +40,243 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 PACE_SECONDS: Final = 0.2
-RECOVERY_SECONDS: Final = 120.0
-TRIES: Final = 4
-_PASSING: Final = frozenset({429, 502, 503})
+MOST_EXTRA_SECONDS: Final = 0.2
+NGINX_CONF: Final = Path(__file__).parents[1] / "config" / "nginx.conf"
+
+# --- attacks -------------------------------------------------------------------------------------------------
+UPDATE: Final = "/api/threads/mallory/den/update"
+BULK: Final = "/api/threads/mallory/den/turns/bulk"
 
 
-@dataclass(slots=True)
-class Honest:
-    """What happened to an honest client, in seconds."""
-
-    update: list[float] = field(default_factory=list)
-    fetch: list[float] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-    retries: int = 0
-
-    def times(self) -> dict[str, dict[str, float]]:
-        """p50, p95 and p99 in milliseconds."""
-        return {
-            name: {f"p{q}": round(float(np.percentile(seconds or [0.0], q)) * 1_000, 1) for q in (50, 95, 99)}
-            for name, seconds in (("update", self.update), ("fetch", self.fetch))
-        }
+def head(token: str, length: int | None, path: str = UPDATE) -> bytes:
+    """A POST's head; `length` None: the body is chunked."""
+    framing = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
+    lines = [f"POST {path} HTTP/1.1", "Host: service", "Content-Type: application/json", framing]
+    return "\r\n".join([*lines, f"Authorization: Bearer {token}", "\r\n"]).encode()
 
 
-class Client:
-    """An honest client with a thread of its own."""
+def _post(token: str, path: str, body: bytes) -> list[bytes]:
+    return [head(token, len(body), path) + body]
 
-    def __init__(self, address: str, token: str) -> None:
-        limits = httpx.Limits(max_connections=None)
-        headers = {"Authorization": f"Bearer {token}"}
-        self._http = httpx.AsyncClient(
-            base_url=address, headers=headers, limits=limits, timeout=30, trust_env=False
-        )
-        self._said = 0
-        self.address = address
 
-    async def close(self) -> None:
-        """Leave."""
-        await self._http.aclose()
+def _dribbled(first: bytes, piece: bytes) -> list[bytes]:
+    return [first, *[piece] * 1_000_000]
 
-    async def run(self, goes_on: Callable[[Honest], bool]) -> Honest:
-        """An update and a fetch every PACE_SECONDS, whether those before are answered or not."""
-        seen = Honest()
-        tasks: list[asyncio.Task[None]] = []
-        began = time.perf_counter()
-        while goes_on(seen):
-            due = began + PACE_SECONDS * len(tasks)
-            await asyncio.sleep(max(0.0, due - time.perf_counter()))
-            tasks.append(asyncio.create_task(self._pair(seen, due)))
-        await asyncio.gather(*tasks)
-        return seen
 
-    async def _pair(self, seen: Honest, due: float) -> None:
-        self._said += 1
-        number = self._said
-        said = {"user_msg": f"{number}: {sentence(number)}", "assistant_msg": f"I see, number {number}."}
-        if await self._ask(seen, "update", said, key=f"exchange {number}"):
-            seen.update.append(time.perf_counter() - due)
-        asked = time.perf_counter()
-        if await self._ask(seen, "fetch", {"user_message": f"What about {sentence(number + 10**6)}?"}):
-            seen.fetch.append(time.perf_counter() - asked)
+SIZE: Final = 7_900_000
+PIECE: Final = b"x" * 65_536
+ATTACKS: Final[dict[str, tuple[int, Callable[[str], list[bytes]]]]] = {
+    # How many connections, and what each sends, half a second after every small piece.
+    "slow_heads": (300, lambda token: _dribbled(b"GET / HTTP/1.1\r\nX-Padding: ", b"x")),
+    "slow_bodies": (200, lambda token: _dribbled(head(token, 1_000_000), b" ")),
+    "idle": (1_100, lambda token: []),
+    "large_bodies": (40, lambda token: _post(token, UPDATE, b'{"user_msg": "%s"}' % (b"x" * SIZE))),
+    "large_lists": (40, lambda token: _post(token, BULK, b'{"turns": [%s]}' % b",".join([b"{}"] * (SIZE // 3)))),
+    "held_bodies": (40, lambda token: [head(token, SIZE) + b"x" * (SIZE - 1)]),
+    "huge_bodies": (8, lambda token: [head(token, 100_000_000), *[PIECE] * 1_600]),
+    "huge_chunked": (8, lambda token: [head(token, None), *[b"10000\r\n%s\r\n" % PIECE] * 1_600]),
+    "wrong_keys": (16, lambda token: [head("ma_" + "a" * 16 + "_" + "b" * 52, 2) + b"{}"]),
+}  # fmt: skip
 
-    async def _ask(self, seen: Honest, what: str, body: dict[str, str], key: str = "") -> bool:
-        headers = {"Idempotency-Key": key} if key else {}
-        why = ""
-        for attempt in range(TRIES):
-            seen.retries += attempt > 0
+
+async def attack(name: str, address: str, token: str, seconds: float) -> Counter[str]:
+    """Run an attack; the statuses that it got, and how many connections were closed or refused."""
+    count, what = ATTACKS[name]
+    pieces, port, got = what(token), urlsplit(address).port, Counter[str]()
+
+    async def pour(writer: asyncio.StreamWriter) -> None:
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.5 if len(piece) < 100 else 0)
+        await asyncio.sleep(seconds)
+
+    async def one() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        pouring = asyncio.create_task(pour(writer))
+        try:
+            got[(await reader.readuntil(b"\r\n")).split()[1].decode()] += 1
+        finally:
+            pouring.cancel()
+            await asyncio.wait({pouring})
+            writer.transport.abort()
+
+    async def repeat() -> None:
+        while True:
             try:
-                answer = await self._http.post(f"/api/threads/alice/diary/{what}", json=body, headers=headers)
-            except httpx.TransportError as exc:
-                why = type(exc).__name__
-            else:
-                if answer.is_success:
-                    return True
-                why = str(answer.status_code)
-                if answer.status_code not in _PASSING:
-                    break
-                await asyncio.sleep(float(answer.headers.get("Retry-After", 0)))
-        seen.errors.append(f"{what}: {why}")
-        return False
+                await one()
+            except asyncio.IncompleteReadError:
+                got["closed"] += 1
+            except OSError as exc:
+                got["reset" if isinstance(exc, ConnectionResetError) else "refused"] += 1
+                await asyncio.sleep(0.05)
 
-    async def forget(self, user: str, token: str) -> None:
-        """Erase a user."""
-        await self._http.delete(
-            f"/api/users/{user}", headers={"Authorization": f"Bearer {token}"}, timeout=RECOVERY_SECONDS
-        )
-
-    async def open_connections(self) -> int:
-        """Connections that the service has open."""
-        text = (await self._http.get("/metrics")).text
-        found = re.search(r"^memory_agent_connections_open (\S+)$", text, re.MULTILINE)
-        return int(float(found[1])) if found else 0
-
-
-async def attack(name: str, target: Target) -> dict[str, int]:
-    """Run an attack in a process of its own; what it got."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "benchmarks.attacks",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        cwd=Path(__file__).parents[1],
-    )
-    try:
-        told, _ = await process.communicate(job(name, target).encode())
-    except BaseException:
-        process.kill()
-        await process.wait()
-        raise
-    if process.returncode:
-        raise RuntimeError(f"the attack {name} ended with {process.returncode}")
-    got: dict[str, int] = json.loads(told)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
+            for _ in range(count):
+                group.create_task(repeat())
     return got
 
 
-async def _watched(process: psutil.Process, peak: list[int]) -> None:
-    while True:
-        peak[0] = max(peak[0], process.memory_info().rss)
-        await asyncio.sleep(0.1)
+# --- the honest client ---------------------------------------------------------------------------------------
 
 
-async def beside(name: str, client: Client, target: Target, process: psutil.Process) -> dict[str, Any]:
-    """The honest client's figures while an attack goes on, and the service's afterwards."""
-    before, peak = process.memory_info().rss, [0]
-    watching = asyncio.create_task(_watched(process, peak))
-    running = asyncio.create_task(attack(name, target))
-    seen = await client.run(lambda _: not running.done())
-    got = await running
-    watching.cancel()
-    began = time.perf_counter()
-    await client.forget("mallory", target.token)
-    after = await client.run(lambda seen: len(seen.fetch) + len(seen.errors) < 5)
-    return {
-        **_figures(seen),
-        "got": got,
-        "rss_mib": [round(size / 2**20) for size in (before, peak[0], process.memory_info().rss)],
-        "recovered_seconds": round(time.perf_counter() - began, 1),
-        "errors_afterwards": after.errors,
-        "connections_afterwards": await client.open_connections(),
-    }
+class Honest:
+    """A client that updates and fetches at a steady pace; its times in seconds, and what failed."""
+
+    def __init__(self, address: str, token: str) -> None:
+        self.http = httpx.AsyncClient(
+            base_url=address, headers={"Authorization": f"Bearer {token}"}, timeout=30, trust_env=False
+        )
+        self.said = 0
+
+    async def run(self, goes_on: Callable[[], bool]) -> dict[str, Any]:
+        """p50, p95 and the longest in milliseconds, of updates and fetches, while it goes on."""
+        times: dict[str, list[float]] = {"update": [], "fetch": []}
+        errors: list[str] = []
+
+        async def pair(due: float) -> None:
+            self.said += 1
+            said = {"user_msg": f"{self.said}: {sentence(self.said)}", "assistant_msg": "I see."}
+            asked = {"user_message": f"What about {sentence(self.said + 10**6)}?"}
+            for what, body in (("update", said), ("fetch", asked)):
+                try:
+                    answer = await self.http.post(f"/api/threads/alice/diary/{what}", json=body)
+                    answer.raise_for_status()
+                    times[what].append(time.perf_counter() - due)
+                except httpx.HTTPError as exc:
+                    errors.append(f"{what}: {exc!r:.100}")
+                due = time.perf_counter()
+
+        began, tasks = time.perf_counter(), list[asyncio.Task[None]]()
+        while goes_on():
+            due = began + PACE_SECONDS * len(tasks)
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            tasks.append(asyncio.create_task(pair(due)))
+        await asyncio.gather(*tasks)
+        shown = {
+            what: [round(float(np.percentile(found or [0.0], q)) * 1_000) for q in (50, 95, 100)]
+            for what, found in times.items()
+        }
+        return {**shown, "errors": errors}
 
 
-def _figures(seen: Honest) -> dict[str, Any]:
-    return {
-        "requests": len(seen.update) + len(seen.fetch) + len(seen.errors),
-        "times_ms": seen.times(),
-        "errors": seen.errors,
-        "retries": seen.retries,
-    }
+async def measure(address: str, tokens: Sequence[str], pid: int, given: argparse.Namespace) -> dict[str, Any]:
+    """The honest client by itself, then beside each attack."""
+    honest, process = Honest(address, tokens[0]), psutil.Process(pid)
+    async with honest.http:
+        await _for(honest, 3.0)  # warm
+        report = {"alone": await _for(honest, given.seconds)}
+        for name in given.attacks or ATTACKS:
+            report[f"alone, before {name}"] = await _for(honest, 3.0)
+            running = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "benchmarks.abuse", name, "--seconds", str(given.seconds),
+                "--attack", address, tokens[1],
+                stdout=asyncio.subprocess.PIPE, cwd=NGINX_CONF.parents[1],
+            )  # fmt: skip
+            assert running.stdout is not None
+            await running.stdout.readline()  # it begins
+            told = asyncio.create_task(running.communicate())
+            report[name] = await honest.run(lambda told=told: not told.done())
+            report[name]["got"] = json.loads((await told)[0])
+            report[name]["mib"] = round(process.memory_info().rss / 2**20)
+    return report
 
 
-async def measure(
-    address: str, tokens: tuple[str, str], pid: int, arguments: argparse.Namespace
-) -> dict[str, Any]:
-    """The honest client alone, then beside each attack."""
-    client, process = Client(address, tokens[0]), psutil.Process(pid)
-    target = Target(address=address, token=tokens[1], seconds=arguments.seconds, scale=arguments.scale)
-    try:
-        await client.run(lambda seen: len(seen.fetch) + len(seen.errors) < 10)  # warm
-        until = time.perf_counter() + arguments.seconds
-        report = {"alone": _figures(await client.run(lambda _: time.perf_counter() < until))}
-        for name in arguments.attacks or ATTACKS:
-            print(f"{name} …", file=sys.stderr, flush=True)
-            report[name] = await beside(name, client, target, process)
-        return report
-    finally:
-        await client.close()
+async def _for(honest: Honest, seconds: float) -> dict[str, Any]:
+    until = time.perf_counter() + seconds
+    return await honest.run(lambda: time.perf_counter() < until)
 
 
-def table(report: dict[str, Any]) -> str:
-    """What was measured, for people."""
-    alone = report["alone"]["times_ms"]
-    rows = []
-    for name, found in report.items():
-        times = found["times_ms"]
-        cells = [
-            " / ".join(f"{times[kind][q]:.0f}" for q in ("p50", "p95", "p99")) for kind in ("update", "fetch")
-        ]
-        ratios = [
-            " / ".join(f"{times[kind][q] / (alone[kind][q] or 1):.1f}" for q in ("p50", "p95", "p99"))
-            for kind in ("update", "fetch")
-        ]
-        rss = " → ".join(str(size) for size in found.get("rss_mib", []))
-        got = ", ".join(f"{key} {count:,}" for key, count in sorted(found.get("got", {}).items()))
-        counts = [str(len(found["errors"])), str(found["retries"])]
-        rows.append([name, cells[0], ratios[0], cells[1], ratios[1], *counts, rss, got])
-    columns = ["beside", "update p50 / p95 / p99, ms", "ratio", "fetch, ms", "ratio", "errors", "again"]
-    return markdown([*columns, "MiB before → peak → after", "attacker got"], rows)
+# --- what is attacked ----------------------------------------------------------------------------------------
 
 
-def failures(report: dict[str, Any]) -> list[str]:
-    """What the honest client should not have seen."""
-    return [
-        f"{name}: {len(found[when])} {when}, the first {found[when][0]}"
-        for name, found in report.items()
-        for when in ("errors", "errors_afterwards")
-        if found.get(when)
-    ]
+def nginx_conf(service: str, port: int, folder: Path) -> str:
+    """The configuration that is shipped, for a service at another address and a folder that is there."""
+    text = NGINX_CONF.read_text(encoding="utf-8")
+    places = {"/tmp/": f"{folder}/", "/var/cache/nginx": str(folder)}
+    places |= {"http://api:8080": service, "listen 8080": f"listen 127.0.0.1:{port}"}
+    for ours, theirs in places.items():
+        assert ours in text
+        text = text.replace(ours, theirs)
+    return text
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Start a service, measure, print; the exit code."""
+def start_nginx(service: str, folder: Path, stack: ExitStack) -> str:
+    """nginx in front of the service, until the stack ends; its address."""
+    program = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
+    if program is None:
+        raise SystemExit("nginx is not installed (Debian: nginx-light); --alone measures without it")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    written = folder / "nginx.conf"
+    written.write_text(nginx_conf(service, port, folder), encoding="utf-8")
+    # Root's temporary folder is for root alone.
+    process = subprocess.Popen([program, "-e", "stderr", "-c", str(written), "-g", "daemon off; user root;"])
+    stack.callback(process.wait)
+    stack.callback(process.terminate)
+    while socket.socket().connect_ex(("127.0.0.1", port)):
+        if process.poll() is not None:
+            raise SystemExit("nginx ended")
+        time.sleep(0.05)
+    return f"http://127.0.0.1:{port}"
+
+
+def run(given: argparse.Namespace) -> dict[str, Any]:
+    """Start what is attacked, and measure."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        settings: dict[str, Any] = {
-            "data_dir": folder / "data",
-            "server_head_seconds": arguments.limit_seconds,
-            "server_body_seconds": arguments.limit_seconds,
-            "server_metrics_open": True,
-        }
-        if arguments.store == "mongodb":
-            settings["mongo_uri"] = stack.enter_context(mongo_uri(None))
-        tokens = tuple(asyncio.run(made_key(settings, tenant))[1] for tenant in ("honest", "malicious"))
+        settings: dict[str, Any] = {"data_dir": folder / "data", "run_worker": False}
+        tokens = [asyncio.run(made_key(settings, tenant))[1] for tenant in ("honest", "malicious")]
         service = ServiceProcess(folder, settings=settings)
         service.start()
         stack.callback(service.kill)
         assert service.process is not None
-        report = asyncio.run(measure(service.address, (tokens[0], tokens[1]), service.process.pid, arguments))
-        code = service.stop()
-    print(table(report))
-    if arguments.json:
-        whole = {"machine": machine(), "store": arguments.store, "seconds": arguments.seconds, "runs": report}
-        arguments.json.write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
-    wrong = failures(report) + ([f"the service ended with {code}"] if code else [])
-    for one in wrong:
-        print(f"WRONG: {one}")
-    return 1 if wrong else 0
+        address = service.address if given.alone else start_nginx(service.address, folder, stack)
+        return asyncio.run(measure(address, tokens, service.process.pid, given))
 
 
-def main(given: Sequence[str] | None = None) -> None:
+def table(report: dict[str, Any]) -> str:
+    """What was measured, for people."""
+    rows = []
+    for name, found in report.items():
+        times = [" / ".join(map(str, found[what])) for what in ("update", "fetch")]
+        got = ", ".join(f"{status} {count:,}" for status, count in sorted(found.get("got", {}).items()))
+        rows.append([name, *times, str(len(found["errors"])), str(found.get("mib", "")), got])
+    columns = ["beside", "update p50 / p95 / longest, ms", "fetch, ms", "errors", "service, MiB"]
+    return markdown([*columns, "what the attacker got"], rows)
+
+
+def failures(report: dict[str, Any]) -> list[str]:
+    """Where the honest client failed, or waited too long."""
+    most = {what: report["alone"][what][1] + MOST_EXTRA_SECONDS * 1_000 for what in ("update", "fetch")}
+    late = [
+        f"{name}: p95 of {what} is {found[what][1]} ms"
+        for name, found in report.items()
+        for what in most
+        if found[what][1] > most[what]
+    ]
+    return late + [f"{name}: {found['errors'][0]}" for name, found in report.items() if found["errors"]]
+
+
+def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("attacks", nargs="*", metavar="ATTACK", help=f"default: all of {', '.join(ATTACKS)}")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each attack (default %(default)s)")
-    parser.add_argument(
-        "--scale", type=float, default=1.0, help="of connections and bodies (default %(default)s)"
-    )
-    parser.add_argument(
-        "--limit-seconds", type=float, default=5.0, help="server_head_seconds and server_body_seconds"
-    )
-    parser.add_argument("--store", choices=("sqlite", "mongodb"), default="sqlite")
-    parser.add_argument("--json", type=Path, help="a file to write the figures to")
-    arguments = parser.parse_args(given)
-    for name in arguments.attacks:
-        if name not in ATTACKS:
-            parser.error(f"there is no attack {name!r}; there are {', '.join(ATTACKS)}")
-    sys.exit(run(arguments))
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each (default %(default)s)")
+    parser.add_argument("--alone", action="store_true", help="without nginx")
+    parser.add_argument("--attack", nargs=2, help=argparse.SUPPRESS)  # the attacker's own process
+    given = parser.parse_args()
+    if given.attack:
+        os.nice(10)  # it stands for another machine
+        print("begins", flush=True)
+        print(json.dumps(asyncio.run(attack(given.attacks[0], *given.attack, given.seconds))))
+        return
+    report = run(given)
+    print(f"{machine()}\n{table(report)}")
+    wrong = failures(report)
+    print(*(f"WRONG: {one}" for one in wrong), sep="\n")
+    sys.exit(bool(wrong))
 
 
 if __name__ == "__main__":

@@ -28,9 +28,6 @@ class ServerSettings(BaseSettings):
         str, Field(pattern=r"^[^\s/@?#]+$", description="a host name or address alone, e.g. 127.0.0.1")
     ] = "127.0.0.1"
     server_port: Annotated[int, Field(ge=0, le=65_535)] = 8080
-    server_max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
-    server_head_seconds: Seconds = 10.0
-    server_body_seconds: Seconds = 30.0
     server_max_body_bytes: Annotated[int, Field(ge=1_000, le=1_000_000_000)] = 8_000_000
     server_requests_per_minute: Annotated[int, Field(ge=0, le=10_000_000)] = 6_000
     server_shutdown_seconds: Seconds = 30.0

@@ -21,7 +21,7 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "server_concurrent_requests": ("memory_agent.server.app._CONCURRENT_REQUESTS",),
     "server_event_streams": ("memory_agent.server.app.MOST_READERS",),
     "server_failed_keys_per_minute": ("memory_agent.server.access.FAILED_KEYS_PER_MINUTE",),
-    "server_idle_seconds": ("memory_agent.server.edge.run._IDLE_SECONDS",),
+    "server_idle_seconds": ("memory_agent.server.run._IDLE_SECONDS",),
     "server_key_cache_seconds": ("memory_agent.server.app.KEY_CACHE_SECONDS",),
     "retry_max_seconds": ("memory_agent.work.worker.LONGEST_RETRY_SECONDS",),
     "worker_batch_turns": ("memory_agent.work.worker._BATCH_TURNS",),

@@ -11,10 +11,10 @@ from memory_agent.cli.output import note
 from memory_agent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    from starlette.applications import Starlette
 
     from memory_agent.config import MemoryConfig
-    from memory_agent.server.edge.run import Edge
+    from memory_agent.server.run import OnStop
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +43,8 @@ def serve(
     Every request brings an API key (`memory-agent keys create`). SIGTERM and ctrl-C finish the requests in progress and
     the worker's stage in hand, then leave; what is still owed is taken up by the next worker.
 
+    Slow, idle and many connections are limited by a proxy in front (config/nginx.conf), not here: that is for loopback.
+
     Embedded, one process serves. With MongoDB and a Chroma server any number may, on any machines.
 
     Examples:
@@ -59,9 +61,10 @@ def _serve(cfg: MemoryConfig, log_level: str, *, as_json: bool, insecure_no_auth
     """Serve until told to stop. Raises ConfigError, DataDirInUse, StoreUnavailable if it cannot start."""
     try:
         from memory_agent.server.app import create_app
-        from memory_agent.server.edge.run import print_address
-        from memory_agent.server.edge.run import serve as run_server
         from memory_agent.server.logs import configure_logs
+        from memory_agent.server.origins import is_loopback
+        from memory_agent.server.run import print_address
+        from memory_agent.server.run import serve as run_server
         from memory_agent.server.sharing import OwnAddress
         from memory_agent.server.tracing import configure_tracing
     except ModuleNotFoundError as exc:
@@ -74,11 +77,11 @@ def _serve(cfg: MemoryConfig, log_level: str, *, as_json: bool, insecure_no_auth
     tell = log.info if as_json else note
     own = OwnAddress(cfg) if cfg.embedded else None
 
-    def application(edge: Edge) -> ASGIApp:
+    def application(on_stop: OnStop) -> Starlette:
         if own is not None:
-            edge.on_stop.append(own.take_away)
+            on_stop.append(own.take_away)
         own_key = None if own is None else own.key
-        return create_app(cfg, edge=edge, insecure_no_auth=insecure_no_auth, own_key=own_key)
+        return create_app(cfg, on_stop=on_stop, insecure_no_auth=insecure_no_auth, own_key=own_key)
 
     def ready(address: str) -> None:
         if own is not None:
@@ -87,6 +90,11 @@ def _serve(cfg: MemoryConfig, log_level: str, *, as_json: bool, insecure_no_auth
         print_address(address)
         kept = f"embedded in {cfg.data_dir}" if cfg.embedded else "on MongoDB and Chroma"
         tell(f"{kept}; the API is described at {address}/docs")
+        if not is_loopback(cfg.server_host) and not cfg.server_trusted_proxies:
+            tell(
+                "others can connect, and slow or many connections are not limited here: put a proxy that limits them in "
+                "front, as docker-compose.yml does with config/nginx.conf, and name it in server_trusted_proxies"
+            )
         if insecure_no_auth:
             tell(
                 "no API keys are asked for: whoever can connect from this machine may read and change everything"

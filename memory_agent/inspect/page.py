@@ -26,7 +26,7 @@ from memory_agent.inspect.texts import (
     translated,
     when,
 )
-from memory_agent.server.edge.paths import segment_text
+from memory_agent.server.paths import segment_text
 from memory_agent.wire.paths import quoted_segment
 from memory_agent.wire.problems import problem_for_network
 

@@ -30,13 +30,13 @@ from memory_agent.server import (
 from memory_agent.server.access import PAGES, Access, is_below
 from memory_agent.server.access_log import Requests
 from memory_agent.server.auth import KEY_CACHE_SECONDS, Authenticator
+from memory_agent.server.bodies import BodyLimits
 from memory_agent.server.dependencies import THREAD, Api
-from memory_agent.server.edge.bodies import BodyLimits
-from memory_agent.server.edge.paths import RawPaths
 from memory_agent.server.events import MOST_READERS, EventHub
 from memory_agent.server.metrics import Metrics
 from memory_agent.server.openapi import describe
 from memory_agent.server.origins import LocalOnly, cors_options
+from memory_agent.server.paths import RawPaths
 from memory_agent.server.problems import add_problem_handlers
 from memory_agent.server.readiness import Readiness
 from memory_agent.service import MemoryService
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from memory_agent.config import MemoryConfig
     from memory_agent.domain import ApiKey
-    from memory_agent.server.edge.run import Edge
+    from memory_agent.server.run import OnStop
 
 
 _ROUTERS: Final = (
@@ -68,7 +68,7 @@ _ASKED_MOST: Final = frozenset({f"{THREAD}/update", f"{THREAD}/fetch", "/api/mem
 """Tried first, for a path is compared with one route after the other."""
 
 _CONCURRENT_REQUESTS: Final = 256
-"""Of one key, so that one tenant cannot take every connection."""
+"""Of one key, so that one tenant cannot take everything."""
 _FORM_BYTES: Final = 65_536
 """Of a form of the pages for people, which is read on the event loop before it is known who sent it."""
 
@@ -76,7 +76,7 @@ _FORM_BYTES: Final = 65_536
 def create_app(
     cfg: MemoryConfig,
     *,
-    edge: Edge | None = None,
+    on_stop: OnStop | None = None,
     service: MemoryService | None = None,
     insecure_no_auth: bool = False,
     own_key: ApiKey | None = None,
@@ -84,12 +84,12 @@ def create_app(
 ) -> FastAPI:
     """The application with these settings, as any ASGI server runs it.
 
-    `edge`: what it shares with our own server. `service`: one that is open already, and is not closed here; else one is
+    `on_stop`: told here what is to end before our own server waits for requests. `service`: one that is open already, and is not closed here; else one is
     opened from `cfg` for as long as the application runs. `insecure_no_auth`: no keys are asked for, and every program that
     can connect to a loopback address may do everything; web pages from elsewhere may not (see `LocalOnly`). `own_key`: one that counts besides
     those that are stored, or (`only_own_key`) instead of them.
     """
-    metrics, logins = Metrics(None if edge is None else edge.connections), Logins()
+    metrics, logins = Metrics(), Logins()
 
     @contextlib.asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
@@ -102,8 +102,8 @@ def create_app(
             hub = EventHub(opened.core.store, most_readers=MOST_READERS)
             readings, doctor = Readings(opened), Doctor(opened.cfg)
             for close in (hub.close, readings.close, doctor.close):
-                if edge is not None:
-                    edge.on_stop.append(close)  # streams end first: they would never end by themselves
+                if on_stop is not None:
+                    on_stop.append(close)  # streams end first: they would never end by themselves
                 stack.push_async_callback(close)
             app.state.logins, app.state.readings, app.state.doctor = logins, readings, doctor
             app.state.api = Api(
@@ -161,7 +161,7 @@ def _add_middleware(
         return min(most, _FORM_BYTES) if is_below(scope, (PAGES,)) else most
 
     wrap: Any = app.add_middleware
-    wrap(BodyLimits, limit=body_limit, seconds=cfg.server_body_seconds)
+    wrap(BodyLimits, limit=body_limit)
     wrap(
         Access,
         authenticator=lambda: app.state.api.authenticator,

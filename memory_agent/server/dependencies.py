@@ -20,10 +20,10 @@ from memory_agent.checks import MAX_ID_CHARS
 from memory_agent.config import MemoryConfig
 from memory_agent.domain import ApiKey
 from memory_agent.server.auth import Authenticator, Principal
-from memory_agent.server.edge.bodies import LARGE_BYTES
-from memory_agent.server.edge.paths import segment_text
+from memory_agent.server.bodies import LARGE_BYTES
 from memory_agent.server.events import EventHub
 from memory_agent.server.metrics import Metrics
+from memory_agent.server.paths import segment_text
 from memory_agent.server.readiness import Readiness
 from memory_agent.service import MemoryService
 from memory_agent.wire.base import Time

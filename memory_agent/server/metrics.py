@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from memory_agent.domain import LiveStats, MemoryStatus, Usage
-    from memory_agent.server.edge.connections import Connections
     from memory_agent.server.events import EventHub
     from memory_agent.service import MemoryService
 
@@ -49,7 +48,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call] # a line for each ser
 class Metrics:
     """Everything that one application measures, in a registry of its own."""
 
-    def __init__(self, connections: Connections | None = None) -> None:
+    def __init__(self) -> None:
         self.registry = CollectorRegistry()
         # By status alone or by time alone: both together would be eighteen lines for each method, route and status.
         requests = Counter(
@@ -74,7 +73,7 @@ class Metrics:
             registry=self.registry,
         ).set_function(lambda: self.in_flight)
         ProcessCollector(registry=self.registry)
-        self._memory = _Memory(connections)
+        self._memory = _Memory()
         self.registry.register(self._memory)
         self._asking = asyncio.Lock()
         self._asked_at = float("-inf")
@@ -115,8 +114,7 @@ class Metrics:
 class _Memory(Collector):
     """Collector that answers a scrape from values fetched just before."""
 
-    def __init__(self, connections: Connections | None) -> None:
-        self.connections = connections
+    def __init__(self) -> None:
         self.status: MemoryStatus | None = None
         self.live: LiveStats | None = None
         self.usage: Usage | None = None
@@ -150,21 +148,9 @@ class _Memory(Collector):
             yield _counter("llm_requests", "Requests to language models", usage.requests)
             tokens = {"prompt": usage.prompt_tokens, "completion": usage.completion_tokens}
             yield _counter("llm_tokens", "Tokens that language models used", tokens, "kind")
-        if self.connections is not None:
-            yield from _of_connections(self.connections)
         if self.events is not None:
             yield _gauge("event_readers", "Readers of events", self.events.readers)
             yield _counter("event_readers_dropped", "Readers that were sent away", self.events.dropped)
-
-
-def _of_connections(connections: Connections) -> Iterator[Metric]:
-    yield _gauge("connections_open", "Connections open", len(connections))
-    yield _gauge("connections_idle", "Connections without a request in progress", connections.idle)
-    yield _gauge("connections_most", "How many there may be", connections.most)
-    yield _counter("connections_opened", "Connections that were taken", connections.opened)
-    yield _counter("connections_evicted", "Connections that gave way to others", connections.evicted)
-    yield _counter("connections_refused", "Connections refused, all being busy", connections.refused)
-    yield _counter("connections_late", "Connections whose request's head was too late", connections.late)
 
 
 def _gauge(name: str, words: str, value: float | Mapping[Any, float], label: str = "") -> Metric:

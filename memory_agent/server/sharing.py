@@ -13,7 +13,7 @@ from memory_agent.clock import SystemClock
 from memory_agent.data_dir import LocalService, say_leaving
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.keys import MAX_LIMIT, new_key
-from memory_agent.server.edge.run import bind, make_server
+from memory_agent.server.run import Server, bind
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from memory_agent.config import MemoryConfig
-    from memory_agent.server.edge.run import Edge
+    from memory_agent.server.run import OnStop
     from memory_agent.service import MemoryService
 
 # What the application will need, which is made later.
-for needed in ("fastapi", "fastapi_offline", "httptools", "jinja2", "opentelemetry", "prometheus_client"):
+for needed in ("fastapi", "fastapi_offline", "jinja2", "opentelemetry", "prometheus_client"):
     if importlib.util.find_spec(needed) is None:
         raise ModuleNotFoundError(f"{needed} is not installed", name=needed)
 
@@ -87,20 +87,15 @@ class _OnDemand:
         self._app: Starlette | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._live(receive, send)
-            return
         self._asked.set()
         await self._made.wait()
         if self._app is None:
             raise RuntimeError("the application could not be made")
         await self._app(scope, receive, send)
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def live(self, stop: asyncio.Event) -> None:
         """From start to stop, in one task, which what the application opens is bound to."""
-        await receive()
-        await send({"type": "lifespan.startup.complete"})
-        stopped = asyncio.ensure_future(receive())
+        stopped = asyncio.ensure_future(stop.wait())
         asked = asyncio.ensure_future(self._asked.wait())
         await asyncio.wait({stopped, asked}, return_when=asyncio.FIRST_COMPLETED, timeout=_SOON)
         try:
@@ -120,7 +115,6 @@ class _OnDemand:
         finally:
             asked.cancel()
             self._made.set()
-        await send({"type": "lifespan.shutdown.complete"})
 
 
 @contextlib.asynccontextmanager
@@ -134,18 +128,17 @@ async def sharing(service: MemoryService) -> AsyncIterator[None]:
     cfg = service.cfg.model_copy(update=changed)
     own = OwnAddress(cfg)
 
-    def application(edge: Edge) -> Starlette:
+    on_stop: OnStop = []
+
+    def application() -> Starlette:
         from memory_agent.server.app import create_app
 
-        return create_app(cfg, edge=edge, service=service, own_key=own.key, only_own_key=True)
+        return create_app(cfg, on_stop=on_stop, service=service, own_key=own.key, only_own_key=True)
 
-    server = make_server(
-        lambda edge: _OnDemand(lambda: application(edge), own.take_away),
-        cfg,
-        on_ready=own.leave,
-        catch_signals=False,
-    )
+    on_demand, stop = _OnDemand(application, own.take_away), asyncio.Event()
+    server = Server(on_demand, cfg, on_stop=on_stop, on_ready=own.leave)
     with contextlib.closing(bind("127.0.0.1", 0)) as listening:
+        open_app = asyncio.create_task(on_demand.live(stop), name="memory-agent sharing's application")
         running = asyncio.create_task(server.serve(sockets=[listening]), name="memory-agent sharing")
         try:
             yield
@@ -153,3 +146,5 @@ async def sharing(service: MemoryService) -> AsyncIterator[None]:
             await own.take_away()
             server.should_exit = True
             await asyncio.wait({running})
+            stop.set()
+            await asyncio.wait({open_app})

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.attacks import ATTACKS, Target
 
 from benchmarks.abuse import Client
-from benchmarks.attacks import ATTACKS, Target
 from tests.servers.deployment import made_key
 from tests.servers.service import ServiceProcess
 

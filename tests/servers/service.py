@@ -142,27 +142,23 @@ async def served(
 ) -> AsyncIterator[Served]:
     """Serve an open service on a free port of 127.0.0.1 until the block ends; `settings` change its server's."""
     from memory_agent.server.app import create_app
-    from memory_agent.server.edge.run import bind, make_server
+    from memory_agent.server.run import Server, bind
 
     with settings_of(settings) as known:
         cfg = service.cfg.model_copy(update=known)
-        made: list[FastAPI] = []
-
-        def app(edge: Any) -> FastAPI:
-            made.append(create_app(cfg, edge=edge, service=service, insecure_no_auth=insecure_no_auth))
-            return made[0]
-
-        server = make_server(app, cfg)
+        on_stop: list[Any] = []
+        app = create_app(cfg, on_stop=on_stop, service=service, insecure_no_auth=insecure_no_auth)
+        server = Server(app, cfg, on_stop=on_stop)
         with contextlib.closing(bind("127.0.0.1", 0)) as listening:
-            running = asyncio.create_task(server.serve(sockets=[listening]))
-            while not server.started:
-                if running.done():
-                    running.result()
-                    raise RuntimeError(f"the server did not start: {server.failure!r}")
-                await asyncio.sleep(0.005)
-            assert server.address is not None
-            try:
-                yield Served(server.address, made[0], cfg)
-            finally:
-                server.should_exit = True
-                await running
+            async with app.router.lifespan_context(app):
+                running = asyncio.create_task(server.serve(sockets=[listening]))
+                while not server.started:
+                    if running.done():
+                        running.result()
+                    await asyncio.sleep(0.005)
+                assert server.address is not None
+                try:
+                    yield Served(server.address, app, cfg)
+                finally:
+                    server.should_exit = True
+                    await running

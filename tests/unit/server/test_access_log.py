@@ -18,7 +18,6 @@ from starlette.types import ASGIApp, Message
 from memory_agent.domain import LiveStats, MemoryStatus, Usage
 from memory_agent.server import metrics as metrics_module
 from memory_agent.server.access_log import Requests
-from memory_agent.server.edge.connections import Connections
 from memory_agent.server.logs import request_id
 from memory_agent.server.metrics import Metrics
 from memory_agent.server.tracing import configure_tracing
@@ -165,9 +164,9 @@ async def shown_by(metrics: Metrics, memory: Memory, events: Any = None) -> str:
     return (await metrics.render(cast("Any", memory), events)).decode()
 
 
-async def test_scrape_shows_requests_backlog_connections_tokens_and_readers() -> None:
+async def test_scrape_shows_requests_backlog_tokens_and_readers() -> None:
     """The store is asked once for scrapes that come together, and another application measures for itself."""
-    metrics, memory = Metrics(Connections(10)), Memory()
+    metrics, memory = Metrics(), Memory()
     await ask(Requests(answering, metrics=metrics), http())
     await ask(Requests(failing, metrics=metrics), http("BREW"))
     readers = SimpleNamespace(readers=4, dropped=2)
@@ -183,8 +182,6 @@ async def test_scrape_shows_requests_backlog_connections_tokens_and_readers() ->
         "memory_agent_lag_seconds 1.5",
         'memory_agent_llm_tokens_total{kind="prompt"} 100.0',
         "memory_agent_live_hits_total 7.0",
-        "memory_agent_connections_open 0.0",
-        "memory_agent_connections_evicted_total 0.0",
         "memory_agent_event_readers 4.0",
         "memory_agent_event_readers_dropped_total 2.0",
     }

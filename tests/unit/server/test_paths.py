@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from starlette.routing import Match, Route, Router
 
-from memory_agent.server.edge.paths import BadPath, RawPaths, routed_path, segment_text
+from memory_agent.server.paths import BadPath, RawPaths, routed_path, segment_text
 from memory_agent.wire.paths import quoted_segment
 
 TEXTS = st.lists(

@@ -1,4 +1,4 @@
-"""Large bodies: one of a key at a time, so much memory for all of them, and what is refused gives its share back."""
+"""Large bodies: one of a key at a time, and not of too many values."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from memory_agent.server.edge.bodies import LARGE_BYTES, MAX_VALUES, BodyLimits
+from memory_agent.server.bodies import LARGE_BYTES, MAX_VALUES, BodyLimits
 
 LIMIT = 2_000_000
 LARGE = b"x" * (LARGE_BYTES + 1)
@@ -44,7 +44,7 @@ class Bodies:
 
     def __init__(self) -> None:
         self.app = App()
-        self.limits = BodyLimits(self.app, limit=lambda _: LIMIT, seconds=5)
+        self.limits = BodyLimits(self.app, limit=lambda _: LIMIT)
 
     def send(self, pieces: Sequence[bytes], key: str = "a", *, ends: bool = True) -> asyncio.Task[int]:
         """A request with these pieces of a body; its status. `ends`: the last piece is the last."""
@@ -102,26 +102,13 @@ async def test_client_that_leaves_while_it_waits_keeps_nobody_waiting(bodies: Bo
     assert [await first, await last] == [201, 201]
 
 
-async def test_key_has_so_much_in_memory_and_others_their_own(bodies: Bodies) -> None:
-    big = b"x" * (LIMIT - 1)
-    held = [bodies.send([big]) for _ in range(4)]
-    await some_turns_of_the_loop()
-    assert await bodies.send([big]) == 429
-    other = bodies.send([big], "b")
-    bodies.app.gate.set()
-    assert await asyncio.gather(*held, other) == [201] * 5
-    assert await bodies.send([big]) == 201
-
-
 @pytest.mark.parametrize("pieces", [[LARGE] * 9, [b"," * (MAX_VALUES + 1)], [LARGE, b"x"]])
-async def test_share_is_given_back_whatever_became_of_the_request(
+async def test_the_next_large_body_is_read_whatever_became_of_the_one_before(
     bodies: Bodies, pieces: list[bytes]
 ) -> None:
     bodies.app.gate.set()
-    big = b"x" * (LIMIT - 1)
-    for _ in range(10):
-        await bodies.send(pieces, ends=False)
-    assert await asyncio.gather(*(bodies.send([big]) for _ in range(4))) == [201] * 4
+    await bodies.send(pieces, ends=False)
+    assert await bodies.send([LARGE]) == 201
 
 
 async def test_large_body_of_too_many_values_is_refused_before_it_is_complete(bodies: Bodies) -> None:
@@ -141,6 +128,6 @@ async def test_ten_thousand_turns_with_all_their_fields_are_not_too_many_values(
         "entities": [{"kind": "cities", "name": "Lisbon"}],
     }
     body = json.dumps({"turns": [turn] * 10_000}).encode()
-    bodies.limits = BodyLimits(bodies.app, limit=lambda _: 8_000_000, seconds=5)
+    bodies.limits = BodyLimits(bodies.app, limit=lambda _: 8_000_000)
     bodies.app.gate.set()
     assert await bodies.send([body]) == 201

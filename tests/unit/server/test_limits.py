@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory_agent.server.edge.limits import Buckets, Concurrency
+from memory_agent.server.access import Buckets, Concurrency
 
 RATES = st.sampled_from([1, 7, 60, 600, 6_000])
 GAPS = st.lists(st.floats(0, 30) | st.floats(0, 0.01), min_size=1, max_size=200)

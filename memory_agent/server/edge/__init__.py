@@ -1,1 +1,0 @@
-"""uvicorn made robust: connections, bodies, limits, paths."""
