@@ -40,7 +40,7 @@ _BACKLOG: Final = 1_024
 class Server(uvicorn.Server):
     """uvicorn that says where it listens, ends streams when it is to stop, and leaves signals alone.
 
-    `await server.serve(sockets=[bind(…)])` runs it until `should_exit`. The application is open meanwhile, by others.
+    `live` runs it until `should_exit`. Whether the application is open is no concern of its own.
     """
 
     def __init__(
@@ -124,6 +124,12 @@ def print_address(address: str) -> None:
     sys.stdout.flush()
 
 
+async def live(app: Starlette, server: Server, listening: socket.socket) -> None:
+    """Open the application, serve it until the server is to stop, and close it. Raises what it failed to open with."""
+    async with app.router.lifespan_context(app):
+        await server.serve(sockets=[listening])
+
+
 def serve(
     make_app: Callable[[OnStop], Starlette],
     cfg: MemoryConfig,
@@ -145,17 +151,13 @@ def serve(
     app = make_app(on_stop)
     server = Server(app, cfg, on_stop=on_stop, on_ready=on_ready)
 
-    async def live(listening: socket.socket) -> None:
-        async with app.router.lifespan_context(app):
-            await server.serve(sockets=[listening])
-
     _allow_open_files()
     with (
         contextlib.closing(bind(cfg.server_host, cfg.server_port)) as listening,
         _told_by_signals(server),
         asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner,
     ):
-        runner.run(live(listening))
+        runner.run(live(app, server, listening))
 
 
 @contextlib.contextmanager

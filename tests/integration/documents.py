@@ -43,7 +43,6 @@ READ_ELSEWHERE: Final[dict[str, str]] = {
     "": "drawings and headers",
     "text": "forms of texts, which no program reads",
     "ini": "units of systemd",
-    "nginx": "another server's settings",
     "js": "for mongosh; test_mongo_forgetting asks the same of a real server, test_operations shards one",
 }
 """Languages that nobody types here."""

@@ -24,7 +24,7 @@ from memory_agent.errors import ConfigError, DataDirInUse
 from memory_agent.server.access_log import Requests
 from memory_agent.server.bodies import BodyLimits
 from memory_agent.server.metrics import Metrics
-from memory_agent.server.run import Server, bind, serve
+from memory_agent.server.run import Server, bind, live, serve
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -69,15 +69,14 @@ async def running(tiny: Tiny) -> AsyncIterator[int]:
     """The application on a free port, which is given."""
     server = Server(tiny.app, MemoryConfig(), on_stop=[])
     listening = bind("127.0.0.1", 0)
-    async with tiny.app.router.lifespan_context(tiny.app):
-        task = asyncio.create_task(server.serve(sockets=[listening]))
-        while not server.started:
-            await asyncio.sleep(0.005)
-        try:
-            yield listening.getsockname()[1]
-        finally:
-            server.should_exit = True
-            await task
+    task = asyncio.create_task(live(tiny.app, server, listening))
+    while not server.started:
+        await asyncio.sleep(0.005)
+    try:
+        yield listening.getsockname()[1]
+    finally:
+        server.should_exit = True
+        await task
 
 
 class Client:

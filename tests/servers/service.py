@@ -142,7 +142,7 @@ async def served(
 ) -> AsyncIterator[Served]:
     """Serve an open service on a free port of 127.0.0.1 until the block ends; `settings` change its server's."""
     from memory_agent.server.app import create_app
-    from memory_agent.server.run import Server, bind
+    from memory_agent.server.run import Server, bind, live
 
     with settings_of(settings) as known:
         cfg = service.cfg.model_copy(update=known)
@@ -150,15 +150,14 @@ async def served(
         app = create_app(cfg, on_stop=on_stop, service=service, insecure_no_auth=insecure_no_auth)
         server = Server(app, cfg, on_stop=on_stop)
         with contextlib.closing(bind("127.0.0.1", 0)) as listening:
-            async with app.router.lifespan_context(app):
-                running = asyncio.create_task(server.serve(sockets=[listening]))
-                while not server.started:
-                    if running.done():
-                        running.result()
-                    await asyncio.sleep(0.005)
-                assert server.address is not None
-                try:
-                    yield Served(server.address, app, cfg)
-                finally:
-                    server.should_exit = True
-                    await running
+            running = asyncio.create_task(live(app, server, listening))
+            while not server.started:
+                if running.done():
+                    running.result()
+                await asyncio.sleep(0.005)
+            assert server.address is not None
+            try:
+                yield Served(server.address, app, cfg)
+            finally:
+                server.should_exit = True
+                await running

@@ -36,6 +36,8 @@ COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
 SERVICES: dict[str, Any] = COMPOSE["services"]
 SERVERS = {name: service for name, service in SERVICES.items() if "build" not in service}
 SETTINGS = SERVICES["settings"]
+PROXY = SERVICES["proxy"]
+NGINX_CONF = (ROOT / "config" / "nginx.conf").read_text(encoding="utf-8")
 OURS = {name: service for name, service in SERVICES.items() if "build" in service and service is not SETTINGS}
 
 VARIABLE = re.compile(r"(?<!\$)\$\{([A-Z0-9_]+)(?::-([^}]*))?\}")
@@ -61,8 +63,10 @@ def test_file_is_valid_by_the_compose_specification() -> None:
 
 
 def test_services_are_pulled_at_a_patch_release_or_built_here_as_one_image_of_this_version() -> None:
-    assert (set(SERVERS), set(OURS)) == ({"mongo", "chroma"}, {"api", "worker", "cleanup"})
-    assert all(re.fullmatch(r"[a-z/]+:\d+\.\d+\.\d+", service["image"]) for service in SERVERS.values())
+    assert (set(SERVERS), set(OURS)) == ({"mongo", "chroma", "proxy"}, {"api", "worker", "cleanup"})
+    assert all(
+        re.fullmatch(r"[a-z/-]+:\d+\.\d+\.\d+(-alpine)?", service["image"]) for service in SERVERS.values()
+    )
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     for service in (*OURS.values(), SETTINGS):
         assert service["image"] == f"{project['name']}:{project['version']}"
@@ -72,18 +76,16 @@ def test_services_are_pulled_at_a_patch_release_or_built_here_as_one_image_of_th
         assert re.search(rf"^ARG {argument}\b", DOCKERFILE, flags=re.MULTILINE)
 
 
-def test_servers_and_the_api_are_published_on_the_loopback_interface_and_nothing_else() -> None:
+def test_servers_and_the_proxy_are_published_on_the_loopback_interface_and_nothing_else() -> None:
     published = {name: service["ports"] for name, service in SERVICES.items() if service.get("ports")}
-    assert set(published) == {"mongo", "chroma", "api"}
+    assert set(published) == {"mongo", "chroma", "proxy"}
     for port in chain.from_iterable(published.values()):
         assert re.fullmatch(r"127\.0\.0\.1:\d+:\d+", resolved(port))
-    api = SERVICES["api"]
-    assert api["environment"]["MEMORY_AGENT_SERVER_PORT"] == api["ports"][0].rsplit(":", 1)[1]
-    assert api["command"] == ["serve", "--host", "0.0.0.0"]
+    assert SERVICES["api"]["command"] == ["serve", "--host", "0.0.0.0"]
 
 
 def test_ours_wait_for_healthy_servers_and_for_the_settings() -> None:
-    needed: dict[str, Any] = {server: {"condition": "service_healthy"} for server in SERVERS}
+    needed: dict[str, Any] = {server: {"condition": "service_healthy"} for server in ("mongo", "chroma")}
     needed["settings"] = {"condition": "service_completed_successfully"}
     assert [service["depends_on"] for service in OURS.values()] == [needed] * len(OURS)
 
@@ -94,9 +96,10 @@ def test_containers_of_ours_can_do_and_take_little() -> None:
         assert service["cap_drop"] == ["ALL"]
         assert service["pids_limit"] > 0
         assert service["deploy"]["resources"]["limits"]["memory"]
+    assert (PROXY["read_only"], PROXY["tmpfs"], PROXY["cap_drop"]) == (True, "/tmp", ["ALL"])
     assert (SETTINGS["cap_drop"], SETTINGS["cap_add"]) == (["ALL"], ["DAC_READ_SEARCH"])
     assert (SETTINGS["read_only"], SETTINGS["network_mode"]) == (True, "none")
-    for service in (*OURS.values(), SETTINGS):
+    for service in (*OURS.values(), SETTINGS, PROXY):
         assert service["security_opt"] == ["no-new-privileges:true"]
         assert not {"privileged"} & set(service)
 
@@ -311,6 +314,73 @@ def run_worker_check(pid: int, folder: Path) -> int:
     assert str(children) in changed
     assert "range(4)" in changed
     return run_check(["python", "-c", changed], port=None)
+
+
+# --- the proxy -----------------------------------------------------------------------------------------------
+def directives(text: str) -> list[list[str]]:
+    """The directives of an nginx configuration, blocks too, each as its words; raises ValueError for an odd brace."""
+    found: list[list[str]] = []
+    words: list[str] = []
+    depth = 0
+    for quoted, plain in re.findall(r"""("[^"]*"|'[^']*')|([{};]|#.*|[^\s{};"']+)""", text):
+        if plain.startswith("#"):
+            continue
+        if plain not in ("{", "}", ";"):
+            words.append(quoted[1:-1] if quoted else plain)
+            continue
+        depth += {"{": 1, "}": -1, ";": 0}[plain]
+        if bool(words) is (plain == "}") or depth < 0:
+            raise ValueError(f"{plain} after {words}")
+        found += [words] if words else []
+        words = []
+    if depth or words:
+        raise ValueError(f"{depth} blocks stay open, and {words}")
+    return found
+
+
+def test_the_proxy_s_settings_hold_the_limits_that_the_operations_page_tells_of() -> None:
+    """nginx itself reads them where `benchmarks.abuse` runs."""
+    found = directives(NGINX_CONF)
+    given = {words[0]: words[1:] for words in found}
+    assert (
+        int(given["client_max_body_size"][0].removesuffix("m")) * 2**20
+        >= MemoryConfig().server_max_body_bytes
+    )
+    limits = [words[1:] for words in found if words[0] == "limit_conn"]
+    assert limits == [["requests", "512"], ["large_bodies", "8"]]
+    for limit in ("client_header_timeout", "client_body_timeout", "send_timeout", "worker_connections"):
+        assert limit in given
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    assert f"connections | {int(given['worker_connections'][0]):,} for each core" in page
+    assert "proxy_request_buffering" not in given, "on by itself: bodies are taken in full first"
+
+
+def test_the_proxy_passes_requests_on_as_they_came_to_where_the_api_listens() -> None:
+    found = directives(NGINX_CONF)
+    port = SERVICES["api"]["environment"]["MEMORY_AGENT_SERVER_PORT"]
+    assert [words for words in found if words[0] == "set"] == [["set", "$service", f"http://api:{port}"]]
+    assert [words for words in found if words[0] == "proxy_pass"] == [["proxy_pass", "$service"]] * 2
+    headers = {words[1]: words[2] for words in found if words[0] == "proxy_set_header"}
+    assert headers == {
+        "Host": "$http_host",
+        "Upgrade": "$http_upgrade",
+        "Connection": "$connection_upgrade",
+        "X-Forwarded-For": "$remote_addr",
+    }
+    assert SERVICES["api"]["environment"]["MEMORY_AGENT_SERVER_TRUSTED_PROXIES"]
+
+
+def test_the_proxy_reads_its_settings_from_the_copy_and_writes_to_its_volume_and_tmp_alone() -> None:
+    mounts = dict(volume.split(":")[:2] for volume in PROXY["volumes"])
+    assert PROXY["command"][2] == f"{mounts['agent_settings']}/nginx.conf"
+    written = (mounts["proxy_bodies"], PROXY["tmpfs"])
+    for name, path, *_ in (words for words in directives(NGINX_CONF) if len(words) > 1):
+        if name.endswith("_temp_path") or name == "pid":
+            assert path.startswith(tuple(f"{folder}/" for folder in written)), name
+    assert (
+        SERVICES["proxy"]["ports"][0].rsplit(":", 1)[1]
+        == dict(words[:2] for words in directives(NGINX_CONF) if words[0] == "listen")["listen"]
+    )
 
 
 # --- the sweep's loop ----------------------------------------------------------------------------------------

@@ -16,6 +16,11 @@ from memory_agent.server.origins import LocalOnly
 PAGE = "https://app.example.org"
 
 
+def test_origins_are_separated_by_commas_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_AGENT_SERVER_CORS_ORIGINS", "https://a.example, http://localhost:3000")
+    assert MemoryConfig().server_cors_origins == ("https://a.example", "http://localhost:3000")
+
+
 async def asked(headers: dict[str, str], *origins: str) -> int:
     """The status of a POST without a body, with these headers; 200 is the application's."""
 
