@@ -57,8 +57,10 @@ def head(token: str, length: int | None, path: str = UPDATE) -> bytes:
     return "\r\n".join([*lines, f"Authorization: Bearer {token}", "\r\n"]).encode()
 
 
-def _post(token: str, path: str, body: bytes) -> list[bytes]:
-    return [head(token, len(body), path) + body]
+def _post(token: str, path: str, body: bytes, *, held: int = 0) -> list[bytes]:
+    """A request in pieces; `held`: how many bytes at its end never come."""
+    whole = head(token, len(body), path) + body
+    return [whole[at : at + len(PIECE)] for at in range(0, len(whole) - held, len(PIECE))]
 
 
 def _dribbled(first: bytes, piece: bytes) -> list[bytes]:
@@ -67,6 +69,8 @@ def _dribbled(first: bytes, piece: bytes) -> list[bytes]:
 
 SIZE: Final = 7_900_000
 PIECE: Final = b"x" * 65_536
+PIECE_SECONDS: Final = 0.008
+"""From one to the next: a connection sends 8 MB a second, 40 of them more than most networks carry."""
 ATTACKS: Final[dict[str, tuple[int, Callable[[str], list[bytes]]]]] = {
     # How many connections, and what each sends, half a second after every small piece.
     "slow_heads": (300, lambda token: _dribbled(b"GET / HTTP/1.1\r\nX-Padding: ", b"x")),
@@ -74,7 +78,7 @@ ATTACKS: Final[dict[str, tuple[int, Callable[[str], list[bytes]]]]] = {
     "idle": (1_100, lambda token: []),
     "large_bodies": (40, lambda token: _post(token, UPDATE, b'{"user_msg": "%s"}' % (b"x" * SIZE))),
     "large_lists": (40, lambda token: _post(token, BULK, b'{"turns": [%s]}' % b",".join([b"{}"] * (SIZE // 3)))),
-    "held_bodies": (40, lambda token: [head(token, SIZE) + b"x" * (SIZE - 1)]),
+    "held_bodies": (40, lambda token: _post(token, UPDATE, b"x" * SIZE, held=70_000)),
     "huge_bodies": (8, lambda token: [head(token, 100_000_000), *[PIECE] * 1_600]),
     "huge_chunked": (8, lambda token: [head(token, None), *[b"10000\r\n%s\r\n" % PIECE] * 1_600]),
     "wrong_keys": (16, lambda token: [head("ma_" + "a" * 16 + "_" + "b" * 52, 2) + b"{}"]),
@@ -90,7 +94,7 @@ async def attack(name: str, address: str, token: str, seconds: float) -> Counter
         for piece in pieces:
             writer.write(piece)
             await writer.drain()
-            await asyncio.sleep(0.5 if len(piece) < 100 else 0)
+            await asyncio.sleep(0.5 if len(piece) < 100 else PIECE_SECONDS)
         await asyncio.sleep(seconds)
 
     async def one() -> None:
