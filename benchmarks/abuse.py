@@ -32,8 +32,7 @@ import httpx
 import numpy as np
 import psutil
 
-from benchmarks.measure import machine
-from benchmarks.runs import markdown
+from benchmarks.measure import machine, markdown
 from benchmarks.texts import sentence
 from tests.servers.deployment import made_key
 from tests.servers.service import ServiceProcess
