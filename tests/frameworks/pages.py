@@ -1,4 +1,4 @@
-"""The program of a page, run as it stands, by a process of its own: on a memory in its folder, and on a service over HTTP.
+"""The program of a page, run as it stands, by a process of its own, on a memory in its folder.
 
 Below it what tests of several frameworks say to a model and ask of the memory.
 """
@@ -8,8 +8,7 @@ import contextlib
 import json
 import os
 import re
-import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 DOCS = Path(__file__).parents[2] / "docs"
 SECONDS = 240
-_EMBEDDED = "MemoryService(MemoryConfig())"
 
 
 def program_of(page: str, number: int = 1) -> str:
@@ -30,41 +28,19 @@ def program_of(page: str, number: int = 1) -> str:
 
 @dataclass
 class Reader:
-    """Somebody who follows a page. `environment`: of the programs; `over_http`: the memory is a service that runs.
-
-    `forked`: each process has imported the memory and loaded its model already (`tests.servers.forks`).
-    """
+    """Somebody who follows a page. `environment`: of the programs, which run in processes that are forked."""
 
     folder: Path
     environment: dict[str, str]
-    over_http: bool = False
-    forked: bool = False
 
     async def runs(self, program: str) -> list[str]:
         """The lines that a program prints."""
-        assert _EMBEDDED in program
-        if self.over_http:
-            program = program.replace(_EMBEDDED, "ServiceClient()")
-            program = program.replace("import MemoryConfig, MemoryService", "import ServiceClient")
         environment = {**os.environ, **self.environment}
-        if self.forked:
-            done = await asyncio.to_thread(
-                forks().run, ["-"], stdin=program, cwd=self.folder, env=environment, timeout=SECONDS
-            )
-            assert done.returncode == 0, done.stderr
-            return done.stdout.splitlines()
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            program,
-            cwd=self.folder,
-            env=environment,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+        done = await asyncio.to_thread(
+            forks().run, ["-"], stdin=program, cwd=self.folder, env=environment, timeout=SECONDS
         )
-        out, errors = await asyncio.wait_for(process.communicate(), SECONDS)
-        assert process.returncode == 0, errors.decode()
-        return out.decode().splitlines()
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
 
 
 def environment_with(openai_server: ScriptedOpenAI, folder: Path) -> dict[str, str]:
@@ -77,29 +53,6 @@ def environment_with(openai_server: ScriptedOpenAI, folder: Path) -> dict[str, s
         "MEMORY_AGENT_ENABLE_FACT_EXTRACTION": "false",
         "HF_HUB_OFFLINE": "1",
     }
-
-
-PAGE_ANSWERS = ("Noted.", "In Lisbon.", "Who?")
-"""What the model answers to the programs of `follow`."""
-
-
-async def follow(
-    reader: Reader, page: str, asked: Callable[[], Sequence[str]], *, besides: Sequence[str] = ()
-) -> None:
-    """Run a page's program: what it tells is recalled by the next process in another thread, and for nobody else.
-
-    `asked`: gives what the model was sent each time; `besides`: lines that each run prints behind the answer.
-    """
-    program = program_of(page)
-    asking = program.replace("My sister Ida lives in Lisbon.", "Where does my sister live?")
-    later, other = asking.replace('"family"', '"later"'), asking.replace('"ada"', '"eve"')
-    assert len({program, asking, later, other}) == 4
-    for run, answer in zip((program, later, other), PAGE_ANSWERS, strict=True):
-        assert await reader.runs(run) == [answer, *besides]
-    first, second, third = asked()
-    assert first.count("Lisbon") == 1
-    assert "Lisbon" in second
-    assert "Lisbon" not in third
 
 
 def streamed(text: str) -> Reply:

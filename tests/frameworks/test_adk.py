@@ -22,9 +22,8 @@ from memory_agent import MemoryService
 from memory_agent.errors import InvalidInput
 from memory_agent.integrations.adk import AdkMemoryService
 from tests.frameworks.gemini_script import ScriptedGemini, calling
-from tests.frameworks.pages import PAGE_ANSWERS, Reader, follow
 from tests.frameworks.talks import CAT, KEY, Talk, Talks
-from tests.over_http import both_ways_by_day, embedded_only
+from tests.over_http import both_ways_by_day
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -242,17 +241,6 @@ async def test_nothing_that_was_recalled_is_stored_or_becomes_a_fact(
         assert await said(service, session) == [("user", "Where do I live?"), ("assistant", "In the north.")]
         assert await service.agent("trips/ada", session).fetch_facts(scope="thread") == {}
     assert await service.agent("trips/ada", "old").fetch_facts() == before
-
-
-@pytest.mark.nightly  # by day test_pages
-@embedded_only("the reader has both ways of its own")
-async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
-    reader: Reader, gemini: ScriptedGemini
-) -> None:
-    reader.environment |= {"GOOGLE_GEMINI_BASE_URL": gemini.url, "GOOGLE_API_KEY": "none"}
-    reader.environment["CHAT_MODEL"] = "gemini-2.5-flash"
-    gemini.then(*PAGE_ANSWERS)
-    await follow(reader, "adk.md", lambda: list(map(str, gemini.asked)))
 
 
 async def test_an_event_is_known_by_its_id_whatever_else_comes_with_it(

@@ -1,10 +1,6 @@
 """Anthropic's tool runner with the memory tool: the SDK's own loop, and a real HTTP server as Claude."""
 
 import asyncio
-import os
-import re
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +16,6 @@ from tests.servers.anthropic_script import ScriptedAnthropic
 from tests.servers.mongod import free_port
 
 pytestmark = pytest.mark.usefixtures("both_ways")
-PAGE = Path(__file__).parents[2] / "docs" / "anthropic.md"
 LOOK = {"command": "view", "path": "/memories"}
 EMPTY = "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items:\n0B\t/memories"
 
@@ -137,36 +132,3 @@ async def test_claude_is_told_that_the_memory_is_away(claude: ScriptedAnthropic)
     ((told, failed),) = claude.results
     assert failed
     assert "cannot be reached" in told
-
-
-@pytest.mark.nightly  # by day test_pages
-@embedded_only("the page's own service")
-def test_the_example_remembers_in_one_process_and_recalls_in_the_next(
-    claude: ScriptedAnthropic, tmp_path: Path
-) -> None:
-    (program,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    settings = {"ANTHROPIC_BASE_URL": claude.url, "ANTHROPIC_API_KEY": "none", "HF_HUB_OFFLINE": "1"}
-
-    def run(*replies: Any) -> str:
-        claude.script_of(*replies)
-        return subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=tmp_path,
-            env={**os.environ, **settings},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        ).stdout
-
-    write = {"command": "create", "path": "/memories/trip.md", "file_text": "Porto Covo in June"}
-    assert run(LOOK, write, "I will remember that.").splitlines() == [
-        "I will remember that.",
-        "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items:",
-        "18B\t/memories",
-        "18B\t/memories/trip.md",
-    ]
-    run({"command": "view", "path": "/memories/trip.md"}, "Porto Covo.")
-    assert claude.results == [
-        ("Here's the content of /memories/trip.md with line numbers:\n     1\tPorto Covo in June", False)
-    ]

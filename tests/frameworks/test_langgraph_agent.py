@@ -17,7 +17,7 @@ from pydantic import BaseModel, SecretStr
 
 from memory_agent import HybridMemoryStrategy, MemoryService
 from memory_agent.integrations.langgraph import MemoryMiddleware
-from tests.frameworks.pages import Reader, calling, program_of, said, streamed
+from tests.frameworks.pages import calling, said, streamed
 from tests.frameworks.talks import CAT, KEY, Talk, TalksWithHistory
 from tests.over_http import embedded_only
 from tests.servers.openai_script import ScriptedOpenAI
@@ -155,22 +155,6 @@ async def test_the_strategy_takes_a_langchain_model(openai_server: ScriptedOpenA
     messages = [("user" if n % 2 == 0 else "assistant", f"Garden bed {n} gets beans") for n in range(40)]
     context = await strategy.prepare_context(messages, "What grows where?")
     assert "They planned a garden." in context[0][1]
-
-
-@pytest.mark.nightly  # by day test_pages
-@embedded_only("the reader has both ways of its own")
-async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
-    reader: Reader, openai_server: ScriptedOpenAI
-) -> None:
-    page = program_of("langgraph.md")
-    asking = page.replace("My sister Ida lives in Lisbon.", "Where does my sister live?")
-    openai_server.then("Noted.", "In Lisbon.")
-    recalled = ["Ada eats no meat", "My sister Ida lives in Lisbon."]
-    assert await reader.runs(page) == ["Noted.", *recalled]
-    assert await reader.runs(asking.replace('"family"}}', '"later"}}')) == ["In Lisbon.", *recalled]
-    first, second = openai_server.chats
-    assert "Lisbon" not in system_of(first)
-    assert "Lisbon" in system_of(second)
 
 
 class City(BaseModel):

@@ -20,8 +20,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from memory_agent import MemoryService, ServiceClient
 from memory_agent.errors import InvalidInput
 from memory_agent.integrations.llama_index import MemoryBlock, RememberingMemory
-from tests.frameworks.pages import PAGE_ANSWERS, Reader, follow, recalled_and_kept_apart, said
-from tests.over_http import both_ways_by_day, embedded_only
+from tests.frameworks.pages import recalled_and_kept_apart, said
+from tests.over_http import both_ways_by_day
 from tests.servers.mongod import free_port
 from tests.servers.ollama_script import ScriptedOllama
 
@@ -236,13 +236,3 @@ async def test_a_run_on_another_loop_reaches_the_memory(
 
     await asyncio.to_thread(lambda: asyncio.run(run()))
     assert await said(service) == [("user", "I like trams."), ("assistant", "Noted.")]
-
-
-@pytest.mark.nightly  # by day test_pages
-@embedded_only("the reader has both ways of its own")
-async def test_the_page_runs_as_it_stands_and_the_next_process_recalls(
-    reader: Reader, ollama: ScriptedOllama
-) -> None:
-    ollama.replies[:] = PAGE_ANSWERS
-    reader.environment["OLLAMA_HOST"] = ollama.url
-    await follow(reader, "llama-index.md", lambda: sent_to(ollama))

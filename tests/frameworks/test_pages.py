@@ -1,19 +1,15 @@
-"""The programs of all pages as they stand, by day: each a process that is forked. By night they are started from nothing, here or where a page has a test of its own."""
+"""The programs of all pages as they stand, each in a process of its own."""
 
 import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.frameworks.gemini_script import ScriptedGemini
 from tests.frameworks.pages import (
     DOCS,
-    PAGE_ANSWERS,
     Reader,
     environment_with,
-    follow,
     program_of,
     sent_to,
 )
@@ -58,7 +54,7 @@ async def test_each_pages_program_runs_as_it_stands_and_the_next_process_recalls
         gemini: ScriptedGemini = started(stack, ScriptedGemini())
         ollama: ScriptedOllama = started(stack, ScriptedOllama("scripted", ["Noted."]))
         claude: ScriptedAnthropic = started(stack, ScriptedAnthropic())
-        reader = Reader(tmp_path, environment_with(openai_server, tmp_path), forked=True)
+        reader = Reader(tmp_path, environment_with(openai_server, tmp_path))
         reader.environment |= {"GOOGLE_GEMINI_BASE_URL": gemini.url, "GOOGLE_API_KEY": "none"}
         reader.environment |= {
             "OLLAMA_HOST": ollama.url,
@@ -79,23 +75,10 @@ async def test_each_pages_program_runs_as_it_stands_and_the_next_process_recalls
         for page, model in (("adk.md", "gemini-2.5-flash"), ("llama-index.md", "scripted")):
             reader.environment["CHAT_MODEL"] = model
             assert await reader.runs(program_of(page)) == ["Noted."], page
-        look = {"command": "view", "path": "/memories/main/MEMORY.md"}
-        claude.script_of(look, "In Lisbon.")
-        assert (await reader.runs(program_of("anthropic.md")))[0] == "In Lisbon."
-        ((note, failed),) = claude.results  # the tool has written it
-        assert (note.splitlines()[1], failed) == ("     1\tIda lives in Lisbon.", False)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("page", "besides"),
-    [
-        ("openai-agents.md", ["2 items"]),
-        ("pydantic-ai.md", []),
-    ],
-)
-async def test_three_processes_from_nothing_follow_a_page(
-    page: str, besides: list[str], reader: Reader, openai_server: ScriptedOpenAI
-) -> None:
-    openai_server.then(*PAGE_ANSWERS)
-    await follow(reader, page, lambda: sent_to(openai_server), besides=besides)
+        where = {"path": "/memories/trip.md"}
+        claude.script_of({"command": "create", **where, "file_text": "Porto Covo in June"}, "Noted.")
+        assert (await reader.runs(program_of("anthropic.md")))[0] == "Noted."
+        claude.script_of({"command": "view", **where}, "Porto Covo.")
+        assert (await reader.runs(program_of("anthropic.md")))[0] == "Porto Covo."
+        ((note, failed),) = claude.results
+        assert (note.splitlines()[1], failed) == ("     1\tPorto Covo in June", False)

@@ -143,19 +143,6 @@ def test_progress_of_ingest_counts_the_file_s_turns(cli: CommandLine) -> None:
     assert "72 turns in 2 threads: all searchable." in plainly
 
 
-def test_messages_without_text_are_left_out_and_counted(quick: Quick) -> None:
-    """Without --skip-bad, and the exit code is 0; a file of nothing else holds no turns."""
-    file = quick.file(user(MONDAY), user("\u200b"), {"role": "ai", "content": "Noted."}, user(" "))
-    said = " ".join(quick("ingest", file, "--no-wait").stdout.split())
-    assert "2 turns in 1 thread" in said
-    assert "2 messages without visible text left out" in said
-    assert quick.json("ingest", file, "--no-wait")["invisible"] == 2
-    roles = [turn["role"] for turn in quick.json("history")["turns"]]
-    assert roles == ["user", "assistant"]
-    empty = quick("ingest", quick.file(user("")), code=1)
-    assert "1 message without visible text left out; nothing was stored" in empty.stderr
-
-
 def test_bad_line_stops_the_whole_file_unless_it_is_to_be_skipped(quick: Quick) -> None:
     file = quick.file(user(MONDAY), "{broken", {"role": "Ada", "content": "Hi"})
     refused = quick("ingest", file, code=1)
