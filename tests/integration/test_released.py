@@ -47,6 +47,7 @@ def old_settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, An
         name = request.getfixturevalue("db_name")
         with pymongo.MongoClient[Any](server.uri) as client:
             put_documents(client, name, release)
+            client[name]["search_rows"].create_index([("user_id", 1), ("thread_id", 1), ("seq", 1)])
         settings |= {"mongo_uri": server.uri, "db_name": name}
     return settings
 
