@@ -64,7 +64,7 @@ class Upkeep:
         )
 
     async def reextract_facts(self, scope: Scope | None = None) -> RebuildStep:
-        """Have facts extracted again from the stored turns of a thread or a user, by the worker; how many turns owe that.
+        """Have the worker extract facts again from stored turns of a thread or a user; from how many.
 
         What was known counts until all of a thread's turns are read, and then what they state now does. What people set,
         retracted or reverted stays. Returns at once; `settle` waits for the work. While turns of an earlier call are still to be
@@ -92,9 +92,9 @@ class Upkeep:
     async def _some_users(
         self, name: str, begin: Callable[[Scope], Awaitable[int]], **by: str
     ) -> RebuildStep:
-        """Begin something for some users more, whose turns owe it then. `by`: what, changed, has it begin with the first.
+        """Begin something for some users more, whose turns owe it then.
 
-        How far it is stands in the store by that name.
+        How far it is stands in the store by that name. It begins with the first user where `by` has changed since.
         """
         store = self.core.store
         begun: dict[str, Any] = {**by, "after": "", "done": 0}

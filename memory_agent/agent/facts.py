@@ -121,7 +121,10 @@ class FactCalls(ThreadCalls):
         return await self._core.fact_editor.revert(self.scope, path, to, **said)
 
     async def reextract_facts(self) -> int:
-        """Have the facts of this thread extracted again from its stored turns; of how many. See `MemoryService.reextract_facts`."""
+        """Have the facts of this thread extracted again; from how many turns.
+
+        See `MemoryService.reextract_facts`.
+        """
         return (await self._service.reextract_facts(self.scope)).turns
 
     async def _storable(self, value: Any) -> Any:

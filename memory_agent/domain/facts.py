@@ -20,7 +20,10 @@ FactOp = Literal["set", "add", "remove", "retract", "revert"]
 """`set`: what stands at a path; `add`, `remove`: one element of a list; `retract`: it holds no more; `revert`."""
 
 ChangeKind = Literal["extraction", "edit", "replay", "undo"]
-"""What a turn states; what a person says; a generation counts from now on; it counts no more, which only earlier versions wrote."""
+"""What a turn states; what a person says; a generation counts from now on; it counts no more.
+
+The last is only in what earlier versions wrote.
+"""
 
 PERSON: Final = "person"
 """The `extractor` of people's own edits."""

@@ -113,19 +113,22 @@ async def rebuild_some(api: OpenApi, _: WritingOperator) -> Response:
 
 @router.post("/api/facts/reextract", response_model=RebuildStep, status_code=202)
 async def reextract_some(api: OpenApi, _: WritingOperator) -> Response:
-    """Have the facts of some users more extracted again, until all are done; settle between two calls. For a key for all tenants."""
+    """Have the facts of some users more extracted again. For a key for all tenants.
+
+    Call it until all are done, and settle between two calls.
+    """
     return answer(json_of(RebuildStep, await api.service.reextract_facts()), 202)
 
 
 @router.post(f"{USER}/facts/reextract", response_model=RebuildStep, status_code=202)
 async def reextract_user(api: OpenApi, principal: Writer, user_id: PathText) -> Response:
-    """Have the user's facts extracted again from the stored turns; what was known counts until a thread's are all read."""
+    """Have the user's facts extracted again. What was known counts until a thread's turns are all read."""
     return answer(json_of(RebuildStep, await api.service.reextract_facts(principal.scope(user_id))), 202)
 
 
 @router.post(f"{THREAD}/facts/reextract", response_model=RebuildStep, status_code=202)
 async def reextract_thread(api: OpenApi, memory: WritableMemory) -> Response:
-    """Have the thread's facts extracted again from its stored turns; what was known counts until all are read."""
+    """Have the thread's facts extracted again. What was known counts until its turns are all read."""
     return answer(json_of(RebuildStep, await api.service.reextract_facts(memory.scope)), 202)
 
 
