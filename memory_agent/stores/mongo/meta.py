@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
-from pymongo.errors import DuplicateKeyError
+from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from memory_agent.domain import SchemaState
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, united
@@ -25,6 +25,7 @@ _SCHEMA: Final = "schema"
 _AFTER: Final = "after"
 """In the mark, until an upgrade is through: the last user whose documents were brought into the new form."""
 _USERS_AT_ONCE: Final = 20
+_INDEX_NOT_FOUND: Final = 27
 
 # What earlier schemas have and this one has no more. Collections, names in `meta` and indexes (by their names) are
 # dropped when the store is opened, fields in the background, user by user.
@@ -134,13 +135,21 @@ class MongoMeta(MongoConnection):
                 mark[_AFTER] = ""
                 for name, indexes in DROPPED_INDEXES.items():
                     for index in set(indexes).intersection(await database[name].index_information()):
-                        await database[name].drop_index(index)
+                        await _drop_index(database[name], index)
                 for name in DROPPED_COLLECTIONS:
                     await database.drop_collection(name)
                 await database["meta"].delete_many({"_id": {"$in": list(DROPPED_META)}})
             earlier = {"_id": _SCHEMA, "value.version": {"$lt": NEWEST}}
             with contextlib.suppress(DuplicateKeyError):  # another one has marked it meanwhile
                 await database["meta"].replace_one(earlier, {"value": to_bson(mark)}, upsert=True)
+
+
+async def _drop_index(collection: Collection, index: str) -> None:
+    try:
+        await collection.drop_index(index)
+    except OperationFailure as exc:
+        if exc.code != _INDEX_NOT_FOUND:  # another one that opens the store was quicker
+            raise
 
 
 async def _unmarked(database: AsyncDatabase[Document]) -> int:
