@@ -39,7 +39,7 @@ async def test_a_rebuild_killed_anywhere_is_gone_on_with(
     nursery: Nursery, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was embedded anew before the kill is not embedded once more, and nothing is left of the other model."""
-    monkeypatch.setattr(upkeep, "_REBUILD_TURNS", 1)
+    monkeypatch.setattr(upkeep, "_TURNS_AT_ONCE", 1)
     async with opened(database.settings) as service:
         for user in USERS:
             memory = service.agent(user, "chat")

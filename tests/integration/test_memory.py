@@ -27,7 +27,6 @@ from memory_agent.domain import STAGES
 from memory_agent.search import search as search_module
 from memory_agent.search.fusion import SIGNALS
 from memory_agent.search.postings import CollectionStatistics
-from memory_agent.testing import HashEmbedder
 from memory_agent.text.question import gist_of
 from memory_agent.text.terms import count_terms
 from tests.fixtures import OpenService, on_both_by_day
@@ -286,23 +285,6 @@ async def test_an_applications_own_client_is_used_and_left_open(
         closing = client.close()
         if closing is not None:
             await closing
-
-
-async def test_another_models_vectors_are_left_alone_until_rebuilt(embedded_settings: dict[str, Any]) -> None:
-    """After a change of model words still find; rebuild_index embeds anew, and the old vectors never mix in."""
-    for seed, similar in (("one", True), ("two", False)):
-        embedder = HashEmbedder(dimension=256 if seed == "one" else 64, seed=seed)
-        async with MemoryService(MemoryConfig(**embedded_settings), embedder=embedder) as service:
-            memory = service.agent("ann", "chat")
-            if similar:
-                await remember_talk(memory)
-            found = await memory.fetch_long_term("flights to Crete in June", top_k=1)
-            assert "Crete" in found[0].text
-            assert (found[0].similarity is not None) == similar
-            await service.rebuild_index("ann")
-            await memory.settle(timeout=60)
-            found = await memory.fetch_long_term("flights to Crete in June", top_k=1)
-            assert found[0].similarity is not None
 
 
 @embedded_only("no agent asks anything: it is about opening")

@@ -26,7 +26,9 @@ ASKED = "When are the flights to Crete?"
 
 
 def opened(settings: dict[str, Any], model: str) -> AbstractAsyncContextManager[MemoryService]:
-    return MemoryService(MemoryConfig(**settings), embedder=HashEmbedder(seed=model))
+    """With vectors of another length for each model."""
+    embedder = HashEmbedder(seed=model, dimension=256 if model == "old" else 64)
+    return MemoryService(MemoryConfig(**settings), embedder=embedder)
 
 
 async def remember(settings: dict[str, Any]) -> None:
@@ -50,7 +52,7 @@ async def test_until_a_user_is_rebuilt_answers_say_that_words_alone_found_them(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """User by user, by several services one after the other; what is said meanwhile is embedded by the new model at once."""
-    monkeypatch.setattr(upkeep, "_REBUILD_TURNS", 1)
+    monkeypatch.setattr(upkeep, "_TURNS_AT_ONCE", 1)
     await remember(settings)
     every = len(USERS) * len(TEXTS)
     async with opened(settings, "new") as service:
@@ -77,7 +79,7 @@ async def test_until_a_user_is_rebuilt_answers_say_that_words_alone_found_them(
 async def test_a_rebuild_by_yet_another_model_begins_with_the_first_user(
     embedded_settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "_REBUILD_TURNS", 1)
+    monkeypatch.setattr(upkeep, "_TURNS_AT_ONCE", 1)
     await remember(embedded_settings)
     for model in ("new", "newest"):
         async with opened(embedded_settings, model) as service:
