@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from memory_agent.domain import TokenVectors
 from memory_agent.search.token_codes import is_readable, packed, token_bytes, unpacked, word_vectors
 
 
-def directed(tokens: int, directions: int, seed: int) -> np.ndarray:
+def directed(tokens: int, directions: int, seed: int) -> NDArray[np.float32]:
     """Random vectors of unit length."""
-    vectors = np.random.default_rng(seed).normal(size=(tokens, directions)).astype(np.float32)
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-6)
+    vectors = np.random.default_rng(seed).normal(size=(tokens, directions))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
 @given(tokens=st.integers(0, 20), directions=st.integers(1, 70), seed=st.integers(0, 2**32 - 1))
