@@ -71,7 +71,11 @@ class Run:
 
     def opened(self) -> AbstractAsyncContextManager[MemoryService]:
         """The service."""
-        place = {"folder": self.folder, "uri": self.settings.get("mongo_uri"), "db_name": DB_NAME}
+        place: dict[str, Any] = {
+            "folder": self.folder,
+            "uri": self.settings.get("mongo_uri"),
+            "db_name": DB_NAME,
+        }
         return open_service(self.store, embedder=_EMBEDDER, **{**self.settings, **place})
 
     def user(self, service: MemoryService, number: int) -> MemoryAgent:
@@ -209,7 +213,7 @@ async def run_all(arguments: argparse.Namespace, texts: Texts, folder: Path) -> 
             took = await ingest(run, range(before, users))
             disk = disk_bytes(folder, settings.get("mongo_uri"), DB_NAME)
             say(f"measuring at {users * turns_each:,} turns")
-            report = {
+            report: Report = {
                 "turns": users * turns_each,
                 "users": users,
                 "ingest": took,

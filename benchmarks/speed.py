@@ -204,7 +204,8 @@ async def one_case(case: Case, size: int, calls: int, *, last: bool) -> dict[str
 async def run(arguments: argparse.Namespace, texts: Texts) -> dict[str, Any]:
     """Measure every store and size asked for with one loaded model."""
     wanted = wanted_model(MemoryConfig(local_embedding_model="all-MiniLM-L6-v2"))
-    embedder, cases = KnowingEmbedder(LocalEmbedder(wanted)), []
+    embedder = KnowingEmbedder(LocalEmbedder(wanted))
+    cases: list[Report] = []
     sizes = sorted(set(arguments.turns))
     try:
         for store in arguments.store:
