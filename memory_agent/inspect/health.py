@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.config import setting_rows
 from memory_agent.data_dir import check_memory
-from memory_agent.doctor.findings import findings_by_kind, together
+from memory_agent.doctor.findings import BY_HAND, findings_by_kind, together
 from memory_agent.doctor.look import examined, open_stores
 from memory_agent.errors import MemoryAgentError
 from memory_agent.keys import state_of
@@ -45,11 +45,12 @@ _PARTS: Final = ("fastapi", "uvicorn", "pymongo", "chromadb", "onnxruntime", "nu
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kind:
-    """Findings of one kind, without what they are about: in words, how many places they are at, and the first of those."""
+    """Findings of one kind: in words, what to do, how many places they are at, the first of those."""
 
     what: str
     wrong: bool
     repair: bool
+    by_hand: str
     count: int
     places: tuple[tuple[Scope | None, str], ...]
 
@@ -177,6 +178,7 @@ def kinds_of(findings: Iterable[Finding]) -> tuple[Kind, ...]:
             what=together(of_kind).what,
             wrong=of_kind[0].wrong,
             repair=of_kind[0].repair,
+            by_hand=BY_HAND.get(of_kind[0].kind, ""),
             count=len(of_kind),
             places=tuple((one.scope, one.what) for one in of_kind[:_PLACES]),
         )

@@ -279,6 +279,7 @@ async def test_keys_settings_and_the_doctor_are_shown_to_whom_they_concern(looke
         ):
             await asyncio.sleep(0.2)
     assert "2 turns parked" in text
+    assert "mend the cause, then: memory-agent retry" in text
     assert "acme / bob" in text
 
 
