@@ -35,16 +35,16 @@ async def make_anew(
     for name in ids["lease_ahead"]:
         if (lease := await store.load_lease(name)) is not None:
             await store.release_leases([name], lease.holder)
-    owed: dict[Stage, set[str]] = {"index": set(ids["row_missing"]), "topics": set(ids["topicless"])}
     lost = ids["text_lost"]
     if ids["damaged"] or ids["derived_damaged"]:
         records = await store.damaged_records(scope)
         lost += [one.of for one in records if one.table == "turns"]
         dropped = [one for one in records if one.derived or (forget_unreadable and one.table != "turns")]
-        await store.drop_damaged(scope, dropped)
         for one in dropped:
-            if one.turn_id is not None:
-                owed.setdefault("facts" if one.table == "fact_events" else "index", set()).add(one.turn_id)
+            if one.turn_id is not None:  # owed before it goes, whatever ends this in between
+                stage: Stage = "facts" if one.table == "fact_events" else "index"
+                await store.owe(scope, stage, now=now, turn_ids=[one.turn_id])
+        await store.drop_damaged(scope, dropped)
     if forget_unreadable and lost:
         await core.forgetter.forget(scope, lost)
     # Whatever is of turns that are gone, and every facts document, which is folded anew below.
@@ -55,23 +55,23 @@ async def make_anew(
         rows = await store.search_rows(scope.user_id, ids=false)
         # Vectors of no model are made anew, and the row with them.
         await store.put_search_rows(scope.user_id, [replace(row, embedder="") for row in rows], now=now)
-        owed["index"] |= set(false)
     if topics := ids["topic_missing"] + ids["topic_false"]:
         await _empty_topics(store, scope, topics, now)
     if ids["session_missing"]:
         await _put_sessions(store, scope, ids["session_missing"])
     for turn in await store.list_turns(scope, ids=ids["stuck"]) if ids["stuck"] else ():
         for stage in turn.pending:
-            owed.setdefault(stage, set()).add(turn.id)
-    for stage, turns in owed.items():
-        if turns:
-            await store.owe(scope, stage, now=now, turn_ids=sorted(turns))
+            await store.owe(scope, stage, now=now, turn_ids=[turn.id])
+    if rowless := [*ids["row_missing"], *false]:
+        await store.owe(scope, "index", now=now, turn_ids=rowless)
     if ids["terms_missing"] or ids["vector_missing"]:  # of the user as a whole
         await store.owe(scope, "index", now=now)
     for cache in (core.residents, core.facts, core.folder.indexes):
         cache.drop(scope.user_id)
     await core.folder.renew_soon(scope.user)
     await core.facts.save_all(scope.user)
+    if ids["topicless"]:  # now that there are topics to belong to
+        await store.owe(scope, "topics", now=now, turn_ids=ids["topicless"])
 
 
 async def _empty_topics(store: DocumentStore, scope: Scope, ids: Sequence[str], now: datetime) -> None:

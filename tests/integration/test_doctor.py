@@ -266,9 +266,11 @@ async def remade(service: MemoryService, *, forget_unreadable: bool = False) -> 
             if one.repair or (forget_unreadable and one.kind in GIVEN_UP):
                 assert one.scope is not None
                 by_scope.setdefault(one.scope, []).append(one)
+        await service.pause_worker()
         for scope, found in by_scope.items():
             now = service.clock.now()
             await make_anew(service.core, scope, found, now=now, forget_unreadable=forget_unreadable)
+        await service.resume_worker()
         await service.settle(timeout=60)
     return await examined(service)
 
@@ -288,7 +290,6 @@ async def test_each_fault_is_found_and_made_anew(settings: dict[str, Any]) -> No
             found = await examined(service)
             assert sorted(one.what for one in found) == sorted(faults.values())
             assert {one.scope for one in found} <= {SCOPE, SCOPE.user}
-            await service.resume_worker()
             assert await remade(service) == []
             assert await known(service) == before
             rows = [row for row in await service.core.store.search_rows("ada") if not row.erased]
