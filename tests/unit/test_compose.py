@@ -347,7 +347,7 @@ def test_the_proxy_s_settings_hold_the_limits_that_the_operations_page_tells_of(
         >= MemoryConfig().server_max_body_bytes
     )
     limits = [words[1:] for words in found if words[0] == "limit_conn"]
-    assert limits == [["requests", "512"], ["large_bodies", "8"]]
+    assert limits == [["requests", "512"], ["large_bodies", "4"]]
     for limit in ("client_header_timeout", "client_body_timeout", "send_timeout", "worker_connections"):
         assert limit in given
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
