@@ -25,6 +25,7 @@ from memory_agent.server.access_log import Requests
 from memory_agent.server.bodies import BodyLimits
 from memory_agent.server.metrics import Metrics
 from memory_agent.server.run import Server, bind, live, serve
+from tests.servers.service import ServiceProcess
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -242,3 +243,14 @@ def test_port_that_is_taken_is_refused_by_name() -> None:
 def test_service_without_keys_listens_to_this_machine_only(host: str) -> None:
     with pytest.raises(ConfigError, match="no keys would be asked for"):
         serve(lambda _: Starlette(), MemoryConfig(server_host=host), insecure_no_auth=True)
+
+
+def test_who_listens_to_others_is_told_that_a_proxy_belongs_in_front_unless_one_is_named(
+    tmp_path: Path,
+) -> None:
+    for number, named in enumerate(({}, {"server_trusted_proxies": "10.0.0.7"})):
+        folder = tmp_path / str(number)
+        service = ServiceProcess(folder, "--host", "0.0.0.0", settings={"data_dir": folder / "data", **named})
+        service.start()
+        assert service.stop() == 0
+        assert ("slow or many connections are not limited here" in service.log.read_text()) is (not named)
