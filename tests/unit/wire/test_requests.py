@@ -108,7 +108,6 @@ def test_what_an_agent_takes_is_taken(model: type[Request], fields: dict[str, An
         (requests.Fetch, {"user_message": "x", "max_tokens": -1}, "max_tokens: "),
         (requests.Fetch, {"user_message": "x", "max_tokens": 2**70}, "max_tokens: "),
         (requests.Fetch, {"user_message": "x", "preset": "loud"}, "preset: "),
-        (requests.Search, {"user_id": "u", "query": "q", "second_stage": "on"}, "second_stage: "),
         (requests.Search, {"user_id": "u", "query": "q", "top_k": -1}, "top_k: "),
         (requests.Search, {"user_id": "u", "query": ""}, "query: "),
         (requests.Forget, {"turn_ids": []}, "turn_ids: "),
