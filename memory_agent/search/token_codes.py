@@ -65,7 +65,8 @@ def packed(vectors: NDArray[np.floating[Any]]) -> bytes:
     cosines = (values * spread).sum(axis=2) / np.sqrt((values * values).sum(axis=2))
     steps = steps[cosines.argmax(axis=0), np.arange(tokens)].astype(np.uint8)
     fours = np.pad(steps, ((0, 0), (0, -directions % 8))).reshape(tokens, token_bytes(directions), 4)
-    return _FORM + np.bitwise_or.reduce(fours << _PLACES, axis=2).tobytes()
+    body: bytes = np.bitwise_or.reduce(fours << _PLACES, axis=2).tobytes()
+    return _FORM + body
 
 
 def is_readable(codes: bytes) -> bool:
