@@ -145,7 +145,7 @@ def test_facts_are_told_with_their_sources_corrected_and_reverted(tmp_path: Path
     assert '"Actually I moved to a product role" (stands)' in said
     assert "corrected: {'meeting_time': 'afternoon', 'likes': ['jazz']}" in said
     assert "reverted: {'meeting_time': 'morning', 'likes': ['jazz']}" in said
-    assert "would change 0 facts" in said
+    assert "extracted again from 2 turns: {'meeting_time': 'morning', 'likes': ['jazz']}" in said
 
 
 def test_search_tells_why_by_person_by_date_and_word_by_word(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from memory_agent.search.token_codes import is_readable, packed, token_bytes, un
 def directed(tokens: int, directions: int, seed: int) -> NDArray[np.float32]:
     """Random vectors of unit length."""
     vectors = np.random.default_rng(seed).normal(size=(tokens, directions))
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    unit: NDArray[np.float32] = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    return unit
 
 
 @given(tokens=st.integers(0, 20), directions=st.integers(1, 70), seed=st.integers(0, 2**32 - 1))
