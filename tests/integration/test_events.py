@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import socket
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,16 +16,13 @@ import pytest
 from memory_agent import MemoryService
 from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
-from memory_agent.domain import EVENT_KINDS, MemoryEvent, Scope
+from memory_agent.domain import EVENT_KINDS, Scope
 from memory_agent.keys import read_token
-from memory_agent.server import events as events_module
 from memory_agent.server import routes_events
-from memory_agent.server import run as run_module
-from memory_agent.server.run import bind
 from tests.conformance.test_document_store_events import LIFE, a_life
 from tests.conformance.values import a_draft, only_turns
 from tests.integration.conversations import STORES, opened, settings_on
-from tests.integration.streams import Refused, events_path, head_of, listening, raw, request
+from tests.integration.streams import Refused, events_path, listening
 from tests.servers.mongod import Mongod
 from tests.servers.service import Served, served
 
@@ -77,36 +73,6 @@ async def test_every_kind_of_event_arrives(service: MemoryService) -> None:
 
 
 @on_each_store
-async def test_resuming_at_any_cut_gives_exactly_the_rest(service: MemoryService) -> None:
-    """Whether what followed is still kept by the service or has to be read from the store."""
-    async with served(service) as first:
-        headers = await first.headers("acme")
-        async with listening(first.address, headers) as stream:
-            await a_life(service.core.store, ACME)
-            ids = [event["id"] for event in await stream.take(len(LIFE))]
-        for cut in range(len(ids)):
-            await _resumes(first, headers, ids, cut)
-    async with served(service) as second:
-        for cut in range(len(ids)):
-            await _resumes(second, headers, ids, cut)
-            last = await store_turn(service)
-            async with listening(second.address, headers, events_path(after=ids[-1])) as stream:
-                told = await stream.until(last)
-            ids += [event["id"] for event in told]
-            assert second.app.state.api.hub._own_places.wanted == 0
-
-
-async def _resumes(there: Served, headers: dict[str, str], ids: list[str], cut: int) -> None:
-    rest = ids[cut + 1 :]
-    async with listening(there.address, headers, events_path(after=ids[cut])) as stream:
-        assert [event["id"] for event in await stream.take(len(rest))] == rest
-    # A browser that comes back asks with the address it began with.
-    path = events_path(after=ids[0])
-    async with listening(there.address, headers, path, last_event_id=ids[cut]) as stream:
-        assert [event["id"] for event in await stream.take(len(rest))] == rest
-
-
-@on_each_store
 async def test_nothing_of_others_ever_arrives(service: MemoryService) -> None:
     """Neither of another tenant's user of the same name, nor of another user or thread of the same tenant."""
     others = [
@@ -130,35 +96,6 @@ async def test_nothing_of_others_ever_arrives(service: MemoryService) -> None:
         path = events_path(after=first["id"])
         async with listening(there.address, stranger, path) as stream:
             assert [event["kind"] for event in await stream.take(len(LIFE))] == LIFE
-
-
-@on_sqlite
-async def test_an_agent_hears_of_its_thread_alone_after_the_event_it_names(service: MemoryService) -> None:
-    """In the process: `aclosing` ends the store's watch."""
-    memory = service.agent("ada", "t", tenant="acme")
-    heard: list[MemoryEvent] = []
-    last = "the first event"
-
-    async def hear_one() -> None:
-        async with contextlib.aclosing(memory.events()) as events:
-            heard.append(await anext(events))
-
-    try:
-        async with asyncio.timeout(20):
-            async with asyncio.TaskGroup() as hearing:
-                hearing.create_task(hear_one())
-                while not heard:
-                    for scope in (Scope.of("ada", "t"), Scope.of("ada", "t2", tenant="acme"), ACME):
-                        await store_turn(service, scope)
-                    await asyncio.sleep(0.01)
-            last = await store_turn(service)
-            async with contextlib.aclosing(memory.events(after=heard[0].id)) as events:
-                while heard[-1].turn_id != last:
-                    heard.append(await anext(events))
-    except TimeoutError:
-        pytest.fail(f"{last} was not heard of; these were: {heard}")
-    assert {event.scope for event in heard} == {ACME}
-    assert len({event.id for event in heard}) == len(heard)
 
 
 # --- who is refused ----------------------------------------------------------------------------------------------
@@ -234,22 +171,6 @@ async def test_there_are_so_many_readers_and_no_key_can_take_all_places(service:
 
 
 # --- how streams end ---------------------------------------------------------------------------------------------
-@on_sqlite
-async def test_a_reader_that_goes_while_nothing_happens_leaves_nothing(service: MemoryService) -> None:
-    """Its place is free at once, whether it says goodbye, hangs up or is cut off; the log has no error."""
-    async with served(service) as there:
-        headers = await there.headers("acme")
-        for _ in range(3):
-            async with listening(there.address, headers):
-                assert there.app.state.api.hub.readers == 1
-            await nobody_reads(there)
-        for way in ("abort", "eof"):
-            async with raw(there.address) as (reader, writer):
-                writer.write(request(events_path(), headers))
-                await head_of(reader)
-                assert there.app.state.api.hub.readers == 1
-                (writer.transport.abort if way == "abort" else writer.write_eof)()
-                await nobody_reads(there)
 
 
 @on_sqlite
@@ -287,58 +208,6 @@ async def test_a_revoked_key_ends_its_stream(service: MemoryService, monkeypatch
         assert not end.resume
         assert "revoked" in end.reason
         await other.until(await store_turn(service))
-
-
-@on_sqlite
-async def test_a_slow_reader_is_dropped_while_writers_and_others_go_on(
-    service: MemoryService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It takes nothing, and its connection is ended; others get everything, and writing goes on."""
-    monkeypatch.setattr(routes_events, "SEND_SECONDS", 0.5)
-    monkeypatch.setattr(events_module, "QUEUE", 50)
-    monkeypatch.setattr(run_module, "bind", _narrow)
-    async with served(service) as there:
-        headers = await there.headers("acme")
-        hub = there.app.state.api.hub
-        async with listening(there.address, headers) as other, _deaf(there, headers) as reader:
-            stored = 0
-            while hub.readers == 2:
-                assert stored < 100_000
-                drafts = [a_draft("words") for _ in range(20)]
-                turns = only_turns(await service.core.store.append_turns(ACME, drafts))
-                stored += len(turns)
-                await other.until(turns[-1].id)
-            assert hub.readers == 1
-            # What it had been sent is all it gets.
-            reader._transport.resume_reading()  # type: ignore[attr-defined]
-            async with asyncio.timeout(60):
-                with contextlib.suppress(ConnectionError):
-                    assert len(await reader.read()) < 2_000_000
-
-
-def _narrow(host: str, port: int) -> socket.socket:
-    """A listening socket whose connections hold little that was not taken."""
-    listening = bind(host, port)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8_192)
-    return listening
-
-
-@contextlib.asynccontextmanager
-async def _deaf(there: Served, headers: dict[str, str]) -> AsyncIterator[asyncio.StreamReader]:
-    """A reader that takes next to nothing."""
-    host, port = there.address.removeprefix("http://").split(":")
-    line = socket.socket()
-    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-    line.setblocking(False)
-    await asyncio.get_running_loop().sock_connect(line, (host, int(port)))
-    reader, writer = await asyncio.open_connection(sock=line, limit=1_024)
-    try:
-        writer.write(request(events_path(), headers))
-        await head_of(reader)
-        writer.transport.pause_reading()  # type: ignore[attr-defined]
-        yield reader
-    finally:
-        writer.transport.abort()
 
 
 @on_each_store

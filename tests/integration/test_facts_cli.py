@@ -41,7 +41,6 @@ TURNS = [
 ]
 PREFERS = {"meeting_time": "morning", "likes": ["hiking"]}
 KNOWN = {"name": "John", "occupation": "product role", "preferences": PREFERS}
-NO_FACTS: Any = {"MEMORY_AGENT_ENABLE_FACT_EXTRACTION": "false"}
 EVERY_KEY = (
     "id thread_id op subject path value old by sources confidence valid_from said_at recorded_at last_seen stands"
     " superseded_by refused"
@@ -53,14 +52,6 @@ def remembered(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
     """What John says of himself, with its facts, in a folder that nobody changes."""
     cli = CommandLine(tmp_path_factory.mktemp("facts"))
     cli("ingest", cli.file(*TURNS))
-    return cli
-
-
-@pytest.fixture(scope="module")
-def unextracted(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
-    """The same as it was stored while extraction was off."""
-    cli = CommandLine(tmp_path_factory.mktemp("unextracted"))
-    cli("ingest", cli.file(*TURNS), **NO_FACTS)
     return cli
 
 
@@ -80,17 +71,6 @@ def known(cli: CommandLine, thread: str | None = "main") -> dict[str, Any]:
 
     async def load(store: SqliteStore) -> dict[str, Any]:
         return fold(await store.fact_changes(Scope(user_id="me", thread_id=thread)))
-
-    return with_store(cli, load)
-
-
-def stored(cli: CommandLine) -> Any:
-    """Everything about facts that a command could have changed."""
-
-    async def load(store: SqliteStore) -> Any:
-        scope = Scope(user_id="me", thread_id="main")
-        turns = await store.list_turns(scope)
-        return await store.fact_changes(scope), [turn.pending for turn in turns]
 
     return with_store(cli, load)
 
@@ -119,16 +99,6 @@ def test_document_and_records_are_json(quick: Quick) -> None:
     assert quick.json("facts", "show", "nowhere.at_all") is None
 
 
-def test_what_was_said_and_what_was_recorded_by_a_time(quick: Quick) -> None:
-    then = quick("facts", "show", "occupation", "--as-of", BEFORE_THE_MOVE).stdout
-    assert "software engineer" in then
-    assert "product role" not in then
-    nothing = quick("facts", "show", "--recorded-by", BEFORE_THE_MOVE)
-    assert nothing.stdout == ""
-    assert "No facts were known" in nothing.stderr
-    assert quick.json("facts", "show", "--recorded-by", BEFORE_THE_MOVE) == {}
-
-
 def test_history_tells_what_became_of_each_fact(quick: Quick) -> None:
     engineer, product = quick.json("facts", "history", "occupation")
     assert set(product) == set(EVERY_KEY.split())
@@ -139,20 +109,6 @@ def test_history_tells_what_became_of_each_fact(quick: Quick) -> None:
     assert "(was software engineer)" in shown
     assert "by patterns:" in shown
     assert "holds no fact at shoe_size" in quick("facts", "history", "shoe_size").stderr
-
-
-def test_refused_items_are_counted_and_shown_when_asked_for(unextracted: CommandLine, tmp_path: Path) -> None:
-    cli = copied(unextracted, tmp_path)
-    never: Any = {"MEMORY_AGENT_FACTS_NEVER": "occupation"}
-    cli("facts", "reextract", **never)
-    refused = [item for item in cli.json("facts", "history", "--refused") if item["refused"]]
-    assert {(item["path"], item["value"], item["refused"]) for item in refused} == {
-        ("", "", "facts about occupation are never noted (setting facts_never)")
-    }
-    counted = cli("facts", "history")
-    assert f"{len(refused)} refused item(s) left out" in counted.stderr
-    assert refused[0]["refused"] in cli("facts", "history", "--refused").stdout
-    assert [r["id"] for r in cli.json("facts", "history", "--refused")][-1].endswith(".r0")
 
 
 def test_facts_of_several_speakers_are_told_by_name(remembered: CommandLine, tmp_path: Path) -> None:
@@ -220,52 +176,6 @@ def test_everything_is_reverted_to_an_event_or_a_time(cli: CommandLine, tmp_path
     assert shlex.split(then["undo"])[:3] == ["memory-agent", "facts", "revert"]
 
 
-def test_first_fact_of_a_thread_is_undone_as_it_says(tmp_path: Path) -> None:
-    """Nothing was known before, and there is no event to go back to."""
-    cli = Quick(tmp_path)
-    made = cli("facts", "set", "postcode", "3511", "--text", "--user", "o'hara").stdout
-    assert cli.json("facts", "show", "--user", "o'hara") == {"postcode": "3511"}
-    assert cli.follow(made).startswith("postcode: 3511 → (nothing).")
-
-
-def test_undo_names_the_event_where_turns_are_dated_ahead(tmp_path: Path) -> None:
-    """A time before the edit would be a time before those turns as well."""
-    cli = Quick(tmp_path)
-    cli("ingest", cli.file({**TURNS[0], "timestamp": "2199-03-01T10:00:00+00:00"}))
-    before = known(cli)
-    made = cli("facts", "set", "occupation", "baker").stdout
-    cli.follow(made)
-    assert known(cli) == before
-    assert before["occupation"] == "software engineer"
-
-
-def test_fact_of_another_thread_is_retracted_and_undone(cli: CommandLine) -> None:
-    assert known(cli, None)["location"] == "Utrecht"
-    made = cli("facts", "retract", "location").stdout
-    assert made.startswith("location: Utrecht → (nothing).")
-    assert "location" not in known(cli, None)
-    cli.follow(made)
-    assert known(cli, None)["location"] == "Utrecht"
-
-
-def test_what_stands_already_changes_nothing(cli: CommandLine) -> None:
-    again = cli.json("facts", "add", "preferences.likes", " HIKING")
-    assert again["undo"] is None
-    assert again["before"] == again["after"] == ["hiking"]
-    assert [source["turn_id"] is None for source in again["record"]["sources"]] == [False, True]
-    assert "Nothing changed: name is John." in cli("facts", "set", "name", "John").stdout
-    assert "said twice" in cli("facts", "show", "preferences.likes").stdout
-
-
-def test_objects_that_people_set_are_shown_by_part(cli: CommandLine) -> None:
-    cli("facts", "set", "pet", '{"name": "[bold]Rex[/bold]\\u001b[2J", "eats": ["fish", {"kind": "bones"}]}')
-    shown = cli("facts", "show", "pet").stdout
-    assert "\x1b" not in shown
-    for value in ("name: [bold]Rex[/bold]", "fish", '{"kind": "bones"}'):
-        [line] = [line for line in shown.splitlines() if value in line]
-        assert line.endswith("(< 1 minute ago · said once · person)")
-
-
 def test_impossible_is_one_line_that_says_why(quick: Quick) -> None:
     for command, words in {
         "set '' x": "path is ''",
@@ -280,17 +190,6 @@ def test_impossible_is_one_line_that_says_why(quick: Quick) -> None:
 
 
 # --- extracting ----------------------------------------------------------------------------------------------
-def test_facts_are_extracted_again_and_what_people_say_stays(
-    unextracted: CommandLine, tmp_path: Path
-) -> None:
-    cli = copied(unextracted, tmp_path)
-    cli("facts", "set", "name", "Johnny")
-    assert "Facts were extracted again from" in cli("facts", "reextract").stdout
-    assert known(cli) == {**KNOWN, "name": "Johnny"}
-    asked: tuple[list[str], ...] = (["--thread", "main"], [], ["--all"])
-    found = [cli.json("facts", "reextract", *each) for each in asked]
-    assert found == [{"turns": turns, "users": 1, "done": True} for turns in (3, 4, 4)]
-    assert known(cli) == {**KNOWN, "name": "Johnny"}
 
 
 def test_language_model_is_asked_counted_and_its_failures_are_told(

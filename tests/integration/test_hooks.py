@@ -175,23 +175,6 @@ def test_what_was_changed_since_stays_and_our_lines_alone_go(home: Home) -> None
     assert not home.ours.exists()
 
 
-def test_lines_installed_from_an_environment_that_has_moved_since_go_as_well(home: Home) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "executable", "/old/place/python")
-        home.install()
-    assert b"/old/place/python" in home.file.read_bytes()
-    home.file.write_bytes(home.file.read_bytes() + b"\n")
-    home.hook("uninstall", "claude-code", "--yes")
-    assert b"run.py" not in home.file.read_bytes()
-
-
-def test_a_key_in_the_settings_is_asked_for_as_a_file(home: Home) -> None:
-    given = {"MEMORY_AGENT_SERVICE_URL": "http://127.0.0.1:8080", "MEMORY_AGENT_SERVICE_API_KEY": "ma_secret"}
-    told = home.hook("install", "claude-code", "--yes", code=1, **given)
-    assert "give --key-file as well" in told
-    assert home.tree() == {}
-
-
 def test_settings_behind_a_link_stay_behind_it(home: Home, tmp_path: Path) -> None:
     real = tmp_path / "dotfiles.json"
     real.write_text("{}")
@@ -289,23 +272,6 @@ async def test_a_session_that_is_still_answering_is_remembered_up_to_its_last_an
     assert [turn.content for turn in await turns_in(service)][len(TALK) :] == ["And here?", "Spaces."]
 
 
-async def test_an_answer_is_known_where_the_next_prompt_stands_behind_it(
-    service: MemoryService, home: Home, tmp_path: Path
-) -> None:
-    home.install(data_dir=tmp_path / "data")
-    settings, transcript = home.ours / "settings.json", tmp_path / "t.jsonl"
-    transcript.write_bytes(written("claude-code"))
-    for number, (role, text) in enumerate(
-        (("user", "Or?"), ("assistant", "Tabs."), ("user", "And here?"), ("assistant", "Let me look."))
-    ):
-        add_to(transcript, claude(role, text if role == "user" else [block(text)], f"{role[0]}{number + 20}"))
-    await hook_store.store(settings, stop(transcript, last="Tabs."))
-    assert [turn.content for turn in await turns_in(service)][len(TALK) :] == ["Or?", "Tabs."]
-    add_to(transcript, claude("assistant", [block("Spaces.")], "a30"))
-    await hook_store.store(settings, stop(transcript, last="Spaces."))
-    assert [turn.content for turn in await turns_in(service)][len(TALK) + 2 :] == ["And here?", "Spaces."]
-
-
 @pytest.mark.parametrize("copied", ["with its ids", "with new ids"])
 async def test_a_session_that_goes_on_from_a_copy_of_another_one_adds_what_is_new(
     copied: str, service: MemoryService, home: Home, tmp_path: Path
@@ -357,36 +323,6 @@ async def test_a_forked_session_of_codex_which_numbers_its_copies_anew_adds_what
         add_to(another, codex("response_item", role="assistant", content=[block(answer)]))
         await hook_store.store(settings, stop(another, f"s{number}"))
         assert [turn.content for turn in await turns_in(service)][before:] == [*new, answer]
-
-
-async def test_of_a_transcript_that_has_become_shorter_another_sessions_answer_tells_nothing(
-    service: MemoryService, home: Home, tmp_path: Path
-) -> None:
-    home.install(data_dir=tmp_path / "data")
-    settings, first, other = home.ours / "settings.json", tmp_path / "1.jsonl", tmp_path / "2.jsonl"
-    first.write_bytes(written("claude-code"))
-    await hook_store.store(settings, stop(first))
-    first_size = first.stat().st_size
-    first.write_bytes(b"")
-    add_to(first, claude("user", "Oats?", "u7"), claude("assistant", [block("Let me look.")], "a7"))
-    add_to(other, claude("user", "Rye?", "u8"), claude("assistant", [block("Yes.")], "a8"))
-    await hook_store.store(settings, stop(other, "s2"))
-    add_to(first, *(claude("tool", "y" * first_size, f"t{n}") for n in range(2)))  # past where it ended once
-    await hook_store.store(settings, stop(other, "s2"))
-    assert [turn.content for turn in await turns_in(service)][len(TALK) :] == ["Rye?", "Yes."]
-    add_to(first, claude("assistant", [block("Oats.")], "a9"))
-    await hook_store.store(settings, stop(first, last="Oats."))
-    assert [turn.content for turn in await turns_in(service)][len(TALK) + 2 :] == ["Oats?", "Oats."]
-
-
-async def test_an_answer_in_a_transcript_that_has_become_shorter_is_one_with_all_before_it(
-    tmp_path: Path,
-) -> None:
-    transcript = tmp_path / "t.jsonl"
-    add_to(transcript, claude("user", "Oats?", "u7"), claude("assistant", [block("Oats.")], "a7"))
-    session = Session(session="s1", transcript=str(transcript), project="/work/p", done=90, until=9_000)
-    session = await answered(session, tmp_path, last="Oats.", host="claude-code")
-    assert behind(session) == transcript.stat().st_size
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -536,13 +472,6 @@ async def test_whatever_an_agent_says_a_hook_ends_well(home: Home, tmp_path: Pat
     assert len(home.log.splitlines()) >= 5
 
 
-async def test_the_log_begins_anew_before_it_grows_large(home: Home) -> None:
-    home.install()
-    (home.ours / "log").write_text("x" * 200_000)
-    await hook("recall", home, b"{")
-    assert len(home.log) < 1_000
-
-
 async def test_neither_key_nor_prompt_goes_to_somebody_else_at_the_address_in_the_folder(
     service: MemoryService, home: Home, tmp_path: Path
 ) -> None:
@@ -602,18 +531,6 @@ async def test_what_cannot_be_stored_holds_up_neither_its_session_nor_others(
         assert [turn.content for turn in await turns_in(service, project)] == ["Tabs, please"]
     assert home.log.count("left out turn u0") == 2
     assert not any(behind(one) for one in sessions_in(home.ours / "sessions"))
-
-
-async def test_a_session_that_fails_does_not_stop_the_others(
-    service: MemoryService, home: Home, tmp_path: Path
-) -> None:
-    home.install(data_dir=tmp_path / "data")
-    transcript = tmp_path / "t.jsonl"
-    transcript.write_bytes(written("claude-code"))
-    await ended(home, stop(transcript, "2"))
-    await hook_store.store(home.ours / "settings.json", stop(transcript, "1", "no \x00 project"))
-    assert len(await turns_in(service)) == len(TALK)
-    assert "remember: " in home.log
 
 
 async def test_an_answer_that_is_written_down_after_the_hook_ran_is_waited_for(

@@ -51,30 +51,6 @@ async def test_a_newer_export_adds_what_is_new_also_of_another_branch(tmp_path: 
     assert await turns_of(memory) == ["Which tea?", "Green.", "With milk?", "Black."]
 
 
-async def test_turns_keep_their_times_and_say_where_they_come_from(tmp_path: Path) -> None:
-    memory = tmp_path / "memory"
-    await imported(memory, written(tmp_path, [tree(*TWO_ANSWERS, current="first")]))
-    async with MemoryService(MemoryConfig(data_dir=memory, run_worker=False)) as service:
-        question, answer = await service.agent("ada", "chatgpt:c1").fetch_short_term()
-        assert [turn.role for turn in (question, answer)] == ["user", "assistant"]
-        assert answer.timestamp.timestamp() == 1_700_000_002.0
-        expected = {"imported_from": "chatgpt", "source_id": "m-q", "kind": "conversation", "title": "Tea"}
-        assert question.metadata == expected
-
-
-async def test_what_was_forgotten_is_not_brought_back(tmp_path: Path) -> None:
-    memory = tmp_path / "memory"
-    file = written(tmp_path, [tree(*TWO_ANSWERS, current="first")])
-    await imported(memory, file)
-    async with MemoryService(MemoryConfig(data_dir=memory, run_worker=False)) as service:
-        agent = service.agent("ada", "chatgpt:c1")
-        await agent.forget([(await agent.fetch_short_term())[0].id])
-    report = await imported(memory, file)
-    assert report.new == 0
-    assert report.sources["chatgpt"].left_out["forgotten here since"] == 1
-    assert await turns_of(memory) == ["Green."]
-
-
 async def test_facts_of_saved_memories_quote_the_memory(tmp_path: Path) -> None:
     """By patterns alone: the fact's source is the turn of the memory, which says where it comes from."""
     file = written(tmp_path, {"results": [{"id": "1", "memory": "My name is Ada.", "user_id": "u"}]})
@@ -103,34 +79,6 @@ async def test_each_kind_is_imported_once_into_threads_of_its_source(tmp_path: P
     }
     assert (again.turns, again.new) == (first.turns, 0)
     assert {thread.thread_id.partition(":")[0] for thread in threads} == kinds.keys()
-
-
-async def test_conversations_without_a_title_have_none_in_their_metadata_and_topics_all_the_same(
-    tmp_path: Path,
-) -> None:
-    null, missing = (tree(*TWO_ANSWERS, current="first", title=None, conversation_id=name) for name in "ab")
-    del missing["title"]
-    file = written(tmp_path, [null, missing])
-    async with MemoryService(MemoryConfig(data_dir=tmp_path / "memory")) as service:
-        await import_chats(service, "ada", file)
-        for thread in ("chatgpt:a", "chatgpt:b"):
-            agent = service.agent("ada", thread)
-            await agent.settle(timeout=60)
-            assert all("title" not in turn.metadata for turn in await agent.fetch_short_term())
-            assert (await agent.topics())[0].topic_title
-
-
-async def test_an_import_that_was_interrupted_between_conversations_goes_on(tmp_path: Path) -> None:
-    both = [tree(*TWO_ANSWERS, current="first", conversation_id=name) for name in ("c1", "c2")]
-    file, memory = written(tmp_path, both), tmp_path / "memory"
-
-    def stop(turns: int) -> None:
-        raise asyncio.CancelledError
-
-    with pytest.raises(asyncio.CancelledError):
-        await imported(memory, file, progress=stop)
-    assert (await imported(memory, file)).new == 2
-    assert await turns_of(memory) == await turns_of(memory, "chatgpt:c2") == ["Which tea?", "Green."]
 
 
 @pytest.fixture(params=["sqlite", "client", "mongodb"])

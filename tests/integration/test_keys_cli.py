@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 import stat
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
@@ -21,7 +20,6 @@ from memory_agent.keys import matches, new_key, read_token, why_invalid
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.stores.sqlite.keys import SqliteKeys
 from tests.integration.commands import CommandLine, Quick, one_line
-from tests.servers.mongod import Mongod
 
 NOW = datetime(2027, 1, 31, 18, 30, tzinfo=UTC)
 KEY_FIELDS: Final = (
@@ -132,44 +130,7 @@ def test_a_key_for_all_tenants_is_made_and_shown_as_one(quick: Quick) -> None:
     one_line(quick("keys", "create", "--tenant", "*", "--user", "ada", code=1).stderr, "for no single user")
 
 
-def test_keys_are_managed_on_mongodb(cli: CommandLine, mongod: Mongod, db_name: str) -> None:
-    """With a server for the documents they are kept there, and no file is made."""
-    there = {"MEMORY_AGENT_MONGO_URI": mongod.uri, "MEMORY_AGENT_DB_NAME": db_name}
-    made = cli.json(*ACME, "--user", HOSTILE, "--read-only", **there)
-    [listed] = cli.json("keys", "list", "--tenant", "acme", **there)
-    assert {**listed, "token": made["token"]} == made
-    assert (listed["user"], listed["read_only"]) == (HOSTILE, True)
-    revoked = cli.json("keys", "revoke", made["id"], "--yes", **there)
-    assert revoked["state"] == "revoked"
-    assert cli.json("keys", "list", **there) == [revoked]
-    assert not cli.data.exists()
-
-
 # --- what is made --------------------------------------------------------------------------------------------
-def test_every_option_of_a_key_is_kept(quick: Quick) -> None:
-    options = "--user ada --read-only --requests-per-minute 60 --max-body-bytes 1000 --expires 2999-01-31"
-    made = quick.json(*ACME, "--label", HOSTILE, *options.split())
-    token = made.pop("token")
-    assert token.startswith(f"ma_{made['id']}_")
-    said = {"tenant": "acme", "user": "ada", "read_only": True, "label": HOSTILE, "state": "valid"}
-    said |= {"expires_at": "2999-01-31T00:00:00+00:00", "revoked_at": None, "requests_per_minute": 60}
-    assert made == {"id": made["id"], "created_at": made["created_at"], **said, "max_body_bytes": 1000}
-    assert quick.json("keys", "list") == [made]
-
-
-def test_no_secret_is_on_the_disk(quick: Quick) -> None:
-    """Nor in anything that is printed later."""
-    secret = quick.json(*ACME)["token"].split("_")[2]
-    files = [file for file in quick.data.iterdir() if file.is_file()]
-    assert [file.name for file in files] == ["keys.sqlite3"]
-    assert all(secret.encode() not in file.read_bytes() for file in files)
-    assert all(file.stat().st_mode & 0o777 == 0o600 for file in files)
-    printed = quick("keys", "list").stdout + quick("keys", "list", "--json").stdout
-    assert secret not in printed
-    with sqlite3.connect(files[0]) as connection:
-        [[stored_hash]] = connection.execute("SELECT secret_hash FROM api_keys").fetchall()
-    connection.close()
-    assert stored_hash not in printed
 
 
 def test_impossible_key_is_refused_in_one_line(quick: Quick) -> None:
@@ -267,17 +228,3 @@ def test_unknown_key_leaves_with_1(quick: Quick) -> None:
         assert failed.stderr.count("\n") == 1
         assert "b" * 52 not in failed.stderr
     assert [(key["id"], key["state"]) for key in quick.json("keys", "list")] == [(other, "valid")]
-
-
-# --- where they are kept -------------------------------------------------------------------------------------
-async def test_keys_of_a_client_that_is_handed_in(mongod: Mongod, db_name: str, tmp_path: Path) -> None:
-    """They go through the application's own client, which stays open."""
-    from pymongo import AsyncMongoClient
-
-    key, _ = new_key("acme", now=NOW)
-    cfg = MemoryConfig(data_dir=tmp_path / "unused", db_name=db_name)
-    async with AsyncMongoClient[dict[str, Any]](mongod.uri) as client:
-        async with AsyncExitStack() as stack:
-            await (await open_keys(cfg, client, stack)).put(key)
-        assert await client[db_name]["api_keys"].count_documents({"_id": key.id}) == 1
-    assert not (tmp_path / "unused").exists()

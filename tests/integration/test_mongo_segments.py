@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,7 +11,7 @@ import pytest
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 
-from memory_agent.domain import ErasedCounts, PackedSize, Scope, Tombstone, Turn
+from memory_agent.domain import ErasedCounts, Scope, Tombstone, Turn
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.segments import unpack_texts
@@ -91,14 +90,6 @@ def once(
     setattr(store, step, interrupted)
 
 
-def pack_side_by_side(*stores: MongoStore) -> None:
-    """Each store reads what it packs before another wrote a segment, and writes its own before one moves a turn."""
-    read, written = asyncio.Barrier(len(stores)), asyncio.Barrier(len(stores))
-    for store in stores:
-        once(store, "_read_plain", read.wait)
-        once(store, "_insert_segment", written.wait)
-
-
 async def crash() -> None:
     raise StoreUnavailable("the process died here")
 
@@ -157,54 +148,7 @@ async def check_all_packed(
     assert await texts(store, scope) == [turn.content for turn in turns]
 
 
-# --- two compressors -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("to", "since"), [(50, 0), (34, 17)], ids=["the same", "overlapping halves"])
-async def test_two_that_pack_at_once(
-    one: MongoStore, other: MongoStore, database: Database, to: int, since: int
-) -> None:
-    """Both wrote their segment before either moved a turn: each text is kept once, and counted once."""
-    turns = await stored(one, SCOPE, *(f"text {n}" for n in range(50)))
-    pack_side_by_side(one, other)
-    packed = await asyncio.gather(
-        one.compress_turns(SCOPE, "topic", ids_of(turns[:to])),
-        other.compress_turns(SCOPE, "topic", ids_of(turns[since:])),
-    )
-    assert sum(part.turns for part in packed) == 50
-    assert sum(part.raw_bytes for part in packed) == sum(len(turn.content) for turn in turns)
-    await check_all_packed(one, database, turns)
-
-
-@pytest.mark.parametrize("step", ["_insert_segment", "_move"])
-async def test_a_second_one_finishes_what_the_first_began(
-    one: MongoStore, other: MongoStore, database: Database, step: str
-) -> None:
-    """Who finds a segment that another is still filling may finish it, and the other goes on as if nothing was."""
-    turns = await stored(one, SCOPE, *"abcdef")
-    parts: list[PackedSize] = []
-
-    async def overtake() -> None:
-        parts.append(await other.compress_turns(SCOPE, "topic", ids_of(turns[2:])))
-
-    once(one, step, overtake)
-    parts.append(await one.compress_turns(SCOPE, "topic", ids_of(turns[:4])))
-    assert sum(part.turns for part in parts) == 6
-    await check_all_packed(one, database, turns)
-
-
 # --- compressing and erasing ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("step", ["_plain_turns", "_read_plain", "_insert_segment", "_move"])
-async def test_a_turn_forgotten_under_the_compressors_hands(
-    one: MongoStore, other: MongoStore, database: Database, step: str
-) -> None:
-    """Wherever the compressor is when a turn is forgotten, the text is in no segment when it has finished."""
-    gone, *kept = await stored(one, SCOPE, "gone", "kept", "also kept")
-    once(one, step, lambda: other.erase_turns(an_erasure(SCOPE, [gone.id]), now=NOW, limit=5))
-    await one.compress_turns(SCOPE, "topic", ids_of([gone, *kept]))
-    await check_all_packed(one, database, kept)
 
 
 async def test_a_compressor_that_dies_with_a_forgotten_text(
@@ -222,21 +166,6 @@ async def test_a_compressor_that_dies_with_a_forgotten_text(
     assert await texts(other) == ["kept"]
     assert (await other.compress_turns(SCOPE, "topic", [kept.id])).turns == 1
     await check_all_packed(other, database, [kept])
-
-
-async def test_erasers_of_one_segment_at_once(one: MongoStore, other: MongoStore, database: Database) -> None:
-    """Two that each forget a turn of the same segment: neither brings the other's text back."""
-    turns = await stored(one, SCOPE, *"abcdef")
-    await one.compress_turns(SCOPE, "topic", ids_of(turns))
-    both = asyncio.Barrier(2)
-    for store in (one, other):
-        once(store, "_keep_only", both.wait, before=True)
-    counts = await asyncio.gather(
-        one.erase_turns(an_erasure(SCOPE, [turns[0].id]), now=NOW, limit=5),
-        other.erase_turns(an_erasure(SCOPE, [turns[3].id]), now=NOW, limit=5),
-    )
-    assert sum(part.packed_texts for part in counts) == 2
-    await check_all_packed(one, database, [turns[n] for n in (1, 2, 4, 5)])
 
 
 # --- reading -------------------------------------------------------------------------------------------------
@@ -300,26 +229,6 @@ async def test_a_compressor_dies_at_any_step(one: MongoStore, other: MongoStore,
     assert step > 6
 
 
-async def test_a_compressor_dies_between_moves(
-    one: MongoStore, other: MongoStore, database: Database
-) -> None:
-    """Some turns point at the segment already, one was forgotten since: a repeat moves the rest there."""
-    turns = await stored(one, SCOPE, *"abcdef")
-    once(one, "_insert_segment", crash)
-    with pytest.raises(StoreUnavailable):
-        await one.compress_turns(SCOPE, "topic", ids_of(turns))
-    segment = await database.segments.find_one()
-    assert segment
-    moved = {"$set": {"segment_id": segment["_id"]}, "$unset": {"content": ""}}
-    await database.turns.update_many({"_id": {"$in": ids_of(turns[:3])}}, moved)
-    await other.erase_turns(an_erasure(SCOPE, [turns[1].id]), now=NOW, limit=5)
-    assert await texts(other) == ["a", "c", "d", "e", "f"]
-    again = await other.compress_turns(SCOPE, "topic", ids_of(turns))
-    assert (again.turns, again.raw_bytes) == (5, 5)
-    await check_all_packed(other, database, [turns[0], *turns[2:]])
-    assert await database.segments.count_documents({}) == 1
-
-
 @pytest.mark.parametrize("finisher", ["erase_turns", "sweep_orphans"])
 async def test_an_eraser_dies_at_any_step(
     one: MongoStore, other: MongoStore, database: Database, finisher: str
@@ -353,16 +262,6 @@ async def test_an_eraser_dies_at_any_step(
         if not died:
             break
     assert step > 12
-
-
-async def test_a_topic_saved_between_emptying_and_reset(one: MongoStore, other: MongoStore) -> None:
-    """A worker folded the turn before it was emptied and saves only now: the reset still takes it back."""
-    gone, kept = await stored(one, SCOPE, "gone", "kept")
-    await one.assign_topics(SCOPE, dict.fromkeys([gone.id, kept.id], "topic"))
-    once(one, "_empty_turns", lambda: other.save_topics([a_topic("topic", title="gone")]))
-    await one.erase_turns(an_erasure(SCOPE, [gone.id]), now=NOW, limit=5)
-    [topic] = await other.list_topics(SCOPE)
-    assert (topic.title, topic.stale) == ("", True)
 
 
 async def test_a_turn_that_owes_work_is_found_behind_one_that_is_being_forgotten(

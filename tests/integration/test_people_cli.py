@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import re
-
-from memory_agent.domain import Scope
-from memory_agent.stores.sqlite import SqliteStore
-from tests.integration.commands import CommandLine, Quick, user, with_store
+from tests.integration.commands import CommandLine, Quick, user
 
 PIANO = "The piano tuner comes on Monday at ten."
 BREAD = "My sourdough bread doesn't rise, what is wrong with the starter?"
@@ -86,39 +81,3 @@ def test_every_reading_command_says_that_a_name_is_unknown(quick: Quick) -> None
     assert "nearest: 'ada'" in cli("topic", "show", "-u", "adda", code=1).stderr
     assert "No user" not in cli("facts", "set", "name", "Eve", "-u", "eve").stderr
     assert "No user" not in cli("facts", "add", "preferences.likes", "tea", "-u", "eva").stderr
-
-
-def test_topics_are_found_and_searched_by_tag(quick: Quick) -> None:
-    cli = quick
-    cli("ingest", cli.file(user(PIANO), user(BREAD)), "--user", "ada")
-    by_title = {one["opener"]: one["topic_id"] for one in cli.json("topics", "-u", "ada")}
-    cli("topic", "tag", by_title[PIANO], "music", "to do", "-u", "ada")
-    assert [one["opener"] for one in cli.json("topics", "--tag", "music", "-u", "ada")] == [PIANO]
-    told = cli("topics", "--tag", "musik", "-u", "ada")
-    assert "has no active topics tagged 'musik'; its topics' tags are 'music', 'to do'" in told.stderr
-    found = cli.json("ask", "bread and piano", "--tag", "music", "-u", "ada")
-    assert [one["turn"]["content"] for one in found] == [PIANO]
-    found = cli.json("ask", "bread", "--tag", "music", "--scope", "user", "-u", "ada")
-    assert all(one["turn"]["topic"] == by_title[PIANO] for one in found)
-    assert "in topics tagged 'musik'" in cli("ask", "piano", "--tag", "musik", "-u", "ada").stderr
-    assert "--tag" in cli("ask", "piano", "--tag", "music", "--context", code=2).stderr
-
-
-def test_parked_turns_are_shown_with_their_user_and_error(quick: Quick) -> None:
-    """In the table and as JSON, by the name that the tenant knows; the exit code is 3."""
-    quick("ingest", quick.file(user(PIANO)), "-u", "ada", "--tenant", "acme", "--no-wait")
-    scope = Scope.of("ada", "main", tenant="acme")
-
-    async def park(store: SqliteStore) -> None:
-        ids = [turn.id for turn in await store.list_turns(scope)]
-        await store.postpone(scope, ids, error="a broken model", due_at=None, counted=True)
-
-    with_store(quick, park)
-    (parked,) = json.loads(quick("status", "--json", code=3).stdout)["parked"]
-    found = {"user": "ada", "tenant": "acme", "thread": "main", "last_error": "a broken model"}
-    assert {name: parked[name] for name in found} == found
-    shown = quick("status", "-u", "ada", "--tenant", "acme", code=3).stdout
-    assert re.search(r"parked\s+1", shown)
-    assert "ada (tenant" in shown
-    assert "broken" in shown
-    assert "\x1f" not in shown

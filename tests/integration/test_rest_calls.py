@@ -6,21 +6,16 @@ That the other operations do over HTTP what they do in the process is shown by t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from memory_agent.domain import ALL_TENANTS
-from tests.integration.conversations import lines, said
-from tests.integration.fact_script import add, asking, by_words
-from tests.integration.rest import LISBON, Rest, rest_on, segment, shows
-from tests.servers.openai_script import Request, ScriptedOpenAI
+from tests.integration.conversations import lines
+from tests.integration.fact_script import add, by_words
+from tests.integration.rest import Rest, rest_on, segment, shows
+from tests.servers.openai_script import Request
 
 EXCHANGE = {"user_msg": "My puppy is called Rufus.", "assistant_msg": "Cute!"}
-MIRA = {"name": "Mira", "personality": "patient", "profile": "", "traits": ["curious"]}
 
 
 # --- turns -------------------------------------------------------------------------------------------------------
@@ -44,22 +39,6 @@ async def test_an_exchange_is_remembered_word_for_word(rest: Rest) -> None:
     assert (first["metadata"], first["importance"]) == (said["metadata"], 0.5)
     assert [turn["id"] for turn in (await rest.get("turns/recent", limit=1))["items"]] == [turns[1]["id"]]
     assert (await rest.get("turns/recent", limit=0))["items"] == []
-
-
-@shows("search_memory")
-async def test_a_users_threads_are_searched_without_naming_one(rest: Rest) -> None:
-    """With `scope` "thread" a thread has to be named, and for a topic as well; both are refused by name."""
-    await rest.say(LISBON)
-    other = {"role": "user", "content": "In Lisbon we saw the castle.", "metadata": {"channel": "app"}}
-    await rest.post("/api/threads/ann/other/turns", other, status=201)
-    everywhere = {"user_id": "ann", "query": "the castle in Lisbon"}
-    assert {one["turn"]["thread_id"] for one in await search(rest, everywhere)} == {"chat", "other"}
-    (found,) = await search(rest, {**everywhere, "metadata": {"channel": "app"}})
-    assert found["turn"]["thread_id"] == "other"
-    asked = {**everywhere, "scope": "thread"}
-    assert "thread_id" in (await rest.refused("POST", "/api/memory/search", asked, status=422))["detail"]
-    problem = await rest.refused("POST", "/api/memory/search", {**everywhere, "topic_id": "t"}, status=422)
-    assert problem["errors"][0]["field"] == "topic_id"
 
 
 async def search(rest: Rest, body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -224,41 +203,6 @@ async def tell(rest: Rest, count: int, *, first: int = 1, thread: str = "chat") 
 
 
 @shows(
-    "start_session",
-    "start_thread_session",
-    "list_sessions",
-    "current_session",
-    "show_session",
-    "session_history",
-)
-async def test_sessions_are_started_and_read(rest: Rest) -> None:
-    """By either address; turns belong to the one that was open, and each is found by its id alone."""
-    assert await rest.get("sessions/current") is None
-    body = {"character": MIRA, "participants": ["Ada"], "metadata": {"plan": "pro"}}
-    first = await rest.post(
-        "/api/sessions/start", {"user_id": "ann", "thread_id": "chat", **body}, status=201
-    )
-    assert {name: first[name] for name in body} == body
-    expected = ("ann", "chat", 1, True)
-    assert (first["user_id"], first["thread_id"], first["number"], first["explicit"]) == expected
-    await tell(rest, 3)
-    second = await rest.post("sessions", {}, status=201)
-    assert (second["number"], second["after_seq"], second["character"]) == (2, 3, None)
-    await tell(rest, 2, first=4)
-    assert (await rest.get("sessions/current"))["id"] == second["id"]
-    assert [one["id"] for one in (await rest.get("sessions"))["items"]] == [first["id"], second["id"]]
-    for session, seqs in ((first, [1, 2, 3]), (second, [4, 5])):
-        path = f"/api/sessions/{session['id']}"
-        shown = await rest.get(path)
-        assert (shown["id"], shown["total_turns"]) == (session["id"], len(seqs))
-        assert await rest.get(path, user_id="ann") == shown
-        history = (await rest.get(f"{path}/history"))["items"]
-        assert [turn["seq"] for turn in history] == seqs
-        assert {turn["session_id"] for turn in history} == {session["id"]}
-        await rest.refused("GET", path, status=404, params={"user_id": "bob"})
-
-
-@shows(
     "thread_context",
     "compress_thread",
     "list_compressions",
@@ -301,9 +245,6 @@ async def test_a_conversation_is_compressed(rest: Rest) -> None:
     assert len((await rest.get("turns"))["items"]) == 60
 
 
-# --- topics ------------------------------------------------------------------------------------------------------
-
-
 # --- facts -------------------------------------------------------------------------------------------------------
 TALK = ("I live in Bergen.", "I play chess.")
 POOR = by_words(
@@ -317,109 +258,3 @@ BETTER = by_words(
 def answer(body: Request) -> str:
     """Two models, one better than the other."""
     return (BETTER if body["model"] == "better" else POOR)(body)
-
-
-@pytest.fixture
-async def asking_rest(
-    request: pytest.FixtureRequest, rest_settings: dict[str, Any], openai_server: ScriptedOpenAI
-) -> AsyncIterator[Rest]:
-    """A client of a service whose facts come from the scripted models."""
-    openai_server.answer = answer
-    async with rest_on(asking(rest_settings, openai_server)) as rest:
-        yield rest
-        assert set(getattr(request.function, "shows", ())) <= rest.answered
-
-
-@shows("reextract_thread", "reextract_user", "reextract_some")
-async def test_facts_are_extracted_again(asking_rest: Rest, openai_server: ScriptedOpenAI) -> None:
-    turns = [{"role": "user", "content": text} for text in TALK]
-    await asking_rest.post("turns/bulk", {"turns": turns}, status=201)
-    await asking_rest.post("settle", status=204)
-    assert (await asking_rest.get("facts"))["facts"] == {"location": "Bergen", "interests": ["chess"]}
-    known: Any = openai_server.answer
-    openai_server.answer = lambda body: known({**body, "model": "better"})
-    everybody = {"headers": await asking_rest.server.headers(ALL_TENANTS)}
-    for path, options in (
-        ("facts/reextract", {}),
-        ("/api/users/ann/facts/reextract", {}),
-        ("/api/facts/reextract", everybody),
-    ):
-        assert await asking_rest.post(path, status=202, **options) == {"turns": 2, "users": 1, "done": 1}
-        await asking_rest.post("settle", status=204)
-        assert (await asking_rest.get("facts"))["facts"] == {
-            "home": {"city": "Bergen"},
-            "interests": ["chess"],
-        }
-
-
-# --- people ------------------------------------------------------------------------------------------------------
-async def fill(rest: Rest, *, tenant: str = "default") -> None:
-    """Ann's chat of two turns, five threads of Bob's with one turn each."""
-    await rest.service.agent("ann", "chat", tenant=tenant).add_turns(said(["Hi", "Hello"]))
-    for number in range(5):
-        await rest.service.agent("bob/2", f"t {number}", tenant=tenant).add_turns(said(["Hi"]))
-
-
-@shows("list_users", "list_threads", "show_thread")
-async def test_users_and_threads_are_listed_page_by_page(rest: Rest) -> None:
-    """By id, with counts and the time of the last turn."""
-    assert await rest.get("/api/users") == {"items": [], "next_cursor": None}
-    await fill(rest)
-    ann = {"user_id": "ann", "threads": 1, "turns": 2, "last_activity": "2026-03-01T09:01:00Z"}
-    bob = {"user_id": "bob/2", "threads": 5, "turns": 5, "last_activity": "2026-03-01T09:00:00Z"}
-    assert await rest.get("/api/users") == {"items": [ann, bob], "next_cursor": None}
-    assert await rest.pages("/api/users", 1) == [[ann], [bob]]
-    assert (await rest.get("/api/users", user_id="bob/2"))["items"] == [bob]
-    assert (await rest.get("/api/users", user_id="eve"))["items"] == []
-    pages = await rest.pages("/api/users/bob%2F2/threads", 2)
-    assert [[one["thread_id"] for one in page] for page in pages] == [["t 0", "t 1"], ["t 2", "t 3"], ["t 4"]]
-    chat = {"thread_id": "chat", "turns": 2, "last_activity": "2026-03-01T09:01:00Z"}
-    assert await rest.get("/api/users/ann/threads") == {"items": [chat], "next_cursor": None}
-    assert await rest.get("/api/threads/ann/chat") == chat
-
-
-async def test_an_unknown_name_is_told_with_the_nearest_and_a_key_for_one_user_learns_of_nobody_else(
-    rest: Rest,
-) -> None:
-    await fill(rest)
-    for path, told in (
-        ("/api/users/an/threads", "no user 'an' is remembered; nearest: 'ann'"),
-        ("/api/threads/ann/chatt", "user 'ann' has no thread 'chatt'; nearest: 'chat'"),
-        ("/api/threads/bob%2F/chat", "no user 'bob/' is remembered; nearest: 'bob/2'"),
-    ):
-        problem = await rest.refused("GET", path, status=404)
-        assert (problem["type"].rpartition(":")[2], problem["detail"]) == ("not-found", told)
-    history = await rest.get("turns", limit=1)
-    for cursor in (history["next_cursor"], "abc"):
-        for path in ("/api/users", "/api/users/ann/threads"):
-            problem = await rest.refused("GET", path, status=422, params={"cursor": cursor})
-            assert problem["detail"].startswith("cursor is")
-    # A key for one user learns of nobody else: not by lists, not by the nearest names, nor before anything is remembered of its own.
-    nothing = "nothing is remembered of user 'anne' yet"
-    for own, path, status, told in (
-        ("ann", "/api/users?user_id=bob%2F2", 403, "this key is for user 'ann' alone, not for 'bob/2'"),
-        ("ann", "/api/users/bob%2F2/threads", 403, "this key is for user 'ann' alone, not for 'bob/2'"),
-        ("ann", "/api/threads/ann/chatt", 404, "user 'ann' has no thread 'chatt'; nearest: 'chat'"),
-        ("anne", "/api/users/anne/threads", 404, nothing),
-        ("anne", "/api/threads/anne/chat", 404, nothing),
-    ):
-        headers = await rest.server.headers(user_id=own)
-        problem = await rest.refused("GET", path, status=status, headers=headers)
-        assert problem["detail"] == told
-        listed = (await rest.ask("GET", "/api/users", headers=headers)).json()["items"]
-        assert [one["user_id"] for one in listed] == ["ann"] * (own == "ann")
-
-
-async def test_a_tenant_s_key_is_told_of_its_own_users_alone(
-    rest_settings: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    async with rest_on(rest_settings, tenant="acme") as rest:
-        await rest.service.agent("ada", "chat").add_turns(said(["Hi"]))
-        assert (await rest.get("/api/users"))["items"] == []
-        problem = await rest.refused("GET", "/api/users/adda/threads", status=404)
-        assert problem["detail"] == "no user 'adda' is remembered"
-        await fill(rest, tenant="acme")
-        assert [one["user_id"] for one in (await rest.get("/api/users"))["items"]] == ["ann", "bob/2"]
-        problem = await rest.refused("GET", "/api/users/anna/threads", status=404)
-        assert problem["detail"] == "no user 'anna' is remembered; nearest: 'ann'"
-    assert "bob/2" not in caplog.text

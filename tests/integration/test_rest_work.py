@@ -5,19 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from memory_agent import Scope, ServiceClient
 from memory_agent.domain import ALL_TENANTS
-from memory_agent.errors import SettleTimeout, SweepRunning, VectorIndexError
-from memory_agent.topics.sweep_plan import SweepAction, SweepProgress
-from tests.fixtures import outgrown
-from tests.integration.conversations import opened
+from memory_agent.errors import SettleTimeout
 from tests.integration.rest import ANN, Rest, shows
-from tests.servers.service import served
 
 EXCHANGE = {"user_msg": "My puppy is called Rufus.", "assistant_msg": "Cute!"}
 OLD = {"role": "user", "content": "long ago", "timestamp": "2020-01-01T00:00:00Z"}
@@ -46,36 +40,6 @@ async def test_what_is_owed_is_told_of_everybody_and_of_a_user(rest: Rest) -> No
     assert (await rest.get("/api/users/bob/stats"))["turns"] == 0
 
 
-@shows("retry_everybody", "retry_user", "retry_thread")
-async def test_parked_turns_are_tried_again(rest: Rest) -> None:
-    """Of everybody, of a user or of a thread; how many is told."""
-    everybody, vectors = await operator(rest), rest.service.core.vectors
-    await outgrown(rest.service, "ann")
-    for path, headers in (("retry", {}), ("/api/users/ann/retry", {}), ("/api/retry", everybody)):
-        vectors.fail = VectorIndexError("the index refuses it")  # type: ignore[attr-defined]
-        await rest.post("update", EXCHANGE, status=201)
-        told = await rest.refused("POST", "settle", {"timeout": 30}, status=409)
-        assert told["type"].endswith(":turns-parked")
-        vectors.fail = None  # type: ignore[attr-defined]
-        assert await rest.post(path, headers=headers) == {"turns": 2}
-        await rest.post("settle", {"timeout": 30}, status=204)
-        assert await rest.post(path, headers=headers) == {"turns": 0}
-
-
-@shows("rebuild_user", "rebuild_some")
-async def test_an_index_is_made_anew_of_a_user_and_of_everybody_in_steps(rest: Rest) -> None:
-    """In the background; settle waits for it."""
-    await rest.say("My puppy is called Rufus.")
-    assert await rest.post("/api/users/ann/rebuild", status=202) == {"turns": 2}
-    await rest.post("/api/users/ann/settle", {"timeout": 30}, status=204)
-    assert await rest.post("/api/users/bob/rebuild", status=202) == {"turns": 0}
-    # Of everybody in steps, where the one behind the last begins anew.
-    everybody = await operator(rest)
-    for _ in range(2):
-        step = await rest.post("/api/rebuild", status=202, headers=everybody)
-        assert step == {"turns": 2, "users": 1, "done": 1}
-
-
 @shows("worker_status", "pause_worker", "resume_worker")
 async def test_a_worker_pauses_and_goes_on(rest: Rest) -> None:
     """Paused it leaves everything owed, and whoever waits is told why; nothing is lost."""
@@ -90,26 +54,6 @@ async def test_a_worker_pauses_and_goes_on(rest: Rest) -> None:
     assert (await rest.get("stats"))["owed_count"] == 2
     assert (await rest.post("/api/worker/resume", headers=everybody))["paused"] is False
     await rest.post("settle", {"timeout": 30}, status=204)
-
-
-@shows("list_erasures", "replay_erasures")
-async def test_erasures_are_listed_and_made_again(rest: Rest) -> None:
-    """With a key for all tenants; a receipt names nobody, and what came back after it is kept."""
-    everybody = await operator(rest)
-    await rest.say("My puppy is called Rufus.")
-    await rest.ask("DELETE", "/api/threads/ann/chat")
-    listed = (await rest.ask("GET", "/api/erasures", headers=everybody)).json()["items"]
-    assert len(listed) == 1
-    assert "ann" not in listed[0].values()
-    await rest.say("I have a cat now.")
-    again = await rest.post("/api/erasures/replay", {"receipts": listed}, headers=everybody)
-    assert again == {"calls": 1}
-    assert (await rest.get("stats"))["turns"] == 2
-    foreign = [{**listed[0], "key": "0000"}]
-    told = await rest.refused(
-        "POST", "/api/erasures/replay", {"receipts": foreign}, status=422, headers=everybody
-    )
-    assert "0000" in told["detail"]
 
 
 @shows("sweep")
@@ -183,34 +127,3 @@ async def test_a_client_does_what_the_service_does(rest: Rest, client: ServiceCl
     assert not (await client.resume_worker()).paused
     await client.settle(30)
     assert (await client.forget_user("ann", tenant="acme")).turns == 4
-
-
-async def test_old_turns_of_any_tenant_go_and_a_second_sweep_is_refused(tmp_path: Path) -> None:
-    """Over the wire as in the process: SweepRunning names who sweeps; what hangs up ends its sweep."""
-    settings = {"data_dir": tmp_path, "retention_days": 30, "enable_topics": False}
-    async with opened(settings) as service, served(service) as server:
-        token = await server.key(ALL_TENANTS)
-        async with ServiceClient(server.address, api_key=token) as client:
-            agent = client.agent("ann", "chat", tenant="acme")
-            for number in range(20):
-                await agent.add_turn("user", f"long ago {number}", timestamp=datetime(2020, 1, 1, tzinfo=UTC))
-            actions: list[SweepAction] = []
-            progress: list[SweepProgress] = []
-            theirs: tuple[list[SweepAction], list[SweepProgress]] = ([], [])
-            told = await client.sweep(dry_run=True, each=actions.append, progress=progress.append)
-            own = await service.sweep(dry_run=True, each=theirs[0].append, progress=theirs[1].append)
-            assert (told.threads, told.forgotten, told.whole) == (own.threads, 20, own.whole)
-            assert (actions, progress) == theirs
-            assert {(action.deed, action.user_id) for action in actions} == {("forget", agent.scope.user_id)}
-            other = await service.core.store.acquire_leases(
-                ["sweep"], "somebody else", now=service.clock.now(), until=datetime(2100, 1, 1, tzinfo=UTC)
-            )
-            assert other
-            with pytest.raises(SweepRunning, match="somebody else"):
-                await client.sweep()
-            await service.core.store.release_leases(["sweep"], "somebody else")
-            assert (await client.sweep()).forgotten == 20
-            assert (await client.status()).turns == 0
-
-
-# --- a folder that is shared ---------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from memory_agent.config import MemoryConfig
 from memory_agent.domain import Character
 from memory_agent.service import MemoryService
 from memory_agent.testing import HashEmbedder
-from tests.integration.commands import CommandLine, Quick, copied, looking, one_line
+from tests.integration.commands import CommandLine, Quick, copied, looking
 
 LONG_AGO = datetime(2026, 3, 1, 10, tzinfo=UTC)
 KOREAN = "라네즈 립 마스크 가격이 2만원으로 올랐어요."
@@ -127,24 +127,6 @@ def test_sessions_are_listed_with_their_turns(quick: Quick) -> None:
     assert "2026-03-01 10:30" in shown
 
 
-def test_session_is_shown_by_its_id(quick: Quick) -> None:
-    """One of another thread is unknown, and a thread whose sessions are closed has no current one."""
-    first = quick.json("session", "list")[0]
-    assert quick.json("session", "show", first["id"]) == first
-    shown = quick.say(f"session show {first['id']}")
-    assert re.search(r"began +2026-03-01 10:00, with its first turn", shown)
-    assert re.search(r"state +closed", shown)
-    theirs = quick.json("session", "list", "-t", "other")[0]["id"]
-    for unknown in ("nope", theirs):
-        for command in ("session show", "history --session"):
-            refused = quick(*command.split(), unknown, code=1)
-            assert refused.stdout == ""
-            one_line(refused.stderr, f"no session '{unknown}'", "session list")
-    listing = shlex.join(["memory-agent", "session", "list", "--data-dir", str(quick.data)])
-    one_line(quick("session", "show", code=1).stderr, "no current session", f"`{listing}`")
-    one_line(quick("session", "show", "-t", "empty", code=1).stderr, "no current session")
-
-
 async def start(cli: CommandLine, **values: Any) -> None:
     """As a program does."""
     cfg = MemoryConfig(data_dir=cli.data, run_worker=False)
@@ -241,23 +223,6 @@ def test_compressed_context_stands_for_the_conversation(compressed: Quick) -> No
     ledger = compressed.json("session", "show", "--compressed", "--ledger")
     assert sorted(map(str, ledger)) == sorted(map(str, shown["ledger"]))
     assert sum(entry["tokens"] for entry in ledger if entry["kept"]) == shown["tokens"]
-
-
-def test_compressed_as_of_a_turn_knows_nothing_later(compressed: Quick) -> None:
-    """As of one to come it is as now, and that is said."""
-    then = compressed("session", "show", "--compressed", "--as-of", "4")
-    assert "Leeds" not in then.stdout
-    assert "Utrecht" in then.stdout
-    assert "4 turns: " in then.stderr
-    assert "summary: none; the conversation is shown whole" in then.stderr
-    assert "Leeds" in compressed("session", "show", "--compressed").stdout
-    assert (
-        compressed.json("session", "show", "--compressed", "--as-of", "4")["metadata"]["original_turns"] == 4
-    )
-    beyond = compressed("session", "show", "--compressed", "--as-of", "999")
-    assert "'main' goes up to turn 12: this is how it stands now." in beyond.stderr
-    assert beyond.stdout == compressed("session", "show", "--compressed").stdout
-    assert "goes up to" not in compressed("session", "show", "--compressed", "--as-of", "12").stderr
 
 
 # --- the context ---------------------------------------------------------------------------------------------

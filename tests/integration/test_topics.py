@@ -17,7 +17,6 @@ from memory_agent import (
     MemoryService,
     NotFound,
     SettleTimeout,
-    TurnsParked,
 )
 from memory_agent.testing import FixedClock, HashEmbedder
 from memory_agent.topics.projection import emptied
@@ -580,23 +579,6 @@ async def test_merges_lose_no_turn_however_they_come_and_go(open_service: OpenSe
         assert await totals(memory) == {ids[0]: 4, ids[2]: 4}
 
 
-async def test_forgetting_does_not_wait_for_the_embedder(open_service: OpenService) -> None:
-    """With it down, what is forgotten goes at once; the topic is made anew when it is back."""
-    embedder = HashEmbedder()
-    async with open_service(embedder=embedder, **HASHED) as service:
-        memory = service.agent("ann", "chat")
-        turns = [{"role": "user", "speaker": "Ann", "content": f"{WORDS[0]} {n}"} for n in range(4)]
-        stored = await memory.add_turns(turns)
-        await memory.settle(timeout=60)
-        embedder.fail = EmbedderUnavailable("down")
-        receipt = await memory.forget([stored[0].id])
-        assert (receipt.turns, receipt.topics) == (1, 1)
-        assert (await memory.topics())[0].topic_title == "(untitled)"
-        embedder.fail = None
-        await memory.settle(timeout=60)
-        assert [(t.topic_title, t.total_messages) for t in await memory.topics()] == [(WORDS[0], 3)]
-
-
 async def test_another_model_leaves_summaries_and_waits_for_its_vectors(open_service: OpenService) -> None:
     """A turn before the rebuild renews nothing too early; after it the old subjects are found, with their summaries."""
     options = {**HASHED, **SMALL}
@@ -619,47 +601,6 @@ async def test_another_model_leaves_summaries_and_waits_for_its_vectors(open_ser
         after = (await service.core.store.list_topics(memory.scope, ids=[ids[0]]))[0].summary
         assert after is not None
         assert after.text.startswith(before.text[:40])
-
-
-async def test_a_refused_request_parks_one_turn_of_a_topic(
-    open_service: OpenService, openai_server: ScriptedOpenAI
-) -> None:
-    """Where the server takes other requests; later turns are not parked as well, and don't ask again."""
-    openai_server.answer = lambda body: (
-        Reply(status=400, text="too long") if "<turn" in str(body["messages"]) else Reply(text="{}")
-    )
-    async with open_service(**asking(openai_server), max_attempts=1, **SMALL) as service:
-        memory = service.agent("ann", "chat")
-        await say(memory, LISBON)
-        with pytest.raises(TurnsParked):
-            await memory.settle(timeout=60)
-        await say(memory, LISBON[:2], start=START + timedelta(days=1))
-        with pytest.raises(TurnsParked):
-            await memory.settle(timeout=60)
-        status = await memory.status()
-        assert status.parked_count == 1
-        assert "too long" in status.parked[0].last_error
-
-
-async def test_a_long_backlog_is_summarised_a_prompt_at_a_time(
-    open_service: OpenService, openai_server: ScriptedOpenAI
-) -> None:
-    """A model that fails now and then loses one prompt's work, not all of it."""
-    calls = []
-
-    def answer(_: Request) -> Reply:
-        calls.append(1)
-        return Reply(status=503) if len(calls) % 3 == 0 else Reply(text=f"Summary {len(calls)}.")
-
-    openai_server.answer = answer
-    async with open_service(**asking(openai_server), **SMALL, **HASHED, embedder=HashEmbedder()) as service:
-        memory = service.agent("ann", "chat")
-        await memory.add_turns(
-            [{"role": "user", "content": f"{WORDS[0]} " * 500 + str(n)} for n in range(12)]
-        )
-        await memory.settle(timeout=60)
-        assert (await memory.topic_stats()).compressed_messages == 10
-        assert len(calls) < 20
 
 
 async def test_an_archived_topic_can_be_read_answered_and_forgotten_in(open_service: OpenService) -> None:

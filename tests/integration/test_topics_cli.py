@@ -184,13 +184,6 @@ def test_tags_are_told_in_a_line_and_taken_back_as_it_says(cli: CommandLine) -> 
     assert standing(cli) == changed
 
 
-def test_changes_as_json_are_the_topic_as_it_now_stands(cli: CommandLine) -> None:
-    bread = ids(cli)[0]
-    assert cli.json("topic", "tag", bread, "food", "to do")["tags"] == ["food", "to do"]
-    assert cli.json("topic", "tag", bread, "--remove", "food")["tags"] == ["to do"]
-    assert "Nothing changed" in cli("topic", "tag", bread, "to do").stdout
-
-
 # --- the sweep -----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("deed", ["archive", "delete", "forget"])
 def test_dry_run_lists_what_the_run_then_does(cli: CommandLine, deed: str) -> None:
@@ -216,28 +209,6 @@ def test_dry_run_lists_what_the_run_then_does(cli: CommandLine, deed: str) -> No
     turns, topics = {"archive": (14, 3), "delete": (4, 1), "forget": (0, 0)}[deed]
     assert cli.json("status")["turns"] == turns
     assert len(stored(cli)) == topics
-
-
-def test_report_says_what_was_compressed(cli: CommandLine) -> None:
-    """A quiet sweep is silent when all is well."""
-    shown = cli.json("sweep", **FADING)
-    assert "actions" not in shown
-    report = shown["report"]
-    assert (report["archived"], report["whole"], report["resumed"], report["failed"]) == (2, True, False, 0)
-    assert report["packed"]["turns"] == 5
-    assert report["packed"]["raw_bytes"] > report["packed"]["packed_bytes"] > 0
-    assert report["topics_per_second"] > 0
-    bread = ids(cli)[0]
-    assert bread not in [topic["topic_id"] for topic in cli.json("topics")]
-    assert bread in [topic["topic_id"] for topic in cli.json("topics", "--all")]
-    told = cli("sweep", **FADING).stdout
-    for label in ("threads looked at", "topics archived", "turns forgotten", "owed", "topics a second"):
-        assert label in told
-    silent = cli("sweep", "--quiet", **FADING)
-    assert (silent.stdout, silent.stderr) == ("", "")
-    assert len(cli.json("topics")) == 1
-    assert cli.json("topic", "restore", bread)["archived"] is False
-    assert len(cli.json("topics")) == 2
 
 
 def test_sweep_that_leaves_something_over_leaves_with_3_and_says_what(cli: CommandLine) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
-import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -16,8 +14,8 @@ import pytest
 from numpy.typing import NDArray
 
 from memory_agent import Busy, MemoryConfig, MemoryService, SettleTimeout
-from memory_agent.domain import ErasedCounts, MemoryStatus, Scope, Stage, Turn, TurnDraft
-from memory_agent.errors import EmbedderError, EmbedderUnavailable, StoreUnavailable
+from memory_agent.domain import ErasedCounts, Scope, Stage, Turn, TurnDraft
+from memory_agent.errors import EmbedderUnavailable, StoreUnavailable
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import BruteForceIndex, HashEmbedder
 from tests.conformance.values import a_draft
@@ -80,19 +78,6 @@ async def test_a_short_history_is_indexed_in_one_batch(tmp_path: Path) -> None:
         assert [len(part) for part in parts if part] == [40]
 
 
-async def test_a_short_history_does_not_wait_for_the_whole_of_longer_ones(tmp_path: Path) -> None:
-    """Five of them, due before it, would fill each batch; by turns, what is short has its in the second."""
-    embedder = Watched()
-    async with service_on(tmp_path, embedder=embedder) as service:
-        for user, turns in [*((f"importer{number}", 400) for number in range(5)), ("late", 60)]:
-            said = [{"role": "user", "content": f"{user} {number}"} for number in range(turns)]
-            await service.agent(user, "chat").add_turns(said)
-        async with working(service):
-            await service.agent("late", "chat").settle(SECONDS)
-    of_turns = [batch for batch in embedder.batches if any(text.startswith("importer") for text in batch)]
-    assert sum(text.startswith("late") for text in of_turns[1]) == 60
-
-
 class Ahead(Watched):
     """One that takes the texts of the next batch, and keeps them."""
 
@@ -113,27 +98,6 @@ async def test_the_next_batch_is_embedded_while_this_one_is_indexed(tmp_path: Pa
             await service.settle(SECONDS)
     assert [len(batch) for batch in embedder.batches] == [256, 256, 88]
     assert embedder.ahead == embedder.batches[1:]
-
-
-async def test_only_what_comes_next_is_embedded_ahead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of texts that fill a batch by their length, those that found no room in it; of a memory that is indexed again, none."""
-    monkeypatch.setattr("memory_agent.work.worker._BATCH_CHARS", 100)
-    embedder = Ahead()
-    async with service_on(tmp_path, embedder=embedder, enable_topics=False) as service:
-        memory, worker = service.agent("ann", "chat"), service.core.worker
-        await memory.add_turns([{"role": "user", "content": f"{number:010}"} for number in range(35)])
-        while await worker._index_step():
-            pass
-        assert [len(batch) for batch in embedder.batches] == [10, 10, 10, 5]
-        assert embedder.ahead == embedder.batches[1:]
-        await service.core.store.owe(memory.scope, "index", now=service.clock.now())
-        await service.agent("bob", "chat").add_turn("user", "new")
-        while await worker._index_step():
-            pass
-        assert [len(batch) for batch in embedder.batches[4:]] == [1]
-        assert embedder.ahead == embedder.batches[1:4]
 
 
 @pytest.mark.parametrize(
@@ -289,24 +253,6 @@ async def test_what_is_owed_anew_meanwhile_is_not_struck_off_with_the_batch(tmp_
         ]
 
 
-async def test_half_a_batch_that_was_indexed_before_ends_no_outage(tmp_path: Path) -> None:
-    """The embedder fails over a batch for that batch's own reasons, does its first half and goes down over the second."""
-    embedder = Meanwhile()
-
-    async def ends(error: Exception | None = None) -> None:
-        if error is not None:
-            raise error
-
-    errors = (EmbedderError("this batch"), None, EmbedderUnavailable("away"))
-    async with service_on(tmp_path, embedder=embedder) as service:
-        memory, worker = service.agent("ann", "chat"), service.core.worker
-        await memory.add_turns([{"role": "user", "content": f"I live in town {n}."} for n in range(4)])
-        embedder.happens += [functools.partial(ends, error) for error in errors]
-        await worker._index_step()
-        assert (await service.status(memory.scope)).pending["index"] == 2
-        assert worker.down == {"embedder"}
-
-
 async def test_what_is_behind_an_embedder_that_goes_down_does_not_wait_for_a_poll(tmp_path: Path) -> None:
     """The leases of the stages behind are taken while a batch is embedded: their own loops look in vain, and nobody tells them after."""
     embedder, scope = Meanwhile(), Scope(user_id="ann", thread_id="chat")
@@ -328,20 +274,6 @@ async def test_what_is_behind_an_embedder_that_goes_down_does_not_wait_for_a_pol
         pending = (await service.status(scope)).pending
         assert worker.down == {"embedder"}
         assert (pending["index"], pending["compress"]) == (1, 1)
-
-
-async def test_a_damaged_turn_behind_keeps_no_batch_from_being_struck_off(tmp_path: Path) -> None:
-    """One that waits for a later stage and cannot be read, in a thread with a new turn: that is indexed, as is everybody else's."""
-    store = SqliteStore(tmp_path / "memory.db")
-    async with service_on(tmp_path / "data", store=store) as service:
-        damaged = Scope(user_id="ann", thread_id="chat")
-        await store.append_turns(damaged, owing(1, "compress", now=service.clock.now()))
-        with contextlib.closing(sqlite3.connect(tmp_path / "memory.db")) as db, db:
-            db.execute("UPDATE turns SET metadata = '{'")
-        for user in ("ann", "ben"):
-            await service.agent(user, "chat").add_user_message("I live in Ulm.")
-        await service.core.worker._index_step()
-        assert (await service.status()).pending["index"] == 0
 
 
 async def test_settle_wakes_a_worker_nobody_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,22 +301,6 @@ async def test_settle_wakes_a_worker_nobody_told(tmp_path: Path, monkeypatch: py
             else:
                 raise AssertionError("it was never woken")
         moving.cancel()
-
-
-async def test_who_waits_looks_for_one_owed_turn_and_counts_none(tmp_path: Path) -> None:
-    """An exchange is settled by looks that read one turn each; the counts of a status are taken for who asks for them."""
-    async with service_on(tmp_path, run_worker=True) as service:
-        store, memory = service.core.store, service.agent("ann", "chat")
-        assert isinstance(store, SqliteStore)
-        statements = list[str]()
-        await store._read(lambda db: db.set_trace_callback(statements.append))
-        await memory.update_memory("I live in Ulm.", "How nice.")
-        await memory.settle(SECONDS)
-        counted = [sql for sql in statements if "FROM costs" in sql]
-        seen = list[MemoryStatus]()
-        await memory.settle(SECONDS, progress=seen.append)
-    assert counted == []
-    assert [status.turns for status in seen] == [2]
 
 
 # --- forgetting ----------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ import pytest
 
 from memory_agent.errors import InvalidInput
 from memory_agent.imports import files
-from memory_agent.imports.branches import last_shown
 from memory_agent.imports.files import ImportFile, files_of
 from memory_agent.imports.kinds import KINDS, kind_of, read_file
 from memory_agent.imports.run import import_chats
@@ -118,12 +117,6 @@ def test_several_roots_orphans_and_cycles_are_walked_once(tmp_path: Path) -> Non
     assert texts(conversation(tmp_path, [tree(*odd, current="b")])) == ["One.", "Two."]
     assert texts(conversation(tmp_path, [tree(*odd)])) == ["Three."]
     assert texts(conversation(tmp_path, [tree(("x", None, None), current="x")])) == []
-
-
-def test_the_subtree_with_the_newest_message_counts_and_not_the_newest_child() -> None:
-    parents = {"root": None, "old": "root", "new": "root", "below_old": "old", "deeper": "below_old"}
-    newest = {"root": 1.0, "old": 2.0, "new": 5.0, "below_old": 9.0, "deeper": 3.0}
-    assert last_shown(parents, newest, None) == ["root", "old", "below_old", "deeper"]
 
 
 def test_what_nobody_said_is_left_out_and_counted(tmp_path: Path) -> None:
@@ -232,16 +225,6 @@ def test_claudes_branches_attachments_and_tools(tmp_path: Path) -> None:
     item["current_leaf_message_uuid"] = "c"
     item["chat_messages"][2] |= {"text": "This block is not supported.", "content": [{"type": "tool_use"}]}
     assert texts(conversation(tmp_path, [item])) == ["Where to?"]
-
-
-def test_claudes_older_exports_are_a_line(tmp_path: Path) -> None:
-    item = claude(
-        ("a", None, "human", "One.", "2023-03-01T10:00:00Z"),
-        ("b", None, "assistant", "Two.", "2023-03-01T10:01:00Z"),
-    )
-    for message in item["chat_messages"]:
-        del message["parent_message_uuid"]
-    assert texts(conversation(tmp_path, [item])) == ["One.", "Two."]
 
 
 @pytest.mark.parametrize("as_list", [True, False], ids=["older", "newer"])
@@ -385,21 +368,6 @@ def test_one_bad_conversation_stops_none_of_the_others(tmp_path: Path) -> None:
     assert "conversations.json, item 2: " in reasons(found)
 
 
-@pytest.mark.parametrize("kept", [1, 40, 400, 900])
-def test_an_array_that_is_cut_off_gives_what_is_whole_and_says_where(tmp_path: Path, kept: int) -> None:
-    whole = json.dumps([tree(*TWO_ANSWERS, current="first"), tree(*TWO_ANSWERS, current="first")])
-    found = read(written(tmp_path, whole[:kept]))
-    assert len(found) == (2 if kept > len(whole) // 2 + 2 else 1)
-    assert "ends in the middle" in reasons(found)
-
-
-def test_bad_lines_are_named_and_the_others_read(tmp_path: Path) -> None:
-    line = json.dumps({"messages": [{"role": "user", "content": "Hi."}]})
-    found = read(written(tmp_path, f"{line}\n{{bad}} \n{line}\n{line[:20]}", "chats.jsonl"))
-    assert sorted(type(one).__name__ for one in found) == ["Conversation"] * 2 + ["Unreadable"] * 2
-    assert "character" in reasons(found)
-
-
 def test_wrong_files_are_named_with_the_remedy(tmp_path: Path) -> None:
     assert "is not UTF-8" in _refused(tmp_path, b"\xff\xfe[\x00")
     assert "is not" not in _refused(tmp_path, b"{}")
@@ -422,21 +390,6 @@ def _refused(folder: Path, data: bytes, source: str = "auto") -> str:
     said = reasons(read(path, source))
     assert str(path) in said
     return said
-
-
-def test_damaged_and_made_up_zips_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = zipped(tmp_path / "whole.zip", conversations=[tree(*TWO_ANSWERS)]).read_bytes()
-    cut = tmp_path / "cut.zip"
-    cut.write_bytes(whole[:-30])
-    assert "download it again" in reasons(read(cut))
-    damaged = bytearray(whole)
-    damaged[60:80] = bytes(20)
-    cut.write_bytes(damaged)
-    assert "download it again" in reasons(read(cut))
-    assert "without a JSON file" in reasons(read(zipped(tmp_path / "none.zip")))
-    monkeypatch.setattr(files, "_RATIO_FROM_BYTES", 1_000_000)
-    bomb = zipped(tmp_path / "bomb.zip", conversations="[" + " " * 2_000_000)
-    assert "unpack it yourself" in reasons(read(bomb))
 
 
 def test_a_value_without_an_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

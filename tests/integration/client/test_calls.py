@@ -14,10 +14,7 @@ from memory_agent.wire.pages import decode_cursor, encode_cursor
 from memory_agent.wire.problems import problem_of
 from tests.integration.client.http_script import KEY, HttpScript, answer, cut, problem
 from tests.integration.client.samples import (
-    FORGOTTEN,
-    NOON,
     RECEIPT,
-    RECOLLECTION,
     RECORD,
     SESSION,
     STATUS,
@@ -25,7 +22,6 @@ from tests.integration.client.samples import (
     TURN,
     P,
     answer_with,
-    items,
     of,
     page,
     some,
@@ -163,19 +159,6 @@ async def test_parked_turns_are_raised_as_they_are(script: HttpScript, memory: M
 
 
 # --- the service client --------------------------------------------------------------------------------------
-async def test_service_client_searches_finds_and_forgets(script: HttpScript, service: ServiceClient) -> None:
-    script.then(
-        answer(items(turns.Recollection, RECOLLECTION)),
-        answer(of(turns.Session, SESSION)),
-        answer(of(work.ForgetReceipt, FORGOTTEN)),
-    )
-    assert await service.search("ada", "sea", 3, until=NOON) == [RECOLLECTION]
-    assert await service.find_session("s") == SESSION
-    assert await service.forget_user("a/da") == FORGOTTEN
-    expected = [("POST", "/api/memory/search"), ("GET", "/api/sessions/s"), ("DELETE", "/api/users/a%2Fda")]
-    assert [(asked.method, asked.target) for asked in script.asked] == expected
-    wanted = {"user_id": "ada", "query": "sea", "top_k": 3, "until": "2026-03-01T12:00:00Z"}
-    assert script.asked[0].json() == wanted
 
 
 async def test_ready_asks_once_and_without_the_key(script: HttpScript, service: ServiceClient) -> None:
@@ -190,9 +173,3 @@ async def test_ready_asks_once_and_without_the_key(script: HttpScript, service: 
         await service.ready()
     assert [asked.target for asked in script.asked] == ["/readyz"] * 4
     assert all(asked.header("authorization") is None for asked in script.asked)
-
-
-@pytest.mark.parametrize("options", [{"timeout": 0}, {"timeout": float("nan")}, {"max_retries": -1}])
-def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(errors.ConfigError, match=next(iter(options))):
-        ServiceClient("http://127.0.0.1:1", **options)

@@ -12,7 +12,7 @@ from memory_agent import MemoryClient, errors
 from memory_agent.domain import MemoryEvent
 from memory_agent.wire import work
 from tests.integration.client.http_script import HttpScript, Step, answer, cut, problem, stream
-from tests.integration.client.samples import STATUS, P, of, some
+from tests.integration.client.samples import STATUS, of, some
 
 EVENT = some(MemoryEvent, lambda event: event.kind == "turn_stored")
 
@@ -37,15 +37,6 @@ async def hold(writer: asyncio.StreamWriter) -> None:
 
 async def lose(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
-
-
-async def test_events_come_as_they_happen(script: HttpScript, memory: MemoryClient) -> None:
-    script.then(stream(b": events follow\n\n", event("1"), b": still here\n\n", event("2"), hold))
-    assert await ids(memory, 2) == ["1", "2"]
-    (asked,) = script.asked
-    assert asked.target == f"{P}/events"
-    assert asked.header("accept") == "text/event-stream"
-    assert asked.header("last-event-id") is None
 
 
 TROUBLE = (
@@ -74,13 +65,6 @@ async def test_chunks_may_split_events_anywhere_and_lines_may_end_in_any_way(
     raw = event("1") + event("2").replace(b"\n", b"\r\n") + event("3").replace(b"\n", b"\r") + event("4")
     script.then(stream(*[raw[i : i + 1] for i in range(len(raw))], hold))
     assert await ids(memory, 4) == ["1", "2", "3", "4"]
-
-
-async def test_what_a_newer_service_tells_is_passed_over(script: HttpScript, memory: MemoryClient) -> None:
-    newer = b"id: 7\nevent: dreamt\ndata: {}\n\n"
-    script.then(stream(newer, event("8"), b"id: 8b\n\n", lose), stream(event("9"), hold))
-    assert await ids(memory, 2) == ["8", "9"]
-    assert script.asked[1].header("last-event-id") == "8b", "a position without an event is one as well"
 
 
 async def test_stream_that_cannot_be_healed_is_lost(script: HttpScript, memory: MemoryClient) -> None:

@@ -102,29 +102,11 @@ async def test_longer_patience_than_half_a_minute_is_the_caller_s_to_have(
     assert len(script.asked) == 1
 
 
-@pytest.mark.parametrize("retries", [0, 2])
-async def test_after_the_last_retry_the_error_is_raised(script: HttpScript, retries: int) -> None:
-    script.then(*[problem(503, "store-unavailable", "mongod is down")] * 5)
-    async with MemoryClient("ada", "t", base_url=script.url, api_key=KEY, max_retries=retries) as memory:
-        with pytest.raises(errors.StoreUnavailable, match="mongod is down"):
-            await memory.status()
-    assert len(script.asked) == 1 + retries
-
-
 async def test_too_large_a_bulk_says_what_to_do_unsplit(script: HttpScript, memory: MemoryClient) -> None:
     script.then(problem(413, "request-too-large", "This service takes bodies of at most 1,000 bytes."))
     with pytest.raises(errors.RequestTooLarge, match=r"at most 1,000 bytes.*several calls of add_turns"):
         await memory.add_turns([{"role": "user", "content": "Hi"}])
     assert len(script.asked) == 1
-
-
-async def test_large_request_whose_connection_is_lost_says_that_it_is_large(
-    script: HttpScript, memory: MemoryClient
-) -> None:
-    """Whoever refuses a body may hang up before it has all of it, and then nobody reads the refusal."""
-    script.then(cut(), cut(), cut())
-    with pytest.raises(errors.ServiceUnavailable, match=r"has 600,\d\d\d bytes, which may be more"):
-        await memory.add_turn("user", "x" * 600_000)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -151,16 +133,6 @@ async def test_service_that_is_down_is_named_without_credentials() -> None:
     assert plain in str(caught.value)
     assert "secret" not in "".join(traceback.format_exception(caught.value))
     assert isinstance(caught.value.__cause__, httpx.ConnectError)
-
-
-async def test_no_answer_in_time_is_an_unavailable_service(script: HttpScript) -> None:
-    script.then(silence(), silence())
-    async with MemoryClient(
-        "ada", "t", base_url=script.url, api_key=KEY, timeout=1.5, max_retries=1
-    ) as memory:
-        with pytest.raises(errors.ServiceUnavailable, match=r"there was no answer for 1\.5 s"):
-            await memory.status()
-    assert len(script.asked) == 2
 
 
 async def test_answer_that_trickles_in_does_not_hold_a_call_beyond_its_time(script: HttpScript) -> None:
@@ -239,13 +211,6 @@ async def test_client_that_was_handed_in_is_used_and_left_open(script: HttpScrip
     assert script.asked[0].header("authorization") == f"Bearer {KEY}"
     assert script.asked[0].header("x-app") == "mine"
     assert len(script.asked) == 2
-
-
-async def test_many_calls_at_once_share_few_connections(script: HttpScript, memory: MemoryClient) -> None:
-    script.then(*[answer(of(work.MemoryStatus, STATUS))] * 300)
-    found = await asyncio.gather(*(memory.status() for _ in range(300)))
-    assert found == [STATUS] * 300
-    assert script.connections <= 50
 
 
 async def test_cancelled_call_leaves_the_client_usable(script: HttpScript, memory: MemoryClient) -> None:

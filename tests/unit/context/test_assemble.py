@@ -26,7 +26,6 @@ from tests.unit.search.builders import (
     BUDGETS,
     COUNTERS,
     HOSTILE,
-    ExactTokens,
     assert_fits_and_adds_up,
     counted,
     item,
@@ -196,12 +195,6 @@ def test_as_messages_the_recent_turns_keep_their_roles() -> None:
     assert pack(Material()).to_messages() == []
 
 
-def test_recollections_get_room_beside_a_long_window() -> None:
-    long = said(*("word " * 25 for _ in range(20)))
-    found = recalled(turn(99, "the answer " * 8))
-    assert [f.turn.id for f in pack(Material(window=long, recollections=found), 500).long_term] == ["turn99"]
-
-
 def test_small_talk_is_not_recalled() -> None:
     """Greetings, thanks and reactions, with the names of who talks, also given ones; but a short answer with its question."""
     talk = said(
@@ -227,31 +220,6 @@ def test_small_talk_is_not_recalled() -> None:
     assert [found.turn.content for found in context.long_term] == ["Yes.", "I moved to Porto."]
     left = {entry.item: entry.reason for entry in context.ledger if not entry.kept}
     assert left == {each.id: "small talk" for each in (*talk[:3], *talk[6:])}
-
-
-def test_reactions_and_courtesy_are_small_talk_whatever_they_are_about() -> None:
-    """With the names that turns greet somebody by; a clause of one's own tells something."""
-    told = [
-        "Enjoy it, I sold mine in May.",
-        "Good night, my cat is back.",
-        "Noch 3 Tage!",
-        "대단해요, 저는 서울에 살아요.",
-        "好的，我住在上海。",
-    ]
-    empty = [
-        "Hey Kate!",
-        "Night Kate, sleep well!",
-        "Oh wow, that photo looks absolutely stunning!",
-        "Thank you Kate, I really appreciate it!",
-        "I’m so happy for you. Let me know how the boat goes!",
-        "Hello Kate! How are you feeling today? Anything new that you would like to share with me?",
-        "우와, 정말 대단하네요! 푹 쉬세요.",
-        "好的，我会去试试。谢谢你的建议。",
-        "不客气，再見！",
-    ]
-    context = pack(Material(recollections=recalled(*said(*told, *empty))))
-    assert [found.turn.content for found in context.long_term] == told
-    assert {entry.reason for entry in context.ledger if not entry.kept} == {"small talk"}
 
 
 def test_what_is_not_understood_alone_counts_as_found_later() -> None:
@@ -305,42 +273,6 @@ def test_a_quote_is_left_out_below_the_turn_that_it_quotes() -> None:
     assert twice.part("long_term").endswith(
         "\nAnn (to “Do you have a dog?”): Yes, two of them.\n- They are small."
     )
-
-
-def test_of_a_quote_as_much_is_shown_in_any_script() -> None:
-    """Its end: 80 letters of any alphabet, or 40 characters of Chinese and their mark."""
-    yes = turn(2, "Yes, two of them.", speaker="Ann")
-    for asks, most in (
-        ("do you have a dog " * 20 + "?", 80),
-        ("есть ли у вас дома собака " * 20 + "?", 80),
-        ("你有什么计划安排下一次的旅行吗" * 9 + "？", 41),
-    ):
-        line = pack(Material(recollections=recalled(yes), answered={yes.id: turn(1, asks)})).part("long_term")
-        quoted = line.partition("“…")[2].partition("”")[0]
-        assert asks.endswith(quoted)
-        assert most - 8 < len(quoted) <= most
-
-
-def test_far_down_only_what_is_understood_alone_or_beside_the_best_is_recalled() -> None:
-    """A few words or a question tell something below what they are about, or with a word of what is asked."""
-    best = [
-        turn(10 * n, f"The ferry number {n} sails past the lighthouse.", id=f"best{n}") for n in range(40)
-    ]
-    far = [
-        turn(901, "Which colour?", id="a question"),
-        turn(903, "Too dear for her", id="a few words"),
-        turn(905, "Which colour has the museum?", id="a question with a word of this one"),
-        turn(907, "We repaired our kitchen roof yesterday.", id="a statement"),
-        turn(12, "Two euros dearer", id="beside the second"),
-    ]
-    material = Material(recollections=recalled(*best, *far), question="How was the museum?")
-    context = pack(material, 8_000)
-    left = {entry.item: entry.reason for entry in context.ledger if not entry.kept}
-    assert left == dict.fromkeys(["a question", "a few words"], "says little by itself")
-    tight = pack(material, 550)
-    kept = {found.turn.id for found in tight.long_term}
-    assert "beside the second" in kept
-    assert "a statement" not in kept
 
 
 def test_a_speakers_lines_of_one_day_share_their_head() -> None:
@@ -445,67 +377,6 @@ def test_room_that_is_left_shows_more_of_what_is_cut() -> None:
     assert "cost much." in pack(material, 400).part("long_term")
 
 
-def test_no_recollection_is_lost_by_showing_more_of_it() -> None:
-    """In whatever budget, also by a counter whose sums are too low: then less is shown of it again."""
-
-    class Low:
-        margin = 0.0
-
-        def count(self, text: str) -> int:
-            return len(text) // 4
-
-    turns = [
-        turn(1 + 2 * at, f"Van {at} costs {at} euros. {'It snows again in Porto today. ' * 40}")
-        for at in range(3)
-    ]
-    for some, budgets, counter in (
-        (turns[:1], range(136, 150), ESTIMATE),
-        (turns, (304, 353, 548), Low()),
-        (turns, (304, 353, 548), ESTIMATE),
-    ):
-        material = Material(
-            recollections=recalled(*some), question="What does the van cost?", facts={"name": "Ann"}
-        )
-        before = 0
-        for budget in budgets:
-            context = pack(material, budget, preset="recall", counter=counter)
-            assert context.tokens <= budget
-            assert len(context.long_term) >= before
-            before = len(context.long_term)
-        assert before == len(some)
-
-
-def test_more_of_a_recollection_repeats_no_other() -> None:
-    """What is left out of it may be what another says."""
-    house = "We bought a red house in Porto for 900 euros last May."
-    van = turn(1, f"The van costs much. {'It snows in Rome and the train is late. ' * 9}{house}")
-    material = Material(recollections=recalled(van, turn(9, house)), question="What does the van cost?")
-    assert pack(material, 600, preset="recall").part("long_term").count(house) == 1
-
-
-def test_more_is_shown_of_long_turns_without_looking_at_every_length() -> None:
-    """Of each 4 times what one takes at most, found by halves."""
-
-    class Counted(ExactTokens):
-        calls = 0
-
-        def count(self, text: str) -> int:
-            self.calls += 1
-            return super().count(text)
-
-    long = " ".join(f"Ida sees the boat{at} of row{at} near pier{at} today." for at in range(1_000))
-    vans = recalled(turn(1, f"The van costs much. {long}"), turn(9, "A van has a wheel."))
-    counter = Counted()
-    context = pack(
-        Material(recollections=vans, question="What does the van cost?"),
-        16_000,
-        preset="recall",
-        counter=counter,
-    )
-    assert 2_000 < context.tokens < 3_000
-    assert counter.calls < 200
-
-
 def test_of_a_long_turn_that_is_replaced_the_part_is_shown_that_no_longer_holds() -> None:
     """Not the part nearest to the question, which may still hold: "(replaced on …, in part)" would stand before that one."""
     old = turn(
@@ -522,18 +393,6 @@ def test_of_a_long_turn_that_is_replaced_the_part_is_shown_that_no_longer_holds(
     (line,) = [line for line in context.part("long_term").splitlines() if ", in part)" in line]
     assert "The meeting with Ida is on Monday." in line
     assert "course" not in line
-
-
-def test_a_part_that_still_holds_is_not_marked_as_replaced() -> None:
-    """What no longer does may be said in other words."""
-    old = turn(1, "My course is good. " * 60 + "There are 150 of them.")
-    new = turn(2, "The commits are now 165.")
-    first, second = recalled(old, new)
-    found = [dataclasses.replace(first, replaced_by=new.id), second]
-    context = pack(Material(recollections=found, question="Is the course good?"), 400)
-    shown = context.part("long_term")
-    assert "course" in shown
-    assert "replaced" not in shown
 
 
 def test_nothing_is_recalled_twice() -> None:
@@ -554,22 +413,6 @@ def test_nothing_is_recalled_twice() -> None:
     assert [found.turn for found in context.long_term] == [once, *others]
     left = [entry.reason for entry in context.ledger if not entry.kept]
     assert left == ["another says the same"] * 2
-
-
-def test_a_reply_that_only_asks_or_leads_in_is_left_out() -> None:
-    """There is no room for what it leads in to."""
-    list_of_tips = "\n".join(f"{n}. {'Soak them, ' * 40}then wait." for n in range(1, 4))
-    asking = dataclasses.replace(turn(1, f"Here are tips on beans:\n{list_of_tips}"), role="assistant")
-    only_asks = dataclasses.replace(
-        turn(2, " ".join(f"Which beans of the {n} do you have?" for n in range(40))), role="assistant"
-    )
-    context = pack(Material(recollections=recalled(only_asks), question="Which beans?"), 600)
-    assert context.long_term == ()
-    assert [entry.reason for entry in context.ledger if not entry.kept] == ["small talk"]
-    for budget in (300, 600):
-        context = pack(Material(recollections=recalled(asking), question="Which beans?"), budget)
-        assert "Soak them" in context.part("long_term")
-        assert "Here are tips" not in context.part("long_term")
 
 
 def test_a_long_list_of_facts_is_taken_value_by_value() -> None:
@@ -702,18 +545,6 @@ def test_a_summary_keeps_its_order_whatever_matters_most() -> None:
     assert min(i.importance for i in context.summary) >= max(left)
 
 
-def test_entities_stand_where_they_stood_whatever_is_asked() -> None:
-    named = [counted(1, "brands", name) for name in "ABC"] + [counted(2, "brands", "D")]
-    found = [
-        pack(Material(entities=named, asked=[of.entity for of in asked]), budget)
-        for asked in (named, named[2:3], [])
-        for budget in (0, 4_000)
-    ]
-    assert {c.part("entities") for c in found[1::2]} == {"- brands: A\n- brands: B\n- brands: C\n- brands: D"}
-    wanted = [[entry.item.rpartition(":")[2] for entry in context.ledger] for context in found[::2]]
-    assert wanted == [["D", "A", "B", "C"], ["C", "D", "A", "B"], ["D", "A", "B", "C"]]
-
-
 @pytest.mark.parametrize("preset", PRESET_NAMES)
 def test_presets_leave_out_what_has_no_share(preset: Preset) -> None:
     """`minimal` is persona, facts, the last turns, the state and recollections, `recall` does without turns and state."""
@@ -733,13 +564,6 @@ def test_a_tier_stays_in_its_share_while_others_want_room() -> None:
     assert 100 < of_facts <= 220  # of what recollections left, a line may have come in
     alone = pack(Material(facts=facts), 1_000, facts=0.2)
     assert sum(e.tokens for e in alone.ledger if e.kept and e.tier == "facts") > 600
-
-
-def test_nothing_remembered_is_an_empty_text() -> None:
-    for context in (pack(Material()), pack(FULL, 0), pack(FULL, 1), pack(FULL, -5)):
-        assert (str(context), context.tokens, context.blocks) == ("", 0, ())
-    assert pack(Material()).ledger == ()
-    assert {entry.kept for entry in pack(FULL, 0).ledger} == {False}
 
 
 def test_remembered_text_is_data_in_every_tier() -> None:

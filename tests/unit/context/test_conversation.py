@@ -179,19 +179,3 @@ def test_long_prose_is_quoted_and_not_kept_whole() -> None:
     )
     digest = Digest(through=100, moments=(long, code, given_))
     assert choose_preserved(digest, kept=(), recent=set(), max_tokens=999) == ([given_, code], [long])
-
-
-def test_among_equals_what_was_kept_before_stays() -> None:
-    """So that a compressed context does not change without need."""
-    one, two = (moment(turn(i, "x", tokens=60)) for i in (1, 2))
-    digest = Digest(through=100, moments=(one, two))
-    assert choose_preserved(digest, kept=["turn1"], recent=set(), max_tokens=100) == ([one], [two])
-    assert choose_preserved(digest, kept=[], recent=set(), max_tokens=100) == ([two], [one])
-
-
-def test_a_recent_moment_outweighs_an_older_one() -> None:
-    old, new = (moment(turn(i, "x", tokens=60)) for i in (1, 100))
-    for through, kept in ((100, new), (109, new), (119, new), (120, old)):
-        digest = Digest(through=through, moments=(old, new))
-        chosen, _ = choose_preserved(digest, kept=["turn1"], recent=set(), max_tokens=100)
-        assert chosen == [kept]

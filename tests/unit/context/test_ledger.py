@@ -32,19 +32,6 @@ def test_an_item_costs_what_its_line_costs_and_the_break_behind_it() -> None:
     assert shown.tokens == ExactTokens().count("user: one two three\n")
 
 
-def test_a_tier_takes_no_more_than_its_limit_and_may_get_more_later() -> None:
-    """What was left for its share is taken without a limit, and its reason is forgotten then."""
-    into = packing()
-    items = [plain(into, name) for name in "abc"]
-    left = into.take_all(items, limit=12)
-    assert left == items[2:]
-    assert into.used_by("facts") == 12
-    assert [e.reason for e in into.packed().ledger if not e.kept] == ["no room in its share of the budget"]
-    assert into.take(left[0])
-    ledger = into.packed().ledger
-    assert ([entry.tier for entry in ledger].count("facts"), all(entry.kept for entry in ledger)) == (3, True)
-
-
 def test_unbroken_items_end_at_the_first_that_does_not_fit() -> None:
     into = packing(120)
     items = [plain(into, name, text) for name, text in (("a", "x"), ("b", "word " * 200), ("c", "x"))]

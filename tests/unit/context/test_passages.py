@@ -7,7 +7,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.context.passages import best_passage, outline, without_middle
+from memory_agent.context.passages import best_passage, outline
 
 SENTENCES = (
     "Certainly!", "The rice has to rest.", "Our oven is from Turin.", "Haha, great!", "Rice and peas go in last.",
@@ -93,18 +93,6 @@ def test_a_passage_is_a_run_of_whole_sentences_that_fits(asked: set[str], chars:
     assert passage.endswith("[…]") == (bool(passage) and not TEXT.endswith(inner))
 
 
-def test_the_ends_of_what_is_cut_carry_words() -> None:
-    """Marks of whoever pasted it are no part of them; numbers, short words and operators stay."""
-    asked = "Please provide an example of how to use it to create Messagepack"
-    text = f"--- I'm trying to optimize the dashboard. {'words and ' * 900}{asked} ->-> 2,N/A"
-    cut = without_middle(text, 80)
-    assert cut.startswith("I'm trying to optimize the dashboard.")
-    assert cut.endswith("how to use it to create Messagepack")
-    for end in ("it costs 3,100", "a -> b", "if x == 5", "--- I do", "```", "#5 🎉🎉"):
-        assert without_middle(f"{'words and ' * 90}{end}", 80).endswith(end)
-    assert without_middle("- - --- " * 20, 30).count("---") > 4
-
-
 REPLY = """Great! Here is how to harden the login. It takes a day.
 ### Passwords
 1. **Hash with Argon2**: as OWASP says, with the parameters of its newest cheat sheet for servers of your size.
@@ -145,25 +133,6 @@ RECIPE = """Sure, here is how I would do it, step by step, with what I have lear
 3) Add the beans with tomatoes and two bay leaves, and let them simmer until they are as soft as butter inside.
 - A pinch of sugar helps if the tomatoes were picked too early, as they mostly are in the north of the country.
 I hope that helps!"""
-
-
-def test_a_plain_list_is_told_by_the_first_words_of_its_items() -> None:
-    """Each marked where it goes on; numbered ones before bullets."""
-    steps = [
-        "1. Soak the beans overnight in cold water with a …",
-        "2. Fry onions.",
-        "3) Add the beans with tomatoes and two bay …",
-    ]
-    kept = outline(RECIPE, lambda body: "sugar" not in body).split("\n")
-    assert kept[1:4] == steps
-    assert kept[4].startswith("[… ")
-    tight = outline(RECIPE, lambda body: len(body) < 170).split("\n")
-    assert tight[:3] == ["1. Soak the beans …", "2. Fry onions.", "3) Add the beans with …"]
-    assert "- A pinch of sugar helps if the tomatoes were …" in outline(RECIPE, lambda _: True)
-    titled = RECIPE.replace("3) Add the beans", "3. Good strong salt: As we do")
-    assert "3. Good strong salt …" in outline(titled, lambda body: len(body) < 170)
-    bullets = RECIPE.replace("1.", "-").replace("2.", "-").replace("3)", "-")
-    assert "- Soak the beans" in outline(bullets, lambda body: len(body) < 260)
 
 
 @given(st.lists(st.sampled_from((REPLY + RECIPE).split("\n")), max_size=12), st.integers(0, 400))

@@ -11,7 +11,7 @@ from memory_agent.domain import FactChange, FactEvent, FactRecord, FactsDocument
 from memory_agent.facts.fold import MOST_CONFIDENT, fold, fold_facts, followed, surer
 from memory_agent.facts.order import counting
 from memory_agent.facts.tree import fact_json, leaves
-from tests.unit.facts.builders import add, after, at, change, edit, put, remove, retract, revert, stated
+from tests.unit.facts.builders import add, after, at, change, edit, put, retract, revert, stated
 from tests.unit.facts.histories import Thread, threads, value_at
 
 
@@ -89,36 +89,6 @@ def test_the_same_statement_again_is_no_new_entry() -> None:
     assert (record.said_at, record.last_seen) == (at(1), at(2))
 
 
-def test_a_person_can_put_the_spelling_right() -> None:
-    """What extraction says again in other letters changes nothing; what a person sets stands as it is set."""
-    first = stated(1, {"name": "anna"})
-    assert fold([first, stated(2, {"name": "Anna"})]) == {"name": "anna"}
-    records = by_id([first, edit(2, put("name", "Anna"))])
-    assert (records["1.0"].superseded_by, records["2.0"].old, records["2.0"].stands) == ("2.0", "anna", True)
-
-
-def test_what_one_turn_says_several_times_makes_nothing_surer() -> None:
-    twice = change(1, put("name", "Ann", confidence=0.5), put("name", "ann", confidence=0.5))
-    [record] = fold_facts([twice]).records
-    assert (len(record.sources), record.confidence) == (1, 0.5)
-    [record] = fold_facts([twice, edit(2, put("name", "Ann"))]).records
-    assert (len(record.sources), record.confidence) == (2, 1.0)
-
-
-def test_a_taste_said_twice_is_one_entry_though_it_also_removes_its_opposite() -> None:
-    """A removal that only makes sure is not told; one that removed something is."""
-    taste = (remove("preferences.dislikes", "tea"), add("preferences.likes", "tea"))
-    assert [record.op for record in fold_facts([change(1, *taste), change(2, *taste)]).records] == ["add"]
-    changes = [change(1, add("preferences.dislikes", "Tea")), change(2, *taste)]
-    assert [(record.op, record.old) for record in fold_facts(changes).records] == [
-        ("add", None),
-        ("remove", "Tea"),
-        ("add", None),
-    ]
-    # What a person removes is always told.
-    assert [record.op for record in fold_facts([edit(1, remove("likes", "tea"))]).records] == ["remove"]
-
-
 @pytest.mark.parametrize(
     ("first", "then"),
     [
@@ -151,15 +121,6 @@ def test_refused_items_are_told_last_and_change_nothing() -> None:
         "an echo",
     )
     assert (last.stands, last.superseded_by, last.confidence) == (False, None, 0.0)
-
-
-def test_an_element_that_comes_back_stands_by_its_first_record() -> None:
-    """A revert brings back the very statement, with its sources."""
-    changes = [stated(1, {"likes": ["tea"]}), stated(2, {"likes": ["tea"]}), edit(3, retract("likes"))]
-    records = by_id([*changes, edit(4, revert("likes", after(2)))])
-    assert (records["1.0"].stands, records["1.0"].superseded_by) == (True, None)
-    assert len(records["1.0"].sources) == 2
-    assert (records["3.0"].old, records["4.0"].old) == (["tea"], None)
 
 
 # --- a saved document is carried on by the changes after it, or folded anew

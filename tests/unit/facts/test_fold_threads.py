@@ -1,11 +1,9 @@
 """What is known of a user over several threads."""
 
-import random
 from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from memory_agent.domain import FactChange, FactEvent
 from memory_agent.facts.fold import fold, fold_facts
@@ -75,32 +73,11 @@ def test_a_thread_beside_another_about_something_else_is_known_as_it_is_alone(th
     assert as_sets(together) == as_sets(alone)
 
 
-@given(threads(name="work", step=2), threads(name="home", start=1, step=2), st.randoms(use_true_random=False))
-def test_threads_may_be_read_in_any_order(work: Thread, home: Thread, shuffling: random.Random) -> None:
-    changes = [*work.changes, *home.changes]
-    shuffled = list(changes)
-    shuffling.shuffle(shuffled)
-    assert fold_facts(shuffled) == fold_facts(changes)
-
-
 def as_sets(document: Any) -> Any:
     """A document without regard to the order of lists, which is that of what still counts."""
     if isinstance(document, dict):
         return {key: as_sets(value) for key, value in document.items()}
     return sorted(map(fact_json, document)) if isinstance(document, list) else document
-
-
-def test_a_part_that_came_back_stays_where_its_own_thread_added_to_it() -> None:
-    """A value above it that the thread itself reverted does not stand in its way."""
-    changes = [
-        home(1, put("name", "Bo")),
-        work(2, add("p.b", 1)),
-        work(3, add("p", "x")),
-        work(4, revert("p.b", after(2))),
-        work(5, add("p.b", "X")),
-    ]
-    assert fold(changes[1:]) == {"p": {"b": [1, "X"]}}
-    assert as_sets(fold(changes)) == as_sets({"name": "Bo", "p": {"b": [1, "X"]}})
 
 
 def test_what_comes_back_joins_what_another_thread_says_already() -> None:

@@ -130,20 +130,6 @@ def test_what_no_document_can_hold_is_refused_whole(bad: dict[str, Any]) -> None
             fact_value(bad, ())
 
 
-@pytest.mark.parametrize(
-    ("fits", "document"),
-    [
-        *cases(EXAMPLES["held"]),
-        pytest.param({"x": "y" * MAX_TEXT_CHARS}, {"x": "y" * MAX_TEXT_CHARS}, id="as long as can be"),
-        pytest.param({"x": (1, 2)}, {"x": [1, 2]}, id="a tuple is a list"),
-        *((nested(MAX_DEPTH, leaf=leaf),) * 2 for leaf in (1, ["x"])),
-    ],
-)
-def test_what_can_be_held_harmlessly_is(fits: dict[str, Any], document: dict[str, Any]) -> None:
-    assert merged(fits) == document
-    assert fact_value(fits, ()) == document
-
-
 EMPTY: tuple[Any, ...] = (None, "", " \n", "\u200b", "\0", [], {}, ["a", ""], {"a": None}, [{}])
 
 

@@ -1,7 +1,6 @@
 """What is read out of a model's reply to the question for facts, and what the model is asked again for."""
 
 import contextlib
-import itertools
 import json
 from collections.abc import Callable
 from typing import Any, Final
@@ -80,25 +79,11 @@ def test_order_is_by_turn_then_operation_then_as_said() -> None:
     assert "".join(fact.path[0] for fact in read(reply)) == "hebdgfac"
 
 
-def test_nothing_stated() -> None:
-    assert [reply for reply in EXAMPLES["nothing"] if read(reply) != []] == []
-
-
 # --- other forms ---------------------------------------------------------------------------------------------
 def test_other_forms_are_read_as_they_are_meant() -> None:
     """Whatever leaves no doubt; keys said twice are joined, and items that follow one another are one answer."""
     assert [reply for reply in EXAMPLES["one"] if read(reply) != [NAMED]] == []
     assert [reply for reply in EXAMPLES["two"] if read(reply) != [NAMED, LIVES]] == []
-
-
-OPERATIONS: Final = {"add": "add Addition", "update": "update UPDATES", "retract": "retraction remove delete"}
-
-
-def test_items_name_their_operation() -> None:
-    for op, words in OPERATIONS.items():
-        for key, word in itertools.product(("op", "operation", "Action"), words.split()):
-            assert [fact.op for fact in read([{**NAME, key: word}])] == [op]
-            assert [fact.op for fact in read({"facts": [{**NAME, key: word}]})] == [op]
 
 
 # --- what is asked for again ---------------------------------------------------------------------------------
@@ -151,14 +136,6 @@ def test_turns(said: object, turn_id: str) -> None:
     assert one(turn=said).turn_id == turn_id
 
 
-def test_a_turn_that_is_left_out_is_the_only_one_that_was_shown() -> None:
-    """With one message to ask about there is no doubt; its parts are one message."""
-    reply = json.dumps([{"path": "name", "value": "Ada"}])
-    assert [fact.turn_id for fact in read_stated(reply, turns={1: "t1"})] == ["t1"]
-    assert [fact.turn_id for fact in read_stated(reply, turns={1: "t1", 2: "t1"})] == ["t1"]
-    assert [fact.turn_id for fact in read_stated(json.dumps([{**NAME, "turn": 2}]), turns={1: "t1"})] == [""]
-
-
 @pytest.mark.parametrize(
     ("said", "quote"),
     [
@@ -172,22 +149,6 @@ def test_a_turn_that_is_left_out_is_the_only_one_that_was_shown() -> None:
 def test_quotes(said: object, quote: str | None) -> None:
     """Word for word; a missing one is left to whoever decides what to believe."""
     assert one(quote=said).quote == quote
-
-
-@pytest.mark.parametrize(
-    ("said", "confidence"),
-    [
-        *each(0.9, 0.9, "0.9", "0,9", "90%", "90 %", "high", " High "),
-        ("medium", 0.7),
-        ("low", 0.5),
-        *each(1.0, 1, 1.5, 90, "7", 10**400),
-        *each(0.0, 0, -1, "-0.5"),
-        *each(None, None, "", "certain", "nan", True, [], {}, [0.9], float("nan"), float("inf"), ...),
-    ],
-)  # fmt: skip
-def test_confidences(said: object, confidence: float | None) -> None:
-    """From 0 to 1, or none if it cannot be read."""
-    assert one(confidence=said).confidence == confidence
 
 
 @pytest.mark.parametrize(
@@ -265,26 +226,6 @@ def test_what_is_stated_reads_back(
     text = as_reply(stated, lambda reply: json.dumps(reply, ensure_ascii=bool(indent), indent=indent))
     text = f"```json\n{text}\n```" if fence else text
     assert read(f"{before}\n{text}\n{after}") == in_order(stated)
-
-
-@given(st.lists(facts, min_size=1, max_size=4), before, after, st.data())
-def test_a_cut_never_loses_items_silently(
-    stated: list[StatedFact], before: str, after: str, data: st.DataObject
-) -> None:
-    text = as_reply(stated)
-    whole = f"{before}\n```\n{text}\n```\n{after}"
-    cut = data.draw(st.integers(0, len(whole) - 1))
-    try:
-        assert read(whole[:cut]) == in_order(stated)
-    except MalformedReply:
-        assert cut < len(f"{before}\n```\n{text}") or "think" in after.lower() or "reasoning" in after
-
-    # Also if the items come without the object around them.
-    items = [item for group in json.loads(as_reply(stated)).values() for item in group]
-    for text in (json.dumps(items), str(items)):
-        cut = data.draw(st.integers(0, len(text) - 1))
-        with pytest.raises(MalformedReply):
-            read(text[:cut])
 
 
 @given(st.text() | st.text(alphabet="{}[](),:\"'#/*\\<>thinkpavlue1 \n.…“”", max_size=80))

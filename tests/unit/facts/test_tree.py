@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import FactEvent
-from memory_agent.facts.tree import Effect, FactTree, fact_json, fact_words
+from memory_agent.facts.tree import Effect, FactTree, fact_json
 from tests.unit.examples import cases, examples
 from tests.unit.facts.builders import EVENTS, PATHS
 
@@ -179,30 +179,10 @@ def test_an_effect_tells_which_marks_went(operations: list[FactEvent | Restore])
             assert effect.ended
 
 
-@given(OPERATIONS, st.sets(st.integers(1, 12)))
-def test_dropped_marks_stand_no_more_and_all_others_do(
-    operations: list[FactEvent | Restore], marks: set[int]
-) -> None:
-    for tree, _, _, _ in played(operations):
-        left = tree.copy()
-        left.drop(marks)
-        kept = [leaf for leaf in tree.leaves() if leaf[1].mark not in marks]
-        assert list(left.leaves()) == kept
-        assert not any(map(has_empties, left.document().values()))
-
-
 # --- by example
 def of(document: dict[str, Any]) -> FactTree[int]:
     """A tree of that document, every value with the mark 0."""
     return FactTree.of(document)
-
-
-def test_spelling_counts_only_when_it_has_to_stand_exactly() -> None:
-    """Extraction that says the same in other words changes nothing; a person who puts a name right does."""
-    tree = of({"name": "anna"})
-    assert tree.set(("name",), "Anna", 1) == Effect(old="anna", met=frozenset({0}))
-    assert tree.set(("name",), "Anna", 2, exactly=True) == Effect(old="anna", ended=frozenset({0}))
-    assert tree.document() == {"name": "Anna"}
 
 
 @pytest.mark.parametrize(("before", "said", "old"), cases(examples("facts/facts.json")["gives_way"]))
@@ -234,9 +214,3 @@ def test_restoring_brings_back_a_value_that_gave_way_to_a_group() -> None:
     tree.retract(("home",))
     assert tree.restore(("home", "city"), before) == Effect()
     assert tree.document() == {}
-
-
-def test_words_of_a_value_are_found_in_any_depth() -> None:
-    assert fact_words({"home_town": ["a\nb", {"x": 1, "y": None}], "z": True}).split() == [
-        *("home", "town", "a", "b", "x", "1", "y", "z", "True")
-    ]

@@ -3,14 +3,11 @@
 import dataclasses
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from memory_agent.context.render import fact_line
 from memory_agent.domain import ContextBlock, StatedFact, prompt_text
-from memory_agent.facts.vetting import CATEGORIES
-from tests.unit.facts.builders import change, edit, put
-from tests.unit.facts.statements import QUOTE, holding, known, made, reason, states, vetted
+from tests.unit.facts.builders import change, put
+from tests.unit.facts.statements import holding, known, made, reason, states, vetted
 
 
 # --- quotes
@@ -39,14 +36,6 @@ def test_what_memory_put_into_the_turn_is_an_echo() -> None:
     for text in (f"{context}\nThanks!", f"Thanks!\n{line.body}"):
         found = vetted(states("sister", "Mia", quote="Mia Andersen of Bergen"), text=text, holds=held)
         assert reason(found) == "the quote is an echo: memory put it into the turn"
-
-
-def test_a_part_of_what_a_person_set_as_a_whole_is_known_by_its_own_line() -> None:
-    """Memory shows a group leaf by leaf, whoever set it."""
-    held = known(edit(1, put("family", {"sister": "Mia Andersen"})))
-    assert held.values == {"family.sister": {"mia andersen"}}
-    text = fact_line(("family", "sister"), "Mia Andersen").body
-    assert "echo" in reason(vetted(states("sister", "Mia", quote="Mia Andersen"), text=text, holds=held))
 
 
 SENTENCE = "I have lived in Bergen since spring"
@@ -141,13 +130,3 @@ def test_a_category_that_is_never_noted_is_not(never_noted: StatedFact) -> None:
     nowhere = vetted(dataclasses.replace(never_noted, quote="I have HIV"), never=("politics", "Health"))
     assert nowhere == found
     assert (found.refused[0].path, found.refused[0].said, found.refused[0].quote) == ("", "", None)
-
-
-@given(st.sampled_from(sorted(CATEGORIES)))
-def test_a_category_is_known_by_all_of_its_words(category: str) -> None:
-    """Each of them as a key and as a value; anything else is noted."""
-    for word in [category, *CATEGORIES[category].split()]:
-        assert vetted(states(f"x.{word}", "y"), states("x", f"some {word}"), never=(category,)).events == ()
-    assert vetted(states("drinks", "green tea"), never=tuple(CATEGORIES)).events
-    # One of one's own is known by its name, with as many words as it has.
-    assert "never noted" in reason(vetted(states("pay", "low", quote=QUOTE), never=("pay_grade",)))

@@ -34,14 +34,6 @@ def test_nothing_that_is_more_gives_way(holds: dict[str, Any], said: list[Any], 
     assert reason(vetted(states(path, value, **more), holds=holding(holds))).startswith(why)
 
 
-def test_items_of_one_turn_know_of_each_other() -> None:
-    found = vetted(states("home.city", "Bergen"), states("home.street", "Ny"), states("home", "Bergen"))
-    assert [event.path for event in found.events] == [("home", "city"), ("home", "street")]
-    assert found.refused[0].reason.startswith("home is a group")
-    found = vetted(states("drinks", ["tea"]), states("drinks", "mate"))
-    assert made(found) == [("add", "drinks", "tea"), ("add", "drinks", "mate")]
-
-
 # --- bounds of what is said
 def test_an_extractor_is_never_certain() -> None:
     """Whatever it says: only people are."""
@@ -146,11 +138,3 @@ def test_a_refusal_keeps_the_op_and_what_was_said() -> None:
     assert (refused.op, refused.path, refused.said, refused.quote, refused.reason) == (
         *("set", "a.b", '{"x": "é"}', "q", "why"),
     )
-
-
-def test_a_long_quote_is_cut_where_it_can_be_kept() -> None:
-    text = "word " * 500
-    [event] = vetted(states("name", "Ann", quote=text), text=text).events
-    assert event.quote is not None
-    assert 900 < len(event.quote) <= 1_000
-    assert event.quote in text

@@ -90,13 +90,6 @@ async def test_what_arrives_together_or_during_a_batch_shares_the_next(embedder:
     assert [len(batch) for batch in embedder.batches] == [4, 1, 4, 4, 2]
 
 
-async def test_texts_of_like_length_share_a_batch(embedder: Recorder) -> None:
-    texts = ["a" * n for n in (1, 50, 2, 51, 3, 52, 4, 53)]
-    vectors = await embedder.embed(texts, purpose="document")
-    assert [sorted(map(len, batch)) for batch in embedder.batches] == [[50, 51, 52, 53], [1, 2, 3, 4]]
-    assert (vectors[:, 1] / vectors[:, 0]).tolist() == pytest.approx([len(text) for text in texts], rel=1e-4)
-
-
 async def test_a_batch_has_no_more_characters_than_allowed() -> None:
     embedder = Recorder(chars=100)
     lengths = {"a": 150, "b": 60, "c": 50, "d": 40, "e": 9, "f": 8, "g": 7, "h": 6, "i": 5}
@@ -159,17 +152,6 @@ async def test_a_known_text_is_not_encoded_again(embedder: Recorder) -> None:
     assert tokens is not None
     assert [of_text.spans.tolist() for of_text in tokens] == [[[0, 5]], [[0, 5]]]
     assert embedder.batches == [["hello"], ["three", "one"]]
-
-
-async def test_the_cache_keeps_what_was_used_last() -> None:
-    embedder = Recorder(cache_size=2)
-    for text in ("a", "b", "a", "c", "a", "b"):
-        await embedder.embed([text], purpose="query")
-    assert embedder.batches == [["a"], ["b"], ["c"], ["b"]]
-    none = Recorder(cache_size=0)
-    for text in ("a", "a"):
-        await none.embed([text], purpose="query")
-    assert none.batches == [["a"], ["a"]]
 
 
 async def test_a_cleared_cache_keeps_nothing(embedder: Recorder) -> None:

@@ -1,6 +1,5 @@
 """What is particular to the OpenAI adapters, against a real HTTP server."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -10,9 +9,8 @@ from pydantic import SecretStr
 
 from memory_agent.domain import Message
 from memory_agent.errors import EmbedderError, EmbedderUnavailable, LLMError, LLMUnavailable, ModelRefused
-from memory_agent.models.openai import PASSAGE_TOKENS, OpenAIChat, OpenAIEmbedder
+from memory_agent.models.openai import OpenAIChat, OpenAIEmbedder
 from memory_agent.models.openai_errors import translate
-from memory_agent.models.tokens import estimated_pieces
 from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 ASK = [Message(role="user", content="hello there")]
@@ -328,12 +326,6 @@ async def test_a_server_of_ones_own_needs_no_key(
     await chat.close()
 
 
-async def test_no_key_and_no_server_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(LLMUnavailable, match=r"(?i)credentials|api_key"):
-        await OpenAIChat("m").complete(ASK)
-
-
 # --- every error of the package ------------------------------------------------------------------------------
 def every_error(of: type[Exception]) -> set[type[Exception]]:
     return {of}.union(*(every_error(cls) for cls in of.__subclasses__()))
@@ -369,12 +361,6 @@ def test_every_error_of_the_package_is_mapped() -> None:
 
 
 # --- the embedder --------------------------------------------------------------------------------------------
-async def test_concurrent_calls_share_requests(embedder: OpenAIEmbedder, server: ScriptedOpenAI) -> None:
-    """Questions at once are one request; the API refuses empty texts, so they go as a blank."""
-    await asyncio.gather(*(embedder.embed([f"q{n}"], purpose="query") for n in range(49)))
-    await embedder.embed([""], purpose="query")
-    assert [len(body["input"]) for body in server.embeddings] == [49, 1]
-    assert server.embeddings[1]["input"] == [" "]
 
 
 UNEVEN = (
@@ -393,9 +379,3 @@ async def test_nonsense_embeddings_are_an_error(embedder: OpenAIEmbedder, server
         server.embed_fault = lambda body, bad=bad: bad if "a" in body["input"] else None
         with pytest.raises(EmbedderError):
             await embedder.embed(["a", "b"], purpose="query")
-
-
-async def test_passages_fit_the_window(embedder: OpenAIEmbedder) -> None:
-    for text in ("word " * 3_000, "한국어" * 1_000, "😀" * 900, "x" * 9_000, "\n" * 5_000, "a.b " * 2_000):
-        for passage in await embedder.split(text):
-            assert sum(weight for _, _, weight in estimated_pieces(passage)) <= PASSAGE_TOKENS

@@ -12,7 +12,6 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import StatusCode
 from starlette.types import ASGIApp, Message
 
 from memory_agent.domain import LiveStats, MemoryStatus, Usage
@@ -119,24 +118,6 @@ async def test_what_nobody_caught_is_answered_500_without_its_text(caplog: pytes
     assert (fields["status"], fields["error"]) == (500, "ValueError")
 
 
-async def test_half_an_answer_is_left_to_the_server_to_break_off() -> None:
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        raise ValueError(SAID)
-
-    with pytest.raises(ValueError, match="sister"):
-        await ask(Requests(app, metrics=Metrics()), http())
-
-
-async def test_client_that_left_is_noted(caplog: pytest.LogCaptureFixture) -> None:
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await receive()
-
-    await ask(Requests(app, metrics=Metrics()), http(), {"type": "http.disconnect"})
-    fields = fields_of(caplog)
-    assert (fields["status"], fields["disconnected"], fields["route"]) == (None, True, "unmatched")
-
-
 # --- metrics -------------------------------------------------------------------------------------------------
 class Memory:
     """A service as far as it is measured."""
@@ -211,16 +192,6 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
     return exporter
-
-
-async def test_span_of_a_failure_has_its_class_alone(spans: InMemorySpanExporter) -> None:
-    await ask(Requests(failing, metrics=Metrics()), http("BREW"))
-    [span] = spans.get_finished_spans()
-    assert (span.attributes or {})["error.type"] == "ValueError"
-    assert (span.attributes or {})["http.request.method"] == "_OTHER"
-    assert span.status.status_code is StatusCode.ERROR
-    assert SAID not in span.to_json()
-    assert "anna" not in span.to_json()
 
 
 OTLP = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}

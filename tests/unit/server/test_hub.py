@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -399,22 +398,7 @@ async def test_a_slow_reader_is_dropped_and_nobody_waits_for_it() -> None:
             assert await take(again, 19) == [str(number) for number in range(2, 21)]
 
 
-async def test_a_reader_that_keeps_up_is_not_dropped_by_a_burst() -> None:
-    """Many events that are ready at once are handed out at a pace at which a waiting reader can take them."""
-    async with hubs(queue=2) as (store, hub), hub.reading(ADA) as events:
-        taking = asyncio.create_task(take(events, 200))
-        await ticks()
-        store.happens(*[ADA] * 200)
-        assert await taking == [str(number) for number in range(1, 201)]
-
-
 # --- outages -----------------------------------------------------------------------------------------------------
-async def test_an_outage_before_the_first_event_sends_readers_away() -> None:
-    """It is not known where to go on: who has an id comes back with it, who has none reads the state anew."""
-    async with hubs() as (store, hub), hub.reading(ADA) as events:
-        store.fail(StoreUnavailable("down"))
-        with pytest.raises(ReaderDropped, match="come back with the last id"):
-            await anext(events)
 
 
 async def test_events_that_were_lost_send_readers_away_for_good() -> None:
@@ -437,24 +421,6 @@ async def test_events_that_were_lost_send_readers_away_for_good() -> None:
             store.happens()
             assert await take(late, 2) == ["6", "7"]
             assert await take(new, 1) == ["7"]
-
-
-async def test_what_nobody_expected_is_logged_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
-    """The watch goes on behind it, and readers know that they may have missed something."""
-    async with hubs() as (store, hub):
-        async with hub.reading(ADA) as events:
-            store.happens()
-            await take(events, 1)
-            store.fail(ValueError("what the user said"))
-            with pytest.raises(EventsLost, match="may have been missed"):
-                await anext(events)
-            store.fail(None)
-        async with hub.reading(ADA) as events:
-            store.happens()
-            assert await take(events, 1) == ["2"]
-    assert "ValueError" in caplog.text
-    assert "what the user said" not in caplog.text
-    assert caplog.records[0].levelno == logging.WARNING
 
 
 # --- closing -----------------------------------------------------------------------------------------------------

@@ -47,14 +47,6 @@ def test_whoever_waits_as_long_as_told_may_go_and_not_much_sooner(
             return
 
 
-@pytest.mark.parametrize(("rate", "burst"), [(6_000, 1_000), (60, 10), (6, 1), (1, 1)])
-def test_ten_seconds_worth_may_come_at_once_and_not_one_more(rate: int, burst: int) -> None:
-    buckets = Buckets(rate)
-    assert sum(buckets.take("key", 0.0) == 0 for _ in range(2_000)) == burst
-    assert buckets.take("key", 0.0) == pytest.approx(60 / rate)
-    assert buckets.take("other", 0.0) == 0
-
-
 def test_rate_of_zero_is_no_limit_but_a_key_may_have_a_rate_of_its_own() -> None:
     buckets = Buckets(0)
     assert {buckets.take("key", 0.0) for _ in range(10_000)} == {0}

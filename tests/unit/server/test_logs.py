@@ -15,7 +15,6 @@ from memory_agent.server.logs import (
     JsonFormatter,
     NoExceptionTexts,
     TextFormatter,
-    configure_logs,
     request_id,
     safe_words,
 )
@@ -108,31 +107,3 @@ def test_any_text_stays_on_one_line_of_ascii_json(text: str, name: str) -> None:
     assert line.isascii()
     assert "\n" not in line
     assert json.loads(line)["event"] == text
-
-
-@given(text=st.text())
-def test_any_text_stays_on_one_line_for_people_too(text: str) -> None:
-    record = logging.LogRecord("x", logging.INFO, "", 0, "%s", (text,), None)
-    assert len(TextFormatter().format(record).splitlines()) == 1
-
-
-def test_configuring_twice_replaces_and_keeps_others_quiet(capsys: pytest.CaptureFixture[str]) -> None:
-    root = logging.getLogger()
-    names = ("memory_agent", "uvicorn", "uvicorn.error", "uvicorn.asgi")
-    before = (list(root.handlers), root.level, [logging.getLogger(name).level for name in names])
-    try:
-        configure_logs("debug", json=False)
-        configure_logs("info")
-        logging.getLogger("memory_agent.x").info("once")
-        logging.getLogger("memory_agent.x").debug("not at all")
-        logging.getLogger("pymongo.command").debug(SAID)
-        logging.getLogger("uvicorn.error").info("Started server process")
-        lines = capsys.readouterr().err.splitlines()
-        assert [json.loads(line)["event"] for line in lines] == ["once"]
-        with pytest.raises(ConfigError, match="no log level 'loud'"):
-            configure_logs("loud")
-    finally:
-        root.handlers[:] = before[0]
-        root.setLevel(before[1])
-        for name, level in zip(names, before[2], strict=True):
-            logging.getLogger(name).setLevel(level)

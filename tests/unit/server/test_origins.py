@@ -1,6 +1,5 @@
 """Web pages: without keys only our own may ask, and MCP's preflights are answered where pages may ask."""
 
-from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx
@@ -10,7 +9,7 @@ from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from memory_agent.config import MemoryConfig
-from memory_agent.server.app import _mounted_mcp, create_app
+from memory_agent.server.app import create_app
 from memory_agent.server.origins import LocalOnly
 
 PAGE = "https://app.example.org"
@@ -70,14 +69,3 @@ async def test_preflights_of_pages_that_may_ask_mcp_are_answered(origins: tuple[
         answer = await client.options("/mcp", headers=preflight)
     assert answer.headers.get("Access-Control-Allow-Origin") == (PAGE if origins else None)
     assert (answer.status_code == 200) == bool(origins)
-
-
-async def test_an_application_that_runs_again_answers_mcp_again() -> None:
-    cfg = MemoryConfig()
-    app = create_app(cfg, insecure_no_auth=True)
-    app.state.api = SimpleNamespace(agent=None, cfg=cfg)
-    before = len(app.router.routes)
-    for _ in range(2):
-        async with _mounted_mcp(app, ()):
-            assert len(app.router.routes) == before + 1
-        assert len(app.router.routes) == before

@@ -120,24 +120,6 @@ async def test_forgetting_changes_survives_a_crash_at_any_write(
     assert life.deaths >= 10
 
 
-async def test_dropping_a_generation_survives_a_crash_at_any_write(mongo: MongoStore, life: Life) -> None:
-    for writes in life:
-        scope = a_scope(f"u{writes}")
-        for change in (a_change(key="kept"), a_change(generation="g")):
-            await mongo.append_fact_change(scope, change)
-        await mongo.save_facts(
-            scope, FactsDocument(facts={"user": {"name": "Ada"}}, through=2), expected=None
-        )
-        with life.ending():
-            await mongo.drop_generation(scope, "g")
-        await mongo.drop_generation(scope, "g")
-        assert await keys_of(mongo, scope) == {"kept"}, writes
-        assert (await mongo.load_facts(scope)).facts == {}, writes
-        await mongo.append_fact_change(scope, a_change())
-        assert [change.seq for change in await mongo.fact_changes(scope)] == [1, 3], writes
-    assert life.deaths >= 3
-
-
 async def test_what_is_made_before_the_turn_is_emptied_goes_too(
     mongo: MongoStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,25 +142,6 @@ async def test_what_is_made_before_the_turn_is_emptied_goes_too(
     assert counts == ErasedCounts(turns=1, fact_changes=2, compressions=2)
     assert (await keys_of(mongo, SCOPE), await numbers(mongo, SCOPE)) == (set(), [])
     assert [turn.pending for turn in await mongo.list_turns(SCOPE)] == [("facts",), ("compress",)]
-
-
-async def test_what_is_struck_off_in_between_is_owed_again(
-    mongo: MongoStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A worker that finds its change still there and strikes the stage off leaves no turn without facts unowed."""
-    gone, stays = await stored(mongo, SCOPE, "gone", "stays")
-    await mongo.append_fact_change(SCOPE, a_change(stays.id, seen=[gone.id]))
-    delete = mongo._delete_changes
-
-    async def meanwhile(user_id: str, where: Any) -> int:
-        if "turns" in where:
-            await mongo.strike_off(SCOPE, [stays.id], "facts")
-        return await delete(user_id, where)
-
-    monkeypatch.setattr(mongo, "_delete_changes", meanwhile)
-    await mongo.erase_turns(an_erasure(SCOPE, [gone.id]), now=NOW, limit=10)
-    [left] = await mongo.list_turns(SCOPE)
-    assert left.pending == ("facts",)
 
 
 async def test_a_change_appended_while_others_are_deleted_keeps_its_number(
@@ -304,25 +267,6 @@ async def test_a_maker_that_dies_leaves_what_is_swept(
     assert await owing(mongo, other) == ["z"]
 
 
-@pytest.mark.parametrize("erased", ["its turn", "the one before"])
-async def test_a_maker_takes_back_what_cannot_stand(
-    mongo: MongoStore, monkeypatch: pytest.MonkeyPatch, erased: str
-) -> None:
-    """If a turn, or the compression that it builds on, goes just before it is inserted, its maker removes it."""
-    turns = await stored(mongo, SCOPE, *"abc")
-    await compressed(mongo, SCOPE, turns[:1])
-    gone = turns[1] if erased == "its turn" else turns[0]
-    insert = AsyncCollection.insert_one
-
-    async def too_late(self: Any, document: Any, *args: Any, **kwargs: Any) -> Any:
-        await mongo.erase_turns(an_erasure(SCOPE, [gone.id]), now=NOW, limit=10)
-        return await insert(self, document, *args, **kwargs)
-
-    monkeypatch.setattr(AsyncCollection, "insert_one", too_late)
-    assert not await mongo.append_compression(a_compression(turns[1:2], 2, after_seq=1))
-    assert await numbers(mongo, SCOPE) == ([1] if erased == "its turn" else [])
-
-
 # --- costs ---------------------------------------------------------------------------------------------------
 async def test_reads_of_sessions_and_compressions_stay_small(asked: Asked) -> None:
     """The newest compression is one document, a head is two, and what is counted of sessions reads no turn."""
@@ -346,13 +290,3 @@ async def test_reads_of_sessions_and_compressions_stay_small(asked: Asked) -> No
     # A head is one command: a session and a turn.
     wanted = {"compressions": [1, 1, 0], "sessions": [2, 1], "turns": [0], "search_rows": [3]}
     assert examined == {asked.of(name): counts for name, counts in wanted.items()}
-
-
-async def test_a_whole_threads_erasure_reads_few_compressions(asked: Asked) -> None:
-    turns = await stored(asked.store, SCOPE, *(f"{i}" for i in range(60)))
-    await compressed(asked.store, SCOPE, turns[:20])
-    erasure = an_erasure(SCOPE)
-    async with asked.noting(ns=asked.of("compressions")) as operations:
-        while await asked.store.erase_turns(erasure, now=NOW, limit=10) != ErasedCounts():
-            pass
-    assert sum(operation["docsExamined"] for operation in operations) <= 25

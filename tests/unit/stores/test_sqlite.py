@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Sequence
@@ -11,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_agent.domain import ErasedCounts, ExtractionCost, FactsDocument
+from memory_agent.domain import ErasedCounts, ExtractionCost
 from memory_agent.errors import StoreError, StoreUnavailable
-from memory_agent.facts.fold import fold_facts
 from memory_agent.stores.segments import Packed, pack_texts, unpack_texts
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.stores.sqlite.errors import driver_errors, translated
@@ -201,21 +199,6 @@ async def test_no_write_waits_for_packing(
     assert segments(tmp_path / "memory.db") == [{turns[0].id: "a", turns[2].id: "c"}]
 
 
-async def test_of_two_who_forget_in_one_segment_neither_brings_a_text_back(
-    sqlite: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While one packs what stays of a segment, another forgets there: what was packed is not used."""
-    turns = await stored(sqlite, SCOPE, *"abcd")
-    await sqlite.compress_turns(SCOPE, "topic", [turn.id for turn in turns])
-    monkeypatch.setattr("memory_agent.stores.sqlite.forgetting.pack_texts", packing := Packing(""))
-    forget = asyncio.create_task(sqlite.erase_turns(an_erasure(SCOPE, [turns[0].id]), now=NOW, limit=10))
-    async with packing.under_way():
-        await sqlite.erase_turns(an_erasure(SCOPE, [turns[2].id]), now=NOW, limit=10)
-    assert (await forget).turns == 1
-    await sqlite.close()
-    assert segments(tmp_path / "memory.db") == [{turns[1].id: "b", turns[3].id: "d"}]
-
-
 async def test_no_segment_is_written_by_another_user(sqlite: SqliteStore, tmp_path: Path) -> None:
     """What a turn points at counts only if it is its user's own, for reading and for forgetting."""
     path = tmp_path / "memory.db"
@@ -270,24 +253,6 @@ async def test_compressions_of_turns_that_are_gone_are_swept(sqlite: SqliteStore
     assert await sqlite.compressions(other) == [kept]
     assert len(await sqlite.compressions(hers)) == 1
     assert [turn.content for turn in await sqlite.owed_turns(SCOPE.user, "compress", limit=9)] == ["d"]
-
-
-async def test_facts_of_before_there_were_subjects_are_the_unnamed_users(sqlite: SqliteStore) -> None:
-    """A document in that form is folded anew; what was refused is read as it was."""
-    await sqlite.append_fact_change(SCOPE, a_change())
-    stated = {
-        "events": [{"op": "set", "path": ["name"], "value": "Ada"}],
-        "refused": [["set", "job", "cook", None, "no quote"]],
-    }
-    await sqlite._execute("UPDATE fact_events SET stated = ?", [json.dumps(stated)])
-    assert await sqlite.save_facts(SCOPE, FactsDocument(through=1), expected=None)
-    await sqlite._execute("UPDATE facts SET facts = ?", ['{"people": ["Ada"], "facts": 1}'])
-    document = await sqlite.load_facts(SCOPE)
-    assert (document.facts, document.through) == ({}, 0)
-    assert document.revision is not None
-    folded = fold_facts(await sqlite.fact_changes(SCOPE))
-    assert folded.people == {"user": {"name": "Ada"}}
-    assert [record.subject for record in folded.records] == ["user", "user"]
 
 
 async def test_reads_go_by_an_index(sqlite: SqliteStore) -> None:

@@ -20,7 +20,6 @@ from memory_agent.topics.matching import (
     joined_embedding,
     match_topic,
     turn_vector,
-    without_direction,
     word_scores,
 )
 
@@ -197,16 +196,6 @@ def test_a_turn_without_a_direction_stays_where_the_talk_is(vector: Vector | Non
     assert match(turn(vector, 50), {"now": AHEAD}, "gone") is None
 
 
-def test_topics_without_a_direction_are_never_matched() -> None:
-    """Not even where everything else points away; but a short turn may stay in one."""
-    anything = replace(SETTINGS, similarity_threshold=-1.0)
-    for nothing in (np.zeros(DIMENSION, np.float16), np.empty(0, np.float16)):
-        candidates: dict[str, Any] = {"empty": nothing, "away": -AHEAD}
-        assert match(turn(AHEAD), candidates, "empty", anything) == "away"
-        assert match(turn(AHEAD), {"empty": nothing}, "empty", anything) is None
-        assert match(turn(AHEAD, SHORT), candidates, "empty") == "empty"
-
-
 def test_of_equal_topics_the_current_one_wins_and_then_the_lesser_id() -> None:
     """So that a rerun decides alike."""
     no_bonus = replace(SETTINGS, continuation_bonus=0.0)
@@ -247,14 +236,6 @@ def test_a_short_turn_never_opens_a_topic_while_there_is_one(
     assert match_topic(short, among(candidates), current, chosen) in candidates
 
 
-@given(words, st.lists(st.builds(topic, embeddings, words, turns=st.integers(1, 9)), min_size=1))
-def test_word_scores_lie_between_nothing_and_everything(said: dict[str, int], topics: list[Topic]) -> None:
-    """And are nothing for a topic that has none of the words."""
-    for each, score in zip(topics, scored(said, topics), strict=True):
-        assert 0 <= score < 1
-        assert (score > 0) == bool(said.keys() & each.words.keys())
-
-
 def test_the_chance_of_a_turn_is_that_of_the_nearest_language() -> None:
     """The mean cosine with its sentences; none without any."""
     assert chance_cosine(AHEAD, [np.stack([at(0.2), at(0.4)]), np.stack([at(0.8)])]) == pytest.approx(0.8)
@@ -270,25 +251,10 @@ def joined(vectors_in_order: Sequence[Vector]) -> NDArray[np.float16]:
     return embedding
 
 
-def test_up_to_the_recent_ones_an_embedding_is_the_mean() -> None:
-    """The plain mean of unit vectors."""
-    few = [at(0.1), at(0.5), at(0.9), at(0.3, axis=2)]
-    np.testing.assert_allclose(joined(few), np.mean(few, axis=0), atol=ROUNDING)
-
-
 def test_a_long_topic_follows_the_talk() -> None:
     """After hundreds of turns about one thing, twenty about another decide."""
     talk = [at(0.0)] * 300 + [AHEAD] * 20
     assert joined(talk)[0] > 0.95
-
-
-@pytest.mark.parametrize("nothing", [np.zeros(DIMENSION, np.float32), np.full(DIMENSION, np.inf, np.float32)])
-def test_a_vector_without_a_direction_changes_nothing(nothing: Vector) -> None:
-    """And as the first one makes an embedding that nothing matches."""
-    np.testing.assert_array_equal(
-        joined_embedding(at(0.5).astype(np.float16), 3, nothing), at(0.5).astype(np.float16)
-    )
-    np.testing.assert_array_equal(joined_embedding(None, 0, nothing), np.zeros(DIMENSION))
 
 
 def test_a_turn_has_the_mean_of_its_passages() -> None:
@@ -298,11 +264,3 @@ def test_a_turn_has_the_mean_of_its_passages() -> None:
     np.testing.assert_allclose(found, at(np.sqrt(0.5)), atol=ROUNDING)
     assert turn_vector(np.empty((0, DIMENSION), np.float16)) is None
     assert turn_vector(np.stack([AHEAD, -AHEAD])) is None
-
-
-@given(vectors, units)
-def test_without_a_direction_nothing_is_left_along_it(vector: Vector, direction: Vector) -> None:
-    """And nothing is added elsewhere."""
-    left = without_direction(vector, 7 * direction)
-    assert abs(float(left @ direction)) < ROUNDING
-    assert np.linalg.norm(left) <= np.linalg.norm(vector) + ROUNDING

@@ -13,7 +13,7 @@ from memory_agent.domain import Role, Topic, Turn
 from memory_agent.text.subjects import subject_of
 from memory_agent.topics.matching import TurnSubject
 from memory_agent.topics.projection import emptied, folded
-from memory_agent.topics.titles import WordCounts, opener_of, title_of, with_words
+from memory_agent.topics.titles import WordCounts, title_of, with_words
 from tests.unit.search.builders import turn as stored_turn
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -39,30 +39,6 @@ def test_the_first_user_turn_is_the_opener_and_later_ones_are_accesses() -> None
     assert (topic.opener, topic.access_count, topic.through) == ("What about number 1?", 2, 5)
     assert topic.created_at == NOW + timedelta(minutes=1)
     assert topic.last_access == NOW + timedelta(minutes=5)
-
-
-def test_the_highest_importance_of_its_turns_is_the_topics() -> None:
-    """A turn without one neither raises nor lowers it."""
-    for importances, expected in (
-        ((None, None), None),
-        ((0.1, None), 0.1),
-        ((None, 0.9, 0.2), 0.9),
-        ((0.0,), 0.0),
-    ):
-        turns = [turn(seq, importance=given) for seq, given in enumerate(importances, start=1)]
-        assert folded(EMPTY, turns, {}).given_importance == expected
-
-
-def test_every_turn_with_a_vector_moves_the_embedding() -> None:
-    """The first vector is the embedding, replies join as well; another model's embedding is replaced, not mixed."""
-    vectors = {"1": vector(1, 0), "3": vector(0, 1), "4": vector(0, 1)}
-    topic = folded(EMPTY, [turn(1), turn(2, "assistant")], vectors)
-    assert topic.embedding.tolist() == [1, 0]
-    assert (topic.embedded, topic.embedder) == (1, "e")
-    moved = folded(topic, [turn(4, "assistant")], vectors)
-    assert moved.embedding.tolist() == [0.5, 0.5]
-    other = folded(topic, [turn(3)], {"3": vector(0, 1, 0, embedder="another")})
-    assert (other.embedding.tolist(), other.embedded, other.embedder) == ([0, 1, 0], 1, "another")
 
 
 def test_a_short_turn_does_not_move_the_embedding_unless_it_is_the_first() -> None:
@@ -119,13 +95,6 @@ def test_making_a_topic_anew_keeps_what_people_set() -> None:
     assert (fresh.title, fresh.opener, fresh.words, fresh.summary, fresh.through) == ("", "", {}, None, 0)
     assert (fresh.embedded, fresh.stale) == (0, True)
     assert fresh.embedding.size == 0
-
-
-def test_an_opener_is_one_line_of_80_characters() -> None:
-    """Line breaks become spaces; a text of nothing but blanks still has one."""
-    assert opener_of("Where\n\nis  my\tbike?") == "Where is my bike?"
-    assert opener_of("x" * 500) == "x" * 80
-    assert opener_of("\u200b \n") == "\u200b"
 
 
 def with_turns(*texts: str, id: str = "1") -> Topic:  # noqa: A002 - the field's name

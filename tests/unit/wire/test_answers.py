@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter
 
 from memory_agent import domain as values
-from memory_agent.domain import HistoryPage
 from memory_agent.errors import InvalidInput
 from memory_agent.wire import context, facts, people, topics, turns, work
 from memory_agent.wire.base import Answer, Items
-from memory_agent.wire.encoding import json_of, json_of_many
+from memory_agent.wire.encoding import json_of
 from memory_agent.wire.pages import Page, encode_cursor
 from tests.unit.wire import strategies as drawn
 
@@ -89,22 +88,6 @@ def test_a_context_from_the_wire_renders_as_the_one_that_was_sent(value: Any) ->
     assert back.to_messages() == value.to_messages() == written["messages"]
     assert back.reminder == value.reminder
     assert [back.part(tier) for tier in values.TAG_OF] == [value.part(tier) for tier in values.TAG_OF]
-
-
-@given(history=drawn.values_of(values.HistoryPage))
-def test_a_page_of_history_comes_back_with_its_place(history: HistoryPage) -> None:
-    sent = turns.HISTORY.json_of(history)
-    assert turns.HISTORY.from_page(Page[turns.Turn].model_validate_json(sent)) == history
-
-
-@given(users=drawn.values_of(values.UsersPage), threads=drawn.values_of(values.ThreadsPage))
-def test_pages_of_users_and_threads_come_back_with_their_place(
-    users: values.UsersPage, threads: values.ThreadsPage
-) -> None:
-    sent = people.USERS.json_of(users)
-    assert people.USERS.from_page(Page[people.UserSummary].model_validate_json(sent)) == users
-    sent = people.THREADS.json_of(threads)
-    assert people.THREADS.from_page(Page[people.ThreadSummary].model_validate_json(sent)) == threads
 
 
 PLACES: list[Any] = [None, True, 1.5, 3, [3], {"after": "a"}, "", "a\x1fb", "t1", -1, 2**53 + 1]
@@ -190,11 +173,6 @@ def test_a_time_with_another_zone_is_read_in_utc() -> None:
     assert back.timestamp.tzinfo is UTC
 
 
-def test_an_impossible_user_id_is_refused_when_a_scope_is_made_of_it() -> None:
-    with pytest.raises(InvalidInput, match="user_id"):
-        Answer[values.Scope].model_validate({"user_id": "", "thread_id": "trip"}).domain()
-
-
 def test_times_of_other_zones_and_broken_error_texts_are_told_alike_by_either_way_of_writing() -> None:
     abroad = MOMENT.astimezone(timezone(timedelta(hours=9)))
     turn = dataclasses.replace(TURN, timestamp=abroad, last_error="half \ud83d of it")
@@ -202,13 +180,6 @@ def test_times_of_other_zones_and_broken_error_texts_are_told_alike_by_either_wa
         told = json.loads(written)
         assert told["timestamp"] == "2026-03-01T18:30:00.125000Z"
         assert told["last_error"] == "half \\ud83d of it"
-
-
-def test_a_list_is_written_as_its_model_is() -> None:
-    both = (TURN, dataclasses.replace(TURN, id="t2", user_id=f"{TENANT}\x1fada"))
-    listed = Items[turns.Turn](items=tuple(map(turns.Turn.of, both)))
-    assert json.loads(json_of_many(turns.Turn, both)) == listed.model_dump(mode="json")
-    assert json.loads(json_of_many(turns.Turn, [], next_cursor=None)) == {"items": [], "next_cursor": None}
 
 
 def test_values_as_good_as_basic_ones_are_written_and_others_refused() -> None:

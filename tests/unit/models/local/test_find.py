@@ -88,16 +88,6 @@ def test_the_hubs_cache_goes_before_the_installed_package(
     assert find_model("all-MiniLM-L6-v2") == packaged
 
 
-@pytest.mark.parametrize("has_onnx", [True, False])
-def test_a_cache_without_what_is_asked_for_is_passed_over(
-    packaged: Path, exported: Path, offline: Path, has_onnx: bool
-) -> None:
-    """A tokenizer alone is no model; an ONNX file alone serves ONNX Runtime, and torch's weights are looked for further on."""
-    kept = in_cache(offline, packaged, onnx=exported if has_onnx else None, weights=False)
-    assert find_model("all-MiniLM-L6-v2") == (kept if has_onnx else packaged)
-    assert find_model("all-MiniLM-L6-v2", weights=True) == packaged
-
-
 def test_a_missing_model_says_the_ways_to_get_one() -> None:
     names = "no-such-model", "some/other-model", "a b c", "a/b/c", "-", "./no/such", "~/no-such", "~nobody0/x"
     for name in names:
@@ -158,23 +148,6 @@ def test_without_an_onnx_file_the_weights_are_fetched(
     for offline in (True, False):
         assert finder.find("tiny", offline=offline) == folder
     assert not hub.requests
-
-
-def test_no_weights_are_fetched_that_are_of_no_use(
-    hub: Hub, finder: Finder, tiny: Path, foreign: Path
-) -> None:
-    """Without torch those that only it could run: the settings alone are read. Of a repository without any, nothing."""
-    hub.add("acme/foreign", foreign)
-    reasons = "acme/foreign on the hub holds no onnx/model.onnx", "its hidden_act is 'silu'"
-    finder.misses("acme/foreign", *reasons, without=TORCH)
-    assert hub.fetched == sorted(SETTINGS)
-    hub.requests.clear()
-    hub.add("acme/empty", tiny, without=("model.safetensors",))
-    finder.misses("acme/empty", "holds no onnx/model.onnx", "holds no *.safetensors")
-    assert not hub.fetched
-    # Weights that are not where the model's settings say are none either.
-    hub.add("acme/apart", tiny, without=("model.safetensors",), other__model=tiny / "model.safetensors")
-    finder.misses("acme/apart", "holds no onnx/model.onnx", "holds no *.safetensors")
 
 
 # --- when it goes wrong (501 is a server's error that huggingface_hub does not try again for half a minute)

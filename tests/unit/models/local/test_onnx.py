@@ -23,7 +23,6 @@ from memory_agent.models.local.onnx import (
     OnnxModel,
     open_tokenizer,
     plan_runs,
-    tokens_read,
 )
 from tests.tiny_models import change
 from tests.unit.models.local.conftest import add_module, linked
@@ -89,13 +88,6 @@ def test_int8_vectors_are_exactly_those_of_the_text_alone(packaged: Path, int8: 
     model = OnnxModel(packaged, int8, one_by_one=True)
     alone = np.concatenate([model.encode([text]) for text in TEXTS])
     np.testing.assert_array_equal(model.encode(TEXTS), alone)
-
-
-def test_no_passage_is_longer_than_512_tokens(tiny: Path, tmp_path: Path) -> None:
-    assert tokens_read(tiny) == 256
-    copy = linked(tiny, tmp_path / "copy")
-    change(copy / "sentence_bert_config.json", max_seq_length=8_192)
-    assert tokens_read(copy) == 512
 
 
 async def test_no_passage_is_longer_than_the_model_reads(packaged: Path, tmp_path: Path) -> None:
