@@ -71,7 +71,8 @@ class LateInteraction:
     async def score(self, shortlist: Shortlist) -> Floats | None:
         """Late-interaction score of each turn, shape (turns,), 0 to 1, NaN for one whose tokens weren't kept.
 
-        None where that is so of all, where the embedder has no vectors of the question's tokens, does not read it, or is down.
+        None where that is so of half or more, of which the others are no measure; where the embedder has no vectors of the
+        question's tokens, does not read it, or is down.
         """
         embedder = self._embedder
         if not is_read(shortlist.query, known_scripts(embedder)):
@@ -86,8 +87,8 @@ class LateInteraction:
             shortlist.user_id, shortlist.turn_ids, embedder=embedder.fingerprint
         )
         codes = {turn_id: kept for turn_id, kept in stored.items() if is_readable(kept)}
-        if not codes:
-            return None
+        if 2 * len(codes) <= len(shortlist.turn_ids):
+            return None  # as after an upgrade: the few that have some would be the best, whatever they say
         question, known = asked[0], [turn_id in codes for turn_id in shortlist.turn_ids]
         weights = token_weights(
             shortlist.query, question, shortlist.statistics, language=self._language, without=shortlist.names

@@ -325,6 +325,19 @@ async def test_turns_remembered_without_their_tokens_get_them_by_a_rebuild(setti
     assert "Felix" in (await ranking(settings, embedder=embedder, **DECIDES))[0].text
 
 
+async def test_a_few_turns_with_tokens_among_many_without_are_no_better_for_it(settings: dict[str, Any]) -> None:
+    """As what is said after an upgrade is, before a rebuild: scaled among themselves, one alone would be the best."""
+    first = await ranking(settings, embedder=WithoutTokens(), **DECIDES)
+    embedder = FavouringEmbedder(first[-1].text)
+    async with opened(settings, embedder=embedder) as service:
+        last, store = first[-1].turn, service.core.store
+        await store.owe(last.scope, "index", now=MAY, turn_ids=[last.id])
+        await service.agent("ann", "chat").settle()
+        ids = [one.turn.id for one in first]
+        assert list(await store.token_codes("ann", ids, embedder=embedder.fingerprint)) == [last.id]
+    assert texts(await ranking(settings, embedder=embedder, **DECIDES)) == texts(first)
+
+
 @embedded_only("it is about the ranking")
 async def test_only_the_best_turns_are_looked_at_again(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
