@@ -351,7 +351,9 @@ def test_the_proxy_s_settings_hold_the_limits_that_the_operations_page_tells_of(
     for limit in ("client_header_timeout", "client_body_timeout", "send_timeout", "worker_connections"):
         assert limit in given
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-    assert f"connections | {int(given['worker_connections'][0]):,} for each core" in page
+    assert f"connections | {int(given['worker_connections'][0]):,} for each of four processes" in page
+    # Not as many as the host has cores: 64 of them were more than the container's memory and its limit of processes.
+    assert given["worker_processes"] == ["4"]
     assert "proxy_request_buffering" not in given, "on by itself: bodies are taken in full first"
 
 
@@ -366,6 +368,7 @@ def test_the_proxy_passes_requests_on_as_they_came_to_where_the_api_listens() ->
         "Upgrade": "$http_upgrade",
         "Connection": "$connection_upgrade",
         "X-Forwarded-For": "$remote_addr",
+        "X-Forwarded-Proto": "$client_scheme",
     }
     assert SERVICES["api"]["environment"]["MEMORY_AGENT_SERVER_TRUSTED_PROXIES"]
 
