@@ -325,7 +325,9 @@ async def test_turns_remembered_without_their_tokens_get_them_by_a_rebuild(setti
     assert "Felix" in (await ranking(settings, embedder=embedder, **DECIDES))[0].text
 
 
-async def test_a_few_turns_with_tokens_among_many_without_are_no_better_for_it(settings: dict[str, Any]) -> None:
+async def test_a_few_turns_with_tokens_among_many_without_are_no_better_for_it(
+    settings: dict[str, Any],
+) -> None:
     """As what is said after an upgrade is, before a rebuild: scaled among themselves, one alone would be the best."""
     first = await ranking(settings, embedder=WithoutTokens(), **DECIDES)
     embedder = FavouringEmbedder(first[-1].text)
