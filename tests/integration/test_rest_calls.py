@@ -6,16 +6,21 @@ That the other operations do over HTTP what they do in the process is shown by t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from memory_agent.domain import ALL_TENANTS
 from tests.integration.conversations import lines
-from tests.integration.fact_script import add, by_words
+from tests.integration.fact_script import add, asking, by_words
 from tests.integration.rest import Rest, rest_on, segment, shows
-from tests.servers.openai_script import Request
+from tests.servers.openai_script import Request, ScriptedOpenAI
 
 EXCHANGE = {"user_msg": "My puppy is called Rufus.", "assistant_msg": "Cute!"}
+MIRA = {"name": "Mira", "personality": "patient", "profile": "", "traits": ["curious"]}
 
 
 # --- turns -------------------------------------------------------------------------------------------------------
@@ -203,6 +208,41 @@ async def tell(rest: Rest, count: int, *, first: int = 1, thread: str = "chat") 
 
 
 @shows(
+    "start_session",
+    "start_thread_session",
+    "list_sessions",
+    "current_session",
+    "show_session",
+    "session_history",
+)
+async def test_sessions_are_started_and_read(rest: Rest) -> None:
+    """By either address; turns belong to the one that was open, and each is found by its id alone."""
+    assert await rest.get("sessions/current") is None
+    body = {"character": MIRA, "participants": ["Ada"], "metadata": {"plan": "pro"}}
+    first = await rest.post(
+        "/api/sessions/start", {"user_id": "ann", "thread_id": "chat", **body}, status=201
+    )
+    assert {name: first[name] for name in body} == body
+    expected = ("ann", "chat", 1, True)
+    assert (first["user_id"], first["thread_id"], first["number"], first["explicit"]) == expected
+    await tell(rest, 3)
+    second = await rest.post("sessions", {}, status=201)
+    assert (second["number"], second["after_seq"], second["character"]) == (2, 3, None)
+    await tell(rest, 2, first=4)
+    assert (await rest.get("sessions/current"))["id"] == second["id"]
+    assert [one["id"] for one in (await rest.get("sessions"))["items"]] == [first["id"], second["id"]]
+    for session, seqs in ((first, [1, 2, 3]), (second, [4, 5])):
+        path = f"/api/sessions/{session['id']}"
+        shown = await rest.get(path)
+        assert (shown["id"], shown["total_turns"]) == (session["id"], len(seqs))
+        assert await rest.get(path, user_id="ann") == shown
+        history = (await rest.get(f"{path}/history"))["items"]
+        assert [turn["seq"] for turn in history] == seqs
+        assert {turn["session_id"] for turn in history} == {session["id"]}
+        await rest.refused("GET", path, status=404, params={"user_id": "bob"})
+
+
+@shows(
     "thread_context",
     "compress_thread",
     "list_compressions",
@@ -258,3 +298,36 @@ BETTER = by_words(
 def answer(body: Request) -> str:
     """Two models, one better than the other."""
     return (BETTER if body["model"] == "better" else POOR)(body)
+
+
+@pytest.fixture
+async def asking_rest(
+    request: pytest.FixtureRequest, rest_settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> AsyncIterator[Rest]:
+    """A client of a service whose facts come from the scripted models."""
+    openai_server.answer = answer
+    async with rest_on(asking(rest_settings, openai_server)) as rest:
+        yield rest
+        assert set(getattr(request.function, "shows", ())) <= rest.answered
+
+
+@shows("reextract_thread", "reextract_user", "reextract_some")
+async def test_facts_are_extracted_again(asking_rest: Rest, openai_server: ScriptedOpenAI) -> None:
+    turns = [{"role": "user", "content": text} for text in TALK]
+    await asking_rest.post("turns/bulk", {"turns": turns}, status=201)
+    await asking_rest.post("settle", status=204)
+    assert (await asking_rest.get("facts"))["facts"] == {"location": "Bergen", "interests": ["chess"]}
+    known: Any = openai_server.answer
+    openai_server.answer = lambda body: known({**body, "model": "better"})
+    everybody = {"headers": await asking_rest.server.headers(ALL_TENANTS)}
+    for path, options in (
+        ("facts/reextract", {}),
+        ("/api/users/ann/facts/reextract", {}),
+        ("/api/facts/reextract", everybody),
+    ):
+        assert await asking_rest.post(path, status=202, **options) == {"turns": 2, "users": 1, "done": 1}
+        await asking_rest.post("settle", status=204)
+        assert (await asking_rest.get("facts"))["facts"] == {
+            "home": {"city": "Bergen"},
+            "interests": ["chess"],
+        }

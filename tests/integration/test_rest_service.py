@@ -29,6 +29,7 @@ from memory_agent.stores.sqlite.keys import SqliteKeys
 from memory_agent.testing import BruteForceIndex
 from tests.integration.conversations import counted
 from tests.integration.rest import ANN, Rest, document, operations, problem_in, rest_on, shows
+from tests.integration.streams import listening
 from tests.servers.mongod import Mongod
 from tests.servers.service import ServiceProcess
 
@@ -241,6 +242,20 @@ async def test_each_request_is_a_span(rest: Rest, monkeypatch: pytest.MonkeyPatc
         }
         for method, path, status in (("POST", "update", 201), ("GET", "topics/{topic_id}", 404))
     ]
+
+
+# --- events --------------------------------------------------------------------------------------------------
+@shows("stream_events")
+async def test_events_are_streamed(rest: Rest) -> None:
+    """What happens to the thread, as it happens; `test_events.py` shows the rest."""
+    headers = dict(rest.client.headers)
+    async with listening(rest.server.address, headers, f"{ANN}/events") as stream:
+        rest.answered.add("stream_events")
+        await rest.post("/api/threads/bob/chat/update", EXCHANGE, status=201)
+        receipt = await rest.post("update", EXCHANGE, status=201)
+        event = await stream.next()
+    expected = ("turn_stored", "ann", receipt["turn_ids"][0])
+    assert (event["kind"], event["user_id"], event["turn_id"]) == expected
 
 
 # --- the document --------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ import pytest
 
 from memory_agent import Scope, ServiceClient
 from memory_agent.domain import ALL_TENANTS
-from memory_agent.errors import SettleTimeout
+from memory_agent.errors import SettleTimeout, VectorIndexError
+from tests.fixtures import outgrown
 from tests.integration.rest import ANN, Rest, shows
 
 EXCHANGE = {"user_msg": "My puppy is called Rufus.", "assistant_msg": "Cute!"}
@@ -40,6 +41,36 @@ async def test_what_is_owed_is_told_of_everybody_and_of_a_user(rest: Rest) -> No
     assert (await rest.get("/api/users/bob/stats"))["turns"] == 0
 
 
+@shows("retry_everybody", "retry_user", "retry_thread")
+async def test_parked_turns_are_tried_again(rest: Rest) -> None:
+    """Of everybody, of a user or of a thread; how many is told."""
+    everybody, vectors = await operator(rest), rest.service.core.vectors
+    await outgrown(rest.service, "ann")
+    for path, headers in (("retry", {}), ("/api/users/ann/retry", {}), ("/api/retry", everybody)):
+        vectors.fail = VectorIndexError("the index refuses it")  # type: ignore[attr-defined]
+        await rest.post("update", EXCHANGE, status=201)
+        told = await rest.refused("POST", "settle", {"timeout": 30}, status=409)
+        assert told["type"].endswith(":turns-parked")
+        vectors.fail = None  # type: ignore[attr-defined]
+        assert await rest.post(path, headers=headers) == {"turns": 2}
+        await rest.post("settle", {"timeout": 30}, status=204)
+        assert await rest.post(path, headers=headers) == {"turns": 0}
+
+
+@shows("rebuild_user", "rebuild_some")
+async def test_an_index_is_made_anew_of_a_user_and_of_everybody_in_steps(rest: Rest) -> None:
+    """In the background; settle waits for it."""
+    await rest.say("My puppy is called Rufus.")
+    assert await rest.post("/api/users/ann/rebuild", status=202) == {"turns": 2}
+    await rest.post("/api/users/ann/settle", {"timeout": 30}, status=204)
+    assert await rest.post("/api/users/bob/rebuild", status=202) == {"turns": 0}
+    # Of everybody in steps, where the one behind the last begins anew.
+    everybody = await operator(rest)
+    for _ in range(2):
+        step = await rest.post("/api/rebuild", status=202, headers=everybody)
+        assert step == {"turns": 2, "users": 1, "done": 1}
+
+
 @shows("worker_status", "pause_worker", "resume_worker")
 async def test_a_worker_pauses_and_goes_on(rest: Rest) -> None:
     """Paused it leaves everything owed, and whoever waits is told why; nothing is lost."""
@@ -54,6 +85,26 @@ async def test_a_worker_pauses_and_goes_on(rest: Rest) -> None:
     assert (await rest.get("stats"))["owed_count"] == 2
     assert (await rest.post("/api/worker/resume", headers=everybody))["paused"] is False
     await rest.post("settle", {"timeout": 30}, status=204)
+
+
+@shows("list_erasures", "replay_erasures")
+async def test_erasures_are_listed_and_made_again(rest: Rest) -> None:
+    """With a key for all tenants; a receipt names nobody, and what came back after it is kept."""
+    everybody = await operator(rest)
+    await rest.say("My puppy is called Rufus.")
+    await rest.ask("DELETE", "/api/threads/ann/chat")
+    listed = (await rest.ask("GET", "/api/erasures", headers=everybody)).json()["items"]
+    assert len(listed) == 1
+    assert "ann" not in listed[0].values()
+    await rest.say("I have a cat now.")
+    again = await rest.post("/api/erasures/replay", {"receipts": listed}, headers=everybody)
+    assert again == {"calls": 1}
+    assert (await rest.get("stats"))["turns"] == 2
+    foreign = [{**listed[0], "key": "0000"}]
+    told = await rest.refused(
+        "POST", "/api/erasures/replay", {"receipts": foreign}, status=422, headers=everybody
+    )
+    assert "0000" in told["detail"]
 
 
 @shows("sweep")
