@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
-import os
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from memory_agent import MemoryAgent
 from memory_agent.domain import new_id
@@ -23,6 +18,7 @@ from memory_agent.testing import BruteForceIndex
 from tests import profiles
 from tests.fixtures import outgrown
 from tests.integration.conversations import STORES, remains, settings_on
+from tests.integration.rest import segment
 from tests.integration.tenancy import (
     MCP_HEADERS,
     SECONDS,
@@ -33,90 +29,97 @@ from tests.integration.tenancy import (
     mark_of,
     tenancy_on,
 )
-from tests.integration.tenants import BY_ID, READS, Tenants, asked_by_id
 
-EXAMPLES: Final = int(os.environ.get("TENANCY_EXAMPLES", "0"))
-"""For longer runs, each time with others: so many examples instead of the few that are always the same."""
-STEPS: Final = 40
-SEED: Final = 5
-"""Of examples that are the same each time, with long runs among the first."""
-pytestmark = pytest.mark.timeout(0 if EXAMPLES else 300)
+pytestmark = pytest.mark.timeout(300)
 
+TENANTS: Final = ("default", "acme", "acme-2")
+HOSTILE_USERS: Final = (
+    ("otto", "Otto", "acme/otto"),
+    ("оtto", "acme%1Fotto", 'otto?user_id=acme&x={"$ne": 0}'),  # the first begins with a Cyrillic o
+)
+HOSTILE: Final = ("acme\x1fotto", "\x1fotto", "otto\x1f", "")
+"""Ids that would be another tenant's user in the stores."""
+READS: Final = ("main", "main ", "..", ".", "a/b", "a%2Fb", "events", "current", "%1F", "{1}", "*")
+HOSTILE: Final = ("{1}\x1fotto{0}", "{1}\x1f", "\x1fotto{0}", "otto{0}\x1f", "\x1f", "")
+KINDS: Final = (
+    *("any", "any", "own", "reader", "own reader", "spare", "expired", "chimera", "wrong", "unknown"),
+)
+REFUSED: Final = ("expired", "chimera", "wrong", "unknown")
 
-def check_tenants(runner: asyncio.Runner, tenancy: Tenancy, examples: int) -> int:
-    """Run the machine; how many steps that took."""
-
-    class Machine(Tenants):
-        pass
-
-    Machine.tenancy, Machine.runner = tenancy, runner
-    if not EXAMPLES:
-        seed(SEED)(Machine)
-    run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=EXAMPLES or examples,
-            stateful_step_count=STEPS,
-            database=None,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-            phases=[Phase.generate, Phase.shrink] if EXAMPLES else [Phase.generate],
-        ),
-    )
-    return Machine.steps
-
-
-@contextlib.contextmanager
-def opened(runner: asyncio.Runner, config: Mapping[str, Any], **parts: Any) -> Iterator[Tenancy]:
-    """The same on the runner's loop, which goes on while one of the machine's steps runs."""
-    opening = tenancy_on(config, **parts)
-    tenancy = runner.run(opening.__aenter__())
-    try:
-        yield tenancy
-    finally:
-        runner.run(opening.__aexit__(None, None, None))
-
-
-@pytest.fixture
-def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as runner:
-        yield runner
-
-
-@pytest.mark.parametrize("way", ["sqlite", pytest.param("servers", marks=pytest.mark.nightly)])
-def test_nothing_crosses_between_tenants_whatever_they_do(
-    way: str, request: pytest.FixtureRequest, tmp_path: Path, runner: asyncio.Runner
-) -> None:
-    """With hostile ids and every kind of key, over REST, events and MCP; on SQLite, and on MongoDB and Chroma."""
-    if way == "sqlite":
-        config, parts = settings_on("sqlite", request, tmp_path), {"vectors": BruteForceIndex()}
-    else:
-        config, parts = request.getfixturevalue("server_settings"), {}
-    with opened(runner, config, **parts) as tenancy:
-        steps = check_tenants(
-            runner, tenancy, 10 if way == "sqlite" and profiles.chosen() == "nightly" else 2
-        )
-        assert tenancy.asked > 200, (steps, tenancy.asked)
-        if EXAMPLES:
-            print(f"{steps} steps, {tenancy.asked} requests")
-
-
-def test_a_service_that_forgets_the_tenant_is_found_out(
-    request: pytest.FixtureRequest, tmp_path: Path, runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else the test before would show nothing."""
-
-    def agent(api: Api, principal: Principal, user_id: str, thread_id: str) -> MemoryAgent:
-        principal.check_user(user_id)
-        return api.service.agent(user_id, thread_id)
-
-    monkeypatch.setattr(Api, "agent", agent)
-    config = settings_on("sqlite", request, tmp_path)
-    with opened(runner, config, vectors=BruteForceIndex()) as tenancy, pytest.raises(AssertionError):
-        check_tenants(runner, tenancy, 1)
+READS: Final = (
+    *("turns?limit=1000", "turns?limit=1", "turns/recent?limit=100", "context", "compressions", "entities"),
+    *("entities?scope=user", "stats", "facts", "facts?scope=user", "facts/history"),
+    *("facts/history?scope=user&limit=1", "topics?archived=true", "topics?limit=1", "topics/current"),
+    *("topics/current/history", "sessions", "sessions?limit=1", "sessions/current"),
+)
+# About a user or a thread (`writes`): what is owed there, and who there is.
+OWED: Final[tuple[tuple[str, str, bool], ...]] = (
+    ("GET", "{user}/stats", False),
+    ("GET", "{user}/threads", False),
+    ("GET", "{thread}", False),
+    ("POST", "{user}/settle", False),
+    ("POST", "{user}/retry", True),
+    ("POST", "{thread}/retry", True),
+    ("POST", "{user}/rebuild", True),
+)
+# About everybody: not for the key of a tenant.
+EVERYBODY: Final = (
+    ("GET", "/api/stats"),
+    ("POST", "/api/settle"),
+    ("POST", "/api/retry"),
+    ("POST", "/api/worker/pause"),
+    ("POST", "/api/worker/resume"),
+    ("POST", "/api/sweep"),
+)
+# What takes an id: of what, with the method and the body; `{id}` is where it stands.
+BY_ID: Final[tuple[tuple[str, str, str, Any], ...]] = (
+    ("session", "GET", "/api/sessions/{id}", None),
+    ("session", "GET", "/api/sessions/{id}?user_id={user}", None),
+    ("session", "GET", "/api/sessions/{id}/context?user_id={user}", None),
+    ("session", "GET", "/api/sessions/{id}/summary", None),
+    ("session", "GET", "/api/sessions/{id}/history?user_id={user}", None),
+    ("session", "POST", "/api/sessions/{id}/compress", None),
+    ("session", "GET", "turns?session_id={id}", None),
+    ("turn", "GET", "turns/{id}/topic?timeout=0", None),
+    ("topic", "GET", "topics/{id}", None),
+    ("topic", "GET", "topics/{id}/context", None),
+    ("topic", "GET", "topics/{id}/history", None),
+    ("topic", "POST", "topics/{id}/merge", {"into": "{id}"}),
+    ("topic", "POST", "topics/{own}/merge", {"into": "{id}"}),
+    ("topic", "POST", "topics/{id}/split", None),
+    ("topic", "POST", "topics/{id}/tags", {"add": ["seen"]}),
+    ("topic", "POST", "topics/{id}/importance", {"importance": 0.5}),
+    ("topic", "POST", "topics/{id}/archive", None),
+    ("topic", "POST", "topics/{id}/restore", None),
+    (
+        "topic",
+        "POST",
+        "/api/memory/search",
+        {"user_id": "{user}", "thread_id": "{thread}", "query": "town", "topic_id": "{id}"},
+    ),
+    ("topic", "POST", "feedback", {"turn_or_topic": "{id}", "useful": True}),
+    ("turn", "POST", "feedback", {"turn_or_topic": "{id}", "useful": True}),
+    ("turn", "POST", "facts/revert", {"path": "memo", "to": "{id}"}),
+)
 
 
-# --- one by one --------------------------------------------------------------------------------------------------
+def filled(value: Any, **values: str) -> Any:
+    """A request with these values in the places of their names."""
+    if isinstance(value, dict):
+        return {name: filled(inner, **values) for name, inner in value.items()}
+    for name, given in values.items() if isinstance(value, str) else ():
+        value = value.replace(f"{{{name}}}", given)
+    return value
+
+
+def asked_by_id(index: int, id_: str, place: Place, own: str) -> tuple[str, str, Any]:
+    """Method, path and body of an operation that takes an id; `own` is that of a topic of the thread itself."""
+    _, method, path, body = BY_ID[index]
+    path = filled(path, id=segment(id_), user=segment(place.user), own=own)
+    body = filled(body, id=id_, user=place.user, thread=place.thread or "")
+    return method, path if path.startswith("/") else f"{place.path}/{path}", body
+
+
 @pytest.fixture(params=profiles.by_day(*STORES))
 async def tenancy(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Tenancy]:
     """A service with topics and facts on each store."""
@@ -126,6 +129,176 @@ async def tenancy(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         yield tenancy
 
 
+# --- whatever they do ----------------------------------------------------------------------------------------------
+async def live(tenancy: Tenancy, users: tuple[str, ...]) -> dict[Place, Caller]:
+    """Everybody says the same in each thread, by every way in; with which key of the tenant."""
+    callers = {tenant: await tenancy.caller(tenant) for tenant in TENANTS}
+    places = [
+        Place(tenant, user, thread) for tenant in TENANTS for user in users for thread in ("..", "a%2Fb")
+    ]
+    tenancy.marks.update({place: mark_of(1, number) for number, place in enumerate(places)})
+    for place in places:
+        caller, mark = callers[place.tenant], tenancy.marks[place]
+        said, reply = (
+            f"My name is {mark.capitalize()}. I live in {mark.capitalize()} Town.",
+            f"Noted, {mark}.",
+        )
+        bulk = {"turns": [{"role": "user", "content": said, "speaker": mark}]}
+        asking: dict[str, Any] = {"about": place, "writes": True}
+        for method, path, body in (
+            ("POST", "sessions", {"participants": [mark], "metadata": {"k": mark}}),
+            ("POST", "update", {"user_msg": said, "assistant_msg": reply}),
+            ("POST", "turns/bulk", bulk),
+            ("PUT", "facts", {"path": "memo", "value": mark}),
+        ):
+            headers = {"Idempotency-Key": path.replace("/", "-")}  # the same everywhere
+            answer = await tenancy.rest(
+                caller, method, f"{place.path}/{path}", body, headers=headers, **asking
+            )
+            assert answer.status in (200, 201), answer
+        assert (await tenancy.tool(caller, "remember", text=said, reply=reply, **asking)).status == 200
+        assert (await tenancy.tool(caller, "correct_fact", path="pet", value=mark, **asking)).status == 200
+    await tenancy.service.settle(SECONDS)
+    return {place: callers[place.tenant] for place in places}
+
+
+async def ask_all(tenancy: Tenancy, caller: Caller, place: Place, other: Place) -> None:
+    """Everything that there is to read, and the words of another."""
+    for what in READS:
+        about = place.owner if "scope=user" in what else place
+        answer = await tenancy.rest(caller, "GET", f"{place.path}/{what}", about=about)
+        assert answer.status == 200 or "current" in what, answer
+        if what == "turns?limit=1000":
+            assert len(answer.json["items"]) == 5
+    query = f"Who is {tenancy.marks[other]}, and where is the town of {other.user}?"
+    search = {"user_id": place.user, "query": query, "top_k": 100}
+    for path, body, about in (
+        ("/api/memory/search", search, place.owner),
+        ("/api/memory/search", {**search, "thread_id": place.thread}, place),
+        (f"{place.path}/fetch", {"user_message": query, "max_tokens": 4_000}, place),
+    ):
+        assert (await tenancy.rest(caller, "POST", path, body, about=about)).status == 200
+    tools: tuple[tuple[str, dict[str, Any], Place], ...] = (
+        ("recall", {"question": query, "top_k": 50}, place),
+        ("recall", {"question": query, "top_k": 50, "scope": "user"}, place.owner),
+        ("context", {"message": query}, place),
+        ("facts", {}, place),
+        ("topics", {"archived": True}, place),
+    )
+    for name, arguments, about in tools:
+        assert (await tenancy.tool(caller, name, about=about, **arguments)).status == 200
+
+
+async def look_after(tenancy: Tenancy, caller: Caller, place: Place, other: Place) -> None:
+    """What is owed there; another tenant's and everybody's is refused, and so is an id that names another tenant."""
+    for method, path, writes in OWED:
+        path = path.format(user=place.owner_path, thread=place.path)
+        about = place if place.path in path else place.owner
+        headers = {"Memory-Agent-Tenant": other.tenant}
+        asking: dict[str, Any] = {"about": about, "writes": writes}
+        crossing = await tenancy.rest(caller, method, path, headers=headers, refuses=False, **asking)
+        assert (crossing.status == 403) == (other.tenant != place.tenant), crossing
+        assert (await tenancy.rest(caller, method, path, **asking)).status < 300
+    for method, path in EVERYBODY:
+        assert (await tenancy.rest(caller, method, path, about=place, refuses=False)).status == 403
+    got = await tenancy.http.get("/api/users", params={"limit": 1_000}, headers=caller.headers)
+    assert {user["user_id"] for user in got.json()["items"]} == {at.user for at in tenancy.marks}
+    for bad in HOSTILE:
+        named = Place(place.tenant, bad, "main")
+        for method, path, body in (
+            ("GET", f"{named.path}/turns", None),
+            ("GET", f"{Place(place.tenant, place.user, bad).path}/turns", None),
+            ("POST", "/api/memory/search", {"user_id": bad, "query": "town"}),
+            ("GET", f"/api/sessions/{new_id()}?user_id={segment(bad)}", None),
+            ("POST", "/api/sessions/start", {"user_id": bad, "thread_id": "main"}),
+            ("DELETE", named.owner_path, None),
+        ):
+            answer = await tenancy.rest(caller, method, path, body, about=named, refuses=False)
+            assert answer.status in (404, 405, 422), answer
+        said = await tenancy.tool(caller, "recall", question="town", about=named, refuses=False)
+        assert said.status == 422
+
+
+async def with_every_key(tenancy: Tenancy, place: Place, stranger: str) -> None:
+    """A key of this user or of another, to read alone, run out, revoked: `rest` and `tool` know which is refused."""
+    callers = [
+        await tenancy.caller(place.tenant, place.user),
+        await tenancy.caller(place.tenant, stranger),
+        await tenancy.caller(place.tenant, place.user, read_only=True),
+        await tenancy.caller(place.tenant, expired=True),
+    ]
+    revoked = await tenancy.caller(place.tenant)
+    await tenancy.revoke(revoked)
+    callers.append(Caller(tenant=place.tenant, token=revoked.token, counts=False))
+    for caller in callers:
+        for what in READS:
+            about = place.owner if "scope=user" in what else place
+            await tenancy.rest(caller, "GET", f"{place.path}/{what}", about=about)
+        await tenancy.tool(caller, "recall", question="Which town?", about=place)
+        for method, path, body in (
+            ("PUT", f"{place.path}/facts", {"path": "memo", "value": tenancy.marks[place]}),
+            ("POST", f"{place.path}/facts/reextract", None),
+            ("POST", f"{place.path}/forget", {"turn_ids": [new_id()]}),
+        ):
+            await tenancy.rest(caller, method, path, body, about=place, writes=True)
+        await tenancy.tool(caller, "forget", turn_ids=[new_id()], about=place, writes=True)
+
+
+async def walk(tenancy: Tenancy, users: tuple[str, ...]) -> None:
+    callers = await live(tenancy, users)
+    places = list(callers)
+    reader = await Reader.opened(tenancy, callers[places[0]], places[0], after=None)
+    for number, place in enumerate(places):
+        for step in (
+            1,
+            2,
+            len(places) // 2,
+        ):  # another thread or user of the tenant, and somebody of another tenant
+            other = places[(number + step) % len(places)]
+            await ask_all(tenancy, callers[place], place, other)
+        await look_after(tenancy, callers[place], place, places[(number + 6) % len(places)])
+    await with_every_key(tenancy, places[0], users[1])
+    # Turns of somebody else are none of one's own.
+    turns = await tenancy.rest(callers[places[2]], "GET", f"{places[2].path}/turns?limit=9", about=places[2])
+    theirs = {"turn_ids": [turn["id"] for turn in turns.json["items"]]}
+    for place in (places[0], places[3], places[8]):
+        asking: dict[str, Any] = {"about": place, "writes": True}
+        gone = await tenancy.rest(callers[place], "POST", f"{place.path}/forget", theirs, **asking)
+        assert gone.json["turns"] == 0
+    for place in (*places[1:], places[0]):
+        said = {"role": "user", "content": f"That is all from {tenancy.marks[place]}."}
+        asking = {"about": place, "writes": True}
+        last = await tenancy.rest(callers[place], "POST", f"{place.path}/turns", said, **asking)
+    await reader.hear([last.json["id"]])
+    assert await reader.close() is None
+    assert [await tenancy.turns(place) for place in places] == [6] * len(places)
+    await tenancy.check_public()
+
+
+@pytest.mark.parametrize("users", HOSTILE_USERS)
+async def test_nothing_crosses_between_tenants_whatever_they_do(
+    tenancy: Tenancy, users: tuple[str, ...]
+) -> None:
+    """With hostile ids and every kind of key, over REST, events and MCP."""
+    await walk(tenancy, users)
+    assert tenancy.asked > 1_000
+
+
+async def test_a_service_that_forgets_the_tenant_is_found_out(
+    tenancy: Tenancy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the test before would show nothing."""
+
+    def agent(api: Api, principal: Principal, user_id: str, thread_id: str) -> MemoryAgent:
+        principal.check_user(user_id)
+        return api.service.agent(user_id, thread_id)
+
+    monkeypatch.setattr(Api, "agent", agent)
+    with pytest.raises(AssertionError, match="was told of|used with another"):
+        await walk(tenancy, HOSTILE_USERS[0])
+
+
+# --- one by one --------------------------------------------------------------------------------------------------
 async def populated(tenancy: Tenancy, tenants: tuple[str, ...]) -> dict[str, tuple[Caller, Place]]:
     """The same user and thread in each tenant, with something in every tier."""
     made = {}
