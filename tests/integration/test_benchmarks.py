@@ -91,20 +91,6 @@ def test_speed_measures_each_size_and_compares(
     assert f"(× {now / then:.2f} / " in line
 
 
-def test_speed_says_what_is_wrong_with_its_options(
-    tmp_path: Path, chat: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def said(*given: str) -> str:
-        with pytest.raises(SystemExit) as caught:
-            speed.main(given)
-        assert caught.value.code == 2
-        return capsys.readouterr().err
-
-    assert "there is no file 'nowhere.jsonl'" in said("--text", "nowhere.jsonl")
-    assert "not a report of benchmarks.speed" in said("--against", chat)
-    assert "take numbers from 1 on" in said("--turns", "0")
-
-
 # --- many users ----------------------------------------------------------------------------------------------
 def test_scale_measures_each_stage_beside_the_first(capsys: pytest.CaptureFixture[str]) -> None:
     scale.main(["--users", "6", "--turns", "24", "--stages", "8", "24", "--sample", "2"])
@@ -117,13 +103,6 @@ def test_scale_measures_each_stage_beside_the_first(capsys: pytest.CaptureFixtur
         assert stage["bytes_a_turn"]["scale.sqlite3"] > 100
         assert stage["mib"]["process"] > 10
     assert "| cold_search |" in told
-
-
-@pytest.mark.parametrize(
-    ("turns", "expected"), [(500, [500]), (50_000, [10_000, 50_000]), (10_000, [10_000])]
-)
-def test_scale_measures_at_ten_thousand_turns_tenfold_and_all(turns: int, expected: list[int]) -> None:
-    assert scale.sizes(turns) == expected
 
 
 # --- what is found and read ----------------------------------------------------------------------------------
@@ -151,24 +130,6 @@ def test_recall_asks_again_without_each_signal_what_it_remembered_once(
     assert {"memory_agent", "memory_agent without meaning"} <= names
     assert "memory_agent without words" not in names, "it weighs nothing already"
     assert told.count("turns, 2 questions") == 1
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (["nowhere.jsonl"], "there is no file 'nowhere.jsonl'"),
-        (["--compare", "nowhere.json", "other.json"], "there is no such file; write one with --json"),
-        (["--set", "top_k_memories"], "is not NAME=VALUE"),
-        (["set.jsonl", "--limit", "0"], "--limit takes 1 or more"),
-    ],
-)
-def test_recall_says_what_is_wrong_with_its_options(
-    given: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as caught:
-        recall.main(given)
-    assert caught.value.code == 2
-    assert said in capsys.readouterr().err
 
 
 def test_context_counts_the_evidence_in_prompts(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memory_agent import InvalidInput, MemoryAgent, MemoryService
+from memory_agent import MemoryAgent, MemoryService
 from memory_agent.context import conversation as conversation_module
 from memory_agent.context.budget import PRESERVED_TOKENS, SUMMARY_TOKENS
 from memory_agent.context.ledger import message_tokens
@@ -177,18 +176,6 @@ async def test_it_can_be_asked_for(settings: dict[str, Any]) -> None:
         assert await service.agent("ann", "other").compressions() == []
 
 
-@on_each_store_by_day
-async def test_many_who_ask_at_once_record_one(memory: MemoryAgent) -> None:
-    """The others see that it is done."""
-    await memory.add_turns(said(telling(120)))
-    contexts = await asyncio.gather(*(memory.compress() for _ in range(6)))
-    await memory.settle(timeout=60)
-    events = await memory.compressions()
-    assert [event.through for event in events] in ([120], [100, 120])
-    assert {context.metadata.number for context in contexts} <= {0, 1, 2}
-    assert [event.number for event in events] == list(range(1, len(events) + 1))
-
-
 # --- as of a turn --------------------------------------------------------------------------------------------
 async def test_a_conversation_can_be_looked_at_as_of_any_turn(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -222,19 +209,6 @@ async def test_a_conversation_can_be_looked_at_as_of_any_turn(
         assert (await memory.session_context(through=75)).facts["location"] == "Bergen"
         assert (await memory.session_context(through=74)).facts["location"] == "Oslo"
         assert shape(await memory.session_context(through=10_000)) == shape(then[160])
-
-
-async def test_a_conversation_of_nothing_has_an_empty_context(embedded_settings: dict[str, Any]) -> None:
-    """As of any turn but one that is none; a started session's character is there before the first word."""
-    async with opened(embedded_settings, run_worker=False) as service:
-        memory = service.agent("ann", "chat")
-        impossible: tuple[Any, ...] = (0, -1, True, "9", 1.0)
-        for through in impossible:
-            with pytest.raises(InvalidInput, match="through is"):
-                await memory.session_context(through=through)
-        assert (str(await memory.session_context()), str(await memory.session_context(through=5))) == ("", "")
-        await memory.start_session(MIA)
-        assert (await memory.session_context()).reminder == "You are Mia Holm.\nPersonality: warm"
 
 
 # --- without what was forgotten ------------------------------------------------------------------------------

@@ -110,17 +110,6 @@ async def test_a_context_of_everything_fits_and_adds_up(settings: dict[str, Any]
                     assert not set(tiers) & ({"summary", "preserved", "long_term"} - shown)
 
 
-async def test_the_preset_of_the_settings_holds_unless_asked(embedded_settings: dict[str, Any]) -> None:
-    """Which a call may do."""
-    chosen: Preset = "minimal"
-    async with opened(embedded_settings, context_preset=chosen, run_worker=False) as service:
-        memory = service.agent("ann", "chat")
-        assert (await memory.fetch_memory("x")).tokens == 0
-        await memory.add_turns(said(lines(30)))
-        assert (await memory.fetch_memory("x")).preset == "minimal"
-        assert (await memory.fetch_memory("x", preset="code")).preset == "code"
-
-
 async def test_a_context_as_of_a_time_knows_nothing_later(memory: MemoryAgent) -> None:
     """Neither turns nor the state of the conversation."""
     await memory.add_turns(said([*lines(30), "We have decided to go.", "Good.", "I'm so happy!", *lines(30)]))
@@ -182,42 +171,6 @@ async def test_what_a_prompt_shows_whole_is_not_ranked_for_it(embedded_settings:
         assert [found.text for found in context.long_term][:1] == ["line 7 of another day"]
         embedder.fail = EmbedderUnavailable("down")
         assert (await memory.fetch_memory("line 7", max_tokens=2_000)).degraded == ("embedder",)
-
-
-# --- recollections -------------------------------------------------------------------------------------------
-TALK = (
-    ("Ines", "Do you have a dog at home, Bo?"),
-    ("Bo", "Yes, two."),
-    ("Bo", "Small ones."),
-    ("Ines", "My dog ate the cake."),
-)
-
-
-async def test_recollections_stand_under_their_days_short_answers_with_what_they_answer(
-    embedded_settings: dict[str, Any],
-) -> None:
-    """In the order in which they were said, whatever their rank; what another said is quoted if it doesn't stand above."""
-    async with opened(embedded_settings) as service:
-        memory = service.agent("ines", "friends")
-        for number, (speaker, text) in enumerate(TALK):
-            at = START + timedelta(days=number // 3, minutes=number)
-            await memory.add_turn("user", text, speaker=speaker, timestamp=at)
-        await memory.settle(timeout=60)
-        context = await memory.fetch_memory("Which dog ate what?", preset="recall")
-        assert context.short_term == ()
-        shown = [
-            line.shown() for block in context.blocks if block.tier == "long_term" for line in block.lines
-        ]
-        heads = ["[1 March 2026]", "[2 March]"]
-        assert [shown.index(head) for head in heads] == [0, 4]
-        spoken = [line.split(":")[0].split(" (")[0] for line in shown if line not in heads]
-        assert spoken == ["Ines", "Bo", "- Small ones.", "Ines"]
-        assert {found.turn.content for found in context.long_term} == {text for _, text in TALK}
-        assert "Bo: Yes, two." in str(await memory.fetch_memory("Has Ines a dog at home?", preset="recall"))
-    async with opened(embedded_settings, search_weights={"person": 100.0}) as service:
-        memory = service.agent("ines", "friends")
-        told = str(await memory.fetch_memory("What did Bo say?", preset="recall"))
-        assert "Ines: Do you have a dog at home, Bo?\nBo: Yes, two.\n- Small ones." in told
 
 
 # --- live threads --------------------------------------------------------------------------------------------

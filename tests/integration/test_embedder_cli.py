@@ -56,23 +56,6 @@ def test_info_says_what_serves_and_why(tmp_path: Path, exported: Path) -> None:
     assert {line.partition(":")[0] for line in lines} >= {"model", "backend", "why", "threads", "fingerprint"}
 
 
-def test_what_cannot_be_is_told_in_one_line(tmp_path: Path) -> None:
-    """Exit code 1, and one line that names the value and the remedy."""
-    backend, threads = "MEMORY_AGENT_EMBEDDING_BACKEND", "MEMORY_AGENT_EMBEDDING_THREADS"
-    cases: list[tuple[str, dict[str, str], list[str]]] = [
-        ("--model ./none", {}, ["./none", "no such folder", "Three ways"]),
-        ("--model some/model", {}, ["some/model", "HF_HUB_OFFLINE is set", "Three ways"]),
-        ("", {backend: "cuda"}, ["embedding_backend", "onnx", "cuda"]),
-        ("", {threads: "0"}, ["embedding_threads", "from 1 to 256"]),
-        ("--backend torch --precision int8", {}, ["embedding_precision=int8 needs ONNX"]),
-    ]
-    for arguments, environment, words in cases:
-        ended = run("embedder", "info", *arguments.split(), cwd=tmp_path, check=False, **environment)
-        assert ended.returncode == 1
-        assert len(ended.stderr.strip().splitlines()) == 1
-        assert [word for word in words if word not in ended.stderr] == []
-
-
 def test_export_fills_an_empty_folder_and_leaves_one_that_is_in_use_alone(tmp_path: Path) -> None:
     """--output takes a new or an empty folder, also the one that one stands in."""
     (tmp_path / "mine").mkdir()

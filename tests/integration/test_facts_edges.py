@@ -81,15 +81,6 @@ async def test_a_revert_survives_extraction_anew(tmp_path: Path) -> None:
         assert await memory.fetch_facts() == {"occupation": "teacher"}
 
 
-async def test_what_only_says_it_again_is_not_what_a_revert_takes_back(tmp_path: Path) -> None:
-    """Without an aim it goes back before the last event that changed anything."""
-    again: Rule = ("being a baker", "additions", {"path": "occupation", "value": "baker"})
-    said = ("I work as a teacher.", "I work as a baker.", "Well, being a baker is hard.")
-    async with told(tmp_path, model(TEACHER, BAKER, again), *said) as memory:
-        await memory.revert_fact("occupation")
-        assert await memory.fetch_facts() == {"occupation": "teacher"}
-
-
 async def test_a_forgotten_name_is_in_no_path_and_in_nothing_refused(tmp_path: Path) -> None:
     """A later turn whose fact stands under it, or that was quoted for it, is extracted anew."""
     tells = stating(
@@ -146,19 +137,6 @@ async def test_known_facts_of_any_shape_are_redacted(tmp_path: Path) -> None:
     async with told(tmp_path / "stored", llm, redact=redact, redact_before_storing=True) as memory:
         await memory.set_fact("contacts", {"bob": [phone]})
         assert await memory.fetch_facts() == {"contacts": {"bob": ["[PHONE]"]}}
-
-
-async def test_a_single_value_is_no_list(tmp_path: Path) -> None:
-    """Adding to it is refused, and a like that a person sets is joined by the next one."""
-    llm = model(("I love tea", "additions", {"path": "preferences.likes", "value": "tea"}))
-    async with told(tmp_path, llm) as memory:
-        await memory.set_fact("name", "Ann")
-        with pytest.raises(InvalidInput, match=r"'Ann', no list; set_fact\(\) replaces it"):
-            await memory.add_fact("name", "Bob")
-        await memory.set_fact("preferences.likes", "coffee")
-        await memory.add_user_message("I love tea!")
-        await memory.settle(timeout=30)
-        assert await memory.fetch_facts() == {"name": "Ann", "preferences": {"likes": ["coffee", "tea"]}}
 
 
 @pytest.mark.parametrize("believed", [True, False], ids=["a fact", "a refusal"])

@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 
 from memory_agent import MemoryAgent, MemoryService, NotFound, Scope, TurnForgotten, TurnsParked
-from memory_agent.domain import STAGES, Stage
 from memory_agent.testing import FixedClock
-from memory_agent.work.forget import Forgetter
 from tests.fixtures import OpenService, on_both_by_day, outgrown
 from tests.integration.conversations import STORES, lines, opened, remains, said, settings_on
-from tests.over_http import both_ways_by_day, embedded_only
+from tests.over_http import both_ways_by_day
 from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
@@ -165,34 +163,6 @@ async def test_forgetting_while_the_worker_is_at_it(open_service: OpenService) -
         assert await service.core.store.search_rows("ann") == []
 
 
-@embedded_only("the process dies in the middle of the call, and the test with it")
-async def test_a_cut_short_erasure_is_finished_by_the_next_service(open_service: OpenService) -> None:
-    """Once the call was recorded the next worker carries it out, in the vector index too."""
-    clock = FixedClock(datetime.now(UTC))
-    async with open_service(clock=clock) as service:
-        await outgrown(service, "ann")
-        await fill(service.agent("ann", "chat"))
-    async with open_service(clock=clock, run_worker=False) as service:
-        with pytest.MonkeyPatch.context() as dying:
-            dying.setattr(Forgetter, "_first_pass", _die)
-            with pytest.raises(KeyboardInterrupt):
-                await service.forget_user("ann")
-        assert (await service.status()).turns == 6
-        if not service.cfg.embedded:  # without a server the rows are the index
-            assert len(await service.core.vectors.turn_ids("ann")) == 6
-    async with open_service(clock=clock) as service, asyncio.timeout(60):
-        while (status := await service.status()).turns or status.erasures:
-            clock.tick(600)  # the dead call's time runs out, and then its last pass is due
-            await asyncio.sleep(0.05)
-        assert await traces(service, "ann", "zebulon") == []
-        assert await service.core.store.search_rows("ann") == []
-        assert await service.core.vectors.turn_ids("ann") == set()
-
-
-async def _die(*_: Any, **__: Any) -> None:
-    raise KeyboardInterrupt
-
-
 # --- what is owed afterwards ---------------------------------------------------------------------------------
 SUMMED_UP: dict[str, dict[str, Any]] = {
     "compact": {
@@ -242,37 +212,6 @@ async def test_what_a_failed_request_said_of_a_forgotten_turn_goes(
         with contextlib.suppress(TurnsParked):  # what is left is refused as well, if it is still due
             await memory.settle(timeout=60)
         assert await remains(service, "Zebulon") == []
-
-
-async def test_no_failed_turn_keeps_its_error(open_service: OpenService) -> None:
-    """Whichever stage it failed at, parked or not; turns of other threads and turns that did not fail stay as they are."""
-    async with open_service(run_worker=False) as service:
-        for stage in STAGES:
-            await check_no_error_is_kept(service, stage)
-
-
-async def check_no_error_is_kept(service: MemoryService, stage: Stage) -> None:
-    """In threads of its own."""
-    memory, other = service.agent("ann", f"chat {stage}"), service.agent("ann", f"other {stage}")
-    store, now = service.core.store, service.clock.now()
-    gone, parked, postponed, fine = await memory.add_turns(said(lines(4)))
-    (elsewhere,) = await other.add_turns(said(lines(1)))
-    for scope, ids in ((memory.scope, [parked.id, postponed.id, fine.id]), (other.scope, [elsewhere.id])):
-        for done in STAGES:
-            await store.strike_off(scope, ids, done)
-        await store.owe(scope, stage, now=now, turn_ids=ids)
-    for scope, turn, due_at in (
-        (memory.scope, parked, None),
-        (memory.scope, postponed, now),
-        (other.scope, elsewhere, None),
-    ):
-        await store.postpone(scope, [turn.id], error="Zebulon", due_at=due_at, counted=True)
-    await memory.forget([gone.id])
-    found = {turn.id: turn for turn in await store.list_turns(memory.scope.user)}
-    for turn_id in (parked.id, postponed.id, fine.id):
-        turn = found[turn_id]
-        assert (turn.pending, turn.parked, turn.attempts, turn.last_error) == ((stage,), False, 0, None)
-    assert (found[elsewhere.id].parked, found[elsewhere.id].last_error) == (True, "Zebulon")
 
 
 @pytest.mark.parametrize("store", STORES)

@@ -20,8 +20,6 @@ from memory_agent import (
 )
 from memory_agent import service as service_module
 from memory_agent.testing import BruteForceIndex, FixedClock, HashEmbedder
-from memory_agent.text import patterns
-from memory_agent.text.patterns import extract_facts
 from memory_agent.work import worker
 from memory_agent.work.worker import STAND_IN_SECONDS
 from tests.integration.fact_script import add, asked, asking, by_words, opened, refused, reply, standing
@@ -328,30 +326,6 @@ async def test_the_model_reads_a_turn_as_if_nothing_had_stood_in_for_it(
         memory, turns = await stood_in("cora")
         await facts.extract(turns)
         assert await memory.fetch_facts() == {"person": {"home": "Turin"}}
-
-
-async def test_a_thread_that_nothing_can_stand_in_for_holds_up_no_other(
-    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Patterns that trip over one text leave it to the model, and go on."""
-
-    def tripping(text: str) -> Any:
-        if "boat" in text:
-            raise RecursionError
-        return extract_facts(text)
-
-    monkeypatch.setattr(patterns, "extract_facts", tripping)
-    monkeypatch.setattr(worker, "STAND_IN_SECONDS", 0.0)
-    openai_server.answer = lambda _: Reply(status=503, text="loading")
-    wanted = asking(embedded_settings, openai_server, llm_concurrency=1)
-    async with opened(wanted, vectors=BruteForceIndex()) as service:
-        bad, good = service.agent("ben", "chat"), service.agent("ada", "chat")
-        await bad.add_user_message(BOAT)
-        await good.add_user_message(ADA)
-        await once(good.fetch_facts, lambda facts: facts == {"name": "Ada"})
-        openai_server.answer = SOUND
-        await service.settle(timeout=60)
-        assert await bad.fetch_facts() == {"belongings": ["boat"]}
 
 
 async def test_an_outage_of_before_ends_no_waiting(

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from memory_agent import InvalidInput, MemoryService, NotFound, TurnsParked
+from memory_agent import MemoryService, NotFound, TurnsParked
 from memory_agent.testing import HashEmbedder
 from tests import profiles
-from tests.conformance.values import a_draft, a_scope
 from tests.integration.conversations import START, STORES, opened, said, settings_on
 from tests.over_http import embedded_only
 
@@ -55,34 +54,6 @@ async def test_an_unknown_name_is_said_with_the_nearest_ones(service: MemoryServ
     assert await new.fetch_long_term("Hello") == []
     assert await new.fetch_short_term() == []
     assert str(await new.fetch_memory("Hello")) == ""
-
-
-async def test_nearest_names_are_found_among_many(service: MemoryService) -> None:
-    """Names with the same beginning are looked at, wherever they stand among hundreds."""
-    store = service.core.store
-    for number in range(400):
-        await store.append_turns(a_scope(f"customer-{number:04}"), [a_draft()])
-    for name in ("zoe.miller", "Zoe.Mills", "karl"):
-        await store.append_turns(a_scope(name), [a_draft()])
-    for wanted, nearest in (("zoe.milller", "'zoe.miller'"), ("zoe.mils", "'Zoe.Mills'"), ("kral", "'karl'")):
-        with pytest.raises(NotFound, match=rf"nearest: .*{nearest}"):
-            await service.threads(wanted)
-    with pytest.raises(
-        NotFound, match=r"there are 'Zoe\.Mills', 'customer-0000', 'customer-0001' and others"
-    ):
-        await service.threads("me")
-
-
-async def test_what_no_page_can_be_is_refused(service: MemoryService) -> None:
-    assert (await service.users(limit=1_000)).users == ()
-    impossible: dict[str, tuple[Any, ...]] = {"limit": (0, 1_001, True, "5"), "after": ("", "a\nb")}
-    for name, values in impossible.items():
-        for value in values:
-            for asked in (service.users, service.agent("ada", "t").threads):
-                with pytest.raises(InvalidInput, match=f"^{name} "):
-                    await asked(**{name: value})
-            with pytest.raises(InvalidInput, match=f"^{name} "):
-                await service.threads("ada", **{name: value})
 
 
 @embedded_only("what is parked is looked at with the service's own eyes")

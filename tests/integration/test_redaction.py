@@ -239,19 +239,3 @@ async def test_what_is_never_noted_is_not(settings: dict[str, Any], openai_serve
         assert len(await refused(memory)) == 2
         (body,) = openai_server.chats
         assert "<never>\nNever note anything about: health, politics\n</never>" in prompt(body)
-
-
-async def test_categories_are_named_in_the_environment(
-    embedded_settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Names separated by commas are a list of categories; patterns heed it as well."""
-    monkeypatch.setenv("MEMORY_AGENT_FACTS_NEVER", "health, politics")
-    assert MemoryConfig(**embedded_settings).facts_never == ("health", "politics")
-    async with opened(embedded_settings) as service:
-        memory = service.agent("ann", "chat")
-        await memory.add_user_message("I'm allergic to peanuts. I live in Bergen.")
-        await memory.settle(timeout=60)
-        assert await memory.fetch_facts() == {"location": "Bergen"}
-    monkeypatch.setenv("MEMORY_AGENT_FACTS_NEVER", "health,,")
-    with pytest.raises(ConfigError, match="facts_never"):
-        MemoryConfig(**embedded_settings)

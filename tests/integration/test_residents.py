@@ -115,17 +115,6 @@ async def test_least_recently_used_users_leave_first(store: WatchedStore) -> Non
     assert len(await held(cache, "ann")) == 100
 
 
-async def test_a_user_past_the_whole_budget_is_answered_alone(store: WatchedStore) -> None:
-    """The index that was just asked for stays even if it alone takes more than the budget; all others go."""
-    for user in ("ann", "bob"):
-        await put(store, rows_of(user, 100))
-    cache = a_cache(store, max_bytes=1)
-    first = await held(cache, "ann")
-    assert await held(cache, "ann") is first
-    assert len(await held(cache, "bob")) == 100
-    assert ("ann" in cache, "bob" in cache) == (False, True)
-
-
 async def test_idle_users_are_dropped(store: WatchedStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """After idle_seconds without a question an index goes, with its memory; asking keeps it, and others' go then."""
     for user in ("ann", "bob"):
@@ -161,23 +150,6 @@ async def test_a_large_user_has_no_index(store: WatchedStore) -> None:
     assert cache.nbytes == (await held(cache, "bob")).nbytes
     assert await a_cache(store, max_turns=PAGE).get("cat") is None
     assert len(await held(a_cache(store, max_turns=PAGE + 1), "cat")) == PAGE + 1
-
-
-async def test_a_user_who_grows_large_loses_the_index(store: WatchedStore) -> None:
-    """Growing past max_turns while resident gives None once all rows are among the candidates, without reading the rows each time."""
-    await put(store, rows_of("ann", 10))
-    cache = a_cache(store, max_turns=10)
-    assert len(await held(cache, "ann")) == 10
-    await put(store, rows_of("ann", 1, first=10))
-    await store.set_candidates_through("ann", 5)
-    assert len(await held(cache, "ann")) == 11  # whom candidates cannot be drawn for yet
-    await store.set_candidates_through("ann", ALL_ROWS)
-    await put(store, rows_of("ann", 1, first=11))
-    assert await cache.get("ann") is None
-    assert cache.nbytes == 0
-    reads = store.reads
-    assert await cache.get("ann") is None
-    assert store.reads == reads
 
 
 async def test_erased_turns_do_not_count_as_large(store: WatchedStore) -> None:
@@ -244,21 +216,6 @@ async def test_rows_replaced_while_loading_are_there_once_and_newest(store: Watc
         assert holding(index, word) == sorted(turn for turn, newest in expected.items() if newest == word)
     assert index.head == await store.index_head("ann")
     assert await held(cache, "ann") is index
-
-
-async def test_rows_replaced_while_growing_are_there_once_and_newest(store: WatchedStore) -> None:
-    """The same where an index that is resident takes in more than a page of new rows."""
-    await put(store, rows_of("ann", 100))
-    cache = a_cache(store)
-    await held(cache, "ann")
-    await put(store, rows_of("ann", PAGE + 200, first=100))
-    store.replacements = [rows_of("ann", 50, word="lost"), rows_of("ann", 150, word="newest")]
-    index = await held(cache, "ann")
-    assert store.replacements == []
-    index = await held(cache, "ann")
-    assert len(turn_ids(index)) == len(set(turn_ids(index))) == PAGE + 300
-    assert holding(index, "lost") == []
-    assert len(holding(index, "newest")) == 150
 
 
 async def test_questions_at_once_load_once(store: WatchedStore) -> None:

@@ -141,49 +141,6 @@ async def test_scores_order_the_results_and_are_explained(settings: dict[str, An
     assert -1 <= best.similarity <= 1
 
 
-async def test_a_time_in_the_question_raises_turns_of_that_time(memory: MemoryAgent) -> None:
-    """A month by name, or a day told from `now`, without a word or a likeness; the other turns stay results."""
-    things = {MARCH: "Fence.", MAY: "Gate.", AUGUST: "Shed."}
-    await remember(memory, [(day, "Ann", thing) for day, thing in things.items()])
-    for day, thing in things.items():
-        for when, now in (
-            (f"in {day:%B} 2023", AUGUST + timedelta(days=900)),
-            ("last week", day + timedelta(days=7)),
-            ("yesterday", day + timedelta(days=1)),
-        ):
-            found = await memory.fetch_long_term(f"What happened {when}?", top_k=3, now=now)
-            assert "dates" in found[0].why
-            assert found[0].text == thing, when
-            assert sorted(texts(found)) == sorted(things.values())
-
-
-async def test_a_time_told_from_an_event_is_found(memory: MemoryAgent) -> None:
-    """Two weeks before the wedding is told from the turn that tells of the wedding."""
-    said = [
-        (MARCH, "Ann", "I painted the fence."),
-        (MAY - timedelta(days=14), "Ann", "I painted the gate."),
-        (MAY, "Ann", "Our wedding is today."),
-        (AUGUST, "Ann", "I painted the shed."),
-    ]
-    await remember(memory, said)
-    found = await memory.fetch_long_term("What did I paint two weeks before the wedding?", top_k=4)
-    painted = [one for one in found if "painted" in one.text]
-    assert painted[0].text == "I painted the gate."
-    assert "dates" in painted[0].why
-    assert len(painted) == 3
-
-
-async def test_what_says_the_same_stands_behind(memory: MemoryAgent) -> None:
-    """Of a sentence said three times one is among the best three; the others follow, and none is lost."""
-    said = [(MAY, "Ann", "I love my piano.")] * 3
-    said += [(AUGUST, "Ann", "My piano needs tuning."), (AUGUST, "Ann", "A piano is heavy to move.")]
-    await remember(memory, said)
-    assert len(set(texts(await memory.fetch_long_term("piano", top_k=3)))) == 3
-    everything = await memory.fetch_long_term("piano", top_k=10)
-    assert sorted(texts(everything)) == sorted(text for _, _, text in said)
-    assert texts(everything)[3:] == ["I love my piano."] * 2
-
-
 # --- what is not resident ------------------------------------------------------------------------------------
 
 ANIMALS: Final = ["otter", "heron", "badger", "lizard", "magpie", "beetle", "salmon", "weasel"]

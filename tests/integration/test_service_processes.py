@@ -22,7 +22,6 @@ import yaml
 from benchmarks.service_load import Load as Asked
 from benchmarks.service_load import Reader, Told, check, kill_plan, path_of, run_clients, settled
 from memory_agent.domain import ALL_TENANTS
-from memory_agent.server.auth import KEY_CACHE_SECONDS
 from tests.servers.chroma import ChromaProcess
 from tests.servers.deployment import Deployment
 from tests.servers.forks import forks
@@ -177,25 +176,6 @@ def test_clients_above_their_limit_are_told_to_wait_then_served(service: Compose
     results = Counter(result for _, result, _ in told.requests)
     assert set(results) == {"201", "429"}
     assert len(told.acknowledged) == results["201"] == 12
-
-
-# --- keys ----------------------------------------------------------------------------------------------------
-
-
-def test_key_made_while_they_run_opens_both_services_until_it_is_revoked(service: Composed) -> None:
-    made = service.command("keys", "create", "--tenant", "initech")
-    assert made.returncode == 0, made.stderr
-    token = made.stdout.strip()
-    path = f"{path_of('ada', 'chat')}/stats"
-    for api in range(2):
-        assert service.call(api, "GET", path, token=token).status_code == 200
-    revoked = service.command("keys", "revoke", token, "--yes")
-    assert revoked.returncode == 0, revoked.stderr
-    time.sleep(KEY_CACHE_SECONDS)
-    for api in range(2):
-        answer = service.call(api, "GET", path, token=token)
-        assert answer.status_code == 401
-        assert "was revoked on" in answer.json()["detail"]
 
 
 # --- one memory behind several processes ---------------------------------------------------------------------

@@ -220,34 +220,6 @@ async def test_a_session_that_went_while_its_turns_came_in_is_put_back(
     assert await sessions_of(memory) == [1] * 4
 
 
-async def test_a_session_that_was_taken_back_with_the_others_is_put_back(
-    service: MemoryService, clock: FixedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If a turn came to belong to it meanwhile; the call that came too late is placed anew."""
-    memory, store = service.agent("ann", "chat"), service.core.store
-    put = type(store).put_sessions
-    joined = None
-
-    async def too_late(self: Any, sessions: Any) -> bool:
-        """As if another call had joined the first of them, and a third had taken the second's number."""
-        nonlocal joined
-        if joined is not None:
-            return await put(self, sessions)
-        joined = sessions[0].id
-        drafts = admit(
-            said(["quick"]), now=clock.now(), counter=service.core.counter, idempotency_key=None, stages=()
-        )
-        drafts = [dataclasses.replace(draft, session_id=joined) for draft in drafts]
-        await self.append_turns(memory.scope, drafts)
-        return False
-
-    monkeypatch.setattr(type(store), "put_sessions", too_late)
-    await memory.add_turns(said(["one"]) + said(["two"], start=START + timedelta(days=2)))
-    assert [turn.content for turn in await everything(memory)] == ["quick", "one", "two"]
-    assert await sessions_of(memory) == [1, 1, 2]
-    assert (await memory.sessions())[0].id == joined
-
-
 # --- idempotency ---------------------------------------------------------------------------------------------
 async def test_a_repeat_of_start_session_starts_none(
     memory: MemoryAgent, service: MemoryService, clock: FixedClock

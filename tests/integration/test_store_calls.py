@@ -84,29 +84,6 @@ async def test_a_live_exchange_is_settled_in_one_round(
         assert [{name: each[name] for name in writes} for each in spent[1:]] == [dict.fromkeys(writes, 1)] * 2
 
 
-async def test_a_part_of_a_backlog_is_struck_off_twice(
-    quiet: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Once it is indexed, and once the stages behind that are through; no stage reads it for itself."""
-    async with opened(quiet, enable_topics=True, enable_fact_extraction=True) as service:
-        memory = service.agent("ann", "chat")
-        calls = counted(service, monkeypatch)
-        owed, rows = service.core.store.owed_turns, 0
-
-        async def read(*given: Any, **named: Any) -> Any:
-            nonlocal rows
-            found = await owed(*given, **named)
-            rows += len(found)
-            return found
-
-        monkeypatch.setattr(service.core.store, "owed_turns", read)
-        said = [f"{WORDS[n % 20]} {WORDS[n // 20]} {n}" for n in range(200)]
-        await memory.add_turns([{"role": "user", "content": text} for text in said])
-        await memory.settle(timeout=60)
-        assert calls["strike_off"] == 2
-        assert 2 * 200 <= rows < 3 * 200
-
-
 async def test_a_round_leaves_a_stage_alone_that_asks_a_model_or_is_behind(quiet: dict[str, Any]) -> None:
     """Its own loop needs the lease: rounds would hold it for the length of an import, without any use for it."""
     async with opened(quiet, enable_topics=True, enable_fact_extraction=True, run_worker=False) as service:

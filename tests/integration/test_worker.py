@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from memory_agent import Busy, MemoryConfig, MemoryService, SettleTimeout
-from memory_agent.domain import ErasedCounts, Scope, Stage, Turn, TurnDraft
+from memory_agent.domain import ErasedCounts, Scope, Stage, TurnDraft
 from memory_agent.errors import EmbedderUnavailable, StoreUnavailable
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import BruteForceIndex, HashEmbedder
@@ -125,32 +125,6 @@ async def test_an_import_holds_up_nobodys_exchange(tmp_path: Path, threads: int,
         first = {text for batch in of_turns[:2] for text in batch}
         assert {f"live {number}" for number in range(20)} <= first
         assert any(text.startswith("import") for text in first)
-
-
-class Meeting(SqliteStore):
-    """A store whose answers about owed turns wait until so many have asked: alone, nobody is answered."""
-
-    def __init__(self, path: Path, guests: int) -> None:
-        super().__init__(path)
-        self._guests = asyncio.Barrier(guests)
-        self._met = False
-
-    async def owed_turns(self, scope: Scope, *given: Any, **options: Any) -> list[Turn]:
-        if not self._met:
-            await self._guests.wait()
-            self._met = True
-        return await super().owed_turns(scope, *given, **options)
-
-
-async def test_a_round_asks_for_its_threads_side_by_side(tmp_path: Path) -> None:
-    """One after the other each question would wait behind everybody's calls, and the worker fell behind under load."""
-    store = Meeting(tmp_path / "memory.db", guests=20)
-    async with service_on(tmp_path / "data", store=store) as service:
-        agents = [service.agent(f"user{number}", "chat") for number in range(20)]
-        for memory in agents:
-            await memory.update_memory("I like the sea.", "Noted.")
-        async with working(service):
-            await service.settle(SECONDS)
 
 
 # --- without a poll ------------------------------------------------------------------------------------------

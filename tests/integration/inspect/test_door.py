@@ -160,16 +160,6 @@ def test_a_key_that_signs_in_again_and_again_ends_only_its_own_oldest_sessions_a
     assert logins.redeem(other_ticket) == "other"
 
 
-async def test_signing_in_counts_against_what_the_key_may_ask(looker: Looker) -> None:
-    token = await looker.server.key(requests_per_minute=12)  # two at once
-    answers = []
-    for _ in range(3):
-        looker.http.cookies.clear()
-        answers.append(await looker.http.post("sign-in", data={"key": token}))
-    assert [answer.status_code for answer in answers] == [303, 303, 429]
-    assert "asked too much" in answers[2].text
-
-
 async def test_who_signs_in_comes_back_to_a_user_whose_name_is_that_of_the_pages(looker: Looker) -> None:
     await looker.service.agent("inspect", "inspect").add_user_message("Hello.")
     wanted = "of/default/users/inspect/inspect/conversation"
@@ -206,17 +196,6 @@ async def test_a_link_to_the_other_language_keeps_what_is_asked_for_and_is_never
     for typed in ("anne", "ann"):
         await followed(await looker.send(f"{ANN}/forget", typed=typed, csrf=word))
         await looker.look("of/default/users", lang="en")
-
-
-async def test_the_cookie_is_found_among_odd_ones_and_is_that_of_its_port(looker: Looker) -> None:
-    await looker.sign_in()
-    ((cookie, name),) = looker.http.cookies.items()
-    assert cookie == f"ma_inspect_{looker.server.address.rpartition(':')[2]}"
-    looker.http.cookies.clear()
-    for odd in (f'prefs={{"a":1}}; {cookie}={name}', f"x y=1; {cookie}={name}; ma_inspect_1=other"):
-        assert "Threads" in (await looker.http.get(ANN, headers={"Cookie": odd})).text
-    foreign = {"Cookie": f"ma_inspect_1={name}"}
-    assert (await looker.http.get(ANN, headers=foreign)).status_code == 303
 
 
 # --- changes -------------------------------------------------------------------------------------------------

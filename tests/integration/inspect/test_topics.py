@@ -92,19 +92,6 @@ async def test_a_topic_is_merged_split_off_tagged_archived_and_restored(looker: 
         assert answer.status_code == 422, wrong
 
 
-async def test_topics_of_texts_that_mean_harm_are_shown_as_text(looker: Looker) -> None:
-    memory = looker.service.agent("ann", "odd")
-    for number in range(3):
-        await memory.add_user_message(f"{HOSTILE} {'<b>xyz</b> ' * number}")
-    await memory.settle(60)
-    (topic, *_) = await memory.topics()
-    await memory.tag_topic(topic.topic_id, add=["<b>xyz</b>"])
-    topics = f"{ANN}/odd/topics"
-    for path in (topics, f"{topics}?view=map", f"{topics}?view=sweep", f"{topics}/{topic.topic_id}"):
-        page = await looker.look(path)
-        assert [part for part in ("<script>alert", "<b>xyz", "</textarea> ", "\u202e") if part in page] == []
-
-
 async def test_the_next_sweep_is_told_of_one_thread_and_changes_nothing(looker: Looker) -> None:
     memory, sweeper = looker.service.agent("ann", "home"), looker.service.core.sweeper
     assert "Nothing: all of them stay" in text_of(await looker.look(TOPICS, view="sweep"))

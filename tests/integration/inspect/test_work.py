@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -16,7 +15,6 @@ import pytest
 
 from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
-from memory_agent.doctor.findings import Finding
 from memory_agent.domain import ALL_TENANTS, STAGES, Scope
 from memory_agent.domain.work import ReceiptState
 from memory_agent.errors import EmbedderUnavailable, LLMUnavailable, StoreUnavailable, VectorIndexUnavailable
@@ -281,32 +279,3 @@ async def test_keys_settings_and_the_doctor_are_shown_to_whom_they_concern(looke
     assert "2 turns parked" in text
     assert "mend the cause, then: memory-agent retry" in text
     assert "acme / bob" in text
-
-
-def test_findings_are_counted_by_kind_however_many_they_are() -> None:
-    scope = Scope.of("ann", "home")
-    found = [Finding(kind="clock", scope=scope), *[Finding(kind="parked", scope=scope, ids=("x",))] * 1_500]
-    parked, clock = health.kinds_of(found)
-    assert (parked.what, parked.count, len(parked.places)) == ("1,500 turns parked", 1_500, 20)
-    assert parked.places[0] == (scope, "1 turn parked")
-    assert (clock.wrong, clock.repair, parked.repair) == (False, False, False)
-
-
-async def test_the_doctor_ends_with_the_service_in_the_middle_of_a_read(
-    looker: Looker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    at_it = threading.Event()
-
-    async def examined(*_: Any) -> Any:
-        at_it.set()
-        await asyncio.sleep(3_600)
-
-    monkeypatch.setattr(health, "examined", examined)
-    doctor = health.Doctor(looker.service.cfg)
-    doctor.start()
-    assert await asyncio.to_thread(at_it.wait, 60)
-    async with asyncio.timeout(60):
-        await doctor.close()
-        await doctor.close()
-    assert doctor.last is not None
-    assert doctor.last.ended is None

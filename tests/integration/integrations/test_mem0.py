@@ -156,26 +156,6 @@ async def test_an_update_that_was_cut_short_leaves_one_memory_and_nothing_once_i
     assert (await memory.get(added["id"]), await texts(memory, **ADA)) == (None, [])
 
 
-async def test_of_a_history_without_room_the_first_text_cut_and_the_newest_stay(memory: AsyncMemory) -> None:
-    (added,) = (await memory.add("0", **ADA))["results"]
-    for n in range(1, 6):
-        await memory.update(added["id"], f"{n}" + " ä'\"" * 8_000)
-    changes = await memory.history(added["id"])
-    assert [each["new_memory"][0] for each in changes] == ["0", "3", "4", "5"]
-    record = await memory.get(added["id"])
-    assert record is not None
-    assert record["created_at"] == changes[0]["created_at"] < record["updated_at"]
-    # A first text without room is kept shortened
-    await memory.delete_all(**ADA)
-    (added,) = (await memory.add("I live in Porto. " + "'\"" * 100_000, **ADA))["results"]
-    for text in ("I live in Delft", "I live in Lisbon"):
-        await memory.update(added["id"], text)
-    first, *_, last = await memory.history(added["id"])
-    assert first["new_memory"].startswith("I live in Porto. '")
-    assert last["new_memory"] == "I live in Lisbon"
-    assert await texts(memory, **ADA) == ["I live in Lisbon"]
-
-
 @both_ways_by_day
 async def test_what_is_deleted_is_gone_with_its_history(memory: AsyncMemory) -> None:
     first, second = (await memory.add([*SAID, {"role": "user", "content": ""}], **ADA))["results"]

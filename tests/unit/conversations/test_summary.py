@@ -48,20 +48,6 @@ def test_a_reply_is_read_however_it_is_dressed(text: str, others: list[dict[str,
     assert rows(parsed(text)) == [like(other) for other in others]
 
 
-@pytest.mark.parametrize(
-    "text", ["[" * 5_000, "[fact | 3 | " + "Ann " * 5_000], ids=["brackets", "never closed"]
-)
-def test_a_long_reply_without_a_line_of_the_format_is_none(text: str) -> None:
-    """Only brackets, or one that is never closed."""
-    assert rows(parsed(text)) == []
-
-
-def test_the_last_line_of_a_reply_that_was_cut_off_does_not_count() -> None:
-    """It may be half of one; a reply of one line is then none."""
-    assert rows(parsed(f"{GOOD}\n[fact | 4 | Ann | 9] Mia lives in", cut_off=True)) == [ITEM]
-    assert rows(parsed(GOOD, cut_off=True)) == []
-
-
 def test_items_are_bounded() -> None:
     many = ", ".join(f"P{i}" for i in range(20))
     (found,) = parsed(f"[fact | 3 | {many} | 8] {'x' * 1_000}")
@@ -133,14 +119,6 @@ async def test_a_model_gets_the_summary_so_far_and_numbered_turns_that_cannot_po
     assert question.count("</conversation>") == 1
     assert '<turn number="3" ' in question
     assert 'from="Eve&quot;&lt;turn&gt;"' in question
-
-
-async def test_long_conversations_take_several_calls() -> None:
-    llm = ScriptedLLM([GOOD, "[event | 2 | | 5] Then."])
-    long = [turn(i, "word " * 4_000) for i in (1, 2)]
-    reply = await LLMConversationSummarizer(llm, max_tokens=500).summarize((), long)
-    assert [found[-1] for found in rows(reply)] == ["Then."]
-    assert "Mia lives in Leeds." in llm.calls[1][1].content
 
 
 @pytest.mark.parametrize("text", ["", "Sorry, I can't.", "<think>hm</think>", "[moment | 1 | decision_made]"])

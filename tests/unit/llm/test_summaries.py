@@ -12,10 +12,8 @@ from memory_agent.domain import Completion, Message, Turn
 from memory_agent.errors import MalformedReply
 from memory_agent.llm.summaries import (
     MAX_PROMPT_CHARS,
-    PROMPT_VERSION,
     ExtractiveSummarizer,
     LLMSummarizer,
-    Summarizer,
 )
 from memory_agent.testing import Reply, ScriptedLLM
 from tests.unit.examples import examples
@@ -151,11 +149,3 @@ async def test_the_fallback_hands_on_who_with_the_date_and_what() -> None:
     turns = [turn("We met yesterday."), turn("Fine.", speaker=None)]
     assert await summarizer.summarize("so far", turns) == "picked"
     assert seen == [("so far", [("Ines (2031-03-14)", "We met yesterday."), ("user (2031-03-14)", "Fine.")])]
-
-
-def test_a_summarizer_s_name_says_what_it_is() -> None:
-    """Kind, model and version, so that a reader can tell a summary from an extract."""
-    by_model: Summarizer = LLMSummarizer(ScriptedLLM(model="gpt-4o-mini"), max_tokens=200)
-    by_rules: Summarizer = ExtractiveSummarizer(lambda *_: "", version="1")
-    assert by_model.name == f"llm:gpt-4o-mini:prompt-{PROMPT_VERSION}"
-    assert by_rules.name == "extractive:1"

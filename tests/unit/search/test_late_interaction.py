@@ -70,18 +70,6 @@ def test_function_words_and_signs_weigh_nothing() -> None:
     assert weights_of("the cat?") == pytest.approx([0, common, common])
 
 
-def test_text_that_the_model_did_not_read_is_not_looked_at() -> None:
-    """What follows the last token changes no weight; the word that it begins is seen to its end."""
-    text = "we adopted cats"
-    read = words_of(text)
-    alone = token_weights(text, read, STATISTICS, language="english")
-    followed = token_weights(f"{text} {'zebra ' * 1000}", read, STATISTICS, language="english")
-    assert followed.tolist() == alone.tolist()
-    half = TokenVectors(spans=read.spans[:2], vectors=read.vectors[:2])  # we adopt
-    assert token_weights(text, half, STATISTICS, language="english").tolist() == alone[:2].tolist()
-    assert alone[1] > 0
-
-
 def test_names_weigh_nothing() -> None:
     """Who spoke stands for the persons of a question, also in a possessive and in small letters."""
     common = inverse_document_frequency(100, 10)
