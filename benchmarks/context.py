@@ -12,8 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
-import json
-import sys
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -21,16 +19,17 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from benchmarks.measure import machine, open_service, percentiles
-from benchmarks.recall import remember, setting
+from benchmarks.measure import machine, open_service, percentiles, print_report, say, store_option
+from benchmarks.recall import remember, setting_option
 from benchmarks.recall_sets import read_with_gold
 from benchmarks.vectors import cache_option
 from memory_agent.context.assemble import ORDER
 from memory_agent.context.budget import usable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from benchmarks.recall_sets import Corpus, Gold
     from memory_agent import MemoryAgent, MemoryService, Turn
     from memory_agent.ports import TokenCounter
 
@@ -79,28 +78,25 @@ def lines_until_full(ranked: Sequence[Turn], room: int, counter: TokenCounter) -
 
 
 async def measure(
-    service: MemoryService, file: Path, limit: int | None, budgets: Sequence[int]
+    service: MemoryService, corpora: Iterable[tuple[Corpus, Gold]], budgets: Sequence[int]
 ) -> dict[str, list[float]]:
     """Remember and ask every corpus."""
     values: dict[str, list[float]] = defaultdict(list)
-    for number, (corpus, gold) in enumerate(read_with_gold(file)):
-        if limit is not None and number >= limit:
-            break
+    for corpus, gold in corpora:
         memory = service.agent(user_id=f"corpus-{corpus.name}", thread_id="history")
         origin = await remember(memory, corpus)
         for question in corpus.questions:
             if wanted := gold.by_question[question.id].turns:
                 await ask(memory, question.text, wanted, origin, service.core.counter, budgets, values)
-        print(f"{corpus.name}: {len(origin)} turns", file=sys.stderr)
+        say(f"{corpus.name}: {len(origin)} turns")
     return values
 
 
 async def run(arguments: argparse.Namespace) -> None:
     """Open a fresh service, measure, print."""
-    async with open_service(
-        arguments.store, uri=arguments.mongo_uri, cache=arguments.cache, **dict(arguments.set)
-    ) as service:
-        values = await measure(service, arguments.file, arguments.limit, arguments.budgets)
+    corpora = itertools.islice(read_with_gold(arguments.file), arguments.limit)
+    async with open_service(arguments.store, cache=arguments.cache, **dict(arguments.set)) as service:
+        values = await measure(service, corpora, arguments.budgets)
     fetch = values.pop("fetch_s")
     report = {
         "file": arguments.file.name,
@@ -111,20 +107,17 @@ async def run(arguments: argparse.Namespace) -> None:
         **{name: round(float(np.mean(given)), 3) for name, given in values.items()},
         "fetch": percentiles(fetch),
     }
-    print(json.dumps(report, indent=2))
+    print_report(report)
 
 
 def main(given: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("file", type=Path, help="a recall set: JSON lines, or the same packed as .xz")
-    parser.add_argument("--store", choices=("sqlite", "mongodb"), default="sqlite")
-    parser.add_argument("--mongo-uri", help="a server to use; a fresh one is started without it")
+    store_option(parser)
     parser.add_argument("--limit", type=int, help="only the first so many corpora")
     parser.add_argument("--budgets", type=int, nargs="+", default=BUDGETS)
-    parser.add_argument(
-        "--set", type=setting, action="append", default=[], metavar="NAME=VALUE", help="a setting"
-    )
+    setting_option(parser)
     cache_option(parser)
     asyncio.run(run(parser.parse_args(given)))
 

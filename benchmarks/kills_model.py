@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,6 +14,15 @@ Call = dict[str, Any]
 """A call and its arguments: `op` with `place` ("user/thread"), `user`, `texts`, `ids`, `path`, `value`, `key`."""
 
 
+def takes(call: Call, place: str, turn_id: str = "") -> bool:
+    """True if the call takes this turn out, or without one, everything in the place."""
+    if call["op"] == "forget":
+        return call["place"] == place and turn_id in call["ids"]
+    if call["op"] == "clear":
+        return bool(call["place"] == place)
+    return bool(call["op"] == "forget_user" and place.startswith(f"{call['user']}/"))
+
+
 @dataclass(kw_only=True, slots=True)
 class Held:
     """What a memory holds: turns in order, and edited facts, by place."""
@@ -21,20 +30,22 @@ class Held:
     turns: dict[str, list[Said]] = field(default_factory=dict)
     facts: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def drop(self, ids: set[str]) -> list[Said]:
-        """Take out turns; those."""
-        gone = [turn for turns in self.turns.values() for turn in turns if turn[0] in ids]
-        self.turns = {
-            place: left
-            for place, turns in self.turns.items()
-            if (left := [turn for turn in turns if turn[0] not in ids])
-        }
-        return gone
+    @property
+    def ids(self) -> set[str]:
+        """Of all turns."""
+        return {turn[0] for turns in self.turns.values() for turn in turns}
 
-    def drop_place(self, place: str) -> list[Said]:
-        """Take out a thread; its turns."""
-        self.facts.pop(place, None)
-        return self.turns.pop(place, [])
+    def take_out(self, call: Call) -> list[Said]:
+        """Do what a call that forgets does; the turns that went."""
+        gone, left = [], {}
+        for place, turns in self.turns.items():
+            stay = [turn for turn in turns if not takes(call, place, turn[0])]
+            gone += [turn for turn in turns if turn not in stay]
+            if stay:
+                left[place] = stay
+        self.turns = left
+        self.facts = {place: marks for place, marks in self.facts.items() if not takes(call, place)}
+        return gone
 
 
 @dataclass(kw_only=True, slots=True)
@@ -49,14 +60,10 @@ class Model:
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Model:
-        """What `as_json` gave."""
+        """What `asdict` made."""
         kept = given["kept"]
         held = {"now": Held(**given["now"]), "kept": None if kept is None else Held(**kept)}
         return cls(**{**given, **held})
-
-    def as_json(self) -> dict[str, Any]:
-        """For a file."""
-        return asdict(self)
 
     def acknowledge(self, call: Call, result: Mapping[str, Any]) -> None:
         """The call returned."""
@@ -71,20 +78,8 @@ class Model:
         else:
             for held in (self.now, self.kept):
                 if held is not None:
-                    for turn in self._dropped(held, call):
+                    for turn in held.take_out(call):
                         self.gone += [turn[0], turn[3]]
-
-    def _dropped(self, held: Held, call: Call) -> list[Said]:
-        if call["op"] == "forget":
-            return held.drop(set(call["ids"]))
-        return [turn for place in _places(held, call) for turn in held.drop_place(place)]
-
-
-def _places(held: Held, call: Call) -> list[str]:
-    """The places that a clear, or the forgetting of a user, empties."""
-    if call["op"] == "clear":
-        return [call["place"]]
-    return [place for place in {*held.turns, *held.facts} if place.startswith(f"{call['user']}/")]
 
 
 def replayed(lines: Iterable[Mapping[str, Any]], model: Model) -> list[Call]:
@@ -111,7 +106,7 @@ def differences(wanted: Held, found: Held, gone: set[str], doubtful: Sequence[Ca
 def _turns_wrong(
     place: str, wanted: Sequence[Said], found: Sequence[Said], gone: set[str], doubtful: Sequence[Call]
 ) -> Iterator[str]:
-    may_go = {turn[0] for turn in wanted if any(_takes(call, place, turn[0]) for call in doubtful)}
+    may_go = {turn[0] for turn in wanted if any(takes(call, place, turn[0]) for call in doubtful)}
     may_come = [
         text for call in doubtful if call["op"] == "say" and call["place"] == place for text in call["texts"]
     ]
@@ -146,16 +141,7 @@ def _facts_wrong(
         for call in doubtful:
             if call["op"] == "set" and (call["place"], call["path"]) == (place, path):
                 allowed.add(call["value"])
-            elif call["op"] in ("clear", "forget_user") and _takes(call, place, ""):
+            elif takes(call, place):
                 allowed.add(None)
         if found.get(path) not in allowed:
             yield f"{place}: the fact {path} is {found.get(path)!r}, and {wanted.get(path)!r} was acknowledged"
-
-
-def _takes(call: Call, place: str, turn_id: str) -> bool:
-    """True if the call takes this turn out."""
-    if call["op"] == "forget":
-        return call["place"] == place and turn_id in call["ids"]
-    if call["op"] == "clear":
-        return bool(call["place"] == place)
-    return bool(call["op"] == "forget_user" and place.startswith(f"{call['user']}/"))

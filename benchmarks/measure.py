@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import platform
 import sys
@@ -20,6 +21,7 @@ import psutil
 from benchmarks.vectors import KeptVectors, KnowingEmbedder
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
     from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
@@ -87,31 +89,54 @@ def disk_bytes(folder: Path, uri: str | None, db_name: str) -> dict[str, int]:
 
         with pymongo.MongoClient[dict[str, Any]](uri) as client:
             client.admin.command("fsync")  # sizes are told as of the last checkpoint
-            for name in client[db_name].list_collection_names():
-                stats = client[db_name].command("collStats", name)
+            kept = client[db_name]
+            for name in kept.list_collection_names():
+                stats = kept.command("collStats", name)
                 sizes[f"mongodb {name}"] += int(stats["storageSize"]) + int(stats["totalIndexSize"])
     return {name: size for name, size in sizes.most_common() if size}
 
 
-def drop_database(uri: str | None, db_name: str) -> None:
-    """Drop what a benchmark has kept on a MongoDB, if it used one."""
-    if uri is not None:
-        import pymongo
+# --- stores, options, reports --------------------------------------------------------------------------------
+def store_option(parser: ArgumentParser) -> None:
+    """Add `--store`; for MongoDB a fresh server is started."""
+    parser.add_argument("--store", choices=("sqlite", "mongodb"), default="sqlite")
 
-        with pymongo.MongoClient[dict[str, Any]](uri) as client:
-            client.drop_database(db_name)
+
+def say(what: str) -> None:
+    """Tell how far a benchmark is, on standard error; its standard output holds the figures alone."""
+    print(what, file=sys.stderr, flush=True)
+
+
+def print_report(report: Mapping[str, Any], file: Path | None = None) -> None:
+    """Print a report as JSON, and write it into the file, if there is one."""
+    text = json.dumps(report, indent=2)
+    if file:
+        file.write_text(text + "\n", encoding="utf-8")
+    print(text)
 
 
 @contextlib.contextmanager
-def mongo_uri(given: str | None) -> Iterator[str]:
-    """`given`, or the address of a fresh one-node replica set that ends with the block."""
-    if given:
-        yield given
-        return
+def mongo_uri() -> Iterator[str]:
+    """The address of a fresh one-node replica set that ends with the block."""
     from tests.servers.mongod import Mongod
 
     with Mongod() as server:
         yield server.uri
+
+
+@contextlib.contextmanager
+def servers(folder: Path) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
+    """A MongoDB and a Chroma server until the block ends: the settings that name them, and their processes by name."""
+    from tests.servers.chroma import ChromaProcess
+    from tests.servers.mongod import Mongod
+
+    with Mongod() as mongod:
+        chroma = ChromaProcess(folder / "chroma").start()
+        settings = {"mongo_uri": mongod.uri, "chroma_host": chroma.host, "chroma_port": chroma.port}
+        try:
+            yield settings, {"mongod": mongod.pid, "chroma": chroma.pid}
+        finally:
+            chroma.stop()
 
 
 @contextlib.asynccontextmanager
@@ -137,7 +162,7 @@ async def open_service(
     async with contextlib.AsyncExitStack() as stack:
         data_dir = folder or stack.enter_context(tempfile.TemporaryDirectory())
         if store == "mongodb":
-            settings["mongo_uri"] = stack.enter_context(mongo_uri(uri))
+            settings["mongo_uri"] = uri or stack.enter_context(mongo_uri())
         cfg = MemoryConfig(data_dir=data_dir, **settings)
         if cache is not None:
             embedder = KnowingEmbedder(make_embedder(cfg, stack), KeptVectors(cache))
@@ -148,11 +173,6 @@ async def open_service(
 # --- what is measured while it runs --------------------------------------------------------------------------
 _R = TypeVar("_R")
 TICK_SECONDS: Final = 0.001
-
-
-def say(what: str) -> None:
-    """Tell how far a benchmark is, on standard error; its standard output holds the figures alone."""
-    print(what, file=sys.stderr, flush=True)
 
 
 class Others:

@@ -21,16 +21,23 @@ import asyncio
 import contextlib
 import importlib.metadata
 import json
-import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
-from benchmarks.measure import SEARCH_ONLY, machine, mongo_uri, open_service, percentiles
+from benchmarks.measure import (
+    SEARCH_ONLY,
+    machine,
+    mongo_uri,
+    open_service,
+    percentiles,
+    print_report,
+    say,
+    store_option,
+)
 from benchmarks.recall_sets import BadRecallSet, files_in, read_date, read_sets
 from benchmarks.scoring import (
     DEPTH,
@@ -142,7 +149,7 @@ async def measure(
             one = Remembered(set=name, corpus=corpus, gold=gold, user_id=user_id, origin=origin)
             remembered.append(one)
             results += await ask(service, one, its)
-            print(f"{user_id}: {len(origin)} turns, {len(corpus.questions)} questions", file=sys.stderr)
+            say(f"{user_id}: {len(origin)} turns, {len(corpus.questions)} questions")
     return remembered, results, times
 
 
@@ -162,19 +169,15 @@ async def run(arguments: argparse.Namespace, sets: Sets) -> list[Run]:
     """Measure in a fresh folder; with --ablation, one run more for each signal."""
     settings = {**SEARCH_ONLY, "top_k_memories": DEPTH, **dict(arguments.set)}
     with contextlib.ExitStack() as stack:
-        place: dict[str, Any] = {
-            "folder": Path(stack.enter_context(tempfile.TemporaryDirectory())),
-            "cache": arguments.cache,
-        }
-        if arguments.store == "mongodb":
-            place["uri"] = stack.enter_context(mongo_uri(arguments.mongo_uri))
-            place["db_name"] = f"b{uuid4().hex[:12]}"  # what an earlier run left would be found as well
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        uri = stack.enter_context(mongo_uri()) if arguments.store == "mongodb" else None
+        place: dict[str, Any] = {"folder": folder, "uri": uri, "cache": arguments.cache}
         async with open_service(arguments.store, **{**place, **settings}) as service:
             remembered, results, times = await measure(service, sets)
         shown = {"store": arguments.store, **dict(arguments.set)}
         runs = [_run(SYSTEM, shown, results, {name: its.report() for name, its in times.items()})]
         for name, switched in without_each_signal(settings).items() if arguments.ablation else ():
-            print(name, file=sys.stderr)
+            say(name)
             async with open_service(arguments.store, **{**place, **settings, **switched}) as service:
                 results = [result for one in remembered for result in await ask(service, one, Times())]
             runs.append(_run(f"{SYSTEM} {name}", {**shown, **switched}, results, {}))
@@ -210,18 +213,22 @@ def setting(text: str) -> tuple[str, Any]:
         raise argparse.ArgumentTypeError(f"the value of {name} is not JSON ({exc}): {value!r:.80}") from exc
 
 
+def setting_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--set`, which can be repeated."""
+    parser.add_argument(
+        "--set", type=setting, action="append", default=[], metavar="NAME=VALUE", help="a setting; repeatable"
+    )
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     add = made.add_argument
     add("files", type=Path, nargs="*", metavar="FILE", help="recall sets, or folders of them")
     cache_option(made)
-    add("--store", choices=("sqlite", "mongodb"), default="sqlite")
-    add("--mongo-uri", help="a server to use; a fresh one is started without it")
+    store_option(made)
+    setting_option(made)
     add("--limit", type=int, help="only the first so many corpora of each file; not kept as the last run")
-    add(
-        "--set", type=setting, action="append", default=[], metavar="NAME=VALUE", help="a setting; repeatable"
-    )
     add("--json", type=Path, metavar="OUT", help="keep figures and every question's result")
     add("--ablation", action="store_true", help="ask again with each signal of the search switched off")
     add("--compare", nargs=2, metavar=("A", "B"), help="how B, or each system in it, differs from A")
@@ -247,12 +254,12 @@ def main(given: Sequence[str] | None = None) -> None:
     if arguments.json:
         write_runs(arguments.json, runs, machine=machine())
     if len(runs) > 1:
-        print(systems_table(runs), file=sys.stderr)
+        say(systems_table(runs))
     for name in runs[0].sets if len(runs) == 1 else ():
-        print(f"{last_table(arguments.cache, runs[0], name)}\n", file=sys.stderr)
+        say(f"{last_table(arguments.cache, runs[0], name)}\n")
     if arguments.limit is None:
         keep_last(arguments.cache, runs[0])
-    print(json.dumps({"machine": machine(), "runs": [one.figures() for one in runs]}, indent=2))
+    print_report({"machine": machine(), "runs": [one.figures() for one in runs]})
 
 
 if __name__ == "__main__":

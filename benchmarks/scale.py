@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import random
 import tempfile
 import time
@@ -32,8 +31,11 @@ from benchmarks.measure import (
     machine,
     open_service,
     peak_mib,
+    print_report,
     say,
+    servers,
     side_by_side,
+    store_option,
 )
 from benchmarks.texts import FRESH, text_option, texts_of
 from benchmarks.vectors import KnowingEmbedder
@@ -71,12 +73,14 @@ class Run:
 
     def opened(self) -> AbstractAsyncContextManager[MemoryService]:
         """The service."""
-        place: dict[str, Any] = {
-            "folder": self.folder,
-            "uri": self.settings.get("mongo_uri"),
-            "db_name": DB_NAME,
-        }
-        return open_service(self.store, embedder=_EMBEDDER, **{**self.settings, **place})
+        return open_service(
+            self.store,
+            embedder=_EMBEDDER,
+            folder=self.folder,
+            uri=self.settings.get("mongo_uri"),
+            db_name=DB_NAME,
+            **self.settings,
+        )
 
     def user(self, service: MemoryService, number: int) -> MemoryAgent:
         """The only thread of a user."""
@@ -176,29 +180,12 @@ def sizes(turns: int) -> list[int]:
     return [*found, turns]
 
 
-@contextlib.contextmanager
-def servers(store: str, folder: Path) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
-    """Settings that name the servers that the store wants, which are started, and their processes."""
-    if store == "sqlite":
-        yield {}, {}
-        return
-    from tests.servers.chroma import ChromaProcess
-    from tests.servers.mongod import Mongod
-
-    with Mongod() as mongod:
-        chroma = ChromaProcess(folder / "chroma").start()
-        settings = {"mongo_uri": mongod.uri, "chroma_host": chroma.host, "chroma_port": chroma.port}
-        try:
-            yield settings, {"mongod": mongod.pid, "chroma": chroma.pid}
-        finally:
-            chroma.stop()
-
-
 async def run_all(arguments: argparse.Namespace, texts: Texts, folder: Path) -> Report:
     """Go through all stages, printing the table at each."""
     reports: list[Report] = []
     turns_each, users = arguments.turns // arguments.users, 0
-    with servers(arguments.store, folder) as (settings, processes):
+    started = servers(folder) if arguments.store == "mongodb" else contextlib.nullcontext(({}, {}))
+    with started as (settings, processes):
         run = Run(
             texts=texts,
             store=arguments.store,
@@ -234,17 +221,15 @@ def main(given: Sequence[str] | None = None) -> None:
     add("--stages", type=int, nargs="+", help="turns at which is measured (default: 10000, tenfold …, all)")
     add("--sample", type=int, default=100, help="users that are asked at each stage (default %(default)s)")
     text_option(parser)
-    add("--store", choices=("sqlite", "mongodb"), default="sqlite")
+    store_option(parser)
     add("--json", type=Path, metavar="OUT", help="a file to write the figures to, too")
     arguments = parser.parse_args(given)
     if arguments.users < 2 or arguments.turns < arguments.users:
         parser.error("--users and --turns: at least two users, and one turn for each")
     texts = texts_of(parser, arguments.text)
     with tempfile.TemporaryDirectory() as folder:
-        text = json.dumps(asyncio.run(run_all(arguments, texts, Path(folder))), indent=2)
-    if arguments.json:
-        arguments.json.write_text(text + "\n", encoding="utf-8")
-    print(text)
+        report = asyncio.run(run_all(arguments, texts, Path(folder)))
+    print_report(report, arguments.json)
 
 
 if __name__ == "__main__":

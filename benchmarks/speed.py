@@ -35,10 +35,10 @@ from benchmarks.measure import (
     Meter,
     Others,
     disk_bytes,
-    drop_database,
     machine,
     mongo_uri,
     open_service,
+    print_report,
     say,
     side_by_side,
 )
@@ -61,6 +61,7 @@ BACKLOG: Final = 500
 EXCHANGES, BACKLOG_FROM, MODEL_FROM = (FRESH * place for place in range(1, 4))
 """From which number on the turns are that are remembered while measuring: a text that was embedded before costs nothing."""
 SETTLE_SECONDS: Final = 14_400
+DB_NAME: Final = "speed"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,23 +74,18 @@ class Case:
     folder: Path
     uri: str | None
 
-    @property
-    def db_name(self) -> str:
-        """Another for each case on MongoDB, where all share a server."""
-        return "speed" if self.uri is None else f"speed_{self.folder.name}"
-
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncIterator[tuple[MemoryService, MemoryAgent]]:
         """The service, and the user's thread."""
         async with open_service(
-            self.store, uri=self.uri, embedder=self.embedder, folder=self.folder, db_name=self.db_name
+            self.store, uri=self.uri, embedder=self.embedder, folder=self.folder, db_name=DB_NAME
         ) as service:
             stay_long()  # as `serve` and `worker` do
             yield service, service.agent(user_id="one user", thread_id="one thread")
 
     def bytes_a_turn(self, turns: int) -> dict[str, float]:
         """What the turns take on disk, by file or collection; `text`: their texts alone."""
-        sizes = disk_bytes(self.folder, self.uri, self.db_name)
+        sizes = disk_bytes(self.folder, self.uri, DB_NAME)
         shown = {name: round(size / turns, 1) for name, size in sizes.items()}
         text = sum(len(self.texts.turn(number).text.encode()) for number in range(turns))
         return {**shown, "all": round(sum(sizes.values()) / turns, 1), "text": round(text / turns, 1)}
@@ -208,14 +204,12 @@ async def run(arguments: argparse.Namespace, texts: Texts) -> dict[str, Any]:
     cases: list[Report] = []
     sizes = sorted(set(arguments.turns))
     try:
-        for store in arguments.store:
+        for store, size in itertools.product(arguments.store, sizes):
             with contextlib.ExitStack() as stack:
-                uri = stack.enter_context(mongo_uri(arguments.mongo_uri)) if store == "mongodb" else None
-                for size in sizes:
-                    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-                    case = Case(store=store, texts=texts, embedder=embedder, folder=folder, uri=uri)
-                    cases.append(await one_case(case, size, arguments.calls, last=size == sizes[-1]))
-                    drop_database(uri, case.db_name)
+                uri = stack.enter_context(mongo_uri()) if store == "mongodb" else None
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+                case = Case(store=store, texts=texts, embedder=embedder, folder=folder, uri=uri)
+                cases.append(await one_case(case, size, arguments.calls, last=size == sizes[-1]))
     finally:
         await embedder.close()
     return {"machine": machine(), "cases": cases}
@@ -262,7 +256,6 @@ def main(given: Sequence[str] | None = None) -> None:
     add("--turns", type=int, nargs="+", default=[100, 1_000, 10_000, 50_000], help="(default %(default)s)")
     add("--calls", type=int, default=100, help="of each kind (default %(default)s)")
     add("--store", nargs="+", choices=("sqlite", "mongodb"), default=["sqlite", "mongodb"])
-    add("--mongo-uri", help="a server to use; a fresh one is started without it")
     add("--json", type=Path, metavar="OUT", help="a file to write the figures to, too")
     add("--against", type=Path, metavar="FILE", help="an earlier --json, to compare with")
     arguments = parser.parse_args(given)
@@ -276,10 +269,7 @@ def main(given: Sequence[str] | None = None) -> None:
             parser.error(f"{arguments.against} is not a report of benchmarks.speed ({exc!r:.80})")
     report = asyncio.run(run(arguments, texts_of(parser, arguments.text)))
     say(table(report["cases"], before))
-    text = json.dumps(report, indent=2)
-    if arguments.json:
-        arguments.json.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print_report(report, arguments.json)
 
 
 if __name__ == "__main__":

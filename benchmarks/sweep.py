@@ -1,20 +1,19 @@
-"""How fast a sweep is and what memory it takes: `python -m benchmarks.sweep [--topics N...] [--store …]`.
+"""How fast a sweep is and what memory it takes: `python -m benchmarks.sweep [--topics N...]`.
 
-For each number a fresh store is filled with so many topics: threads of 25 to 40, of 2 to 6 turns each, last touched
+For each number a fresh SQLite store is filled with so many topics: threads of 25 to 40, of 2 to 6 turns each, last touched
 weeks ago but for the newest few. `max_topics` is 20, so how many of them have to be archived is known, and the sweep's
 counts are held to it (if they differ, the exit code is 1). Texts are made up, topics have embeddings of the usual size.
 
 A dry run and then a sweep, through MemoryService, each in a process of its own that does nothing else; reported are seconds,
 topics looked at and archived per second, and the process' peak of memory (VmHWM), beside that of one which sweeps an empty
-store. On SQLite, peaks rise until the page caches of its two connections (16 MiB each) are full, at some 20,000 topics, and have
-to be flat from there on. With MongoDB the server's memory is not in it.
+store. Peaks rise until the page caches of its two connections (16 MiB each) are full, at some 20,000 topics, and have
+to be flat from there on.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
 import random
 import subprocess
@@ -23,11 +22,10 @@ import tempfile
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
 import numpy as np
 
-from benchmarks.measure import machine, mongo_uri, peak_mib
+from benchmarks.measure import machine, peak_mib, print_report, say
 from benchmarks.texts import sentence
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.domain import Scope
@@ -35,7 +33,6 @@ from memory_agent.testing import BruteForceIndex, HashEmbedder
 from tests.conformance.values import a_draft, a_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
 
     from memory_agent.ports import DocumentStore
@@ -87,15 +84,15 @@ def _age(topic: int, size: int) -> timedelta:
 
 
 # --- one process for each run --------------------------------------------------------------------------------
-def open_here(given: dict[str, Any]) -> MemoryService:
+def open_here(folder: str) -> MemoryService:
     """The service on the store under measurement; no model, no Chroma, no worker."""
-    cfg = MemoryConfig(**given, max_topics=MAX_TOPICS, run_worker=False)
+    cfg = MemoryConfig(data_dir=folder, max_topics=MAX_TOPICS, run_worker=False)
     return MemoryService(cfg, embedder=HashEmbedder(), vectors=BruteForceIndex())
 
 
-async def sweep_here(given: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
+async def sweep_here(folder: str, *, dry_run: bool) -> dict[str, Any]:
     """Sweep in this process; figures and this process' peak."""
-    async with open_here(given) as service:
+    async with open_here(folder) as service:
         began = time.perf_counter()
         report = await service.sweep(dry_run=dry_run)
         seconds = time.perf_counter() - began
@@ -110,70 +107,30 @@ async def sweep_here(given: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
     }
 
 
-def child(given: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
-    """`sweep_here` in a fresh process."""
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.sweep", "--child", "dry" if dry_run else "sweep"],
-        input=json.dumps(given),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+def child(folder: str, how: str = "sweep") -> dict[str, Any]:
+    """`sweep_here` in a fresh process; `how`: `sweep` or `dry_run`."""
+    command = [sys.executable, "-m", "benchmarks.sweep", "--child", how, folder]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    figures: dict[str, Any] = json.loads(done.stdout)
     return figures
 
 
 # --- the process that fills and starts the others ------------------------------------------------------------
-def measure(given: dict[str, Any], topics: int) -> dict[str, Any]:
+def measure(topics: int) -> dict[str, Any]:
     """Fill a store, then a dry run and a sweep of it."""
 
     async def prepare() -> tuple[int, int]:
-        async with open_here(given) as service:
+        async with open_here(folder) as service:
             return await fill(service.core.store, topics, service.clock.now())
 
-    turns, to_archive = asyncio.run(prepare())
-    runs = {name: child(given, dry_run=name == "dry_run") for name in ("dry_run", "sweep")}
+    with tempfile.TemporaryDirectory() as folder:
+        turns, to_archive = asyncio.run(prepare())
+        runs = {how: child(folder, how) for how in ("dry_run", "sweep")}
     as_planned = all(
         (run["topics"], run["archived"], run["failed"]) == (topics, to_archive, 0) for run in runs.values()
     )
-    print(f"{topics:,} topics: {runs}", file=sys.stderr)
+    say(f"{topics:,} topics: {runs}")
     return {"topics": topics, "turns": turns, "to_archive": to_archive, "as_planned": as_planned, **runs}
-
-
-@contextlib.contextmanager
-def fresh(store: str, uri: str | None) -> Iterator[dict[str, Any]]:
-    """Settings of an empty store, which is gone afterwards."""
-    with tempfile.TemporaryDirectory() as folder:
-        given = {"data_dir": folder, "db_name": f"b{uuid4().hex[:12]}"}
-        if store == "sqlite":
-            yield given
-            return
-        import pymongo
-
-        yield given | {"mongo_uri": uri}
-        with pymongo.MongoClient[dict[str, Any]](uri) as client:
-            client.drop_database(given["db_name"])
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Measure every number of topics and print; the exit code."""
-    server = mongo_uri(arguments.mongo_uri) if arguments.store == "mongodb" else contextlib.nullcontext()
-    sizes = []
-    with server as uri:
-        with fresh(arguments.store, uri) as given:
-            child(given, dry_run=False)  # creates the tables
-            empty = child(given, dry_run=False)["peak_mib"]
-        for topics in arguments.topics:
-            with fresh(arguments.store, uri) as given:
-                sizes.append(measure(given, topics))
-    report = {
-        "machine": machine(),
-        "store": arguments.store,
-        "empty_store_peak_mib": empty,
-        "sizes": sizes,
-    }
-    print(json.dumps(report, indent=2))
-    return 0 if all(size["as_planned"] for size in sizes) else 1
 
 
 def main() -> None:
@@ -181,14 +138,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     sizes = [1_000, 10_000, 30_000, 100_000]
     parser.add_argument("--topics", type=int, nargs="+", default=sizes, help="(default %(default)s)")
-    parser.add_argument("--store", choices=("sqlite", "mongodb"), default="sqlite")
-    parser.add_argument("--mongo-uri", help="a server to use; a fresh one is started without it")
-    parser.add_argument("--child", choices=("dry", "sweep"), help=argparse.SUPPRESS)
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
-        print(json.dumps(asyncio.run(sweep_here(json.load(sys.stdin), dry_run=arguments.child == "dry"))))
+        how, folder = arguments.child
+        print(json.dumps(asyncio.run(sweep_here(folder, dry_run=how == "dry_run"))))
         return
-    sys.exit(run(arguments))
+    with tempfile.TemporaryDirectory() as folder:
+        child(folder)  # creates the tables
+        empty = child(folder)["peak_mib"]
+    measured = [measure(topics) for topics in arguments.topics]
+    print_report({"machine": machine(), "empty_store_peak_mib": empty, "sizes": measured})
+    sys.exit(not all(size["as_planned"] for size in measured))
 
 
 if __name__ == "__main__":

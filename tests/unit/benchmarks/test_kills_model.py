@@ -1,5 +1,6 @@
 """The outside model of `benchmarks.kills`: each kind of wrong is told, and what a call that did not return may have left is none."""
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -72,4 +73,4 @@ def test_a_log_is_taken_in() -> None:
     assert model.now == held(["id 2", 2, "assistant", "hi"], mark="one")
     assert model.kept == Held()
     assert set(model.gone) == {"id 1", "hello", "text 1"}
-    assert Model.from_json(model.as_json()) == model
+    assert Model.from_json(asdict(model)) == model
