@@ -31,9 +31,11 @@ SEARCH_ONLY: Final[Mapping[str, Any]] = {"enable_topics": False, "enable_compres
 """Settings that leave out what no search depends on. It does on facts: they tell whom a name in a question means."""
 
 
-def percentiles(seconds: Sequence[float]) -> dict[str, float]:
-    """p50 and p95 in milliseconds."""
-    return {f"p{q}_ms": round(float(np.percentile(seconds, q)) * 1_000, 2) for q in (50, 95)}
+def percentiles(seconds: Sequence[float], *which: int) -> dict[str, float]:
+    """In milliseconds p50 and p95, or `which`; nothing of nothing."""
+    if not seconds:
+        return {}
+    return {f"p{q}_ms": round(float(np.percentile(seconds, q)) * 1_000, 2) for q in which or (50, 95)}
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -273,8 +275,7 @@ class Calls:
     def report(self) -> dict[str, float]:
         """Percentiles in milliseconds; `processor_ms` is the median of all threads' processor time."""
         shown = percentiles(self.wall) | {"processor_ms": round(float(np.median(self.processor)) * 1_000, 2)}
-        if self.besides:
-            shown |= {f"besides_{name}": value for name, value in percentiles(self.besides).items()}
+        shown |= {f"besides_{name}": value for name, value in percentiles(self.besides).items()}
         return shown | self.hold.report()
 
 

@@ -41,13 +41,39 @@ class BadRecallSet(ValueError):
     """A recall set that can't be read; the message names the file, the line and what is wrong with it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SetTurn:
-    """One turn as a recall set has it. `role`: one of ROLES, or a speaker's name; `date`: as written there."""
+def read_date(text: str | None) -> datetime | None:
+    """A recall set's date in UTC; None where it has none. Raises ValueError for one in no form that we know."""
+    if not text:
+        return None
+    plain = re.sub(r"\s*\([A-Za-z]+\)", "", text)
+    with suppress(ValueError):
+        moment = datetime.fromisoformat(plain)
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    for form in _DATE_FORMATS:
+        with suppress(ValueError):
+            return datetime.strptime(plain, form).replace(tzinfo=UTC)
+    raise ValueError(f"the date {text!r:.80} is in no known form; write it as 2024-05-31 13:30")
+
+
+def _known_date(text: str | None) -> str | None:
+    read_date(text)
+    return text
+
+
+_Date = Annotated[str | None, AfterValidator(_known_date)]
+"""As written in the set."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, coerce_numbers_to_str=True)  # some sets number turns and sessions
+
+
+class SetTurn(_Part):
+    """One turn as a recall set has it. `role`: one of ROLES, or a speaker's name."""
 
     id: str
     session: str
-    date: str | None
+    date: _Date = None
     role: str
     text: str
 
@@ -56,15 +82,30 @@ class SetTurn:
         """Who speaks, if the set names the speaker."""
         return None if self.role in ROLES else self.role
 
+    @property
+    def embedded(self) -> str:
+        """What a memory embeds of it: "speaker: text" where the set names the speaker, else the text alone."""
+        return f"{self.speaker}: {self.text}" if self.speaker else self.text
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Question:
-    """What is asked. `type`: the set's own name for its kind; `date`: when it is asked, as written there."""
+
+class Question(_Part):
+    """What is asked. `type`: the set's own name for its kind; `date`: when it is asked."""
 
     id: str
     text: str
     type: str
-    date: str | None
+    date: _Date = None
+
+
+class _Asked(Question):
+    gold_turns: frozenset[str]
+    gold_sessions: frozenset[str]
+
+
+class _Record(_Part):
+    corpus: str
+    turns: tuple[SetTurn, ...]
+    questions: tuple[_Asked, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,55 +204,6 @@ def _parsed(line: bytes, where: str) -> tuple[Corpus, Gold]:
         raise BadRecallSet(f"{where}: {exc}") from exc
 
 
-def read_date(text: str | None) -> datetime | None:
-    """A recall set's date in UTC; None where it has none. Raises ValueError for one in no form that we know."""
-    if not text:
-        return None
-    plain = re.sub(r"\s*\([A-Za-z]+\)", "", text)
-    with suppress(ValueError):
-        moment = datetime.fromisoformat(plain)
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    for form in _DATE_FORMATS:
-        with suppress(ValueError):
-            return datetime.strptime(plain, form).replace(tzinfo=UTC)
-    raise ValueError(f"the date {text!r:.80} is in no known form; write it as 2024-05-31 13:30")
-
-
-def _known_date(text: str | None) -> str | None:
-    read_date(text)
-    return text
-
-
-_Date = Annotated[str | None, AfterValidator(_known_date)]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(coerce_numbers_to_str=True)  # some sets number their turns and sessions
-
-
-class _Turn(_Part):
-    id: str
-    session: str
-    date: _Date = None
-    role: str
-    text: str
-
-
-class _Question(_Part):
-    id: str
-    text: str
-    type: str
-    date: _Date = None
-    gold_turns: frozenset[str]
-    gold_sessions: frozenset[str]
-
-
-class _Record(_Part):
-    corpus: str
-    turns: list[_Turn]
-    questions: list[_Question]
-
-
 def _corpus(record: _Record) -> tuple[Corpus, Gold]:
     sessions = {turn.id: turn.session for turn in record.turns}
     if len(sessions) < len(record.turns):
@@ -219,15 +211,11 @@ def _corpus(record: _Record) -> tuple[Corpus, Gold]:
     gold = {question.id: _evidence(question, sessions) for question in record.questions}
     if len(gold) < len(record.questions):
         raise ValueError("two questions have the same id")
-    turns = tuple(SetTurn(**dict(turn)) for turn in record.turns)
-    questions = tuple(
-        Question(id=question.id, text=question.text, type=question.type, date=question.date)
-        for question in record.questions
-    )
-    return Corpus(name=record.corpus, turns=turns, questions=questions), Gold(by_question=gold)
+    questions = tuple(Question(**question.model_dump()) for question in record.questions)
+    return Corpus(name=record.corpus, turns=record.turns, questions=questions), Gold(by_question=gold)
 
 
-def _evidence(question: _Question, sessions: Mapping[str, str]) -> Evidence:
+def _evidence(question: _Asked, sessions: Mapping[str, str]) -> Evidence:
     unknown = {*question.gold_turns - set(sessions), *question.gold_sessions - set(sessions.values())}
     if unknown:
         raise ValueError(f"question {question.id!r} names what the corpus does not have: {sorted(unknown)}")

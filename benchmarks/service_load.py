@@ -1,4 +1,4 @@
-"""The service under load while its processes are killed: `python -m benchmarks.service_load`.
+"""The service under load while its processes are killed: `python -m benchmarks.service_load [--turns N] [--clients N]`.
 
 A MongoDB replica set, a Chroma server, two `memory-agent serve` and one `memory-agent worker`, each a process of its own,
 and 200 clients that write exchanges, fetch and list over HTTP, as fast as they are answered. Meanwhile one service and the
@@ -30,16 +30,16 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import httpx
-import numpy as np
 
-from benchmarks.measure import Others, machine, say
+from benchmarks.measure import Others, machine, percentiles, print_report, say, servers
 from benchmarks.texts import sentence
-from tests.servers.chroma import ChromaProcess
 from tests.servers.deployment import Deployment, Used
-from tests.servers.mongod import Mongod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    _Turns = Mapping[tuple[str, str], Mapping[str, Any]]
+    """What a thread holds, by role and text."""
 
 PASSING: Final = frozenset({429, 502, 503})
 """Statuses after which the same request may be sent again."""
@@ -53,6 +53,12 @@ FETCH_EVERY, LIST_EVERY = 4, 6
 """Every so many exchanges a client fetches, and lists its newest turns."""
 TENANTS: Final = 8
 KILLED: Final = ("api 0", "worker")
+KILLS: Final = 2
+"""Of each of these."""
+SEARCHES: Final = 100
+"""Exchanges that search must find by their own words."""
+SETTLE_SECONDS: Final = 3_600.0
+SEED: Final = 1
 _PAGE: Final = 500
 
 
@@ -141,29 +147,23 @@ def _wrong_order(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"the id {id_} is there {count} times"
 
 
-def _unlike_its_receipt(
-    exchange: Exchange, turns: Mapping[tuple[str, str], Mapping[str, Any]]
-) -> Iterator[str]:
+def _unlike_its_receipt(exchange: Exchange, turns: _Turns) -> Iterator[str]:
     user, assistant = texts(exchange.client, exchange.number)
     asked, answered = turns.get(("user", user)), turns.get(("assistant", assistant))
-    if asked is not None and answered is not None and asked["seq"] >= answered["seq"]:
-        yield f"{exchange.key}: the answer (seq {answered['seq']}) stands before the question ({asked['seq']})"
-    if exchange.acked is None or asked is None or answered is None:
+    if asked is None or answered is None:
         return
-    if exchange.turn_ids != (asked["id"], answered["id"]):
-        yield f"{exchange.key}: the receipt names {exchange.turn_ids}, stored are {asked['id']}, {answered['id']}"
-    if exchange.seq != answered["seq"]:
-        yield f"{exchange.key}: the receipt says seq {exchange.seq}, stored is {answered['seq']}"
+    if asked["seq"] >= answered["seq"]:
+        yield f"{exchange.key}: the answer (seq {answered['seq']}) stands before the question ({asked['seq']})"
+    receipt, stored = (exchange.turn_ids, exchange.seq), ((asked["id"], answered["id"]), answered["seq"])
+    if exchange.acked is not None and receipt != stored:
+        yield f"{exchange.key}: the receipt names {receipt}, stored are {stored}"
 
 
-def _overtaken(sent: Sequence[Exchange], turns: Mapping[tuple[str, str], Mapping[str, Any]]) -> Iterator[str]:
-    stored = []
-    for exchange in sent:
-        turn = turns.get(("user", texts(exchange.client, exchange.number)[0]))
-        if turn is not None:
-            stored.append((turn["seq"], exchange))
+def _overtaken(sent: Sequence[Exchange], turns: _Turns) -> Iterator[str]:
+    questions = {exchange: ("user", texts(exchange.client, exchange.number)[0]) for exchange in sent}
+    stored = [exchange for exchange, question in questions.items() if question in turns]
     latest: Exchange | None = None
-    for _, exchange in sorted(stored, key=lambda one: one[0]):
+    for exchange in sorted(stored, key=lambda one: turns[questions[one]]["seq"]):
         if latest is not None and exchange.acked is not None and exchange.acked < latest.began:
             yield f"{exchange.key} was acknowledged before {latest.key} was sent, and stands behind it"
         if latest is None or exchange.began > latest.began:
@@ -179,7 +179,6 @@ class Load:
     keys: list[tuple[str, str]]
     clients: int
     exchanges: int
-    seed: int = 0
 
 
 @dataclass(kw_only=True, slots=True)
@@ -250,7 +249,7 @@ class Clients:
 
     async def run(self, client: int) -> None:
         """All exchanges of one client."""
-        chance = random.Random(f"{self._load.seed} {client}")
+        chance = random.Random(client)
         for number in range(self._load.exchanges):
             if number == self._load.exchanges - 1:
                 await self.may_end.wait()
@@ -490,17 +489,13 @@ def check(reader: Reader, told: Told, *, searches: int, seed: int) -> dict[str, 
 
 
 # --- the figures ---------------------------------------------------------------------------------------------
-def times(seconds: Sequence[float]) -> dict[str, float | int]:
-    """How many, and p50, p95, p99 and the longest in milliseconds."""
-    if not seconds:
-        return {"count": 0}
-    shown = {f"p{q}_ms": round(float(np.percentile(seconds, q)) * 1_000, 1) for q in (50, 95, 99)}
-    return {"count": len(seconds), **shown, "max_ms": round(max(seconds) * 1_000, 1)}
-
-
 def figures(told: Told) -> dict[str, Any]:
     """What the clients saw: speed, times of requests by kind, errors by kind."""
     acknowledged, seconds = told.acknowledged, told.ended - told.began
+    good: dict[str, list[float]] = defaultdict(list)
+    for kind, result, took in told.requests:
+        if result[:1] == "2":
+            good[kind].append(took)
     return {
         "seconds": round(seconds, 1),
         "turns_acknowledged": 2 * len(acknowledged),
@@ -508,59 +503,49 @@ def figures(told: Told) -> dict[str, Any]:
         "given_up": len(told.exchanges) - len(acknowledged),
         "retries": sum(exchange.attempts - 1 for exchange in acknowledged),
         "errors": Counter(f"{kind} {result}" for kind, result, _ in told.requests if result[:1] != "2"),
-        "requests": {
-            kind: times([took for what, result, took in told.requests if what == kind and result[:1] == "2"])
-            for kind in ("update", "fetch", "list")
-        },
+        "requests": {kind: percentiles(its, 50, 95, 99) for kind, its in good.items()},
         "noticed": told.noticed,
     }
 
 
-def measure(
-    arguments: argparse.Namespace, folder: Path, mongod: Mongod, chroma: ChromaProcess
-) -> dict[str, Any]:
-    """All figures. Raises Wrong."""
-    settings = {
-        "mongo_uri": mongod.uri,
-        "chroma_host": chroma.host,
-        "chroma_port": chroma.port,
-        "data_dir": folder / "data",
-        "db_name": "service_load",
+def measure(turns: int, clients: int, folder: Path, stack: ExitStack) -> dict[str, Any]:
+    """Start everything until the stack ends, and give all figures. Raises Wrong."""
+    settings, pids = stack.enter_context(servers(folder))
+    settings |= {"data_dir": folder / "data", "db_name": "service_load"}
+    deployment = stack.enter_context(Deployment(folder / "service", settings))
+    used = {**deployment.used, **{name: Used() for name in pids}}
+    for name, pid in pids.items():
+        used[name].began(pid)
+    load = Load(
+        addresses=deployment.addresses,
+        keys=[(f"tenant-{number}", deployment.key(f"tenant-{number}")[1]) for number in range(TENANTS)],
+        clients=clients,
+        exchanges=max(2, round(turns / 2 / clients)),
+    )
+    kills = kill_plan(KILLED, times=KILLS, seed=SEED)
+    planned = ", ".join(f"{kill.name} at {kill.share:.0%} for {kill.down_seconds} s" for kill in kills)
+    say(f"{load.clients * load.exchanges:,} exchanges; {planned}")
+    others, before = Others(), _cpu(used)
+    told = run_clients(deployment, load, kills)
+    cores = (_cpu(used) - before) / (told.ended - told.began)
+    cpu = {name: round(one.cpu_seconds, 1) for name, one in used.items()}
+    busy = others.share() - cores / (os.cpu_count() or 1)
+    with Reader(deployment, load.keys) as reader:
+        settle_seconds = round(settled(reader, timeout=SETTLE_SECONDS), 1)
+        say("settled")
+        checked = check(reader, told, searches=SEARCHES, seed=SEED)
+    _cpu(used)
+    return {
+        "machine": machine(),
+        "clients_at_once": clients,
+        **figures(told),
+        "settle_seconds": settle_seconds,
+        "checked": checked,
+        "cpu_seconds": cpu,
+        "others_busy": round(max(0.0, busy), 3),
+        "peak_mib": {name: round(one.peak_mib) for name, one in used.items()},
+        "kills": planned,
     }
-    kills = kill_plan(KILLED, times=arguments.kills, seed=arguments.seed)
-    servers = {"mongod": Used(), "chroma": Used()}
-    servers["mongod"].began(mongod.pid)
-    servers["chroma"].began(chroma.pid)
-    with Deployment(folder / "service", settings) as deployment:
-        keys = [(f"tenant-{number}", deployment.key(f"tenant-{number}")[1]) for number in range(TENANTS)]
-        load = Load(
-            addresses=deployment.addresses,
-            keys=keys,
-            clients=arguments.clients,
-            exchanges=max(2, round(arguments.turns / 2 / arguments.clients)),
-            seed=arguments.seed,
-        )
-        say(f"{load.clients * load.exchanges:,} exchanges; {_told(kills)}")
-        others, used = Others(), deployment.used | servers
-        before = _cpu(used)
-        told = run_clients(deployment, load, kills)
-        cores = (_cpu(used) - before) / (told.ended - told.began)
-        cpu = {name: round(one.cpu_seconds, 1) for name, one in used.items()}
-        busy = others.share() - cores / (os.cpu_count() or 1)
-        with Reader(deployment, keys) as reader:
-            settle_seconds = round(settled(reader, timeout=arguments.settle_seconds), 1)
-            say("settled")
-            checked = check(reader, told, searches=arguments.searches, seed=arguments.seed)
-        _cpu(used)
-        return {
-            **figures(told),
-            "settle_seconds": settle_seconds,
-            "checked": checked,
-            "cpu_seconds": cpu,
-            "others_busy": round(max(0.0, busy), 3),
-            "peak_mib": {name: round(one.peak_mib) for name, one in used.items()},
-            "kills": _told(kills),
-        }
 
 
 def _cpu(used: Mapping[str, Used]) -> float:
@@ -569,47 +554,21 @@ def _cpu(used: Mapping[str, Used]) -> float:
     return sum(one.cpu_seconds for one in used.values())
 
 
-def _told(kills: Sequence[Kill]) -> str:
-    return ", ".join(f"{kill.name} at {kill.share:.0%} for {kill.down_seconds} s" for kill in kills)
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Start everything, measure, print; the exit code."""
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        mongod = stack.enter_context(Mongod())
-        chroma = ChromaProcess(folder / "chroma").start()
-        stack.callback(chroma.stop)
-        try:
-            report = measure(arguments, folder, mongod, chroma)
-        except Wrong as exc:
-            print(f"WRONG: {exc}")
-            return 1
-    report = {
-        "machine": machine(),
-        "clients_at_once": arguments.clients,
-        "seed": arguments.seed,
-        **report,
-    }
-    text = json.dumps(report, indent=2)
-    print(text)
-    if arguments.json:
-        arguments.json.write_text(text + "\n", encoding="utf-8")
-    return 0
-
-
 def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     add = parser.add_argument
     add("--turns", type=int, default=20_000, help="that are written, two an exchange (default %(default)s)")
     add("--clients", type=int, default=200, help="at once (default %(default)s)")
-    add("--kills", type=int, default=2, help="of a service, and of the worker (default %(default)s)")
-    add("--searches", type=int, default=100, help="exchanges that search must find (default %(default)s)")
-    add("--settle-seconds", type=float, default=3_600.0, help="to wait at most until nothing is owed")
-    add("--seed", type=int, default=1)
-    add("--json", type=Path, help="a file to write the figures to")
-    sys.exit(run(parser.parse_args()))
+    given = parser.parse_args()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        try:
+            report = measure(given.turns, given.clients, folder, stack)
+        except Wrong as exc:
+            print(f"WRONG: {exc}")
+            sys.exit(1)
+    print_report(report)
 
 
 if __name__ == "__main__":

@@ -20,9 +20,7 @@ import argparse
 import asyncio
 import dataclasses
 import itertools
-import json
 import random
-import sys
 import tomllib
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
@@ -31,7 +29,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from benchmarks.recall_sets import read_corpora
+from benchmarks.measure import print_report, say
+from benchmarks.recall_sets import SetTurn, read_corpora
 from benchmarks.vectors import KeptVectors, KnowingEmbedder, cache_option
 from memory_agent.domain import Turn
 from memory_agent.models.local.choose import ModelChoiceRequest
@@ -54,8 +53,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from benchmarks.recall_sets import SetTurn
     from memory_agent.domain import Topic
+
+    Vectors = dict[str, NDArray[np.float32] | None]
+    """By text; None: it says nothing."""
 
 MODEL: Final = "all-MiniLM-L6-v2"
 ARCHIVED_AFTER: Final = 40
@@ -130,8 +131,6 @@ def _by_session(turns: Sequence[Said]) -> Iterator[list[Said]]:
 
 def written() -> dict[str, list[list[Said]]]:
     """The written conversations, by name."""
-    from benchmarks.recall_sets import SetTurn
-
     found: dict[str, list[list[Said]]] = {}
     for name, text in tomllib.loads(WRITTEN.read_text(encoding="utf-8")).items():
         dealt, block = list[Said](), -1
@@ -146,11 +145,11 @@ def written() -> dict[str, list[list[Said]]]:
 
 
 # --- vectors -------------------------------------------------------------------------------------------------
-async def embedded(texts: Iterable[str], cache: Path) -> dict[str, NDArray[np.float32] | None]:
+async def embedded(texts: Iterable[str], cache: Path) -> Vectors:
     """One vector for each text, made of its passages as the product keeps them; those in the folder `cache` are read."""
     local = LocalEmbedder(ModelChoiceRequest(model=MODEL, backend="onnx", precision="fp32"))
     embedder = KnowingEmbedder(local, KeptVectors(cache))
-    vectors: dict[str, NDArray[np.float32] | None] = {}
+    vectors: Vectors = {}
     for text in dict.fromkeys(texts):
         rows = await embedder.embed(await embedder.split(text), purpose="document")
         vectors[text] = turn_vector(rows.astype(np.float16))
@@ -158,14 +157,9 @@ async def embedded(texts: Iterable[str], cache: Path) -> dict[str, NDArray[np.fl
     return vectors
 
 
-def searchable(turn: SetTurn) -> str:
-    """What is embedded of a turn."""
-    return f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text
-
-
-def subject(turn: SetTurn, vectors: dict[str, NDArray[np.float32] | None]) -> TurnSubject:
+def subject(turn: SetTurn, vectors: Vectors) -> TurnSubject:
     """What is matched of a turn, as `TopicFolder.subjects` has it."""
-    vector = vectors[searchable(turn)]
+    vector = vectors[turn.embedded]
     if turn.role == "assistant":
         return TurnSubject(vector=vector, embedder=MODEL, size=len(count_terms(turn.text)))
     said: Subject = subject_of(turn.text)
@@ -180,16 +174,13 @@ def subject(turn: SetTurn, vectors: dict[str, NDArray[np.float32] | None]) -> Tu
 
 
 # --- matching, and its figures -------------------------------------------------------------------------------
-def matched(
-    mixture: Sequence[Said], vectors: dict[str, NDArray[np.float32] | None], settings: MatchSettings
-) -> tuple[list[str | None], dict[str, Topic], set[int]]:
-    """The topic of each turn, the topics, and the blocks that came back to something archived."""
+def matched(mixture: Sequence[Said], vectors: Vectors, settings: MatchSettings) -> list[str | None]:
+    """The topic of each turn."""
     topics: dict[str, Topic] = {}
     index = TopicIndex(MODEL)
     chosen: list[str | None] = []
     current, asked = None, 0
     joined_at: dict[str, int] = {}
-    from_rest = set[int]()
     for place, said in enumerate(mixture):
         turn = _turn(place, said.turn)
         subjects = {turn.id: subject(said.turn, vectors)}
@@ -197,10 +188,7 @@ def matched(
         chosen.append(found)
         if found is None:
             continue
-        before = topics.get(found)
-        if before is not None and before.archived:
-            from_rest.add(said.block)
-        topics[found] = folded(before or opened_by(turn, found), [turn], subjects)
+        topics[found] = folded(topics.get(found) or opened_by(turn, found), [turn], subjects)
         index.put(topics[found])
         current, asked = found, asked + (turn.role == "user")
         joined_at[found] = asked
@@ -208,7 +196,7 @@ def matched(
             if asked - last == ARCHIVED_AFTER:
                 topics[topic_id] = dataclasses.replace(topics[topic_id], archived=True)
                 index.put(topics[topic_id])
-    return chosen, topics, from_rest
+    return chosen
 
 
 def _turn(place: int, turn: SetTurn) -> Turn:
@@ -227,25 +215,23 @@ def _turn(place: int, turn: SetTurn) -> Turn:
     )
 
 
-def figures(mixture: Sequence[Said], chosen: Sequence[str | None], from_rest: set[int]) -> dict[str, float]:
-    """B-cubed, topics per 100 users' turns, the largest topic's share of the turns, and what became of returns."""
+def figures(mixture: Sequence[Said], chosen: Sequence[str | None]) -> dict[str, float]:
+    """B-cubed, topics per 100 users' turns, and what became of returns."""
     asked = [
         (topic, said)
         for topic, said in zip(chosen, mixture, strict=True)
         if topic is not None and said.turn.role != "assistant"
     ]
-    topics = Counter(topic for topic, _ in asked)
     precision = _mean_share([(topic, said.conversation) for topic, said in asked], whole=0)
     recall = _mean_share([(topic, said.session) for topic, said in asked], whole=1)
     held: dict[str, Counter[str]] = defaultdict(Counter)
     seen, counts = set[str](), Counter[str]()
-    for block, turns in itertools.groupby(asked, key=lambda each: each[1].block):
+    for _, turns in itertools.groupby(asked, key=lambda each: each[1].block):
         of_block = list(turns)
         top = Counter(topic for topic, _ in of_block).most_common(1)[0][0]
         first = of_block[0][1]
         if first.session in seen:
             counts["returns"] += 1
-            counts["rested"] += block in from_rest
             if held[top]:
                 right = held[top].most_common(1)[0][0] == first.conversation
                 counts["rejoin" if right else "astray"] += 1
@@ -257,11 +243,9 @@ def figures(mixture: Sequence[Said], chosen: Sequence[str | None], from_rest: se
         "precision": precision,
         "recall": recall,
         "f1": 2 * precision * recall / (precision + recall),
-        "topics_per_100": 100 * len(topics) / len(asked),
-        "largest": max(topics.values()) / len(asked),
+        "topics_per_100": 100 * len({topic for topic, _ in asked}) / len(asked),
         "rejoin": counts["rejoin"] / returns,
         "astray": counts["astray"] / returns,
-        "from_rest": counts["rested"] / returns,
     }
 
 
@@ -285,16 +269,14 @@ def main() -> None:
     turns = [said.turn for mixtures in everything.values() for mixture in mixtures for said in mixture]
     names = {f"{turn.speaker}:" for turn in turns if turn.speaker}
     everyday = [one for sentences in everyday_sentences().values() for one in sentences]
-    vectors = asyncio.run(embedded([*map(searchable, turns), *sorted(names), *everyday], arguments.cache))
+    texts = [*(turn.embedded for turn in turns), *sorted(names), *everyday]
+    vectors = asyncio.run(embedded(texts, arguments.cache))
     report: dict[str, Any] = {}
     for name, mixtures in everything.items():
-        each = []
-        for mixture in mixtures:
-            chosen, _, from_rest = matched(mixture, vectors, MatchSettings())
-            each.append(figures(mixture, chosen, from_rest))
+        each = [figures(mixture, matched(mixture, vectors, MatchSettings())) for mixture in mixtures]
         report[name] = {key: round(float(np.mean([one[key] for one in each])), 3) for key in each[0]}
-        print(f"{name:20} {report[name]}", file=sys.stderr)
-    print(json.dumps(report, indent=2))
+        say(f"{name:20} {report[name]}")
+    print_report(report)
 
 
 if __name__ == "__main__":

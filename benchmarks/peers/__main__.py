@@ -16,14 +16,12 @@ questions are embedded before the peer begins, and what it embeds to remember is
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.measure import machine, percentiles
+from benchmarks.measure import machine, percentiles, print_report, say
 from benchmarks.peers.systems import MODEL, PEERS, Embedder, sayable, version_of
 from benchmarks.recall_sets import BadRecallSet, files_in, read_sets
 from benchmarks.scoring import DEPTH, Answer, Run, score, systems_table, write_runs
@@ -67,7 +65,7 @@ def measure(name: str, sets: Sets, embedder: Embedder) -> Run:
             results += score(set_name, corpus, answers_of(cls, corpus, embedder, times), gold)
             embedder.forget()
             turns += len(sayable(corpus))
-            print(f"{name}: {set_name} {corpus.name}", file=sys.stderr)
+            say(f"{name}: {set_name} {corpus.name}")
         reports[set_name] = {
             "turns": turns,
             "model_s": round(embedder.seconds - model_began, 1),
@@ -108,8 +106,8 @@ def main(given: Sequence[str] | None = None) -> None:
         parser.error(f"{exc.name or exc} is not installed; pip install -r benchmarks/peers-requirements.txt")
     except (BadRecallSet, ValueError) as exc:
         parser.error(str(exc))
-    print(systems_table(runs), file=sys.stderr)
-    print(json.dumps({"machine": machine(), "runs": [run.figures() for run in runs]}, indent=2))
+    say(systems_table(runs))
+    print_report({"machine": machine(), "runs": [run.figures() for run in runs]})
 
 
 if __name__ == "__main__":

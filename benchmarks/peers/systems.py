@@ -43,11 +43,6 @@ class Peer(Protocol):
     def close(self) -> None: ...
 
 
-def document(turn: SetTurn) -> str:
-    """A turn as one text: "speaker: text" where the set names the speaker, else the text alone."""
-    return f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text
-
-
 def sayable(corpus: Corpus) -> list[SetTurn]:
     """The turns that have a text."""
     return [turn for turn in corpus.turns if turn.text.strip()]
@@ -154,7 +149,7 @@ class Chroma:
     def remember(self, corpus: Corpus) -> None:
         """One document per turn."""
         turns = sayable(corpus)
-        _add(self._turns, [turn.id for turn in turns], list(map(document, turns)), self._embedder)
+        _add(self._turns, [turn.id for turn in turns], [turn.embedded for turn in turns], self._embedder)
 
     def search(self, question: Question, depth: int) -> list[str]:
         """The nearest documents."""
@@ -292,11 +287,11 @@ class Mem0:
     def remember(self, corpus: Corpus) -> None:
         """One call per turn, as a conversation comes."""
         turns = sayable(corpus)
-        self._embedder.embed([document(turn) for turn in turns])  # the model is faster with many at once
+        self._embedder.embed([turn.embedded for turn in turns])  # the model is faster with many at once
         for turn in turns:
             # It stores no system messages; the sets have none.
             role = "user" if turn.speaker else turn.role
-            added = self._memory.add([{"role": role, "content": document(turn)}], user_id="user", infer=False)
+            added = self._memory.add([{"role": role, "content": turn.embedded}], user_id="user", infer=False)
             self._turn_of |= {memory["id"]: turn.id for memory in added["results"]}
 
     def search(self, question: Question, depth: int) -> list[str]:
