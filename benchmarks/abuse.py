@@ -1,10 +1,8 @@
 """How other tenants fare beside abusive clients: `python -m benchmarks.abuse [--seconds S] [ATTACK …]`.
 
-One `memory-agent serve`, embedded, behind nginx with `config/nginx.conf`, of which only the addresses and the folder for
-bodies are changed. An honest client updates and fetches every 500 ms, by itself and beside
-each attack in turns, which runs in a process of its own with another tenant's key. Prints the honest client's times, from
-the moment at which a request was due. The exit code is 1 if one failed, or if it waited more than 0.2 s longer at p95
-than by itself just before.
+One `memory-agent serve`, embedded, behind nginx with `config/nginx.conf`, of which only addresses and folders are changed. Prints an
+honest client's times by itself and beside each attack, from the moment at which a request was due. The exit code is 1 if one failed,
+or if it waited more than 0.2 s longer at p95 than by itself just before.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """How much of the evidence is inside a prompt: `python -m benchmarks.context FILE`.
 
-Reads a recall set as `benchmarks.recall` does, remembers each corpus through the public API, and asks each question through
-`fetch_memory` at several budgets. Prints the mean share of a question's gold turns that the context shows word for word, beside
-the same ranking packed line by line until full. Also the share of tokens by tier, and how many windows had a gap.
-
-Gold is used for scoring only.
+Remembers each corpus of a recall set and asks each question through `fetch_memory` at several budgets. Prints the mean share of a
+question's gold turns that the context shows word for word, beside the same ranking packed line by line until full; also the share of
+tokens by tier, and how many windows had a gap.
 """
 
 from __future__ import annotations

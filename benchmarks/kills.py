@@ -2,11 +2,8 @@
 
 `python -m benchmarks.kills [--rounds 1000] [--minutes M] [--store mongodb] [--place FOLDER] [--seed N]`
 
-Each round forks a process that does seeded random work, kills it at a random moment, and has another open what is left: nothing
-acknowledged is lost, doubled or out of order, nothing forgotten is back, facts are the fold of their changes. After the last round
-every erasure is brought to its end, the doctor finds nothing, and no file of SQLite has a byte of what was forgotten.
-Only rounds in which the process was killed count. With `--place` a later call goes on with the same memory. What is
-wrong ends the run with 1 and leaves the folder as it is.
+What a round does, and what has to hold after it, is in docs/benchmarks.md, "Kills". Only rounds in which the process was killed count.
+With `--place` a later call goes on with the same memory. What is wrong ends the run with 1 and leaves the folder as it is.
 """
 
 from __future__ import annotations

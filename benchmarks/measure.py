@@ -13,7 +13,7 @@ import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import psutil
@@ -23,7 +23,6 @@ from benchmarks.vectors import KeptVectors, KnowingEmbedder
 if TYPE_CHECKING:
     from argparse import ArgumentParser
     from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
-    from types import TracebackType
 
     from memory_agent import MemoryService
 
@@ -216,25 +215,11 @@ class Hold:
 
 
 class LoopLag:
-    """A task that wants to run every millisecond, and notes by how much it is late. Use as `async with LoopLag() as lag:`."""
+    """Notes by how much a task that wants to run every millisecond is late (`loop_lag`)."""
 
     def __init__(self) -> None:
         self._longest = Hold()
-        self._slept_at = (0.0, 0.0)
-        self._task: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
         self._slept_at = _clocks()
-        self._task = asyncio.create_task(self._tick(), name="loop lag")
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
 
     def take(self) -> Hold:
         """The longest holds since the last call, one that lasts until now included."""
@@ -242,7 +227,8 @@ class LoopLag:
         longest, self._longest = self._longest, Hold()
         return longest
 
-    async def _tick(self) -> None:
+    async def tick(self) -> None:
+        """What the task does."""
         while True:
             self._slept_at = _clocks()
             await asyncio.sleep(TICK_SECONDS)
@@ -253,6 +239,18 @@ class LoopLag:
         late = max(0.0, wall - TICK_SECONDS)
         self._longest |= Hold(late, min(own, late))
         self._slept_at = _clocks()
+
+
+@contextlib.asynccontextmanager
+async def loop_lag() -> AsyncIterator[LoopLag]:
+    """How late the event loop is during the block."""
+    lag = LoopLag()
+    ticking = asyncio.create_task(lag.tick(), name="loop lag")
+    try:
+        yield lag
+    finally:
+        ticking.cancel()
+        await asyncio.wait({ticking})
 
 
 def _clocks() -> tuple[float, float]:
@@ -304,3 +302,14 @@ class Meter:
     def report(self) -> dict[str, Any]:
         """Every kind's figures."""
         return {name: calls.report() for name, calls in self.calls.items()}
+
+
+def figure_rows(report: Mapping[str, Any], *parts: str) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """The rows of a column: each call of a meter's report under `figures`, then the single figures of these parts."""
+    for name, of in report["figures"].items():
+        yield name, (of["p50_ms"], of["p95_ms"], of["processor_ms"])
+        if "besides_p50_ms" in of:
+            yield f"{name} besides the model, p50 / p95", (of["besides_p50_ms"], of["besides_p95_ms"])
+    for part in parts:
+        for name, value in report.get(part, {}).items():
+            yield f"{part}: {name}", (value,)

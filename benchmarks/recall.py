@@ -1,15 +1,8 @@
 """How much of the known evidence is found: `python -m benchmarks.recall FILE [FILE ...]`.
 
-Reads recall sets (`benchmarks.recall_sets`; a folder stands for all in it), remembers each corpus through the public API as its own
-user, asks all its questions, and only then scores the answers (`benchmarks.scoring` says what the figures are). Topics and
-compression are off, for no figure depends on them.
-
-A table by set and type goes to standard error, each figure with its interval and with its difference from the last run on the
-set; a star marks a difference that is none of chance. JSON with figures and times goes to standard output. The last runs, and the
-vectors of every text, are kept in the folder `--cache`, so that a second run embeds only what is new to it.
-
-`--json OUT` keeps the result of every question as well, from which `--compare A.json B.json` prints paired differences. `--ablation`
-remembers once and asks again with each signal of the search switched off.
+Remembers each corpus of recall sets (`benchmarks.recall_sets`; a folder stands for all in it) through the public API as its own user, asks
+all its questions, and only then scores the answers (`benchmarks.scoring` says what the figures are). A table by set and type, with
+differences from the last run on the set, goes to standard error, JSON to standard output. docs/benchmarks.md, "Recall", has the options.
 
 What is remembered is role, speaker, date and text; what is asked is the question's text, told when it is asked.
 """
@@ -81,7 +74,7 @@ class Times:
             "turns": self.turns,
             "ingest_s": round(self.ingest, 1),
             "ingest_processor_s": round(self.processor, 1),
-            **({"search": percentiles(self.search)} if self.search else {}),
+            "search": percentiles(self.search),
         }
 
 

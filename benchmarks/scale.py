@@ -1,12 +1,7 @@
 """How the calls of one user hold up as users come: `python -m benchmarks.scale [--users 1000] [--turns 50000] [--store …]`.
 
-Users come one after the other, each with a history of the same length, until there are so many turns. All is as it is installed by
-default but the model: vectors are made up of words (`HashEmbedder`), so that the time is the store's and ours. With
-`--store mongodb` there are a MongoDB and a Chroma server, else SQLite and embedded Chroma in one folder.
-
-At 10,000 turns, ten times as many, and so on to `--turns`, the service is opened anew and a sample of users asked: the first search of
-a user who is not in memory, the second, a fetch, an exchange acknowledged and then settled, `status`; besides, a sweep over everybody, memory
-and disk. Each stage is printed as it is reached, with its ratio to the first.
+All is as it is installed by default but the model: vectors are made up of words (`HashEmbedder`), so that the time is the store's and ours.
+What is measured is in docs/benchmarks.md, "Many users". Each stage is printed as it is reached, with its ratio to the first.
 """
 
 from __future__ import annotations
@@ -24,10 +19,11 @@ from typing import TYPE_CHECKING, Any, Final
 import psutil
 
 from benchmarks.measure import (
-    LoopLag,
     Meter,
     Others,
     disk_bytes,
+    figure_rows,
+    loop_lag,
     machine,
     open_service,
     peak_mib,
@@ -97,7 +93,7 @@ async def ingest(run: Run, users: range) -> dict[str, float]:
             turns = [run.texts.turn(first + n).at(n) for n in range(run.turns_each)]
             await run.user(service, number).add_turns(turns)
 
-    async with run.opened() as service, LoopLag() as lag:
+    async with run.opened() as service, loop_lag() as lag:
         for start in range(users.start, users.stop, GROUP):
             group = range(start, min(start + GROUP, users.stop))
             await asyncio.gather(*(come(service, number) for number in group))
@@ -120,7 +116,7 @@ async def measure(run: Run, users: int, stage: int) -> Report:
     """All figures at the size that is there."""
     sample = random.Random(stage).sample(range(1, users), min(run.sample, users - 1))
     others, process = Others(), psutil.Process()
-    async with run.opened() as service, LoopLag() as lag:
+    async with run.opened() as service, loop_lag() as lag:
         await run.user(service, 0).fetch_memory("what is loaded when the first one asks?")
         meter = Meter(lag, _EMBEDDER)
         for place, number in enumerate(sample, start=stage * run.sample):
@@ -155,11 +151,7 @@ async def measure(run: Run, users: int, stage: int) -> Report:
 # --- the report ----------------------------------------------------------------------------------------------
 def rows(report: Report) -> Iterator[tuple[str, tuple[float, ...]]]:
     """What a stage's column shows, by the name of the row."""
-    for name, of in report["figures"].items():
-        yield name, (of["p50_ms"], of["p95_ms"], of["processor_ms"])
-    for part in ("ingest", "sweep", "mib", "bytes_a_turn"):
-        for name, value in report[part].items():
-            yield f"{part}: {name}", (value,)
+    yield from figure_rows(report, "ingest", "sweep", "mib", "bytes_a_turn")
     yield "disk, MB", (report["disk_mb"],)
     yield "busy with other things", (report["others_busy"],)
 

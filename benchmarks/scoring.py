@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,9 +24,9 @@ import numpy as np
 from benchmarks.measure import markdown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from benchmarks.recall_sets import Corpus, Evidence, Gold
+    from benchmarks.recall_sets import Corpus, Gold, Question
 
 DEPTH: Final = 50
 """How many turns a system is asked for."""
@@ -86,23 +85,17 @@ def score(set_name: str, corpus: Corpus, answers: Sequence[Answer], gold: Gold) 
         )
     session_of = {turn.id: turn.session for turn in corpus.turns}
     return [
-        _scored(set_name, corpus.name, questions[answer.question].type, answer, evidence, session_of)
+        _scored(set_name, corpus.name, questions[answer.question], answer, gold, session_of)
         for answer in answers
-        for evidence in (gold.by_question[answer.question],)
     ]
 
 
 def _scored(
-    set_name: str,
-    corpus: str,
-    kind: str,
-    answer: Answer,
-    evidence: Evidence,
-    session_of: Mapping[str, str],
+    set_name: str, corpus: str, asked: Question, answer: Answer, gold: Gold, session_of: Mapping[str, str]
 ) -> Result:
-    turns = answer.turns[:DEPTH]
+    evidence, turns = gold.by_question[asked.id], answer.turns[:DEPTH]
     turn_rank = _ranks(turns, evidence.turns)
-    session_rank = _ranks(tuple(dict.fromkeys(session_of[turn] for turn in turns)), evidence.sessions)
+    session_rank = _ranks(dict.fromkeys(session_of[turn] for turn in turns), evidence.sessions)
     figures: dict[str, float] = {}
     if turn_rank:
         figures |= {f"recall@{k}": _share_within(turn_rank, k) for k in KS}
@@ -113,17 +106,15 @@ def _scored(
     return Result(
         set=set_name,
         corpus=corpus,
-        question=answer.question,
-        type=kind,
+        question=asked.id,
+        type=asked.type,
         gold_turns=turn_rank,
         figures=figures,
     )
 
 
-def _ranks(found: Sequence[str], wanted: Iterable[str]) -> dict[str, int | None]:
-    at: dict[str, int] = {}
-    for rank, name in enumerate(found, start=1):
-        at.setdefault(name, rank)
+def _ranks(found: Iterable[str], wanted: Iterable[str]) -> dict[str, int | None]:
+    at = {name: rank for rank, name in reversed(list(enumerate(found, start=1)))}
     return {name: at.get(name) for name in sorted(wanted)}
 
 
@@ -297,18 +288,18 @@ def _run_of(record: Mapping[str, Any]) -> Run:
 def set_table(results: Sequence[Result], before: Sequence[Result]) -> str:
     """The figures of one set, by type of question, with the differences from `before`, which may be empty."""
     rows = [("all", results), *by_type(results).items()]
-    return _table("type", [(label, its, summary(its), _change(before, its)) for label, its in rows])
+    return _table("type", [(label, its, before) for label, its in rows])
 
 
 def last_table(folder: Path, run: Run, set_name: str) -> str:
     """The figures of one set of `run`, with the differences from the last run on it that `folder` has."""
     file = _last(folder, set_name)
-    before = read_runs(str(file))[0] if file.exists() else None
-    head = f"{set_name}: the first run, kept in {folder}"
-    if before is not None:
-        settings = ", ".join(f"{name}={value}" for name, value in before.settings.items())
-        head = f"{set_name}: less the run of {before.made or 'unknown date'} ({settings})"
-    return f"{head}\n\n{set_table(run.of(set_name), () if before is None else before.of(set_name))}"
+    if not file.exists():
+        return f"{set_name}: the first run, kept in {folder}\n\n{set_table(run.of(set_name), ())}"
+    before = read_runs(str(file))[0]
+    settings = ", ".join(f"{name}={value}" for name, value in before.settings.items())
+    head = f"{set_name}: less the run of {before.made or 'unknown date'} ({settings})"
+    return f"{head}\n\n{set_table(run.of(set_name), before.of(set_name))}"
 
 
 def systems_table(runs: Sequence[Run]) -> str:
@@ -316,17 +307,8 @@ def systems_table(runs: Sequence[Run]) -> str:
     base = runs[0]
     parts = []
     for name in dict.fromkeys(name for run in runs for name in run.sets):
-        rows = [
-            (
-                run.system,
-                run.of(name),
-                summary(run.of(name)),
-                {} if run is base else _change(base.of(name), run.of(name)),
-            )
-            for run in runs
-            if run.of(name)
-        ]
-        parts.append(f"{name}\n\n{_table(f'less {base.system}', rows)}")
+        rows = [(run.system, run.of(name), () if run is base else base.of(name)) for run in runs]
+        parts.append(f"{name}\n\n{_table(f'less {base.system}', [row for row in rows if row[1]])}")
     return "\n\n".join(parts)
 
 
@@ -340,21 +322,21 @@ def comparison(before: Run, after: Run) -> str:
     return "\n\n".join(f"{name}\n\n{set_table(after.of(name), before.of(name))}" for name in shared)
 
 
-Row = tuple[str, Sequence[Result], Mapping[str, Estimate], Mapping[str, Estimate]]
-
-
-def _table(first: str, rows: Sequence[Row]) -> str:
-    """`rows`: label, results, their figures, and the differences of these."""
-    figured = [name for name in (*COMPARED, *BESIDE) if any(name in figures for _, _, figures, _ in rows)]
-    changed = {name for name in COMPARED if any(name in change for *_, change in rows)}
+def _table(first: str, rows: Sequence[tuple[str, Sequence[Result], Sequence[Result]]]) -> str:
+    """`rows`: label, results, and those from which they differ; of the latter there may be none."""
+    figures = [summary(results) for _, results, _ in rows]
+    changes = [_change(before, results) for _, results, before in rows]
     head = [first, "questions"]
-    cells = [[label, str(len(results))] for label, results, _, _ in rows]
-    for name in figured:
-        head += [name, "difference"] if name in changed else [name]
-        for line, (_, _, figures, change) in zip(cells, rows, strict=True):
-            one = figures.get(name)
+    cells = [[label, str(len(results))] for label, results, _ in rows]
+    for name in (*COMPARED, *BESIDE):
+        if not any(name in its for its in figures):
+            continue
+        changed = name in COMPARED and any(name in change for change in changes)
+        head += [name, "difference"] if changed else [name]
+        for line, its, change in zip(cells, figures, changes, strict=True):
+            one = its.get(name)
             line.append("–" if one is None else str(one) if name in COMPARED else f"{one.mean:.3f}")
-            if name in changed:
+            if changed:
                 line.append(_signed(change.get(name)))
     return markdown(head, cells)
 

@@ -1,11 +1,6 @@
 """The service under load while its processes are killed: `python -m benchmarks.service_load [--turns N] [--clients N]`.
 
-A MongoDB replica set, a Chroma server, two `memory-agent serve` and one `memory-agent worker`, each a process of its own,
-and 200 clients that write exchanges, fetch and list over HTTP, as fast as they are answered. Meanwhile one service and the
-worker are ended with SIGKILL and started again, twice each. In the end every acknowledged turn must be there once, byte for
-byte and in order, nothing may be owed, and search must find what was said; else the exit code is 1, and the first
-discrepancy is printed.
-
+What runs, is killed and has to hold is in docs/benchmarks.md, "The service"; else the exit code is 1, and the first discrepancy is printed.
 Times are those of single requests as clients see them: all clients always have one in progress, so that they hold the wait
 for all others'. `others_busy` is the share of the machine's time that none of this took.
 """
@@ -38,8 +33,8 @@ from tests.servers.deployment import Deployment, Used
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    _Turns = Mapping[tuple[str, str], Mapping[str, Any]]
-    """What a thread holds, by role and text."""
+    _Turn = tuple[str, str]
+    _Found = Mapping[str, Any]
 
 PASSING: Final = frozenset({429, 502, 503})
 """Statuses after which the same request may be sent again."""
@@ -102,6 +97,12 @@ class Exchange:
         """Its idempotency key."""
         return f"client {self.client} exchange {self.number}"
 
+    @property
+    def turns(self) -> tuple[_Turn, _Turn]:
+        """Role and text of both turns."""
+        asked, answered = texts(self.client, self.number)
+        return ("user", asked), ("assistant", answered)
+
 
 def texts(client: int, number: int) -> tuple[str, str]:
     """What the user says and what the assistant answers in an exchange; no two exchanges share a text."""
@@ -111,7 +112,7 @@ def texts(client: int, number: int) -> tuple[str, str]:
     return f"{name} {sentence(about)}{tail}", f"{name} So you say: {sentence(about + 1)}{tail}"
 
 
-def discrepancies(sent: Sequence[Exchange], found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def discrepancies(sent: Sequence[Exchange], found: Sequence[_Found]) -> Iterator[str]:
     """What is wrong with one thread, a sentence each.
 
     `sent`: the exchanges of this thread, in any order. `found`: its turns in the order in which the service lists them,
@@ -119,51 +120,40 @@ def discrepancies(sent: Sequence[Exchange], found: Sequence[Mapping[str, Any]]) 
     without a receipt at most once. If one exchange was acknowledged before another was sent at all, it stands before
     that one.
     """
-    yield from _wrong_order(found)
-    turns = {(turn["role"], turn["content"]): turn for turn in found}
-    counts = Counter((turn["role"], turn["content"]) for turn in found)
-    expected = set()
-    for exchange in sent:
-        for role, content in zip(("user", "assistant"), texts(exchange.client, exchange.number), strict=True):
-            expected.add((role, content))
-            count = counts[role, content]
-            if count > 1:
-                yield f"{exchange.key}: the {role}'s turn is there {count} times"
-            if count == 0 and exchange.acked is not None:
-                yield f"{exchange.key}: the {role}'s turn was acknowledged and is not there as it was sent"
-        yield from _unlike_its_receipt(exchange, turns)
-    for turn in found:
-        if (turn["role"], turn["content"]) not in expected:
-            yield f"turn {turn['id']} (seq {turn['seq']}) is none that was sent: {turn['content']!r:.120}"
-    yield from _overtaken(sent, turns)
-
-
-def _wrong_order(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for before, after in itertools.pairwise(found):
         if after["seq"] <= before["seq"]:
             yield f"turn {after['id']} with seq {after['seq']} is listed after seq {before['seq']}"
     for id_, count in Counter(turn["id"] for turn in found).items():
         if count > 1:
             yield f"the id {id_} is there {count} times"
+    by_text: dict[_Turn, list[_Found]] = defaultdict(list)
+    for turn in found:
+        by_text[turn["role"], turn["content"]].append(turn)
+    for exchange in sent:
+        yield from _not_as_acknowledged(exchange, [by_text.get(turn, []) for turn in exchange.turns])
+    for stranger in by_text.keys() - {turn for exchange in sent for turn in exchange.turns}:
+        yield f"a turn is none that was sent: {by_text[stranger][0]}"
+    yield from _overtaken([(its[0]["seq"], one) for one in sent if (its := by_text.get(one.turns[0]))])
 
 
-def _unlike_its_receipt(exchange: Exchange, turns: _Turns) -> Iterator[str]:
-    user, assistant = texts(exchange.client, exchange.number)
-    asked, answered = turns.get(("user", user)), turns.get(("assistant", assistant))
-    if asked is None or answered is None:
-        return
-    if asked["seq"] >= answered["seq"]:
-        yield f"{exchange.key}: the answer (seq {answered['seq']}) stands before the question ({asked['seq']})"
-    receipt, stored = (exchange.turn_ids, exchange.seq), ((asked["id"], answered["id"]), answered["seq"])
-    if exchange.acked is not None and receipt != stored:
-        yield f"{exchange.key}: the receipt names {receipt}, stored are {stored}"
+def _not_as_acknowledged(exchange: Exchange, found: Sequence[Sequence[_Found]]) -> Iterator[str]:
+    for (role, _), its in zip(exchange.turns, found, strict=True):
+        if len(its) > 1:
+            yield f"{exchange.key}: the {role}'s turn is there {len(its)} times"
+        if not its and exchange.acked is not None:
+            yield f"{exchange.key}: the {role}'s turn was acknowledged and is not there as it was sent"
+    if all(found):
+        asked, answered = (its[-1] for its in found)
+        if asked["seq"] >= answered["seq"]:
+            yield f"{exchange.key}: the answer {answered['id']} stands before the question {asked['id']}"
+        receipt, stored = (exchange.turn_ids, exchange.seq), ((asked["id"], answered["id"]), answered["seq"])
+        if exchange.acked is not None and receipt != stored:
+            yield f"{exchange.key}: the receipt names {receipt}, stored are {stored}"
 
 
-def _overtaken(sent: Sequence[Exchange], turns: _Turns) -> Iterator[str]:
-    questions = {exchange: ("user", texts(exchange.client, exchange.number)[0]) for exchange in sent}
-    stored = [exchange for exchange, question in questions.items() if question in turns]
+def _overtaken(stored: Sequence[tuple[int, Exchange]]) -> Iterator[str]:
     latest: Exchange | None = None
-    for exchange in sorted(stored, key=lambda one: turns[questions[one]]["seq"]):
+    for _, exchange in sorted(stored, key=lambda one: one[0]):
         if latest is not None and exchange.acked is not None and exchange.acked < latest.began:
             yield f"{exchange.key} was acknowledged before {latest.key} was sent, and stands behind it"
         if latest is None or exchange.began > latest.began:
@@ -206,13 +196,6 @@ class Told:
         return places
 
 
-def place_of(client: int, number: int, tenants: list[str]) -> tuple[str, str, str]:
-    """Tenant, user and thread of a client's exchange. Ids hold what addresses have to encode."""
-    group = client // GROUP
-    thread = "shared/100 %" if number % SHARED_EVERY == SHARED_EVERY - 1 else f"own {client}"
-    return tenants[group % len(tenants)], f"user/{group} é", thread
-
-
 def path_of(user: str, thread: str) -> str:
     """The address of a thread."""
     return f"/api/threads/{quote(user, safe='')}/{quote(thread, safe='')}"
@@ -231,7 +214,6 @@ class Clients:
     def __init__(self, load: Load, told: Told) -> None:
         self._load = load
         self._told = told
-        self._tenants = [tenant for tenant, _ in load.keys]
         self._tokens = dict(load.keys)
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
         self._http = [
@@ -240,6 +222,7 @@ class Clients:
         ]
         self._at = [client % len(load.addresses) for client in range(load.clients)]
         """Which service each client talks to now."""
+        self._chance = random.Random(SEED)
         self.may_end = asyncio.Event()
 
     async def close(self) -> None:
@@ -249,74 +232,78 @@ class Clients:
 
     async def run(self, client: int) -> None:
         """All exchanges of one client."""
-        chance = random.Random(client)
         for number in range(self._load.exchanges):
             if number == self._load.exchanges - 1:
                 await self.may_end.wait()
-            exchange = await self._update(client, number, chance)
+            exchange = await self._update(self._begun(client, number))
+            self._told.exchanges.append(exchange)
             if exchange.acked is None:
                 continue
             with contextlib.suppress(Unanswered):
                 if number % FETCH_EVERY == FETCH_EVERY - 1:
-                    await self._fetch(exchange, chance)
+                    await self._fetch(exchange)
                 if number % LIST_EVERY == LIST_EVERY - 1:
-                    await self._list(exchange, chance)
+                    await self._list(exchange)
 
-    async def _update(self, client: int, number: int, chance: random.Random) -> Exchange:
-        tenant, user, thread = place_of(client, number, self._tenants)
-        exchange = Exchange(
+    def _begun(self, client: int, number: int) -> Exchange:
+        """An exchange that is to be sent now. Ids hold what addresses have to encode."""
+        group = client // GROUP
+        return Exchange(
             client=client,
             number=number,
-            tenant=tenant,
-            user=user,
-            thread=thread,
+            tenant=self._load.keys[group % len(self._load.keys)][0],
+            user=f"user/{group} é",
+            thread="shared/100 %" if number % SHARED_EVERY == SHARED_EVERY - 1 else f"own {client}",
             began=time.monotonic(),
             acked=None,
         )
-        asked, answered = texts(client, number)
-        body = {"user_msg": asked, "assistant_msg": answered, "metadata": {"client": client}}
-        with contextlib.suppress(Unanswered):
-            path = f"{path_of(user, thread)}/update"
-            answer, attempts = await self._until_answered("update", exchange, path, body, chance)
-            receipt = {"turn_ids": tuple(answer["turn_ids"]), "seq": answer["seq"]}
-            exchange = replace(exchange, acked=time.monotonic(), attempts=attempts, **receipt)
-        self._told.exchanges.append(exchange)
-        return exchange
 
-    async def _fetch(self, exchange: Exchange, chance: random.Random) -> None:
+    async def _update(self, exchange: Exchange) -> Exchange:
+        (_, asked), (_, answered) = exchange.turns
+        body = {"user_msg": asked, "assistant_msg": answered, "metadata": {"client": exchange.client}}
+        try:
+            answer, attempts = await self._until_answered("update", "update", exchange, body)
+        except Unanswered:
+            return exchange
+        receipt = {"turn_ids": tuple(answer["turn_ids"]), "seq": answer["seq"]}
+        return replace(exchange, acked=time.monotonic(), attempts=attempts, **receipt)
+
+    async def _fetch(self, exchange: Exchange) -> None:
         question = {"user_message": texts(exchange.client, exchange.number // 2)[0]}
-        path = f"{path_of(exchange.user, exchange.thread)}/fetch"
-        context, _ = await self._until_answered("fetch", exchange, path, question, chance)
+        context, _ = await self._until_answered("fetch", "fetch", exchange, question)
         self._told.noticed["degraded fetches"] += bool(context["degraded"])
         if exchange.thread.startswith("own "):
-            said = json.dumps(texts(exchange.client, exchange.number)[0])[1:-1]
+            said = json.dumps(exchange.turns[0][1])[1:-1]
             self._told.noticed["fetches without the last exchange"] += said not in json.dumps(context)
 
-    async def _list(self, exchange: Exchange, chance: random.Random) -> None:
+    async def _list(self, exchange: Exchange) -> None:
         """The newest turns as another service tells them, too: what is acknowledged must be among them."""
-        path = f"{path_of(exchange.user, exchange.thread)}/turns/recent?limit=100"
-        self._at[exchange.client] = (self._at[exchange.client] + 1) % len(self._http)
-        recent, _ = await self._until_answered("list", exchange, path, None, chance)
+        self._go_on(exchange.client)
+        recent, _ = await self._until_answered("list", "turns/recent?limit=100", exchange)
         if not set(exchange.turn_ids) <= {turn["id"] for turn in recent["items"]}:
             self._told.complaints.append(
                 f"{exchange.key}: acknowledged, and another service does not list it"
             )
 
+    def _go_on(self, client: int) -> None:
+        """To the next service."""
+        self._at[client] = (self._at[client] + 1) % len(self._http)
+
     async def _until_answered(
-        self, kind: str, exchange: Exchange, path: str, body: dict[str, Any] | None, chance: random.Random
+        self, kind: str, path: str, exchange: Exchange, body: dict[str, Any] | None = None
     ) -> tuple[Any, int]:
         """The JSON of a good answer, and how many attempts it took. Raises Unanswered."""
+        path = f"{path_of(exchange.user, exchange.thread)}/{path}"
         headers = {"Authorization": f"Bearer {self._tokens[exchange.tenant]}"}
         if kind == "update":
             headers["Idempotency-Key"] = exchange.key
-        until, client = time.monotonic() + GIVE_UP_SECONDS, exchange.client
+        method = "GET" if body is None else "POST"
+        until = time.monotonic() + GIVE_UP_SECONDS
         for attempt in itertools.count(1):
-            http, began = self._http[self._at[client]], time.monotonic()
-            pause = 0.05 * 2 ** min(attempt, 5) * chance.uniform(0.5, 1.0)
+            http, began = self._http[self._at[exchange.client]], time.monotonic()
+            pause = 0.05 * 2 ** min(attempt, 5) * self._chance.uniform(0.5, 1.0)
             try:
-                answer = await http.request(
-                    "GET" if body is None else "POST", path, headers=headers, json=body
-                )
+                answer = await http.request(method, path, headers=headers, json=body)
                 result = str(answer.status_code)
             except httpx.TransportError as exc:
                 result = type(exc).__name__
@@ -333,7 +320,7 @@ class Clients:
             if time.monotonic() > until:
                 break
             if result != "429":  # the limit is each service's own, but spreading out is no way around it
-                self._at[client] = (self._at[client] + 1) % len(self._http)
+                self._go_on(exchange.client)
                 pause = min(pause, LONGEST_PAUSE_SECONDS)
             await asyncio.sleep(pause)
         raise Unanswered(kind)
@@ -357,17 +344,17 @@ class Kill:
 def kill_plan(names: Sequence[str], *, times: int, seed: int) -> list[Kill]:
     """When each of `names` is killed, `times` times: at random moments, the same for the same seed."""
     chance = random.Random(seed)
-    kills = [
-        # Each kill has a part of the run for itself, so that the processes are not down all at once.
-        Kill(name=name, share=0.0, down_seconds=round(chance.uniform(0.2, 1.5), 2))
-        for name in names
-        for _ in range(times)
-    ]
-    chance.shuffle(kills)
-    width = 0.8 / max(len(kills), 1)
+    killed = [*names] * times
+    chance.shuffle(killed)
+    width = 0.8 / max(len(killed), 1)
     return [
-        replace(kill, share=round(0.08 + width * (number + 0.8 * chance.random()), 3))
-        for number, kill in enumerate(kills)
+        Kill(
+            name=name,
+            # Each has a part of the run for itself, so that the processes are not down all at once.
+            share=round(0.08 + width * (number + 0.8 * chance.random()), 3),
+            down_seconds=round(chance.uniform(0.2, 1.5), 2),
+        )
+        for number, name in enumerate(killed)
     ]
 
 
@@ -388,7 +375,7 @@ def run_clients(deployment: Deployment, load: Load, kills: Sequence[Kill]) -> To
 
     async def disturb(clients: Clients) -> None:
         before_the_last = load.clients * (load.exchanges - 1)  # each client's last waits for the last kill
-        for kill in sorted(kills, key=lambda kill: kill.share):
+        for kill in kills:
             while len(told.exchanges) < kill.share * before_the_last:  # noqa: ASYNC110 - told by nobody
                 await asyncio.sleep(0.05)
             await asyncio.to_thread(deployment.kill, kill.name)
@@ -434,27 +421,24 @@ class Reader:
         """All turns of a thread, a page from one process, the next from another."""
         tenant, user, thread = place
         found: list[dict[str, Any]] = []
-        cursor: dict[str, Any] = {}
+        asked: dict[str, Any] = {"limit": _PAGE}
         while True:
-            page = self.ask(
-                "GET", f"{path_of(user, thread)}/turns", tenant, params={"limit": _PAGE, **cursor}
-            )
+            page = self.ask("GET", f"{path_of(user, thread)}/turns", tenant, params=asked)
             found += page["items"]
             if page["next_cursor"] is None:
                 return found
-            cursor = {"cursor": page["next_cursor"]}
+            asked["cursor"] = page["next_cursor"]
 
     def found_by_search(self, exchange: Exchange) -> bool:
         """Whether the exchange's own words find its first turn."""
-        question = texts(exchange.client, exchange.number)[0]
-        asked = {"user_id": exchange.user, "thread_id": exchange.thread, "query": question, "top_k": 5}
+        where = {"user_id": exchange.user, "thread_id": exchange.thread}
+        asked = {**where, "query": exchange.turns[0][1], "top_k": 5}
         found = self.ask("POST", "/api/memory/search", exchange.tenant, json=asked)
         return exchange.turn_ids[0] in [item["turn"]["id"] for item in found["items"]]
 
     def status(self) -> dict[str, Any]:
         """How everybody's memory stands."""
-        answer = self._http[0].get("/readyz")
-        status: dict[str, Any] = answer.json()
+        status: dict[str, Any] = self._http[0].get("/readyz").json()
         return status
 
 

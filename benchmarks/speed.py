@@ -1,20 +1,8 @@
-"""How long the calls take as one user's history grows: `python -m benchmarks.speed [--text FILE …] [--turns 100 1000 10000 50000]`.
+"""How long the calls take as one user's history grows: `python -m benchmarks.speed [--text FILE …] [--turns N …]`.
 
-One user in one thread, Chroma embedded, the real model, on SQLite and on MongoDB; with `--text` on conversations between real people,
-without it on made-up sentences, which say little (`benchmarks.texts`). Each size is remembered in a store of its own, whose
-disk is weighed once it is closed; then it is opened again, and in milliseconds:
-
-- `embedding`, `search_new`, `fetch_new`: questions never heard before, in turns, so that what the machine does besides meets all
-  three. `besides`: without the time in which the model worked. `search_known`, `fetch_known`: questions embedded before.
-- `first_search`: of a user who is not in memory. `status`, `list_topics`: as they are called.
-- `acknowledged`, `settled`: an exchange, and from then until nothing is pending of it. `acknowledged_busy`: exchanges one after another
-  while the worker has a backlog.
-- `ingest`: what a turn costs in bulk besides its embedding, which was done before (`own`). `with_model`: turns of another user that
-  are embedded as they come in, beside the model's own time for as many others.
-
-`processor_ms`: all threads' processor time, at the median. `hold_ms`: the longest time that the event loop was not free, and of that
-what its own thread computed (`hold_own_ms`). The figures are printed as JSON, a table on standard error; `--against FILE` puts
-beside each what an earlier `--json FILE` has of the same case, as now ÷ then.
+One user in one thread, Chroma embedded, the real model, on SQLite and on MongoDB. Each size is remembered in a store of its own, weighed
+on disk once it is closed, and opened again. What the figures are is in docs/benchmarks.md, "Speed". They are printed as JSON, a table on
+standard error; `--against FILE` puts beside each what an earlier `--json FILE` has of the same case, as now ÷ then.
 """
 
 from __future__ import annotations
@@ -31,10 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.measure import (
-    LoopLag,
     Meter,
     Others,
     disk_bytes,
+    figure_rows,
+    loop_lag,
     machine,
     mongo_uri,
     open_service,
@@ -96,12 +85,9 @@ async def fill(case: Case, turns: int) -> dict[str, Any]:
     """Remember a history of so many turns, with their vectors known before; what a turn of it took."""
     say(f"{case.store}, {case.texts.name}, {turns:,} turns: embedding those that are new, then remembering")
     learnt = await case.embedder.learn([case.texts.turn(number).embedded for number in range(turns)])
-    async with case.opened() as (_, memory), LoopLag() as lag:
+    async with case.opened() as (_, memory), loop_lag() as lag:
         began, processor_began = time.perf_counter(), time.process_time()
-        for start in range(0, turns, BATCH):
-            numbers = range(start, min(start + BATCH, turns))
-            await memory.add_turns([case.texts.turn(number).at(number) for number in numbers])
-        await memory.settle(timeout=SETTLE_SECONDS)
+        await ingest(case, memory, range(turns))
         wall, processor = time.perf_counter() - began, time.process_time() - processor_began
         hold = lag.take()
     return {
@@ -112,21 +98,27 @@ async def fill(case: Case, turns: int) -> dict[str, Any]:
     }
 
 
+async def ingest(case: Case, memory: MemoryAgent, numbers: range) -> None:
+    """Remember these turns of the texts in bulk, until nothing is owed."""
+    for start in range(0, len(numbers), BATCH):
+        some = enumerate(numbers[start : start + BATCH], start=start)
+        await memory.add_turns([case.texts.turn(number).at(place) for place, number in some])
+    await memory.settle(timeout=SETTLE_SECONDS)
+
+
 async def with_model(case: Case, service: MemoryService, turns: int) -> dict[str, float]:
     """The ingest of so many turns of another user beside the model's own time for as many others, one after the other."""
     begin = MODEL_FROM + 2 * turns * (case.store == "mongodb")  # the other store's are known by now
-    fresh = [case.texts.turn(number) for number in range(begin, begin + 2 * turns)]
-    alone, coming = fresh[:turns], fresh[turns:]
-    model = turns * await case.embedder.learn([said.embedded for said in alone])
+    alone = [case.texts.turn(number).embedded for number in range(begin, begin + turns)]
+    model = turns * await case.embedder.learn(alone)
     memory = service.agent(user_id="another user", thread_id="one thread")
     began = time.perf_counter()
-    for start in range(0, turns, BATCH):
-        await memory.add_turns([said.at(start + n) for n, said in enumerate(coming[start : start + BATCH])])
-    await memory.settle(timeout=SETTLE_SECONDS)
+    await ingest(case, memory, range(begin + turns, begin + 2 * turns))
     whole = time.perf_counter() - began
-    times = {"model_ms": model / turns, "all_ms": whole / turns}
-    return {name: round(1_000 * seconds, 3) for name, seconds in times.items()} | {
-        "all / model": round(whole / model, 2)
+    return {
+        "model_ms": round(1_000 * model / turns, 3),
+        "all_ms": round(1_000 * whole / turns, 3),
+        "all / model": round(whole / model, 2),
     }
 
 
@@ -136,7 +128,7 @@ async def measure(case: Case, calls: int) -> dict[str, Any]:
     case.embedder.clear_cache()  # so that questions are new on each store
     asked = map(case.texts.question, itertools.count())
     others = Others()
-    async with case.opened() as (service, memory), LoopLag() as lag:
+    async with case.opened() as (service, memory), loop_lag() as lag:
         meter = Meter(lag, case.embedder)
         for question in itertools.islice(asked, 3):
             await memory.fetch_long_term(question)  # a fetch that shows all there is asks no model
@@ -237,15 +229,9 @@ def table(cases: Sequence[Report], before: Mapping[tuple[Any, ...], Report]) -> 
 
 def rows(case: Report) -> Iterator[tuple[str, tuple[float, ...]]]:
     """What a case's column shows, by the name of the row."""
-    for name, of in case["figures"].items():
-        yield name, (of["p50_ms"], of["p95_ms"], of["processor_ms"])
-        if "besides_p50_ms" in of:
-            yield f"{name} besides the model, p50 / p95", (of["besides_p50_ms"], of["besides_p95_ms"])
     longest = (max(of[which] for of in case["figures"].values()) for which in ("hold_ms", "hold_own_ms"))
+    yield from figure_rows(case, "ingest", "with_model", "bytes_a_turn")
     yield "longest hold of the loop, its own part of it", tuple(longest)
-    for part in ("ingest", "with_model", "bytes_a_turn"):
-        for name, value in case.get(part, {}).items():
-            yield f"{part}: {name}", (value,)
 
 
 def main(given: Sequence[str] | None = None) -> None:

@@ -1,13 +1,8 @@
 """How fast a sweep is and what memory it takes: `python -m benchmarks.sweep [--topics N...]`.
 
-For each number a fresh SQLite store is filled with so many topics: threads of 25 to 40, of 2 to 6 turns each, last touched
-weeks ago but for the newest few. `max_topics` is 20, so how many of them have to be archived is known, and the sweep's
-counts are held to it (if they differ, the exit code is 1). Texts are made up, topics have embeddings of the usual size.
-
-A dry run and then a sweep, through MemoryService, each in a process of its own that does nothing else; reported are seconds,
-topics looked at and archived per second, and the process' peak of memory (VmHWM), beside that of one which sweeps an empty
-store. Peaks rise until the page caches of its two connections (16 MiB each) are full, at some 20,000 topics, and have
-to be flat from there on.
+For each number a fresh SQLite store is filled with so many topics, last touched weeks ago but for the newest few. `max_topics` is 20, so
+how many of them have to be archived is known: if the counts differ, the exit code is 1. A dry run and then a sweep, each in a process
+of its own that does nothing else, beside one of an empty store, for its peak of memory.
 """
 
 from __future__ import annotations

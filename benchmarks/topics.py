@@ -1,17 +1,10 @@
 """Whether topics are subjects: `python -m benchmarks.topics FILE... [--cache FOLDER]`.
 
-FILE is a recall set. Its conversations are mixed into one thread: blocks of 3 to 8 exchanges of one, then of another, until
-one is left, so that each is left and comes back. Corpora with an even number in their file were for choosing constants
-("tuning"), the others check them ("check"). LongMemEval's sessions are conversations of their own: a corpus is mixed of its
-sessions, five under way at a time, in blocks of 1 to 3. Beside them stand written conversations whose subjects are known
-(`benchmarks/data/topic_subjects.toml`): English, Korean, and questions that have nothing to do with each other. Turns go through
-the topics stage's own functions; what no turn joined for 40 users' turns is archived.
-
-What is true: a topic should hold turns of one conversation, and the turns of a session (of a written subject) should be in one topic.
-So B-cubed (Bagga & Baldwin 1998, over users' turns) has its precision by conversation and its recall by session. Its limits: a
-session has several subjects of its own, so that recall asks for too much of a topic that is one subject; two conversations may touch
-the same subject, and precision counts that as wrong. A return is a block of a session that was left; it rejoins if the topic
-of most of its turns held mostly that conversation before, and goes astray if it held another.
+The conversations of a recall set are mixed into one thread, so that each is left and comes back; beside them stand written ones whose
+subjects are known (`benchmarks/data/topic_subjects.toml`). Turns go through the topics stage's own functions. docs/topics.md, "Evidence
+for the defaults", says how they are mixed and what the figures are: B-cubed (Bagga & Baldwin 1998, over users' turns) has its precision by
+conversation and its recall by session, and asks for too much where a session has several subjects, or two conversations the same.
+A return is a block of a session that was left; it rejoins if the topic of most of its turns held mostly that conversation before.
 """
 
 from __future__ import annotations

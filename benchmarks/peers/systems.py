@@ -120,36 +120,44 @@ class Embedder:
 BATCH: Final = 1_000
 
 
-def _client(folder: Path) -> Any:
-    import chromadb
-    from chromadb.config import Settings
-
-    return chromadb.PersistentClient(path=str(folder), settings=Settings(anonymized_telemetry=False))
-
-
-def _add(collection: Any, ids: Sequence[str], texts: Sequence[str], embedder: Embedder) -> None:
-    for start in range(0, len(ids), BATCH):
-        some = list(texts[start : start + BATCH])
-        collection.add(ids=list(ids[start : start + BATCH]), documents=some, embeddings=embedder.embed(some))
-
-
-class Chroma:
-    """A persistent client with its defaults but for the metric, nearest by cosine."""
+class _OnChroma:
+    """A collection of a persistent Chroma client. `space`: its metric, if not the default."""
 
     package: ClassVar[str] = "chromadb"
-    settings: ClassVar[Mapping[str, Any]] = {"hnsw:space": "cosine", "document": "speaker: text"}
+    space: ClassVar[Mapping[str, Any] | None] = None
 
     def __init__(self, folder: Path, embedder: Embedder) -> None:
+        import chromadb
+        from chromadb.config import Settings
+
         self._embedder = embedder
-        self._client = _client(folder)
+        quiet = Settings(anonymized_telemetry=False)
+        self._client: Any = chromadb.PersistentClient(path=str(folder), settings=quiet)
         self._turns: Any = self._client.create_collection(
-            "turns", metadata={"hnsw:space": "cosine"}, embedding_function=None
+            "turns", metadata=self.space, embedding_function=None
         )
+
+    def _add(self, turns: Sequence[SetTurn], texts: Sequence[str]) -> None:
+        for start in range(0, len(turns), BATCH):
+            ids = [turn.id for turn in turns[start : start + BATCH]]
+            some = list(texts[start : start + BATCH])
+            self._turns.add(ids=ids, documents=some, embeddings=self._embedder.embed(some))
+
+    def close(self) -> None:
+        """Stop the client."""
+        self._client.close()
+
+
+class Chroma(_OnChroma):
+    """A persistent client with its defaults but for the metric, nearest by cosine."""
+
+    space: ClassVar[Mapping[str, Any] | None] = {"hnsw:space": "cosine"}
+    settings: ClassVar[Mapping[str, Any]] = {"hnsw:space": "cosine", "document": "speaker: text"}
 
     def remember(self, corpus: Corpus) -> None:
         """One document per turn."""
         turns = sayable(corpus)
-        _add(self._turns, [turn.id for turn in turns], [turn.embedded for turn in turns], self._embedder)
+        self._add(turns, [turn.embedded for turn in turns])
 
     def search(self, question: Question, depth: int) -> list[str]:
         """The nearest documents."""
@@ -157,10 +165,6 @@ class Chroma:
             query_embeddings=self._embedder.embed([question.text]), n_results=depth, include=[]
         )
         return list(found["ids"][0])
-
-    def close(self) -> None:
-        """Stop the client."""
-        self._client.close()
 
 
 # --- MemPalace's published recipe ----------------------------------------------------------------------------
@@ -182,7 +186,7 @@ _QUOTED: Final = (re.compile(r"'([^']{3,60})'"), re.compile(r'"([^"]{3,60})"'))
 _CANDIDATES: Final = 50
 
 
-class MemPalaceHybrid:
+class MemPalaceHybrid(_OnChroma):
     """MemPalace's published recipe without a language model, by turn, after its own description.
 
     Described in its benchmarks folder: BENCHMARKS.md and HYBRID_MODE.md of March 2026, and the runners longmemeval_bench.py as of
@@ -193,16 +197,13 @@ class MemPalaceHybrid:
     Documents are 'NAME said, "TEXT"' for speakers with names; else the user's turns alone.
     """
 
-    package: ClassVar[str] = "chromadb"
     settings: ClassVar[Mapping[str, Any]] = {
         "description": "MemPalace/mempalace benchmarks, commits 14dce2b and 0948696",
         "recipe": "hybrid v5, v1 for LongMemEval",
     }
 
     def __init__(self, folder: Path, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._client = _client(folder)
-        self._turns: Any = self._client.create_collection("main", embedding_function=None)
+        super().__init__(folder, embedder)
         self._named = False
 
     def remember(self, corpus: Corpus) -> None:
@@ -211,7 +212,7 @@ class MemPalaceHybrid:
         self._named = any(turn.speaker for turn in turns)
         said = turns if self._named else [turn for turn in turns if turn.role == "user"]
         shown = [f'{turn.speaker} said, "{turn.text}"' if turn.speaker else turn.text for turn in said]
-        _add(self._turns, [turn.id for turn in said], shown, self._embedder)
+        self._add(said, shown)
 
     def search(self, question: Question, depth: int) -> list[str]:
         """The least of the shortened distances first."""
@@ -223,10 +224,6 @@ class MemPalaceHybrid:
         near = zip(found["ids"][0], found["documents"][0], found["distances"][0], strict=True)
         shortened = [(self._shortened(question.text, text, distance), turn) for turn, text, distance in near]
         return [turn for _, turn in sorted(shortened, key=lambda one: one[0])][:depth]
-
-    def close(self) -> None:
-        """Stop the client."""
-        self._client.close()
 
     def _shortened(self, question: str, text: str, distance: float) -> float:
         names = {name for name in _NAME.findall(question) if name.lower() not in _NO_NAMES}
