@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pymongo
 
-from benchmarks.kills_model import Held, Model, differences, replayed
 from benchmarks.measure import mongo_uri, print_report, say, store_option
+from benchmarks.outside_model import Held, Model, differences, replayed
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.adapters import open_keys, open_store
 from memory_agent.clock import SystemClock
@@ -51,7 +51,7 @@ from tests.released.fixture import DB_NAME, known, put_documents, put_file
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
-    from benchmarks.kills_model import Call
+    from benchmarks.outside_model import Call
     from memory_agent.ports import DocumentStore
 
 vars(worker)["POLL_SECONDS"] = 0.05  # a constant of the package; a second would be most of a round

@@ -126,8 +126,11 @@ def mongo_uri() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def servers(folder: Path) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
-    """A MongoDB and a Chroma server until the block ends: the settings that name them, and their processes by name."""
+def servers(folder: Path, store: str = "mongodb") -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
+    """What `store` wants until the block ends, Chroma as a server too: the settings that name it, and processes by name."""
+    if store == "sqlite":
+        yield {}, {}
+        return
     from tests.servers.chroma import ChromaProcess
     from tests.servers.mongod import Mongod
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import random
 import tempfile
 import time
@@ -176,8 +175,7 @@ async def run_all(arguments: argparse.Namespace, texts: Texts, folder: Path) -> 
     """Go through all stages, printing the table at each."""
     reports: list[Report] = []
     turns_each, users = arguments.turns // arguments.users, 0
-    started = servers(folder) if arguments.store == "mongodb" else contextlib.nullcontext(({}, {}))
-    with started as (settings, processes):
+    with servers(folder, arguments.store) as (settings, processes):
         run = Run(
             texts=texts,
             store=arguments.store,

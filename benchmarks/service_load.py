@@ -27,14 +27,13 @@ from urllib.parse import quote
 import httpx
 
 from benchmarks.measure import Others, machine, percentiles, print_report, say, servers
+from benchmarks.outside_model import Held, differences
 from benchmarks.texts import sentence
 from tests.servers.deployment import Deployment, Used
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    _Turn = tuple[str, str]
-    _Found = Mapping[str, Any]
 
 PASSING: Final = frozenset({429, 502, 503})
 """Statuses after which the same request may be sent again."""
@@ -98,7 +97,7 @@ class Exchange:
         return f"client {self.client} exchange {self.number}"
 
     @property
-    def turns(self) -> tuple[_Turn, _Turn]:
+    def turns(self) -> tuple[tuple[str, str], tuple[str, str]]:
         """Role and text of both turns."""
         asked, answered = texts(self.client, self.number)
         return ("user", asked), ("assistant", answered)
@@ -112,7 +111,7 @@ def texts(client: int, number: int) -> tuple[str, str]:
     return f"{name} {sentence(about)}{tail}", f"{name} So you say: {sentence(about + 1)}{tail}"
 
 
-def discrepancies(sent: Sequence[Exchange], found: Sequence[_Found]) -> Iterator[str]:
+def discrepancies(sent: Sequence[Exchange], found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """What is wrong with one thread, a sentence each.
 
     `sent`: the exchanges of this thread, in any order. `found`: its turns in the order in which the service lists them,
@@ -120,35 +119,22 @@ def discrepancies(sent: Sequence[Exchange], found: Sequence[_Found]) -> Iterator
     without a receipt at most once. If one exchange was acknowledged before another was sent at all, it stands before
     that one.
     """
-    for before, after in itertools.pairwise(found):
-        if after["seq"] <= before["seq"]:
-            yield f"turn {after['id']} with seq {after['seq']} is listed after seq {before['seq']}"
-    for id_, count in Counter(turn["id"] for turn in found).items():
-        if count > 1:
-            yield f"the id {id_} is there {count} times"
-    by_text: dict[_Turn, list[_Found]] = defaultdict(list)
-    for turn in found:
-        by_text[turn["role"], turn["content"]].append(turn)
-    for exchange in sent:
-        yield from _not_as_acknowledged(exchange, [by_text.get(turn, []) for turn in exchange.turns])
-    for stranger in by_text.keys() - {turn for exchange in sent for turn in exchange.turns}:
-        yield f"a turn is none that was sent: {by_text[stranger][0]}"
-    yield from _overtaken([(its[0]["seq"], one) for one in sent if (its := by_text.get(one.turns[0]))])
-
-
-def _not_as_acknowledged(exchange: Exchange, found: Sequence[Sequence[_Found]]) -> Iterator[str]:
-    for (role, _), its in zip(exchange.turns, found, strict=True):
-        if len(its) > 1:
-            yield f"{exchange.key}: the {role}'s turn is there {len(its)} times"
-        if not its and exchange.acked is not None:
-            yield f"{exchange.key}: the {role}'s turn was acknowledged and is not there as it was sent"
-    if all(found):
-        asked, answered = (its[-1] for its in found)
-        if asked["seq"] >= answered["seq"]:
-            yield f"{exchange.key}: the answer {answered['id']} stands before the question {asked['id']}"
-        receipt, stored = (exchange.turn_ids, exchange.seq), ((asked["id"], answered["id"]), answered["seq"])
-        if exchange.acked is not None and receipt != stored:
-            yield f"{exchange.key}: the receipt names {receipt}, stored are {stored}"
+    stored = [[turn[name] for name in ("id", "seq", "role", "content")] for turn in found]
+    acknowledged = sorted((one for one in sent if one.acked is not None), key=lambda one: one.seq)
+    wanted = [
+        [turn_id, one.seq - 1 + at, *turn]
+        for one in acknowledged
+        for at, (turn_id, turn) in enumerate(zip(one.turn_ids, one.turns, strict=True))
+    ]
+    doubtful = [
+        {"op": "say", "place": "thread", "texts": [text for _, text in one.turns]}
+        for one in sent
+        if one.acked is None
+    ]
+    thread, there = Held(turns={"thread": wanted}), Held(turns={"thread": stored})
+    yield from differences(thread, there, set(), doubtful)
+    seqs = {text: seq for _, seq, _, text in stored}
+    yield from _overtaken([(seqs[one.turns[0][1]], one) for one in sent if one.turns[0][1] in seqs])
 
 
 def _overtaken(stored: Sequence[tuple[int, Exchange]]) -> Iterator[str]:

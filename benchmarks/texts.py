@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from benchmarks.recall_sets import ROLES, BadRecallSet, files_in, read_corpora, set_name
+from benchmarks.recall_sets import BadRecallSet, files_in, read_corpora, set_name
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -101,11 +101,10 @@ def conversations(files: Sequence[Path]) -> Texts:
     for file in found:
         for corpus in read_corpora(file):
             renamed = _Renamed({turn.speaker for turn in corpus.turns if turn.speaker})
-            said += [
-                (_said(turn.role, turn.text, turn.speaker), renamed)
-                for turn in corpus.turns
-                if turn.text.strip()
-            ]
+            for turn in corpus.turns:
+                if turn.text.strip():
+                    role = cast("GivenRole", "user" if turn.speaker else turn.role)
+                    said.append((Said(role=role, text=turn.text, speaker=turn.speaker), renamed))
             asked += [(question.text, renamed) for question in corpus.questions if question.text.strip()]
     names = ", ".join(map(set_name, found))
     if not said or not asked:
@@ -113,7 +112,7 @@ def conversations(files: Sequence[Path]) -> Texts:
             f"{names}: no {'questions' if said else 'turns'} in there; give a recall set with both"
         )
 
-    def turn(number: int) -> Said:
+    def said_as(number: int) -> Said:
         again, index = divmod(number, len(said))
         one, renamed = said[index]
         if not again:
@@ -128,11 +127,7 @@ def conversations(files: Sequence[Path]) -> Texts:
         text, renamed = asked[index]
         return f"{_name(again)} {again}: {renamed.all(text, again)}" if again else text
 
-    return Texts(names, turn, question)
-
-
-def _said(role: str, text: str, speaker: str | None) -> Said:
-    return Said(role=cast("GivenRole", role) if role in ROLES else "user", text=text, speaker=speaker)
+    return Texts(names, said_as, question)
 
 
 def _name(number: int) -> str:

@@ -124,7 +124,7 @@ class _OnChroma:
     """A collection of a persistent Chroma client. `space`: its metric, if not the default."""
 
     package: ClassVar[str] = "chromadb"
-    space: ClassVar[Mapping[str, Any] | None] = None
+    space: ClassVar[dict[str, Any] | None] = None
 
     def __init__(self, folder: Path, embedder: Embedder) -> None:
         import chromadb
@@ -151,7 +151,7 @@ class _OnChroma:
 class Chroma(_OnChroma):
     """A persistent client with its defaults but for the metric, nearest by cosine."""
 
-    space: ClassVar[Mapping[str, Any] | None] = {"hnsw:space": "cosine"}
+    space: ClassVar[dict[str, Any] | None] = {"hnsw:space": "cosine"}
     settings: ClassVar[Mapping[str, Any]] = {"hnsw:space": "cosine", "document": "speaker: text"}
 
     def remember(self, corpus: Corpus) -> None:

@@ -1,11 +1,11 @@
-"""The outside model of `benchmarks.kills`: each kind of wrong is told, and what a call that did not return may have left is none."""
+"""The outside model: each kind of wrong is told, and what a call that did not return may have left is none."""
 
 from dataclasses import asdict
 from typing import Any
 
 import pytest
 
-from benchmarks.kills_model import Held, Model, differences, replayed
+from benchmarks.outside_model import Held, Model, differences, replayed
 
 PLACE = "ann/chat"
 SAY = {"op": "say", "place": PLACE, "texts": ["hello", "hi"], "key": "k"}
