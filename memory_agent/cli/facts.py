@@ -36,6 +36,7 @@ from memory_agent.cli.options import (
 from memory_agent.cli.output import many, note, print_json, say
 from memory_agent.cli.status import NO_TIMEOUT, PATIENCE, settled, tell_what_is_owed
 from memory_agent.domain import UNNAMED, Reach, Scope  # Reach is read when the command is declared
+from memory_agent.errors import TurnsParked
 from memory_agent.facts.edits import typed_value
 from memory_agent.facts.fold import Folded
 from memory_agent.facts.people import document_of
@@ -377,13 +378,17 @@ async def reextract(
             step = await service.reextract_facts(scope)
             turns, users = turns + step.turns, step.users
             await tell_if_idle(service)
-            left = await settled(
-                service,
-                lambda moved: service.settle(NO_TIMEOUT, scope=scope, progress=moved),
-                patience=patience,
-                show=not where.as_json,
-                scope=scope,
-            )
+            try:
+                left = await settled(
+                    service,
+                    lambda moved: service.settle(NO_TIMEOUT, scope=scope, progress=moved),
+                    patience=patience,
+                    show=not where.as_json,
+                    scope=scope,
+                )
+            except TurnsParked:
+                if step.done >= step.users:
+                    raise  # not before: nobody else's need wait for a turn that fails
             if everybody and step.users:
                 note(f"{step.done:,} of {many(step.users, 'user')} done")
             if step.done >= step.users:

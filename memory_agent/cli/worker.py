@@ -24,7 +24,7 @@ from memory_agent.cli.options import (
 from memory_agent.cli.output import many, note, out, print_json, print_rows, say, settle_bar
 from memory_agent.cli.status import NO_TIMEOUT, PATIENCE, settled, tell_what_is_owed
 from memory_agent.domain import Scope
-from memory_agent.errors import DataDirInUse, InvalidInput
+from memory_agent.errors import DataDirInUse, InvalidInput, TurnsParked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -218,7 +218,11 @@ async def _rebuild_all(where: ThreadOptions) -> None:
         while True:
             step = await service.rebuild_next()
             turns, users = turns + step.turns, step.users
-            await _settle(service, None, where)
+            try:
+                await _settle(service, None, where)
+            except TurnsParked:
+                if step.done >= step.users:
+                    raise  # not before: nobody else's need wait for a turn that fails
             if not where.as_json and step.users:
                 note(f"{step.done:,} of {many(step.users, 'user')} done")
             if step.done >= step.users:

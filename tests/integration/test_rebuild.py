@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService, upkeep
-from memory_agent.domain import RebuildStep
+from memory_agent.domain import RebuildStep, Scope
 from memory_agent.search.request import NOT_REBUILT
+from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import HashEmbedder
 from tests.constants import settings_of
 from tests.fixtures import outgrown
-from tests.integration.commands import CommandLine
+from tests.integration.commands import CommandLine, Quick, with_store
 
 USERS = ("ann", "bob", "cyd")
 TEXTS = (
@@ -112,3 +114,21 @@ def test_the_command_line_says_it_until_all_are_rebuilt(cli: CommandLine) -> Non
     assert "3 of 3 users done" in rebuilt.stderr
     assert "another model" not in cli("ask", ASKED, "-u", "ann").stderr
     assert cli.json("status")["to_rebuild"] == 0
+
+
+@pytest.mark.parametrize("command", [("rebuild", "--all"), ("facts", "reextract", "--all")], ids=" ".join)
+def test_a_turn_that_keeps_failing_holds_up_nobody_else(
+    quick: Quick, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """Here one of the last user's, which is tried again when its user's turn comes."""
+    monkeypatch.setattr(upkeep, "_TURNS_AT_ONCE", 1)
+    asyncio.run(remember({"data_dir": quick.data}))
+    scope = Scope.of("cyd", "chat")
+
+    async def park(store: SqliteStore) -> None:
+        ids = [turn.id for turn in await store.list_turns(scope)]
+        await store.owe(scope, "index", now=datetime.now(UTC), turn_ids=ids)
+        await store.postpone(scope, ids, error="it fails", due_at=None, counted=True)
+
+    with_store(quick, park)
+    assert "3 of 3 users done" in quick(*command).stderr
