@@ -90,8 +90,8 @@ if TYPE_CHECKING:
     from memory_agent.agent.agent import MemoryAgent
     from memory_agent.client import MemoryClient, ServiceClient
     from memory_agent.config import MemoryConfig
+    from memory_agent.imports.files import Unreadable
     from memory_agent.imports.run import ImportReport, ImportTally, import_chats
-    from memory_agent.imports.values import Unreadable
     from memory_agent.service import MemoryService
     from memory_agent.strategy import (
         ContextStrategy,
@@ -109,8 +109,8 @@ else:
             "agent.agent": "MemoryAgent",
             "client": "MemoryClient ServiceClient",
             "config": "MemoryConfig",
+            "imports.files": "Unreadable",
             "imports.run": "ImportReport ImportTally import_chats",
-            "imports.values": "Unreadable",
             "service": "MemoryService",
             "strategy": "ContextStrategy HybridMemoryStrategy PreparedContext",
             "topics.stats": "TopicStats",

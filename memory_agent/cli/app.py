@@ -53,8 +53,8 @@ embedded in ./data, no server, no language model.
 """,
 )
 _MODULES: Final = (
-    "ask chat conformance demo doctor embedder erasures exports facts forget hooks imports ingest inspect"
-    " keys mcp people server sessions settings status topics worker"
+    "ask chat conformance demo doctor embedder exports facts forget hooks ingest keys server sessions status"
+    " topics worker"
 )
 for module in _MODULES.split():
     app.add_typer(import_module(f"memory_agent.cli.{module}").app)

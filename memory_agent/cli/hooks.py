@@ -30,9 +30,8 @@ from memory_agent.cli.output import clean, many, note, print_table, say
 from memory_agent.domain import Scope
 from memory_agent.errors import ConfigError, NotFound
 from memory_agent.hooks import run
-from memory_agent.hooks.hosts import HOSTS, Host, commands_of
+from memory_agent.hooks.hosts import HOSTS, Host, commands_in, commands_of, with_elements, without_commands
 from memory_agent.hooks.remember import behind, sessions_in
-from memory_agent.hooks.settings_text import commands_in, with_elements, without_commands
 
 app = Commands(
     name="hook",
@@ -115,7 +114,7 @@ def install(
 
 def _settled(host: str, where: ThreadOptions) -> dict[str, Any]:
     """Our settings: whose memory, and where it is. Raises InvalidInput or ConfigError for what cannot be."""
-    from memory_agent.client.address import Address
+    from memory_agent.client.connection import Address
 
     Scope.of(where.user, tenant=where.tenant)
     url, key_file = service_options()

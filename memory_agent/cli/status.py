@@ -1,4 +1,4 @@
-"""`memory-agent status`: how a memory stands; and waiting for owed work, with an end where a part is down."""
+"""`memory-agent status` and `settings`: how a memory stands; and waiting for owed work, with an end where a part is down."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.table import Table
 from rich.text import Text
 
+from memory_agent.cli import options
 from memory_agent.cli.opening import opened, say_if_unknown
 from memory_agent.cli.options import (
     OK,
     THREAD,
     UNFINISHED,
-    MemoryTyper,
+    Commands,
+    FolderOptions,
     TenantOptions,
+    argument,
     option,
     scope_of,
 )
 from memory_agent.cli.output import (
+    complain,
     cost_as_json,
     cost_text,
     err,
@@ -33,6 +37,7 @@ from memory_agent.cli.output import (
     outage_text,
     picked,
     print_json,
+    print_table,
     settle_bar,
 )
 from memory_agent.domain import DEFAULT_TENANT
@@ -45,7 +50,7 @@ if TYPE_CHECKING:
     from memory_agent.cli.opening import Service
     from memory_agent.domain import MemoryStatus, Outage, Scope
 
-app = MemoryTyper()
+app = Commands()
 
 PATIENCE_SECONDS: Final = 30.0
 """Longer than a restart of a model's server takes, and shorter than people look at a bar that stands still."""
@@ -60,7 +65,7 @@ NO_TIMEOUT: Final = math.inf
 _LOOK_SECONDS: Final = 0.5
 
 
-@app.command()
+@app.command(on_memory=True)
 async def status(
     *,
     user: str | None = option("--user -u", "Whose memory."),
@@ -233,3 +238,42 @@ def tell_what_is_owed(status: MemoryStatus, data_dir: Path | None) -> None:
     note(f"Still owed: {owed}. Nothing of it is lost.")
     where = "" if data_dir is None else f" --data-dir {data_dir}"
     note(f"Once that is mended, go on with: memory-agent worker --until-idle{where}")
+
+
+# --- settings ------------------------------------------------------------------------------------------------
+@app.command()
+def settings(
+    where: FolderOptions, part: str = argument("Part of a name; without it, all.", "", shown=False)
+) -> int:
+    """List the settings: value, where it comes from, and what it may be.
+
+    Arguments of a command win over MEMORY_AGENT_* variables, these over the settings file, that over the defaults.
+    Secrets are not shown.
+
+    Examples:
+        memory-agent settings
+        memory-agent settings model
+        memory-agent settings --json | jq -r '.[] | select(.from != "default") | .setting'
+    """
+    from memory_agent.config import setting_rows
+
+    cfg = options.settings(where.data_dir)
+    rows = setting_rows(cfg, part)
+    for row in rows:
+        if row["from"] == "argument":  # there is but this one
+            row["from"] = "--data-dir"
+    if where.as_json:
+        print_json(rows)
+    elif not rows:
+        complain(f"no setting has {part!r} in its name; `memory-agent settings` lists them all")
+        return options.FAILED
+    else:
+        print_table(("+setting", "+value", "+from", "+may be"), map(_cells, rows))
+    return options.OK
+
+
+def _cells(row: dict[str, Any]) -> list[Text]:
+    faint = " dim" if row["from"] == "default" else ""
+    shown = "" if row["value"] is None else str(row["value"])
+    styled = ((row["setting"], f"bold{faint}"), (shown, faint), (row["from"], faint), (row["may_be"], "dim"))
+    return [line(cell) for cell in styled]

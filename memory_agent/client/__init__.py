@@ -1,7 +1,7 @@
 """The memory over HTTP: `MemoryClient` is a MemoryAgent, and `ServiceClient` a MemoryService, of another process.
 
-`connection` (one exchange with the service: what is repeated, what is raised) stands on `address` and
-`replies`; `calls` makes methods of routes, and `memory` (with `facts` and `events`) and `service` say what each sends.
+`connection` is one exchange with the service: what is repeated, what is raised. `calls` makes methods of routes, and `memory`
+and `service` say what each sends.
 """
 
 from memory_agent.client.memory import MemoryClient

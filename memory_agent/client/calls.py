@@ -21,20 +21,18 @@ from memory_agent.checks import (
     checked_timeout,
     checked_turn_ids,
 )
-from memory_agent.client.connection import Call, encoded
-from memory_agent.client.replies import value_of, value_or_none
+from memory_agent.client.connection import Call, encoded, value_of, value_or_none
 from memory_agent.conversations.sessions import checked_participants
 from memory_agent.domain import checked_tenant, new_id
 from memory_agent.errors import InvalidInput, ServiceError, SettleTimeout
-from memory_agent.wire.base import Items
+from memory_agent.wire.base import Items, quoted_segment
 from memory_agent.wire.pages import Page
-from memory_agent.wire.paths import quoted_segment
 from memory_agent.wire.requests import Settle
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Collection
 
-    from memory_agent.client.replies import Reply
+    from memory_agent.client.connection import Reply
     from memory_agent.client.service import ServiceClient
     from memory_agent.domain import MemoryStatus
     from memory_agent.wire.base import Answer, Request

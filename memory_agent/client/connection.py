@@ -1,38 +1,204 @@
 """One service over HTTP: a request goes out, is repeated where that is safe, and comes back as an answer or an error.
 
-httpx is called here (and to read an address) alone; none of its errors get out.
+httpx is called here alone; none of its errors get out. The secrets of an address are in no text that is shown.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import math
 import random
+import re
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import unquote_to_bytes, urlencode
 
 import httpx
 from httpx_sse import EventSource, SSEError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from memory_agent import __version__
-from memory_agent.client.replies import Reply, error_in, is_temporary
+from memory_agent.config import ENV_PREFIX, MemoryConfig
 from memory_agent.domain import DEFAULT_TENANT
-from memory_agent.errors import InvalidInput, MemoryAgentError, NotOpen, ServiceError, ServiceUnavailable
+from memory_agent.errors import (
+    ConfigError,
+    InvalidInput,
+    MemoryAgentError,
+    NotOpen,
+    RateLimited,
+    ServiceError,
+    ServiceUnavailable,
+)
+from memory_agent.wire.problems import MEDIA_TYPE, Problem, error_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from httpx_sse import ServerSentEvent
 
-    from memory_agent.client.address import Address
     from memory_agent.wire.base import Request
 
+# --- the address ---------------------------------------------------------------------------------------------
+_EXAMPLE: Final = "http://127.0.0.1:8080"
+_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Address:
+    """A service. `url` ends without '/' and holds no credentials; `authorization` is the header's value."""
+
+    url: str
+    authorization: str | None = field(repr=False)
+
+    @classmethod
+    def of(cls, base_url: str | None, api_key: str | None) -> Address:
+        """The address with this key; what is None is taken from the settings `service_url` and `service_api_key`.
+
+        Raises ConfigError if there is no address at all, or one that cannot be used, or an impossible key.
+        """
+        if base_url is None or api_key is None:
+            settings = MemoryConfig()
+            base_url = settings.service_url if base_url is None else base_url
+            if api_key is None and settings.service_api_key is not None:
+                api_key = settings.service_api_key.get_secret_value()
+        if base_url is None:
+            raise ConfigError(
+                f"there is no address of a service; pass base_url, e.g. {_EXAMPLE!r}, or set service_url "
+                f"({ENV_PREFIX}SERVICE_URL)"
+            )
+        url, userinfo = _split(base_url)
+        if api_key is None:
+            return cls(url=url, authorization=_basic(userinfo) if userinfo else None)
+        if not isinstance(api_key, str) or _TOKEN.fullmatch(api_key) is None:
+            raise ConfigError(
+                "api_key must be visible ASCII without blanks, such as `ma_…`; it is not shown here"
+            )
+        if userinfo:
+            raise ConfigError(
+                f"base_url holds a user name and api_key is set, but one request carries only one of both; "
+                f"take the user name out of the address of {url}"
+            )
+        return cls(url=url, authorization=f"Bearer {api_key}")
+
+
+def _split(base_url: object) -> tuple[str, bytes]:
+    """The address without credentials and without a '/' at its end; the credentials. Raises ConfigError."""
+    try:
+        parsed = httpx.URL(base_url) if isinstance(base_url, str) else httpx.URL("")
+    except (httpx.InvalidURL, UnicodeError):
+        parsed = httpx.URL("")
+    # What is refused is not repeated: it may hold a password.
+    if parsed.scheme not in ("http", "https") or not parsed.host or parsed.query or parsed.fragment:
+        raise ConfigError(
+            f"base_url must be an address with http:// or https://, a host and no query, e.g. {_EXAMPLE!r}"
+        )
+    return str(parsed.copy_with(userinfo=b"")).rstrip("/"), parsed.userinfo
+
+
+def _basic(userinfo: bytes) -> str:
+    # RFC 7617: for a gateway in front of a service that asks for no key.
+    name, _, password = userinfo.partition(b":")
+    pair = unquote_to_bytes(name) + b":" + unquote_to_bytes(password)
+    return f"Basic {base64.b64encode(pair).decode('ascii')}"
+
+
+# --- answers -------------------------------------------------------------------------------------------------
+Model = TypeVar("Model", bound=BaseModel)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reply:
+    """An answer. `asked` says of which request, for messages: method and service, without the ids of users."""
+
+    asked: str
+    status: int
+    media_type: str
+    """As the answer has it, without parameters, in lower case."""
+    content: bytes
+    retry_after: float | None = None
+    """Seconds, if the answer has such a header."""
+
+    @property
+    def is_good(self) -> bool:
+        return 200 <= self.status < 300
+
+
+def value_of(reply: Reply, model: type[Model]) -> Model:
+    """The value in a good reply. Raises ServiceError if it is none of that model."""
+    found = value_or_none(reply, model)
+    if found is None:
+        raise ServiceError(f"{reply.asked} was answered {reply.status} without a {model.__name__}")
+    return found
+
+
+def value_or_none(reply: Reply, model: type[Model]) -> Model | None:
+    """The same; None for an answer that says that there is none (204, or null)."""
+    if reply.status == HTTPStatus.NO_CONTENT:
+        return None
+    if reply.media_type != "application/json":
+        raise ServiceError(
+            f"{reply.asked} was answered {reply.status} with {reply.media_type or 'nothing'!r} and not with JSON; "
+            "is service_url (base_url) the address of a memory service?"
+        )
+    try:
+        return None if reply.content.strip() == b"null" else model.model_validate_json(reply.content)
+    except ValidationError as exc:
+        where = (
+            ".".join(map(str, exc.errors(include_input=False, include_url=False)[0]["loc"])) or "its start"
+        )
+        # The cause would show what was answered, and that may be anybody's memory.
+        raise ServiceError(
+            f"{reply.asked} was answered {reply.status} with JSON that is no {model.__name__} at {where}; client and "
+            "service may be of versions that do not fit"
+        ) from None
+
+
+def error_in(reply: Reply) -> MemoryAgentError:
+    """The error that a reply tells of which is not good: the service's own, or (a proxy's page) what its status means."""
+    problem = _problem(reply)
+    if problem is None:
+        problem = Problem(
+            status=reply.status, detail=f"{reply.asked} was answered {reply.status}, {_meaning(reply.status)}"
+        )
+    if problem.retry_after is None and reply.retry_after is not None:
+        problem = problem.model_copy(update={"retry_after": reply.retry_after})
+    error = error_of(problem, reply.status)
+    if reply.status == HTTPStatus.REQUEST_TIMEOUT and type(error) is ServiceError:
+        return ServiceUnavailable(str(error))
+    return error
+
+
+def is_temporary(reply: Reply, error: MemoryAgentError) -> bool:
+    """True if the same request may succeed soon. A 502 of the service itself is a verdict, one of a proxy is not."""
+    return reply.status in (429, 503, 504) or isinstance(error, ServiceUnavailable | RateLimited)
+
+
+def _problem(reply: Reply) -> Problem | None:
+    if reply.media_type != MEDIA_TYPE:
+        return None
+    try:
+        return Problem.model_validate_json(reply.content)
+    except ValidationError:
+        return None
+
+
+def _meaning(status: int) -> str:
+    if 300 <= status < 400:
+        return "a redirect, which is not followed: set service_url (base_url) to where the service is"
+    return (
+        "and not with a problem of a memory service: something between here and there said so, or service_url "
+        "(base_url) is not its address"
+    )
+
+
+# --- requests ------------------------------------------------------------------------------------------------
 LONGEST_PAUSE_SECONDS: Final = 30.0
 """A service that asks for more patience is not waited for; its error says how long."""
 _FIRST_PAUSE_SECONDS: Final = 0.25

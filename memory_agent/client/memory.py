@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
+import json
+import random
+import re
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic import ValidationError
+
 from memory_agent.agent.agent import MemoryAgent
-from memory_agent.agent.arguments import check_page, check_tags, checked_count, checked_query
+from memory_agent.agent.arguments import check_page, check_tags, checked_about, checked_count, checked_query
 from memory_agent.agent.thread import OnService
-from memory_agent.checks import checked_id
+from memory_agent.checks import MAX_ID_CHARS, checked_id, checked_text, checked_time
 from memory_agent.client.calls import (
     PAGE,
     Asked,
     Asking,
+    documented,
     in_slices,
     many,
     maybe,
@@ -24,35 +32,272 @@ from memory_agent.client.calls import (
     settled,
     stands_for,
 )
-from memory_agent.client.events import EventCalls
-from memory_agent.client.facts import FactCalls
-from memory_agent.client.replies import value_of
+from memory_agent.client.connection import pause_before, value_of
 from memory_agent.client.service import TIMEOUT_SECONDS, ServiceClient
 from memory_agent.conversations.sessions import checked_character
-from memory_agent.domain import DEFAULT_TENANT, HistoryPage, Scope, ThreadsPage, TurnInput
-from memory_agent.errors import InvalidInput, NotFound, RequestTooLarge, ServiceError
+from memory_agent.domain import DEFAULT_TENANT, EVENT_KINDS, HistoryPage, Scope, ThreadsPage, TurnInput
+from memory_agent.errors import (
+    EventsLost,
+    InvalidInput,
+    MemoryAgentError,
+    NotFound,
+    RateLimited,
+    RequestTooLarge,
+    ServiceError,
+    Unavailable,
+)
+from memory_agent.facts.edits import checked_path, checked_value, no_such_event
 from memory_agent.topics.merged import no_such_topic
-from memory_agent.wire import people, requests, turns, work
-from memory_agent.wire.context import CompressedContext, Compression, MemoryContext
+from memory_agent.wire import answers, requests
+from memory_agent.wire.answers import (
+    HISTORY,
+    CompressedContext,
+    Compression,
+    MemoryContext,
+    Session,
+    TopicContext,
+    TopicStats,
+    TopicTurn,
+)
 from memory_agent.wire.pages import Page
-from memory_agent.wire.topics import TopicContext, TopicStats, TopicTurn
-from memory_agent.wire.turns import HISTORY, Session
 from memory_agent.work.admit import admit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 
     import httpx
+    from httpx_sse import ServerSentEvent
 
-    from memory_agent.domain import ForgetReceipt, Turn, TurnDraft
+    from memory_agent.agent.facts import Path
+    from memory_agent.domain import ForgetReceipt, MemoryEvent, Turn, TurnDraft
     from memory_agent.topics import stats
 
+# --- facts ---------------------------------------------------------------------------------------------------
+_RECORD: Final = one(answers.FactRecord)
+
+
+# --- arguments that are not sent as they are -----------------------------------------------------------------
+def _whose(_: Asking, asked: Asked) -> Asked:
+    checked_about(asked["about"])
+    return asked
+
+
+def _where(client: Asking, asked: Asked) -> Asked:
+    path = asked.pop("path")
+    # Normalised keys hold no dots.
+    return _whose(
+        client, {"path": None if path is None or path == "" else ".".join(checked_path(path)), **asked}
+    )
+
+
+def _statement(client: Asking, asked: Asked) -> Asked:
+    _whose(client, asked)
+    value = checked_value(asked["value"], checked_path(asked["path"]))
+    return {**asked, "path": _sent_path(asked["path"]), "value": value}
+
+
+def _element(client: Asking, asked: Asked) -> Asked:
+    _whose(client, asked)
+    return (
+        {**asked, "path": _sent_path(asked["path"])} if asked["value"] is None else _statement(client, asked)
+    )
+
+
+def _reversion(client: Asking, asked: Asked) -> Asked:
+    _whose(client, asked)
+    path, to = asked["path"], asked["to"]
+    where = "" if isinstance(path, str) and path == "" else _sent_path(path)
+    moment = _moment(to)
+    if isinstance(to, str) and requests.RevertFact.of(path=where, to=moment).moment() != to:
+        raise no_such_event(to)  # the service would take it for a time
+    return {**asked, "path": where, "to": moment}
+
+
+def _sent_path(path: Path) -> str | list[str]:
+    """The path as a request holds it. Raises InvalidInput for what is none."""
+    checked_path(path)
+    return path if isinstance(path, str) else [str(key) for key in path]
+
+
+def _moment(to: object) -> str | None:
+    """An event's id or a time, as a request holds it. Raises NotFound for what no event's id can be."""
+    if to is None:
+        return None
+    if isinstance(to, datetime):
+        return checked_time("to", to).isoformat()
+    try:
+        # An event of another thread has that thread's id before its own.
+        return checked_text("to", to, max_chars=2 * MAX_ID_CHARS)
+    except InvalidInput:
+        raise no_such_event(to) from None
+
+
+class FactCalls(Asking):
+    """MemoryClient's calls about facts."""
+
+    fetch_facts = sends(MemoryAgent.fetch_facts, "GET facts", one(answers.Facts), prepare=_whose)
+    fact_history = pages(MemoryAgent.fact_history, "GET facts/history", answers.FactRecord, prepare=_where)
+    set_fact = sends(
+        MemoryAgent.set_fact,
+        "PUT facts",
+        _RECORD,
+        requests.SetFact,
+        prepare=_statement,
+        note="Without a key the client makes its own, for the requests of this call alone.",
+    )
+    add_fact = sends(MemoryAgent.add_fact, "POST facts/add", _RECORD, requests.AddFact, prepare=_statement)
+    retract_fact = sends(
+        MemoryAgent.retract_fact,
+        "POST facts/retract",
+        _RECORD,
+        requests.RetractFact,
+        prepare=_element,
+    )
+    revert_fact = sends(
+        MemoryAgent.revert_fact, "POST facts/revert", _RECORD, requests.RevertFact, prepare=_reversion
+    )
+
+    @stands_for(MemoryAgent.reextract_facts)
+    async def reextract_facts(self, asked: Asked) -> int:
+        return one(answers.RebuildStep)(
+            await self._ask("POST facts/reextract", asked, repeatable=True, long=True)
+        ).turns
+
+
+# --- events --------------------------------------------------------------------------------------------------
+_ID: Final = re.compile(r"[\x21-\x7e]{1,1024}")
+_DROPPED: Final = "dropped"
+_GIVE_UP_SECONDS: Final = 300.0
+"""Of trying to come back to a service that told events before."""
+_STEADY_SECONDS: Final = 5.0
+"""A stream that lasted so long had nothing wrong with it when it began."""
+
+
+class EventCalls(Asking):
+    """MemoryClient's calls about events."""
+
+    async def events(self, after: str | None = None) -> AsyncGenerator[MemoryEvent, None]:
+        """A lost connection is made again, from the last event on. Raises EventsLost also if the connection
+        was lost before there was any event to go on from, ServiceUnavailable if the service stays away for
+        5 minutes.
+        """
+        stream = _Stream(_checked(after), max_retries=self._service.max_retries)
+        while True:
+            try:
+                async with self._service.connection.stream(
+                    self._call("GET events"), stream.headers
+                ) as frames:
+                    stream.begin()
+                    async with contextlib.aclosing(_events(frames, stream)) as events:
+                        async for event in events:
+                            yield event
+            except (Unavailable, RateLimited) as exc:
+                await stream.lost(exc)
+            else:
+                await stream.lost(None)
+
+    events.__doc__ = documented(MemoryAgent.events, events.__doc__)
+
+
+class _Stream:
+    """Position in the stream of events, over all connections."""
+
+    def __init__(self, last: str | None, *, max_retries: int) -> None:
+        self.last = last
+        """The id of the last event."""
+        self._max_retries = max_retries
+        self._has_begun = False
+        self._began = 0.0
+        self._lost_at: float | None = None
+        self._retry = 0
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {} if self.last is None else {"Last-Event-ID": self.last}
+
+    def begin(self) -> None:
+        """The service sends events."""
+        self._has_begun = True
+        self._began = time.monotonic()
+
+    def moved_on(self) -> None:
+        """An event came."""
+        self._retry, self._lost_at = 0, None
+
+    async def lost(self, error: MemoryAgentError | None) -> None:
+        """The connection ended (by `error`): wait before the next. Raises when there is none to be."""
+        now = time.monotonic()
+        if self._has_begun and self.last is None:
+            raise EventsLost(
+                "the connection was lost before the first event, so that some may have been missed; read the state anew"
+            ) from error
+        if self._has_begun and self._lost_at is None and now - self._began >= _STEADY_SECONDS:
+            self._retry = 0
+        self._lost_at = now if self._lost_at is None else self._lost_at
+        tired = (
+            now - self._lost_at > _GIVE_UP_SECONDS if self._has_begun else self._retry >= self._max_retries
+        )
+        if tired and error is not None:
+            raise error
+        asked = error.retry_after if isinstance(error, RateLimited) else None
+        await asyncio.sleep(pause_before(self._retry, chance=random.random(), retry_after=asked))  # noqa: S311
+        self._retry += 1
+
+
+async def _events(
+    frames: AsyncIterator[ServerSentEvent], stream: _Stream
+) -> AsyncGenerator[MemoryEvent, None]:
+    """The events of one connection, until the service ends it; what this version does not know is passed over."""
+    async for frame in frames:
+        if frame.event == _DROPPED:
+            reason, may_resume = _read_dropped(frame.data)
+            if not may_resume or stream.last is None:
+                raise EventsLost(reason)
+            return
+        if frame.id:
+            stream.last = frame.id
+        if frame.data and frame.event in EVENT_KINDS:
+            stream.moved_on()
+            yield _read_event(frame.data)
+
+
+def _checked(after: object) -> str | None:
+    if after is None:
+        return None
+    if not isinstance(after, str):
+        raise InvalidInput(
+            f"after is {after!r:.80}; pass the id of an event, or None for what happens from now on"
+        )
+    if _ID.fullmatch(after) is None:
+        raise EventsLost(f"{after!r:.80} is no event's id; read the state anew, then watch without `after`")
+    return after
+
+
+def _read_event(data: str) -> MemoryEvent:
+    try:
+        return answers.MemoryEvent.model_validate_json(data).domain()
+    except ValidationError:
+        raise ServiceError(
+            "the service told an event that cannot be read; their versions may not fit"
+        ) from None
+
+
+def _read_dropped(data: str) -> tuple[str, bool]:
+    """The service's reason for ending the stream, and whether to resume with the last id."""
+    try:
+        told = json.loads(data)
+        return str(told["reason"]), told["resume"] is True
+    except (ValueError, KeyError, TypeError):
+        return "the service ended the stream of events; read the state anew", False
+
+
+# --- the thread ----------------------------------------------------------------------------------------------
 _CURRENT: Final = "current"
 """What stands for the current topic where an id would."""
-_TURN: Final = one(turns.Turn)
-_TURNS: Final = many(turns.Turn)
+_TURN: Final = one(answers.Turn)
+_TURNS: Final = many(answers.Turn)
 _TOPIC: Final = one(TopicStats)
-_ERASED: Final = one(work.ForgetReceipt)
+_ERASED: Final = one(answers.ForgetReceipt)
 
 
 # --- arguments that are not sent as they are -----------------------------------------------------------------
@@ -186,7 +431,11 @@ class MemoryClient(FactCalls, EventCalls, OnService):
 
     # --- remember --------------------------------------------------------------------------------------------
     update_memory = sends(
-        MemoryAgent.update_memory, "POST update", one(turns.UpdateReceipt), requests.Update, prepare=_exchange
+        MemoryAgent.update_memory,
+        "POST update",
+        one(answers.UpdateReceipt),
+        requests.Update,
+        prepare=_exchange,
     )
     add_turn = sends(MemoryAgent.add_turn, "POST turns", _TURN, requests.AddTurn, prepare=_message)
 
@@ -227,7 +476,7 @@ class MemoryClient(FactCalls, EventCalls, OnService):
     fetch_long_term = sends(
         MemoryAgent.fetch_long_term,
         "POST /memory/search",
-        many(turns.Recollection),
+        many(answers.Recollection),
         requests.Search,
         prepare=_search,
         repeatable=True,
@@ -303,7 +552,7 @@ class MemoryClient(FactCalls, EventCalls, OnService):
         while place is not None and len(found) < limit:
             cursor = HISTORY.cursor(place or None)
             params = {"session_id": session_id, "limit": min(limit - len(found), PAGE), "cursor": cursor}
-            page = HISTORY.from_page(value_of(await self._ask("GET turns", params), Page[turns.Turn]))
+            page = HISTORY.from_page(value_of(await self._ask("GET turns", params), Page[answers.Turn]))
             if page.next is not None and page.next <= place:
                 raise ServiceError("the service gave the same page again; its history has no end")
             found += page.turns
@@ -317,7 +566,7 @@ class MemoryClient(FactCalls, EventCalls, OnService):
         MemoryAgent.compress_if_needed, "POST compress?if_needed", maybe(CompressedContext), long=True
     )
     compressions = pages(MemoryAgent.compressions, "GET compressions", Compression)
-    entities = sends(MemoryAgent.entities, "GET entities", many(work.EntityCount))
+    entities = sends(MemoryAgent.entities, "GET entities", many(answers.EntityCount))
 
     # --- the user's threads ----------------------------------------------------------------------------------
     @stands_for(MemoryAgent.threads)
@@ -328,7 +577,7 @@ class MemoryClient(FactCalls, EventCalls, OnService):
         except NotFound:
             return ThreadsPage(threads=(), next=None)
 
-    thread_summary = sends(MemoryAgent.thread_summary, "GET ", one(people.ThreadSummary))
+    thread_summary = sends(MemoryAgent.thread_summary, "GET ", one(answers.ThreadSummary))
 
     # --- look after ------------------------------------------------------------------------------------------
     @stands_for(MemoryAgent.settle)
@@ -338,7 +587,7 @@ class MemoryClient(FactCalls, EventCalls, OnService):
         """
         await settled(self, "POST settle", {}, self.status, **asked)
 
-    status = sends(MemoryAgent.status, "GET stats", one(work.MemoryStatus))
+    status = sends(MemoryAgent.status, "GET stats", one(answers.MemoryStatus))
 
     @stands_for(MemoryAgent.forget)
     async def forget(self, asked: Asked) -> ForgetReceipt:

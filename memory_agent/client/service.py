@@ -10,16 +10,14 @@ from pydantic import BaseModel, ValidationError
 
 from memory_agent.agent.arguments import checked_query
 from memory_agent.checks import checked_id, is_number, is_whole
-from memory_agent.client.address import Address
 from memory_agent.client.calls import Asked, Asking, documented, many, one, sends, settled, stands_for
-from memory_agent.client.connection import Call, Connection
-from memory_agent.client.replies import value_of
+from memory_agent.client.connection import Address, Call, Connection, value_of
 from memory_agent.conversations.people import checked_limit
 from memory_agent.domain import DEFAULT_TENANT, Scope
 from memory_agent.errors import ConfigError, InvalidInput, MemoryAgentError, ServiceError, Unavailable
 from memory_agent.keys import is_proof, new_nonce
 from memory_agent.service import MemoryService
-from memory_agent.wire import erasures, people, requests, turns, work
+from memory_agent.wire import answers, requests
 from memory_agent.wire.pages import Page
 from memory_agent.wire.problems import Problem, error_of
 
@@ -28,8 +26,8 @@ if TYPE_CHECKING:
 
     import httpx
 
+    from memory_agent.client.connection import Reply
     from memory_agent.client.memory import MemoryClient
-    from memory_agent.client.replies import Reply
     from memory_agent.domain import MemoryStatus, RebuildStep, ThreadsPage, UsersPage
     from memory_agent.topics.sweep_plan import SweepReport
 
@@ -39,8 +37,8 @@ TIMEOUT_SECONDS: Final = 30.0
 _PROBE_SECONDS: Final = 15.0
 """The service itself waits up to 10 for its parts."""
 
-_WORKER: Final = one(work.WorkerStatus)
-_COUNT: Final = one(work.TurnCount)
+_WORKER: Final = one(answers.WorkerStatus)
+_COUNT: Final = one(answers.TurnCount)
 _OF_ALL: Final = "For a key for all tenants."
 _PROCESS: Final = "The process is the one that answers."
 _WORK: Final[dict[str, Any]] = {"repeatable": True, "long": True}
@@ -55,7 +53,7 @@ def _question(_: Asking, asked: Asked) -> Asked:
 
 def _place(_: Asking, asked: Asked) -> Asked:
     after = asked.pop("after")
-    cursor = people.USERS.cursor(None if after is None else checked_id("after", after))
+    cursor = answers.USERS.cursor(None if after is None else checked_id("after", after))
     return {**asked, "limit": checked_limit(asked["limit"]), "cursor": cursor}
 
 
@@ -134,7 +132,7 @@ class ServiceClient(Asking):
     search = sends(
         MemoryService.search,
         "POST memory/search",
-        many(turns.Recollection),
+        many(answers.Recollection),
         requests.Search,
         prepare=_question,
         repeatable=True,
@@ -144,18 +142,18 @@ class ServiceClient(Asking):
     async def users(self, asked: Asked) -> UsersPage:
         """Those of the key's tenant; a key for one user sees that one alone."""
         reply = await self._ask("GET users", _place(self, asked))
-        return people.USERS.from_page(value_of(reply, Page[people.UserSummary]))
+        return answers.USERS.from_page(value_of(reply, Page[answers.UserSummary]))
 
     @stands_for(MemoryService.threads)
     async def threads(self, asked: Asked) -> ThreadsPage:
         reply = await self._ask("GET users/{user_id}/threads", _place(self, asked))
-        return people.THREADS.from_page(value_of(reply, Page[people.ThreadSummary]))
+        return answers.THREADS.from_page(value_of(reply, Page[answers.ThreadSummary]))
 
-    find_session = sends(MemoryService.find_session, "GET sessions/{session_id}", one(turns.Session))
+    find_session = sends(MemoryService.find_session, "GET sessions/{session_id}", one(answers.Session))
     forget_user = sends(
         MemoryService.forget_user,
         "DELETE users/{user_id}",
-        one(work.ForgetReceipt),
+        one(answers.ForgetReceipt),
         repeatable=True,
         long=True,
         note="If the request had to be sent again, the receipt may count less than was erased.",
@@ -192,7 +190,7 @@ class ServiceClient(Asking):
     # --- work ------------------------------------------------------------------------------------------------
     @stands_for(MemoryService.status)
     async def status(self, asked: Asked) -> MemoryStatus:
-        return one(work.MemoryStatus)(await self._ask(*_about(asked["scope"], "GET", "stats")))
+        return one(answers.MemoryStatus)(await self._ask(*_about(asked["scope"], "GET", "stats")))
 
     @stands_for(MemoryService.settle)
     async def settle(self, asked: Asked) -> None:
@@ -212,24 +210,24 @@ class ServiceClient(Asking):
         reply = await self._ask(
             *_about(asked["scope"], "POST", "facts/reextract"), repeatable=True, long=True
         )
-        return one(work.RebuildStep)(reply)
+        return one(answers.RebuildStep)(reply)
 
-    erasures = sends(MemoryService.erasures, "GET erasures", many(work.ErasureReceipt), note=_OF_ALL)
+    erasures = sends(MemoryService.erasures, "GET erasures", many(answers.ErasureReceipt), note=_OF_ALL)
 
     @stands_for(MemoryService.replay_erasures)
     async def replay_erasures(self, asked: Asked) -> int:
         """For a key for all tenants."""
         given = [dataclasses.asdict(receipt) for receipt in asked["receipts"]]
         calls = 0
-        for start in range(0, len(given), erasures.MAX_RECEIPTS):
-            some = {"receipts": given[start : start + erasures.MAX_RECEIPTS]}
+        for start in range(0, len(given), requests.MAX_RECEIPTS):
+            some = {"receipts": given[start : start + requests.MAX_RECEIPTS]}
             route = "POST erasures/replay"
-            reply = await self._ask(route, some, erasures.ReplayErasures, repeatable=True, long=True)
-            calls += one(work.CallCount)(reply)
+            reply = await self._ask(route, some, requests.ReplayErasures, repeatable=True, long=True)
+            calls += one(answers.CallCount)(reply)
         return calls
 
     rebuild_next = sends(
-        MemoryService.rebuild_next, "POST rebuild", one(work.RebuildStep), long=True, note=_OF_ALL
+        MemoryService.rebuild_next, "POST rebuild", one(answers.RebuildStep), long=True, note=_OF_ALL
     )
     worker_status = sends(
         MemoryService.worker_status,
@@ -252,14 +250,14 @@ class ServiceClient(Asking):
         async with self.connection.stream(call, {}) as frames:
             async for frame in frames:
                 if frame.event == "report":
-                    return _read(work.SweepReport, frame.data).domain()
+                    return _read(answers.SweepReport, frame.data).domain()
                 if frame.event == "problem":
                     problem = _read(Problem, frame.data)
                     raise error_of(problem, problem.status)
                 if frame.event == "progress" and progress is not None:
-                    progress(_read(work.SweepProgress, frame.data).domain())
+                    progress(_read(answers.SweepProgress, frame.data).domain())
                 if frame.event == "action" and each is not None:
-                    each(_read(work.TenantAction, frame.data).domain())
+                    each(_read(answers.TenantAction, frame.data).domain())
         raise ServiceError(
             "the service ended its answer before the sweep was over; the next one goes on from there"
         )
@@ -281,7 +279,7 @@ async def is_holder(service: ServiceClient, token: str) -> bool:
     """
     nonce = new_nonce()
     try:
-        answered = value_of(await service._probe("/holder", nonce=nonce), work.Proof)
+        answered = value_of(await service._probe("/holder", nonce=nonce), answers.Proof)
     except MemoryAgentError:
         return False
     return is_proof(answered.proof, token, nonce)

@@ -1,1 +1,1 @@
-"""Import of what other programs kept: one reader per format, pure, over streamed files, and one runner."""
+"""Import of what other programs kept: a pure reader per format, over streamed files, and one runner."""

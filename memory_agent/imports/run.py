@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from memory_agent.checks import checked_id
 from memory_agent.domain import DEFAULT_TENANT, TurnInput
 from memory_agent.errors import IdempotencyKeyReused, InvalidInput, RateLimited, TurnForgotten
-from memory_agent.imports.files import files_of
+from memory_agent.imports.files import Unreadable, digest, files_of
 from memory_agent.imports.kinds import KINDS, read_file
-from memory_agent.imports.values import Unreadable, digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from memory_agent.domain import Turn
-    from memory_agent.imports.values import Conversation
+    from memory_agent.imports.files import Conversation
 
 _MOST_KEY_CHARS: Final = 400
 

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, quote, unquote, urlencode
 from starlette.responses import RedirectResponse, Response
 
 from memory_agent.errors import AccessDenied, InvalidInput, MemoryAgentError, Unavailable
-from memory_agent.inspect.signals import chart
+from memory_agent.inspect.plots import chart
 from memory_agent.inspect.texts import (
     LANGUAGES,
     language_for,
@@ -26,8 +26,8 @@ from memory_agent.inspect.texts import (
     translated,
     when,
 )
-from memory_agent.server.paths import segment_text
-from memory_agent.wire.paths import quoted_segment
+from memory_agent.server.incoming import segment_text
+from memory_agent.wire.base import quoted_segment
 from memory_agent.wire.problems import problem_for_network
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from memory_agent.agent.agent import MemoryAgent
     from memory_agent.domain import Scope
-    from memory_agent.inspect.logins import Login, Logins
+    from memory_agent.inspect.door import Login, Logins
     from memory_agent.ports import DocumentStore
     from memory_agent.server.auth import Principal
     from memory_agent.server.dependencies import Api

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from google.adk.sessions.session import Session
 
     from memory_agent.domain import GivenRole, Recollection
-    from memory_agent.integrations.values import Memory, Service
+    from memory_agent.integrations.shared import Memory, Service
 
 
 _WITHOUT_SESSION: Final = "memories"

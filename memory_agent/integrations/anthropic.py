@@ -14,7 +14,7 @@ from memory_agent.integrations.memory_files import MemoryFiles
 if TYPE_CHECKING:
     from anthropic.types.beta import BetaCacheControlEphemeralParam, BetaMemoryTool20250818Command
 
-    from memory_agent.integrations.values import Service
+    from memory_agent.integrations.shared import Service
 
 
 class MemoryTool(BetaAsyncAbstractMemoryTool):

@@ -15,8 +15,7 @@ from pydantic import Field, PrivateAttr
 
 from memory_agent.domain import TurnInput, new_id
 from memory_agent.errors import IdempotencyKeyReused, InvalidInput, TurnForgotten, Unavailable
-from memory_agent.integrations.loop import Loop
-from memory_agent.integrations.recall import recalled
+from memory_agent.integrations.shared import Loop, recalled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,15 @@ from agents import SessionSettings
 
 from memory_agent.domain import new_id
 from memory_agent.errors import IdempotencyKeyReused, InvalidInput, TurnForgotten
-from memory_agent.integrations.recall import joined, recalled
-from memory_agent.integrations.values import all_turns, last_values, to_its_end, turns_of, values_in
+from memory_agent.integrations.shared import (
+    all_turns,
+    joined,
+    last_values,
+    recalled,
+    to_its_end,
+    turns_of,
+    values_in,
+)
 from memory_agent.messages import read_messages
 
 if TYPE_CHECKING:
@@ -20,7 +27,7 @@ if TYPE_CHECKING:
     from agents.run import CallModelData, ModelInputData
 
     from memory_agent.domain import TurnInput
-    from memory_agent.integrations.values import Memory
+    from memory_agent.integrations.shared import Memory
 
 
 class MemorySession:

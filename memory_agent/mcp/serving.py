@@ -33,7 +33,7 @@ from memory_agent.wire.problems import problem_for_network, problem_of
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
-    from memory_agent.mcp.shapes import Answer
+    from memory_agent.mcp.tools import Answer
     from memory_agent.server.auth import Principal
 
 log = logging.getLogger(__name__)

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Final
 from starlette.requests import HTTPConnection
 
 from memory_agent.errors import AccessDenied, MemoryAgentError, RateLimited
-from memory_agent.inspect.logins import cookie_name
+from memory_agent.inspect.door import cookie_name
 from memory_agent.server.auth import bearer_token, named_tenant
+from memory_agent.server.incoming import source_of
 from memory_agent.server.problems import error_response
-from memory_agent.server.sources import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from memory_agent.inspect.logins import Logins
+    from memory_agent.inspect.door import Logins
     from memory_agent.server.auth import Authenticator, Principal
-    from memory_agent.server.sources import Network
+    from memory_agent.server.incoming import Network
 
 TICKET: Final = "/inspect/ticket"
 GUARDED: Final = ("/api/", "/mcp", TICKET)

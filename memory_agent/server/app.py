@@ -12,33 +12,24 @@ from starlette.routing import Match, Route
 from memory_agent import __version__
 from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
+from memory_agent.inspect.door import Logins
 from memory_agent.inspect.health import Doctor
-from memory_agent.inspect.logins import Logins
-from memory_agent.inspect.readings import Readings
 from memory_agent.inspect.routes import ROUTES
+from memory_agent.inspect.work import Readings
 from memory_agent.server import (
-    routes_docs,
     routes_events,
-    routes_facts,
     routes_health,
-    routes_sessions,
-    routes_threads,
-    routes_topics,
-    routes_turns,
+    routes_memory,
     routes_work,
 )
 from memory_agent.server.access import PAGES, Access, is_below
-from memory_agent.server.access_log import Requests
 from memory_agent.server.auth import KEY_CACHE_SECONDS, Authenticator
-from memory_agent.server.bodies import BodyLimits
 from memory_agent.server.dependencies import THREAD, Api
 from memory_agent.server.events import MOST_READERS, EventHub
-from memory_agent.server.metrics import Metrics
+from memory_agent.server.incoming import BodyLimits, LocalOnly, RawPaths, cors_options
+from memory_agent.server.metrics import Metrics, Readiness, Requests
 from memory_agent.server.openapi import describe
-from memory_agent.server.origins import LocalOnly, cors_options
-from memory_agent.server.paths import RawPaths
 from memory_agent.server.problems import add_problem_handlers
-from memory_agent.server.readiness import Readiness
 from memory_agent.service import MemoryService
 
 if TYPE_CHECKING:
@@ -52,17 +43,17 @@ if TYPE_CHECKING:
 
 
 _ROUTERS: Final = (
-    routes_sessions.router,
-    routes_turns.search,
-    routes_turns.router,
-    routes_facts.router,
-    routes_topics.router,
-    routes_threads.router,
-    routes_threads.people,
+    routes_memory.sessions,
+    routes_memory.search,
+    routes_memory.turns,
+    routes_memory.facts,
+    routes_memory.topics,
+    routes_memory.threads,
+    routes_memory.people,
     routes_work.router,
     routes_events.router,
     routes_health.router,
-    routes_docs.router,
+    routes_health.pages,
 )
 _ASKED_MOST: Final = frozenset({f"{THREAD}/update", f"{THREAD}/fetch", "/api/memory/search", "/healthz"})
 """Tried first, for a path is compared with one route after the other."""
@@ -133,7 +124,7 @@ def _application(running: Any) -> FastAPI:
         lifespan=running,
         # FastAPI's own would put paths, in which users' ids are, into spans and logs; ours are in `tracing` and `metrics`.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
-        docs_url=None,  # its page loads Swagger UI from a foreign host; ours is in `routes_docs`
+        docs_url=None,  # its page loads Swagger UI from a foreign host; ours is in `routes_health`
         redoc_url=None,
         redirect_slashes=False,  # a redirect would name the decoded path
     )

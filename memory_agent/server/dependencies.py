@@ -20,11 +20,9 @@ from memory_agent.checks import MAX_ID_CHARS
 from memory_agent.config import MemoryConfig
 from memory_agent.domain import ApiKey
 from memory_agent.server.auth import Authenticator, Principal
-from memory_agent.server.bodies import LARGE_BYTES
 from memory_agent.server.events import EventHub
-from memory_agent.server.metrics import Metrics
-from memory_agent.server.paths import segment_text
-from memory_agent.server.readiness import Readiness
+from memory_agent.server.incoming import LARGE_BYTES, segment_text
+from memory_agent.server.metrics import Metrics, Readiness
 from memory_agent.service import MemoryService
 from memory_agent.wire.base import Time
 from memory_agent.wire.pages import MAX_CURSOR_CHARS

@@ -1,14 +1,15 @@
-"""Metrics for Prometheus: requests of this process, and the state of the memory behind it."""
+"""Readiness, metrics for Prometheus, and the middleware around all others: request ids, the access log, latencies, spans."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import logging
+import re
 import time
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from prometheus_client import (
     CollectorRegistry,
@@ -21,18 +22,29 @@ from prometheus_client import (
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
+from pydantic import BaseModel, Field
 
-from memory_agent.server.tracing import UNMATCHED
+from memory_agent.domain import (
+    Stage,
+    new_id,
+)
+from memory_agent.errors import MemoryAgentError
+from memory_agent.server.logs import origin, request_id
+from memory_agent.server.problems import problem_response
+from memory_agent.server.tracing import UNMATCHED, method_of, route_of, server_span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prometheus_client.core import Metric
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from memory_agent.domain import LiveStats, MemoryStatus, Usage
     from memory_agent.server.events import EventHub
     from memory_agent.service import MemoryService
 
+
+# --- metrics: requests of this process, and the state of the memory behind it --------------------------------
 log = logging.getLogger(__name__)
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -167,3 +179,204 @@ def _filled(family: Any, value: float | Mapping[Any, float]) -> Metric:
         family.add_metric([] if of is None else [of], number)
     filled: Metric = family
     return filled
+
+
+# --- readiness, cached so that frequent probes do not load the stores ----------------------------------------
+_PATIENCE_SECONDS: Final = 5.0
+_SHARED_SECONDS: Final = 1.0
+"""How long an answer holds: whoever asks needs no key, and each look counts everybody's owed turns."""
+
+
+State = Literal["up", "down"]
+
+
+class Ready(BaseModel):
+    """Readiness, part by part."""
+
+    status: Literal["ready", "degraded", "down"] = Field(
+        description="`ready`, `degraded` (answers, without the parts that are down) or `down`."
+    )
+    parts: dict[str, State] = Field(examples=[{"store": "up", "vector_index": "up"}])
+    pending: dict[Stage, int] = Field(description="Turns that owe each stage, of everybody.")
+    parked: int
+    lag_seconds: float
+
+
+class Readiness:
+    """Looks at the stores of an open service."""
+
+    def __init__(self, service: MemoryService) -> None:
+        self._service = service
+        self._looking = asyncio.Lock()
+        self._seen: Ready | None = None
+        self._seen_at = float("-inf")
+
+    async def look(self) -> Ready:
+        """The readiness, at most a second old. Raises nothing."""
+        async with self._looking:
+            if self._seen is None or time.monotonic() - self._seen_at >= _SHARED_SECONDS:
+                self._seen = await self._look()
+                self._seen_at = time.monotonic()
+            return self._seen
+
+    async def _look(self) -> Ready:
+        parts: dict[str, State] = {"store": "up", "vector_index": await self._vectors()}
+        parts |= dict.fromkeys(sorted(self._service.core.worker.down), "down")
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                status = await self._service.status()
+        except (MemoryAgentError, TimeoutError):
+            parts["store"] = "down"
+            return Ready(status="down", parts=parts, pending={}, parked=0, lag_seconds=0.0)
+        return Ready(
+            status="degraded" if "down" in parts.values() else "ready",
+            parts=parts,
+            pending=dict(status.pending),
+            parked=status.parked_count,
+            lag_seconds=status.lag_seconds,
+        )
+
+    async def _vectors(self) -> State:
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await self._service.core.vectors.ping()
+        except (MemoryAgentError, TimeoutError):
+            return "down"
+        return "up"
+
+
+# --- requests ------------------------------------------------------------------------------------------------
+access_log = logging.getLogger("memory_agent.server.access")
+
+REQUEST_ID: Final = "X-Request-Id"
+_REQUEST_ID: Final = REQUEST_ID.lower().encode("ascii")
+_EVENTS: Final = b"text/event-stream"
+_SANE_ID: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+
+
+class Requests:
+    """ASGI middleware around all others: ids, the access log, metrics and spans. Answers 500 for what nobody caught.
+
+    An id is taken from X-Request-Id if it is a token of at most 128 characters; it is returned in that header, and is
+    in `scope["state"]["request_id"]` and in `logs.request_id` meanwhile. Key and tenant are read from
+    `scope["state"]["principal"]` (`.key_id`, `.tenant`) when the answer is done.
+    """
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        id_ = _given_id(scope) or new_id()
+        scope.setdefault("state", {})["request_id"] = id_
+        token = request_id.set(id_)
+        request = _Request(scope, receive, send, id_)
+        self._metrics.in_flight += 1
+        try:
+            await self._run(request)
+        finally:
+            self._metrics.in_flight -= 1
+            seconds = request.answer_seconds()
+            self._metrics.observe(method_of(scope), route_of(scope), request.status, seconds)
+            if access_log.isEnabledFor(logging.INFO):
+                # Not `log.info`, which looks through the stack for the line that called it.
+                told = {"fields": request.fields()}
+                access_log.handle(
+                    access_log.makeRecord(
+                        access_log.name, logging.INFO, "", 0, "request", (), None, extra=told
+                    )
+                )
+            request_id.reset(token)
+
+    async def _run(self, request: _Request) -> None:
+        try:
+            with server_span(request.scope, lambda: request.status):
+                await self._app(request.scope, request.receive, request.send)
+        except Exception as exc:
+            request.error = type(exc).__name__
+            if request.is_gone:
+                return  # nobody is left to answer
+            access_log.error("request failed: %s", origin(exc))
+            if request.status is None:
+                await problem_response(
+                    500, "internal-error", "Internal error", "The service failed; its log says where."
+                )(request.scope, request.receive, request.send)
+            elif not request.is_complete:
+                raise  # half an answer: the server closes the connection, which tells the client
+
+
+def _given_id(scope: Scope) -> str | None:
+    for name, value in scope["headers"]:
+        if name == _REQUEST_ID and _SANE_ID.fullmatch(value):
+            return str(value, "ascii")
+    return None
+
+
+class _Request:
+    """The observations of one request."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, id_: str) -> None:
+        self.scope = scope
+        self.status: int | None = None
+        self.error: str | None = None
+        self.is_gone = False
+        self.is_complete = False
+        self._receive = receive
+        self._send = send
+        self._id = id_
+        self._began = time.perf_counter()
+        self._stream_began: float | None = None
+        self._bytes_in = 0
+        self._bytes_out = 0
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            self.is_gone = self.is_gone or not self.is_complete
+        else:
+            self._bytes_in += _size(message)
+        return message
+
+    async def send(self, message: Message) -> None:
+        kind = message["type"]
+        if kind == "http.response.start":
+            self.status = message["status"]
+            headers = [pair for pair in message.get("headers", ()) if pair[0] != _REQUEST_ID]
+            if any(name == b"content-type" and value.startswith(_EVENTS) for name, value in headers):
+                self._stream_began = time.perf_counter()
+            message = {**message, "headers": [*headers, (_REQUEST_ID, self._id.encode("ascii"))]}
+        self._bytes_out += _size(message)
+        await self._send(message)
+        if kind == "http.response.body" and not message.get("more_body"):
+            self.is_complete = True
+
+    def answer_seconds(self) -> float:
+        """The answer's latency in seconds; for a stream of events, until it began."""
+        return (self._stream_began or time.perf_counter()) - self._began
+
+    def fields(self) -> dict[str, Any]:
+        """The access log's line."""
+        principal = self.scope.get("state", {}).get("principal")
+        fields = {
+            "method": method_of(self.scope),
+            "route": route_of(self.scope),
+            "status": self.status,
+            "milliseconds": round((time.perf_counter() - self._began) * 1000, 1),
+            "key_id": getattr(principal, "key_id", None),
+            "tenant": getattr(principal, "tenant", None),
+            "bytes_in": self._bytes_in,
+            "bytes_out": self._bytes_out,
+        }
+        if self.is_gone:
+            fields["disconnected"] = True
+        if self.error is not None:
+            fields["error"] = self.error
+        return fields
+
+
+def _size(message: Message) -> int:
+    """Bytes of a message's content."""
+    return len(message.get("body") or b"")

@@ -18,9 +18,9 @@ from memory_agent.server.auth import bearer_token
 from memory_agent.server.dependencies import THREAD, Api, Caller, Memory, OpenApi, event_source
 from memory_agent.server.events import ReaderDropped
 from memory_agent.server.openapi import NO_EVENTS, operation_id
+from memory_agent.wire.answers import MemoryEvent as WireEvent
 from memory_agent.wire.base import public_text
 from memory_agent.wire.encoding import json_of
-from memory_agent.wire.work import MemoryEvent as WireEvent
 
 router = APIRouter(tags=["events"], generate_unique_id_function=operation_id)
 

@@ -28,12 +28,8 @@ from memory_agent.server.dependencies import (
 from memory_agent.server.openapi import operation_id
 from memory_agent.server.problems import problem_text
 from memory_agent.topics.sweep_plan import SweepReport
-from memory_agent.wire import work as wire
-from memory_agent.wire.base import Items
-from memory_agent.wire.encoding import json_of, json_of_many
-from memory_agent.wire.erasures import ReplayErasures
-from memory_agent.wire.requests import Settle, Sweep
-from memory_agent.wire.work import (
+from memory_agent.wire import answers
+from memory_agent.wire.answers import (
     CallCount,
     ErasureReceipt,
     MemoryStatus,
@@ -41,6 +37,9 @@ from memory_agent.wire.work import (
     TurnCount,
     WorkerStatus,
 )
+from memory_agent.wire.base import Items
+from memory_agent.wire.encoding import json_of, json_of_many
+from memory_agent.wire.requests import ReplayErasures, Settle, Sweep
 
 router = APIRouter(tags=["work"], generate_unique_id_function=operation_id)
 
@@ -190,8 +189,8 @@ async def _swept(api: Api, *, dry_run: bool) -> AsyncGenerator[str, None]:
 
     sweep = api.service.sweep(
         dry_run=dry_run,
-        progress=lambda so_far: tell("progress", wire.SweepProgress.of(so_far)),
-        each=lambda action: tell("action", wire.TenantAction.of(action)),
+        progress=lambda so_far: tell("progress", answers.SweepProgress.of(so_far)),
+        each=lambda action: tell("action", answers.TenantAction.of(action)),
     )
     task = asyncio.create_task(sweep, name="memory-agent sweep")
     task.add_done_callback(lambda _: told.put_nowait(None))
@@ -216,7 +215,7 @@ async def _swept(api: Api, *, dry_run: bool) -> AsyncGenerator[str, None]:
 
 def _last(task: asyncio.Task[SweepReport]) -> str:
     try:
-        return _frame("report", wire.SweepReport.of(task.result()).model_dump_json())
+        return _frame("report", answers.SweepReport.of(task.result()).model_dump_json())
     except MemoryAgentError as exc:
         return _frame("problem", problem_text(exc))
 

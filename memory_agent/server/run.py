@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 
 from memory_agent.errors import ConfigError
-from memory_agent.server.origins import is_loopback
+from memory_agent.server.incoming import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator

@@ -31,6 +31,7 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+from urllib.parse import quote
 
 from pydantic import (
     AfterValidator,
@@ -397,3 +398,12 @@ def _message(error: ErrorDetails) -> str:
         return f"it stops being JSON at character {error['loc'][1]}: {error.get('ctx', {}).get('error', '')}"
     cause = error.get("ctx", {}).get("error")
     return public_text(str(cause) if isinstance(cause, Exception) else error["msg"])
+
+
+def quoted_segment(text: str) -> str:
+    """`text` as one segment of an address's path. '.' and '..' are encoded too: clients resolve them otherwise.
+
+    >>> quoted_segment("a/b %"), quoted_segment("..")
+    ('a%2Fb%20%25', '%2E%2E')
+    """
+    return text.replace(".", "%2E") if text in (".", "..") else quote(text, safe="")

@@ -14,8 +14,8 @@ from pydantic_core import ErrorDetails
 
 from memory_agent import errors
 from memory_agent.errors import MemoryAgentError
+from memory_agent.wire.answers import ParkedTurn
 from memory_agent.wire.base import FieldError, Wire, field_errors, public_text, said
-from memory_agent.wire.work import ParkedTurn
 
 MEDIA_TYPE: Final = "application/problem+json"
 URN: Final = "urn:memory-agent:problem:"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from memory_agent.domain import ALL_TENANTS, Scope
-from memory_agent.inspect.readings import PAUSE_SECONDS
+from memory_agent.inspect.work import PAUSE_SECONDS
 from tests.browser.conftest import Walk
 from tests.integration.inspect.looking import ANN, HOME
 

@@ -23,7 +23,7 @@ from openai import AsyncOpenAI
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.errors import InvalidInput
 from memory_agent.integrations.openai_agents import MemorySession
-from memory_agent.integrations.values import turns_of
+from memory_agent.integrations.shared import turns_of
 from memory_agent.testing import HashEmbedder
 from tests.frameworks.pages import calling, said, sent_to, streamed, streamed_call
 from tests.frameworks.talks import CAT, KEY, Talk, TalksWithHistory

@@ -34,8 +34,7 @@ from memory_agent.errors import InvalidInput, StoreUnavailable
 from memory_agent.keys import new_key
 from memory_agent.mcp.server import mcp_asgi
 from memory_agent.mcp.serving import build_server
-from memory_agent.mcp.shapes import MAX_SHOWN_CHARS
-from memory_agent.mcp.tools import TOOLS
+from memory_agent.mcp.tools import MAX_SHOWN_CHARS, TOOLS
 from memory_agent.ports import KeyStore
 from memory_agent.server.app import create_app
 from memory_agent.server.auth import Authenticator, Principal, bearer_token

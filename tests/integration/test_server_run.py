@@ -21,9 +21,8 @@ from starlette.routing import Route
 
 from memory_agent.config import MemoryConfig
 from memory_agent.errors import ConfigError, DataDirInUse
-from memory_agent.server.access_log import Requests
-from memory_agent.server.bodies import BodyLimits
-from memory_agent.server.metrics import Metrics
+from memory_agent.server.incoming import BodyLimits
+from memory_agent.server.metrics import Metrics, Requests
 from memory_agent.server.run import Server, bind, live, serve
 from tests.servers.service import ServiceProcess
 

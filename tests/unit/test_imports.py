@@ -13,10 +13,9 @@ import pytest
 
 from memory_agent.errors import InvalidInput
 from memory_agent.imports import files
-from memory_agent.imports.files import ImportFile, files_of
+from memory_agent.imports.files import Conversation, ImportFile, Unreadable, files_of, time_of
 from memory_agent.imports.kinds import KINDS, kind_of, read_file
 from memory_agent.imports.run import import_chats
-from memory_agent.imports.values import Conversation, Unreadable, time_of
 
 START = 1_700_000_000.0
 ROOT = "00000000-0000-4000-8000-000000000000"

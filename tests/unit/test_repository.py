@@ -47,11 +47,11 @@ DRIVERS = {
     "agents": ("integrations/openai_agents",),
     "google.adk": ("integrations/adk",),
     "google.genai": ("integrations/adk",),
-    "pydantic_ai": ("integrations/pydantic_ai/",),
+    "pydantic_ai": ("integrations/pydantic_ai",),
     "anthropic": ("integrations/anthropic",),
-    "langgraph": ("integrations/langgraph/",),
-    "langchain": ("integrations/langgraph/",),
-    "langchain_core": ("integrations/langgraph/",),
+    "langgraph": ("integrations/langgraph",),
+    "langchain": ("integrations/langgraph",),
+    "langchain_core": ("integrations/langgraph",),
     "llama_index": ("integrations/llama_index",),
 }
 

@@ -9,7 +9,7 @@ import pytest
 
 from memory_agent import MemoryClient, MemoryStatus, ServiceClient, errors
 from memory_agent.domain import ParkedTurn
-from memory_agent.wire import topics, turns, work
+from memory_agent.wire import answers
 from memory_agent.wire.pages import decode_cursor, encode_cursor
 from memory_agent.wire.problems import problem_of
 from tests.integration.client.http_script import KEY, HttpScript, answer, cut, problem
@@ -80,7 +80,7 @@ async def test_what_no_request_can_hold_is_not_sent(
 )
 async def test_ids_arrive_as_they_are_whatever_they_hold(script: HttpScript, odd: str) -> None:
     """On the wire each is one segment that decodes to the id; nothing on the way takes '..' or '%2F' for a path."""
-    script.then(answer(of(topics.TopicStats, TOPIC)), answer(of(turns.Session, SESSION)))
+    script.then(answer(of(answers.TopicStats, TOPIC)), answer(of(answers.Session, SESSION)))
     async with ServiceClient(f"{script.url}/behind/a/proxy", api_key=KEY) as service:
         await service.agent(odd, odd).topic_stats(odd)
         await service.find_session(odd, user_id=odd)
@@ -96,9 +96,9 @@ async def test_ids_arrive_as_they_are_whatever_they_hold(script: HttpScript, odd
 # --- lists and waits -----------------------------------------------------------------------------------------
 async def test_list_is_read_page_by_page(script: HttpScript, memory: MemoryClient) -> None:
     script.then(
-        answer(page(turns.Session, SESSION, cursor="abc")),
-        answer(page(turns.Session, cursor="def")),
-        answer(page(turns.Session, SESSION)),
+        answer(page(answers.Session, SESSION, cursor="abc")),
+        answer(page(answers.Session, cursor="def")),
+        answer(page(answers.Session, SESSION)),
     )
     assert await memory.sessions() == [SESSION, SESSION]
     expected = ["limit=1000", "limit=1000&cursor=abc", "limit=1000&cursor=def"]
@@ -106,7 +106,7 @@ async def test_list_is_read_page_by_page(script: HttpScript, memory: MemoryClien
 
 
 async def test_list_without_end_is_an_error(script: HttpScript, memory: MemoryClient) -> None:
-    endless = answer(page(turns.Session, cursor="abc"))
+    endless = answer(page(answers.Session, cursor="abc"))
     script.then(endless, endless)
     with pytest.raises(errors.ServiceError, match="the same page again"):
         await memory.sessions()
@@ -114,9 +114,9 @@ async def test_list_without_end_is_an_error(script: HttpScript, memory: MemoryCl
 
 async def test_long_history_is_filled_from_several_pages(script: HttpScript, memory: MemoryClient) -> None:
     script.then(
-        answer(page(turns.Turn, *[TURN] * 1_000, cursor=encode_cursor(1_500))),
-        answer(page(turns.Turn, *[TURN] * 1_000, cursor=encode_cursor(2_500))),
-        answer(page(turns.Turn, *[TURN] * 400, cursor=encode_cursor(2_900))),
+        answer(page(answers.Turn, *[TURN] * 1_000, cursor=encode_cursor(1_500))),
+        answer(page(answers.Turn, *[TURN] * 1_000, cursor=encode_cursor(2_500))),
+        answer(page(answers.Turn, *[TURN] * 400, cursor=encode_cursor(2_900))),
     )
     found = await memory.history(limit=2_400)
     assert len(found.turns) == 2_400
@@ -129,10 +129,10 @@ async def test_long_history_is_filled_from_several_pages(script: HttpScript, mem
 async def test_more_last_turns_than_a_page_holds_are_the_end_of_the_history(
     script: HttpScript, memory: MemoryClient
 ) -> None:
-    numbered = [turns.Turn.of(TURN).model_copy(update={"seq": seq}).domain() for seq in range(1, 1_301)]
+    numbered = [answers.Turn.of(TURN).model_copy(update={"seq": seq}).domain() for seq in range(1, 1_301)]
     script.then(
-        answer(page(turns.Turn, *numbered[:1_000], cursor=encode_cursor(1_000))),
-        answer(page(turns.Turn, *numbered[1_000:])),
+        answer(page(answers.Turn, *numbered[:1_000], cursor=encode_cursor(1_000))),
+        answer(page(answers.Turn, *numbered[1_000:])),
     )
     assert await memory.fetch_short_term(1_200) == numbered[100:]
 
@@ -140,7 +140,7 @@ async def test_more_last_turns_than_a_page_holds_are_the_end_of_the_history(
 async def test_settle_asks_again_until_it_is_done_and_reports_progress(
     script: HttpScript, memory: MemoryClient
 ) -> None:
-    status = answer(of(work.MemoryStatus, STATUS))
+    status = answer(of(answers.MemoryStatus, STATUS))
     owed = problem(409, "settle-timeout", "after 1 s still owed")
     script.then(status, owed, status, owed, status, answer(b"", 204), status)
     seen: list[MemoryStatus] = []

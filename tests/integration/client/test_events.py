@@ -10,7 +10,7 @@ import pytest
 
 from memory_agent import MemoryClient, errors
 from memory_agent.domain import MemoryEvent
-from memory_agent.wire import work
+from memory_agent.wire import answers
 from tests.integration.client.http_script import HttpScript, Step, answer, cut, problem, stream
 from tests.integration.client.samples import STATUS, of, some
 
@@ -18,7 +18,7 @@ EVENT = some(MemoryEvent, lambda event: event.kind == "turn_stored")
 
 
 def event(id_: str) -> bytes:
-    data = json.dumps(of(work.MemoryEvent, EVENT) | {"id": id_})
+    data = json.dumps(of(answers.MemoryEvent, EVENT) | {"id": id_})
     return f"id: {id_}\nevent: turn_stored\ndata: {data}\n\n".encode()
 
 
@@ -128,7 +128,7 @@ async def test_reader_that_leaves_closes_its_connection(script: HttpScript, memo
 
 
 async def test_streams_do_not_take_the_place_of_calls(script: HttpScript, memory: MemoryClient) -> None:
-    script.then(*[stream(event("1"), hold)] * 120, answer(of(work.MemoryStatus, STATUS)))
+    script.then(*[stream(event("1"), hold)] * 120, answer(of(answers.MemoryStatus, STATUS)))
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(120):
             events = await stack.enter_async_context(contextlib.aclosing(memory.events()))

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from memory_agent import MemoryClient, ServiceClient, errors
-from memory_agent.wire import work
+from memory_agent.wire import answers
 from tests.integration.client.http_script import KEY, HttpScript, Step, answer, cut, problem, silence
 from tests.integration.client.samples import (
     CONTEXT,
@@ -201,7 +201,7 @@ async def test_outside_async_with_nothing_can_be_asked(script: HttpScript) -> No
 
 async def test_client_that_was_handed_in_is_used_and_left_open(script: HttpScript) -> None:
     """Its own auth, redirects and timeouts do not change ours."""
-    script.then(answer(of(work.MemoryStatus, STATUS)), answer("", 302, headers={"Location": script.url}))
+    script.then(answer(of(answers.MemoryStatus, STATUS)), answer("", 302, headers={"Location": script.url}))
     async with httpx.AsyncClient(auth=("a", "b"), follow_redirects=True, headers={"X-App": "mine"}) as http:
         async with MemoryClient("ada", "t", base_url=script.url, api_key=KEY, http=http) as memory:
             await memory.status()
@@ -214,7 +214,7 @@ async def test_client_that_was_handed_in_is_used_and_left_open(script: HttpScrip
 
 
 async def test_cancelled_call_leaves_the_client_usable(script: HttpScript, memory: MemoryClient) -> None:
-    script.then(silence(), answer(of(work.MemoryStatus, STATUS)))
+    script.then(silence(), answer(of(answers.MemoryStatus, STATUS)))
     call = asyncio.create_task(memory.status())
     while not script.asked:
         await asyncio.sleep(0.01)

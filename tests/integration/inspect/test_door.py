@@ -20,7 +20,7 @@ from starlette.routing import Mount
 from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
 from memory_agent.domain import ALL_TENANTS
-from memory_agent.inspect.logins import IDLE_SECONDS, LONGEST_SECONDS, TICKET_SECONDS, Logins
+from memory_agent.inspect.door import IDLE_SECONDS, LONGEST_SECONDS, TICKET_SECONDS, Logins
 from memory_agent.inspect.routes import ROUTES
 from memory_agent.keys import read_token
 from tests.integration.inspect.looking import ANN, HOME, Looker, looking, tell_of_walnuts, text_of

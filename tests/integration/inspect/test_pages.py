@@ -20,8 +20,8 @@ from memory_agent.clock import SystemClock
 from memory_agent.errors import EmbedderUnavailable, VectorIndexError
 from memory_agent.inspect import page as pages
 from memory_agent.inspect import texts
+from memory_agent.inspect.ask import whereabouts
 from memory_agent.inspect.texts import LANGUAGES, catalogue, parts_of
-from memory_agent.inspect.whereabouts import whereabouts
 from memory_agent.search.fusion import SIGNALS
 from tests.fixtures import outgrown
 from tests.integration.inspect.looking import ANN, HOME, HOSTILE, Looker, looking, tell_of_walnuts, text_of

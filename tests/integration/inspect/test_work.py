@@ -18,12 +18,11 @@ from memory_agent.clock import SystemClock
 from memory_agent.domain import ALL_TENANTS, STAGES, Scope
 from memory_agent.domain.work import ReceiptState
 from memory_agent.errors import EmbedderUnavailable, LLMUnavailable, StoreUnavailable, VectorIndexUnavailable
-from memory_agent.inspect import health, readings, work
+from memory_agent.inspect import health, work
 from memory_agent.inspect.plots import line_of
 from memory_agent.inspect.texts import LANGUAGES, catalogue
 from memory_agent.keys import KeyState, read_token
-from memory_agent.server.metrics import Metrics
-from memory_agent.server.readiness import Ready, State
+from memory_agent.server.metrics import Metrics, Ready, State
 from tests.integration.inspect.looking import Looker, looking, tell_of_walnuts, text_of
 
 OURS, EVERYBODYS = "of/default/work", "work"
@@ -32,7 +31,7 @@ OURS, EVERYBODYS = "of/default/work", "work"
 @pytest.fixture
 async def looker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Looker]:
     """At a memory of ann and of acme's bob, each with a parked turn; keys are believed no longer than they must."""
-    monkeypatch.setattr(readings, "PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(work, "PAUSE_SECONDS", 0.1)
     monkeypatch.setenv("MEMORY_AGENT_TOP_K_MEMORIES", "7")
     settings = {"data_dir": tmp_path, "enable_fact_extraction": True}
     async with looking(settings, server_key_cache_seconds=0.0) as found:
@@ -216,9 +215,9 @@ async def test_many_live_pages_cost_one_reading_and_a_login_has_four_of_them(
 
 async def test_the_plots_reach_far_back_and_stay_bounded(looker: Looker) -> None:
     status, now = await looker.service.status(), SystemClock().now()
-    points: tuple[readings.Point, ...] = ()
+    points: tuple[work.Point, ...] = ()
     for second in range(5_000):
-        points = readings.with_point(points, now + timedelta(seconds=second), status)
+        points = work.with_point(points, now + timedelta(seconds=second), status)
     assert len(points) <= 600
     assert points[0].at == now
     assert points[-1].at - points[-2].at == timedelta(seconds=1)

@@ -18,8 +18,7 @@ import pytest
 from memory_agent import InvalidInput, MemoryConfig, MemoryService
 from memory_agent.domain import Scope
 from memory_agent.errors import NotFound, StoreUnavailable
-from memory_agent.integrations.mem0 import AsyncMemory, Memory
-from memory_agent.integrations.mem0_records import Place, expiry, passes
+from memory_agent.integrations.mem0 import AsyncMemory, Memory, Place, expiry, passes
 from tests.constants import settings_of
 from tests.integration.conversations import opened
 from tests.over_http import both_ways_by_day, embedded_only

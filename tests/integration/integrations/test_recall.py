@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memory_agent import MemoryAgent
-from memory_agent.integrations.recall import recalled
+from memory_agent.integrations.shared import recalled
 
 
 async def test_last_turns_that_the_model_is_shown_are_not_told_again_after_calls_of_tools(

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from memory_agent.client.address import Address
+from memory_agent.client.connection import Address
 from memory_agent.errors import ConfigError
 
 

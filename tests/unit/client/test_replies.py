@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent import errors
-from memory_agent.client.replies import Reply, error_in, is_temporary, value_of, value_or_none
+from memory_agent.client.connection import Reply, error_in, is_temporary, value_of, value_or_none
+from memory_agent.wire.answers import UpdateReceipt
 from memory_agent.wire.problems import MEDIA_TYPE, problem_of
-from memory_agent.wire.turns import UpdateReceipt
 
 ASKED = "POST at http://127.0.0.1:8080"
 

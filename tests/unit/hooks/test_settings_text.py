@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.errors import ConfigError
-from memory_agent.hooks.settings_text import commands_in, with_elements, without_commands
+from memory_agent.hooks.hosts import commands_in, with_elements, without_commands
 
 OURS = {"Before": {"hooks": [{"command": "run 'a'"}]}, "After": {"command": 'run "b"'}}
 COMMANDS = {"run 'a'", 'run "b"'}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memory_agent.hooks.transcripts import read_turns
+from memory_agent.hooks.remember import read_turns
 
 
 def claude(kind: str, content: Any, name: str, **more: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from memory_agent.errors import AccessDenied, InvalidInput
 from memory_agent.keys import new_key
 from memory_agent.server.app import create_app
 from memory_agent.server.auth import LOCAL, Authenticator, Principal
-from memory_agent.server.sources import source_of
+from memory_agent.server.incoming import source_of
 
 TURNS = "/api/threads/ada/chat/turns"
 

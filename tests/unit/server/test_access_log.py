@@ -16,9 +16,8 @@ from starlette.types import ASGIApp, Message
 
 from memory_agent.domain import LiveStats, MemoryStatus, Usage
 from memory_agent.server import metrics as metrics_module
-from memory_agent.server.access_log import Requests
 from memory_agent.server.logs import request_id
-from memory_agent.server.metrics import Metrics
+from memory_agent.server.metrics import Metrics, Requests
 from memory_agent.server.tracing import configure_tracing
 
 SAID = "my sister lives in Porto"

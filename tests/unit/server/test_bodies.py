@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from memory_agent.server.bodies import LARGE_BYTES, MAX_VALUES, BodyLimits
+from memory_agent.server.incoming import LARGE_BYTES, MAX_VALUES, BodyLimits
 
 LIMIT = 2_000_000
 LARGE = b"x" * (LARGE_BYTES + 1)

@@ -5,7 +5,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from memory_agent.server.dependencies import DirectRoute, IdempotencyKey, PathText
-from memory_agent.server.paths import RawPaths
+from memory_agent.server.incoming import RawPaths
 from memory_agent.server.problems import add_problem_handlers
 from memory_agent.wire.requests import Update
 

@@ -10,7 +10,7 @@ from starlette.types import Scope as AsgiScope
 
 from memory_agent.config import MemoryConfig
 from memory_agent.server.app import create_app
-from memory_agent.server.origins import LocalOnly
+from memory_agent.server.incoming import LocalOnly
 
 PAGE = "https://app.example.org"
 

@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from starlette.routing import Match, Route, Router
 
-from memory_agent.server.paths import BadPath, RawPaths, routed_path, segment_text
-from memory_agent.wire.paths import quoted_segment
+from memory_agent.server.incoming import BadPath, RawPaths, routed_path, segment_text
+from memory_agent.wire.base import quoted_segment
 
 TEXTS = st.lists(
     st.text(st.characters(exclude_categories=["Cs"])) | st.text("/%.2Ff5", max_size=8), min_size=1

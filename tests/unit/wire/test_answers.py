@@ -14,7 +14,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from memory_agent import domain as values
 from memory_agent.errors import InvalidInput
-from memory_agent.wire import context, facts, people, topics, turns, work
+from memory_agent.wire import answers
 from memory_agent.wire.base import Answer, Items
 from memory_agent.wire.encoding import json_of
 from memory_agent.wire.pages import Page, encode_cursor
@@ -23,8 +23,7 @@ from tests.unit.wire import strategies as drawn
 MODELS: Final = sorted(
     {
         found
-        for module in (context, facts, people, topics, turns, work)
-        for found in vars(module).values()
+        for found in vars(answers).values()
         if isinstance(found, type) and issubclass(found, Answer) and hasattr(found, "value_type")
     },
     key=lambda model: model.__name__,
@@ -74,13 +73,13 @@ def test_a_value_comes_back_as_it_was_by_either_way_of_writing_without_its_tenan
 
 @given(turn=drawn.topic_turns)
 def test_what_is_no_dataclass_comes_back_as_it_was(turn: dict[str, Any]) -> None:
-    assert over_the_wire(topics.TopicTurn, turn) == turn
+    assert over_the_wire(answers.TopicTurn, turn) == turn
 
 
 @settings(suppress_health_check=list(HealthCheck))
 @given(value=drawn.values_of(values.MemoryContext) | drawn.values_of(values.CompressedContext))
 def test_a_context_from_the_wire_renders_as_the_one_that_was_sent(value: Any) -> None:
-    model = context.MemoryContext if isinstance(value, values.MemoryContext) else context.CompressedContext
+    model = answers.MemoryContext if isinstance(value, values.MemoryContext) else answers.CompressedContext
     sent = model.of(value)
     written = json.loads(sent.model_dump_json())
     back = over_the_wire(model, value)
@@ -94,11 +93,11 @@ PLACES: list[Any] = [None, True, 1.5, 3, [3], {"after": "a"}, "", "a\x1fb", "t1"
 
 
 def test_a_cursor_of_another_list_is_refused_as_a_place_in_this_one() -> None:
-    assert turns.HISTORY.after(None) is None
+    assert answers.HISTORY.after(None) is None
     for position in PLACES:
         cursor = encode_cursor(position)
-        for places in (people.USERS, people.THREADS, turns.HISTORY):
-            if position == (3 if places is turns.HISTORY else "t1"):
+        for places in (answers.USERS, answers.THREADS, answers.HISTORY):
+            if position == (3 if places is answers.HISTORY else "t1"):
                 assert places.after(cursor) == position
             else:
                 with pytest.raises(InvalidInput, match=r"^cursor "):
@@ -107,10 +106,12 @@ def test_a_cursor_of_another_list_is_refused_as_a_place_in_this_one() -> None:
 
 def test_documents_and_messages_come_back_as_they_were() -> None:
     document = {"home": {"city": "Lisbon"}, "pets": ["Mo", {"age": 3}], "nothing": None, "é": 1.0}
-    assert facts.Facts.model_validate_json(facts.Facts.of(document).model_dump_json()).domain() == document
+    assert (
+        answers.Facts.model_validate_json(answers.Facts.of(document).model_dump_json()).domain() == document
+    )
     messages = [{"role": "system", "content": "About: trip"}, {"role": "user", "content": "👋"}]
-    sent = topics.TopicContext.of(messages).model_dump_json()
-    assert topics.TopicContext.model_validate_json(sent).domain() == messages
+    sent = answers.TopicContext.of(messages).model_dump_json()
+    assert answers.TopicContext.model_validate_json(sent).domain() == messages
 
 
 def test_a_summary_is_the_part_of_the_context_that_sums_up() -> None:
@@ -133,11 +134,11 @@ def test_a_summary_is_the_part_of_the_context_that_sums_up() -> None:
             summary_through=4,
         ),
     )
-    summary = context.SessionSummary.of(whole)
+    summary = answers.SessionSummary.of(whole)
     assert [one.domain() for one in summary.items] == [item]
     assert [one.domain() for one in summary.topics] == list(whole.topics)
     assert (summary.made_by, summary.through, summary.recorded) == ("extractive:1", 4, True)
-    assert json.loads(context.CompressedContext.of(whole).model_dump_json())["metadata"]["tokens_saved"] == 70
+    assert json.loads(answers.CompressedContext.of(whole).model_dump_json())["metadata"]["tokens_saved"] == 70
 
 
 # --- tenants -------------------------------------------------------------------------------------------------
@@ -165,10 +166,10 @@ def test_an_id_from_the_wire_cannot_name_another_tenant() -> None:
 
 # --- reading what another version wrote ----------------------------------------------------------------------
 def test_a_time_with_another_zone_is_read_in_utc() -> None:
-    written = json.loads(turns.Turn.of(TURN).model_dump_json()) | {
+    written = json.loads(answers.Turn.of(TURN).model_dump_json()) | {
         "timestamp": "2026-03-01T19:30:00.125+01:00"
     }
-    back = turns.Turn.model_validate_json(json.dumps(written)).domain()
+    back = answers.Turn.model_validate_json(json.dumps(written)).domain()
     assert back.timestamp == MOMENT
     assert back.timestamp.tzinfo is UTC
 
@@ -176,7 +177,7 @@ def test_a_time_with_another_zone_is_read_in_utc() -> None:
 def test_times_of_other_zones_and_broken_error_texts_are_told_alike_by_either_way_of_writing() -> None:
     abroad = MOMENT.astimezone(timezone(timedelta(hours=9)))
     turn = dataclasses.replace(TURN, timestamp=abroad, last_error="half \ud83d of it")
-    for written in (turns.Turn.of(turn).model_dump_json(), json_of(turns.Turn, turn)):
+    for written in (answers.Turn.of(turn).model_dump_json(), json_of(answers.Turn, turn)):
         told = json.loads(written)
         assert told["timestamp"] == "2026-03-01T18:30:00.125000Z"
         assert told["last_error"] == "half \\ud83d of it"
@@ -185,10 +186,10 @@ def test_times_of_other_zones_and_broken_error_texts_are_told_alike_by_either_wa
 def test_values_as_good_as_basic_ones_are_written_and_others_refused() -> None:
     for number in (1, 2**70):  # which a fact may be
         turn = dataclasses.replace(TURN, importance=np.float64(0.5), metadata=MappingProxyType({"a": number}))
-        told = json.loads(json_of(turns.Turn, turn))
+        told = json.loads(json_of(answers.Turn, turn))
         assert (told["importance"], told["metadata"]) == (0.5, {"a": number})
     with pytest.raises(ValueError, match="object"):
-        json_of(turns.Turn, dataclasses.replace(TURN, metadata={"a": object()}))
+        json_of(answers.Turn, dataclasses.replace(TURN, metadata={"a": object()}))
 
 
 # --- the documentation ---------------------------------------------------------------------------------------
@@ -204,8 +205,8 @@ def test_every_member_of_an_answer_is_always_there_and_documented_as_such() -> N
 @pytest.mark.parametrize(
     ("model", "same", "name"),
     [
-        (Page[turns.Turn], Page[turns.Turn], "TurnPage"),
-        (Items[work.EntityCount], Items[work.EntityCount], "EntityCountList"),
+        (Page[answers.Turn], Page[answers.Turn], "TurnPage"),
+        (Items[answers.EntityCount], Items[answers.EntityCount], "EntityCountList"),
     ],
     ids=["page", "list"],
 )

@@ -1,26 +1,36 @@
-"""Pydantic AI's conversation store over a memory."""
+"""Pydantic AI over a memory, in this process or over HTTP: a capability that recalls and remembers, and a conversation store."""
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter
+from pydantic_ai import DeferredToolRequests
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.conversation_store import (
     ConversationConflict,
     ConversationEntry,
     ConversationRecord,
     ConversationStore,
 )
-from pydantic_ai.messages import ModelMessagesTypeAdapter
+from pydantic_ai.messages import (
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    TextContent,
+    UserPromptPart,
+)
+from pydantic_core import to_json
 
 from memory_agent.domain import DEFAULT_TENANT
 from memory_agent.errors import IdempotencyKeyReused, TurnForgotten
-from memory_agent.integrations.pydantic_ai.messages import said_by_model, said_by_user
-from memory_agent.integrations.values import (
+from memory_agent.integrations.shared import (
     all_turns,
     last_values,
+    recalled,
     side_by_side,
     threads_in,
     to_its_end,
@@ -30,13 +40,103 @@ from memory_agent.integrations.values import (
 from memory_agent.recent import Recent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pydantic_ai import AgentRunResult, RunContext
+    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.models import ModelRequestContext
 
     from memory_agent.domain import TurnInput
-    from memory_agent.integrations.values import Kept, Memory, Service
+    from memory_agent.integrations.shared import Kept, Memory, Service
 
     Entries = dict[str, ConversationEntry]
 
+
+# --- words in messages ---------------------------------------------------------------------------------------
+def said_by_user(message: ModelMessage) -> str:
+    """The user's words in a message; empty where there are none. Images and files leave no trace."""
+    if not isinstance(message, ModelRequest):
+        return ""
+    contents = [part.content for part in message.parts if isinstance(part, UserPromptPart)]
+    pieces = [piece for given in contents for piece in ([given] if isinstance(given, str) else given)]
+    texts = [piece.content if isinstance(piece, TextContent) else piece for piece in pieces]
+    return "\n".join(text for text in texts if isinstance(text, str)).strip()
+
+
+def said_by_model(message: ModelMessage) -> str:
+    """The model's words in a message; empty where there are none, as of thoughts and calls of tools."""
+    return "" if isinstance(message, ModelRequest) else (message.text or "").strip()
+
+
+# --- the capability ------------------------------------------------------------------------------------------
+class MemoryCapability(AbstractCapability[Any]):
+    """Recalls before each request to the model, and remembers the exchange after the run: `Agent(…, capabilities=[…])`.
+
+    What is recalled is a system prompt of that request alone: no history, no store and no turn holds it.
+    """
+
+    def __init__(self, memory_of: Callable[[RunContext[Any]], Memory], *, remember: bool = True) -> None:
+        """`memory_of` says whose memory a run uses, such as `lambda run: service.agent(run.deps.user_id, run.conversation_id)`.
+
+        `remember=False`: where a MemoryConversationStore keeps the messages, which remembers them.
+        """
+        self._memory_of, self._remember = memory_of, remember
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Add what should be remembered; nothing, while the memory is away."""
+        messages = request_context.messages
+        question = next(filter(None, map(said_by_user, reversed(messages))), "")
+        shown = [*map(said_by_user, messages), *map(said_by_model, messages)]
+        text = await recalled(self._memory_of(ctx), question, shown=shown)
+        return replace(request_context, messages=_with(messages, text)) if text else request_context
+
+    async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
+        """Remember what the user said since the last answer, and this one. A repeat changes nothing."""
+        answer = _answer(result.output)
+        said = _unanswered(result.all_messages())
+        if self._remember and said and answer:
+            await self._memory_of(ctx).update_memory(
+                "\n\n".join(said), answer, idempotency_key=f"pydantic-ai {result.run_id}"
+            )
+        return result
+
+
+def _with(messages: list[ModelMessage], text: str) -> list[ModelMessage]:
+    """The messages with a system prompt more, behind those that the first one begins with; they themselves stay as they are."""
+    first, *others = messages
+    if not isinstance(first, ModelRequest):
+        return [ModelRequest([SystemPromptPart(text)]), *messages]
+    parts = sorted(  # which leaves all others in their order
+        [*first.parts, SystemPromptPart(text)], key=lambda part: not isinstance(part, SystemPromptPart)
+    )
+    return [replace(first, parts=parts), *others]
+
+
+def _answer(output: object) -> str:
+    """The answer as text: a structured one as JSON; empty for a run that waits for its tools."""
+    if isinstance(output, DeferredToolRequests):
+        return ""
+    return output.strip() if isinstance(output, str) else to_json(output, fallback=str).decode()
+
+
+def _unanswered(messages: Sequence[ModelMessage]) -> list[str]:
+    """What the user said since the answer before the last one, oldest first; a run that was cancelled left some."""
+    said: list[str] = []
+    run_id: str | None = None
+    for message in reversed(messages):
+        # A structured answer of an earlier run is a call of a tool.
+        is_over = said_by_model(message) or (isinstance(message, ModelResponse) and message.run_id != run_id)
+        if said and is_over:
+            break
+        if text := said_by_user(message):
+            said.append(text)
+            run_id = message.run_id
+    return said[::-1]
+
+
+# --- the conversation store ----------------------------------------------------------------------------------
 _RECORDS: Final = TypeAdapter(ConversationRecord)
 _HEADS: Final = 10_000
 """Ends of histories of which the store knows where they are; those of others it looks for."""
@@ -236,3 +336,6 @@ def _line(entries: Entries, tip: str | None) -> Iterator[ConversationEntry]:
     while tip is not None and tip in entries:
         yield entries[tip]
         tip = entries[tip].parent_id
+
+
+__all__ = ["MemoryCapability", "MemoryConversationStore"]

@@ -1,18 +1,20 @@
-"""Values of a framework kept word for word in turns: what it says is the turn's text, the value itself is in its metadata.
+"""What the adapters share: values of a framework in turns, recalling for a prompt, and the loop that a memory lives on.
 
-The texts of a value stand apart from its frame of ids, kinds and times, so that what is redacted before storing is the texts.
+A value is kept word for word: what it says is the turn's text, the value itself is in its metadata. The texts of a value
+stand apart from its frame of ids, kinds and times, so that what is redacted before storing is the texts.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from memory_agent.domain import VERBATIM, TurnInput, new_id
-from memory_agent.errors import InvalidInput, NotFound
+from memory_agent.domain import VERBATIM, TurnInput, new_id, prompt_text
+from memory_agent.errors import InvalidInput, NotFound, NotOpen, Unavailable
 from memory_agent.together import together
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     Memory = MemoryAgent | MemoryClient
     Service = MemoryService | ServiceClient
+
 
 T = TypeVar("T")
 
@@ -240,3 +243,61 @@ async def side_by_side(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
             return await call
 
     return await together(*map(one, calls))
+
+
+# --- what a model is told of before it answers ---------------------------------------------------------------
+log = logging.getLogger(__name__)
+
+
+async def recalled(memory: Memory, question: str, *, shown: Iterable[str] = ()) -> str:
+    """The context for a question, as text; empty while the memory is away, with a warning.
+
+    `shown`: the texts of messages that the model is shown anyway. If the thread's last turns are all among them, the context
+    leaves them out.
+    """
+    if not question.strip():
+        return ""
+    try:
+        context = await memory.fetch_memory(question)
+    except Unavailable as exc:
+        log.warning("answering without memory: %s", exc)
+        return ""
+    texts = {text.strip() for text in shown}
+    repeats = all(turn.role == "tool" or turn.content.strip() in texts for turn in context.short_term)
+    return prompt_text(block for block in context.blocks if not (repeats and block.tier == "short_term"))
+
+
+def joined(*parts: str | None) -> str:
+    """The parts that say anything, with an empty line between them: instructions first, so that their beginning stays the same."""
+    return "\n\n".join(part for part in parts if part)
+
+
+# --- calls from other threads and loops ----------------------------------------------------------------------
+class Loop:
+    """The event loop on which the memory lives, for calls from anywhere."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        try:
+            self._loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise NotOpen(
+                f"{what} is made where the memory's event loop runs, in an async function"
+            ) from None
+
+    async def reach(self, call: Coroutine[Any, Any, T]) -> T:
+        """Await the call on the memory's loop."""
+        if asyncio.get_running_loop() is self._loop:
+            return await call
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, self._loop))
+
+    def wait(self, call: Coroutine[Any, Any, T]) -> T:
+        """Wait for the call from another thread. Raises InvalidInput on a thread with a loop, which it would hold up."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+        call.close()
+        raise InvalidInput(
+            f"{self._what} was asked without await on an event loop's own thread; use its async methods"
+        )

@@ -1,0 +1,277 @@
+"""Answers: turns and contexts, facts, topics, users and threads, and how a memory stands."""
+
+from dataclasses import replace
+from typing import Any, Final, Self
+
+from pydantic import ConfigDict, JsonValue, computed_field
+
+from memory_agent import domain as values
+from memory_agent.checks import checked_id, is_whole
+from memory_agent.domain import MAX_SEQ, HistoryPage, Role, Scope, prompt_messages, prompt_text, split_user_id
+from memory_agent.topics import stats, sweep_plan
+from memory_agent.wire.base import Answer, Instant, JsonObject, Wire
+from memory_agent.wire.pages import Places
+
+# --- turns, and what search brings back of them --------------------------------------------------------------
+TURN_EXAMPLE: Final[dict[str, Any]] = {
+    "id": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10",
+    "user_id": "user_123",
+    "thread_id": "thread_abc",
+    "seq": 7,
+    "role": "user",
+    "content": "I moved to Lisbon in May.",
+    "speaker": None,
+    "timestamp": "2026-06-02T08:15:30.125Z",
+    "tokens": 8,
+    "importance": None,
+    "metadata": {"channel": "app"},
+    "session_id": "0198f3a2-7a02-7f10-8c4d-1b2e3f405162",
+    "entities": [],
+    "topic_id": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10",
+    "compressed": False,
+    "pending": [],
+    "due_at": None,
+    "attempts": 0,
+    "last_error": None,
+    "parked": False,
+}
+
+
+UpdateReceipt = Answer[values.UpdateReceipt]
+Session = Answer[values.Session]
+
+
+class Turn(Answer[values.Turn]):
+    """One stored message."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [TURN_EXAMPLE]})
+
+
+class Recollection(Answer[values.Recollection]):
+    """A turn that search brought back."""
+
+    turn: Turn
+
+
+class ChatMessage(Wire):
+    """A message as chat models take it."""
+
+    role: str
+    content: str
+
+
+HISTORY: Final[Places[HistoryPage, int]] = Places(
+    of="turns",
+    value=HistoryPage,
+    items="turns",
+    model=Turn,
+    is_place=lambda place: is_whole(place, 0, MAX_SEQ),
+)
+"""Pages of `MemoryAgent.history`; a place is a turn's `seq`."""
+
+
+# --- contexts ------------------------------------------------------------------------------------------------
+SummaryItem = Answer[values.SummaryItem]
+KeyMoment = Answer[values.KeyMoment]
+KeyTopic = Answer[values.KeyTopic]
+Compression = Answer[values.Compression]
+ContextBlock = Answer[values.ContextBlock]
+
+
+class _Rendered(Wire):
+    blocks: tuple[ContextBlock, ...]
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def text(self) -> str:
+        """The prompt text."""
+        return prompt_text(block.domain() for block in self.blocks)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def messages(self) -> tuple[ChatMessage, ...]:
+        """The same as chat messages, to be followed by the user's new one."""
+        blocks = [block.domain() for block in self.blocks]
+        return tuple(ChatMessage.model_validate(message) for message in prompt_messages(blocks))
+
+
+class MemoryContext(_Rendered, Answer[values.MemoryContext]):
+    """Memory for answering a message: `text` or `messages`, and every part of it on its own."""
+
+    preserved: tuple[Turn, ...]
+    short_term: tuple[Turn, ...]
+    long_term: tuple[Recollection, ...]
+
+
+class CompressionMetadata(Answer[values.CompressionMetadata]):
+    """The turns that a compressed context stands for, and the tokens it saves."""
+
+    tokens_before: int
+    tokens_after: int
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def tokens_saved(self) -> int:
+        """By having this context in their stead."""
+        return self.tokens_before - self.tokens_after
+
+
+class CompressedContext(_Rendered, Answer[values.CompressedContext]):
+    """Compressed context of a whole conversation as of a turn."""
+
+    preserved: tuple[Turn, ...]
+    recent: tuple[Turn, ...]
+    metadata: CompressionMetadata
+
+
+class SessionSummary(Wire):
+    """Summary of a conversation: a part of its `CompressedContext`, for reading alone."""
+
+    items: tuple[SummaryItem, ...]
+    moments: tuple[KeyMoment, ...]
+    topics: tuple[KeyTopic, ...]
+    made_by: str | None
+    """"llm:…" or "extractive:…"; null where nothing is summed up."""
+    through: int
+    """The `seq` up to which turns are summed up; 0 if none are."""
+    recorded: bool
+    """Whether it is a compression's; before the first one it is taken out of the turns each time."""
+
+    @classmethod
+    def of(cls, context: values.CompressedContext) -> Self:
+        """The summary within the context."""
+        return cls(
+            items=tuple(map(SummaryItem.of, context.summary)),
+            moments=tuple(map(KeyMoment.of, context.moments)),
+            topics=tuple(map(KeyTopic.of, context.topics)),
+            made_by=context.metadata.made_by,
+            through=context.metadata.summary_through,
+            recorded=context.metadata.number > 0,
+        )
+
+
+# --- facts ---------------------------------------------------------------------------------------------------
+FactRecord = Answer[values.FactRecord]
+
+
+class Facts(Answer[dict[str, Any]]):
+    """The facts, as one document."""
+
+    facts: JsonObject
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> "Facts":
+        """The answer with this document."""
+        return cls.model_validate({"facts": document})
+
+    def domain(self) -> dict[str, Any]:
+        """The document."""
+        return dict(self.facts)
+
+
+# --- topics --------------------------------------------------------------------------------------------------
+TopicStats = Answer[stats.TopicStats]
+
+
+class TopicTurn(Answer[dict[str, Any]]):
+    """A turn of a topic, word for word."""
+
+    role: Role
+    content: str
+    timestamp: Instant
+
+    def domain(self) -> dict[str, Any]:
+        """The turn as `MemoryAgent.topic_history` lists it."""
+        return self.model_dump()
+
+
+class TopicContext(Answer[list[dict[str, str]]]):
+    """Context for going on with a topic."""
+
+    messages: tuple[ChatMessage, ...]
+    """A system message with the topic's title and summary, then its recent turns."""
+
+    @classmethod
+    def of(cls, messages: list[dict[str, str]]) -> "TopicContext":
+        """The answer with these messages."""
+        return cls.model_validate({"messages": messages})
+
+    def domain(self) -> list[dict[str, str]]:
+        """The messages as `MemoryAgent.topic_context` lists them."""
+        return [message.model_dump() for message in self.messages]
+
+
+# --- users and threads ---------------------------------------------------------------------------------------
+UserSummary = Answer[values.UserSummary]
+ThreadSummary = Answer[values.ThreadSummary]
+
+
+def _is_id(place: JsonValue) -> bool:
+    return isinstance(place, str) and checked_id("cursor", place) == place
+
+
+USERS: Final[Places[values.UsersPage, str]] = Places(
+    of="users or threads", value=values.UsersPage, items="users", model=UserSummary, is_place=_is_id
+)
+"""Pages of `MemoryService.users`; a place is an id."""
+THREADS: Final[Places[values.ThreadsPage, str]] = Places(
+    of="users or threads", value=values.ThreadsPage, items="threads", model=ThreadSummary, is_place=_is_id
+)
+"""Pages of `MemoryService.threads`."""
+
+
+# --- pending work, erasures, events, entities and costs; the sweep, as it goes -------------------------------
+WorkerStatus = Answer[values.WorkerStatus]
+ParkedTurn = Answer[values.ParkedTurn]
+MemoryStatus = Answer[values.MemoryStatus]
+ForgetReceipt = Answer[values.ForgetReceipt]
+ErasureReceipt = Answer[values.ErasureReceipt]
+RebuildStep = Answer[values.RebuildStep]
+EntityCount = Answer[values.EntityCount]
+MemoryEvent = Answer[values.MemoryEvent]
+SweepAction = Answer[sweep_plan.SweepAction]
+SweepProgress = Answer[sweep_plan.SweepProgress]
+SweepReport = Answer[sweep_plan.SweepReport]
+
+
+class TurnCount(Answer[int]):
+    """The number of turns concerned."""
+
+    turns: int
+
+    def domain(self) -> int:
+        """The count."""
+        return self.turns
+
+
+class CallCount(Answer[int]):
+    """The number of forget calls that were made again."""
+
+    calls: int
+
+    def domain(self) -> int:
+        """The count."""
+        return self.calls
+
+
+class Proof(Wire):
+    """That who answers knows a key."""
+
+    proof: str
+
+
+class TenantAction(Wire):
+    """A sweep's action with whose user it is, for a sweep goes over all tenants."""
+
+    tenant: str
+    action: SweepAction
+
+    @classmethod
+    def of(cls, value: sweep_plan.SweepAction) -> Self:
+        """The model of `value`."""
+        return cls(tenant=split_user_id(value.user_id)[0], action=SweepAction.of(value))
+
+    def domain(self) -> sweep_plan.SweepAction:
+        """The action, of the tenant's user. Raises InvalidInput for impossible ids."""
+        action = self.action.domain()
+        return replace(action, user_id=Scope.of(action.user_id, tenant=self.tenant).user_id)
