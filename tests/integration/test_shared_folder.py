@@ -50,8 +50,8 @@ history
 history --all --json
 session show
 session show --json
-compressed --json
-compressed --as-of 99
+session show --compressed --json
+session show --compressed --as-of 99
 sweep --dry-run --json
 ask nothing --thread nobody
 session show --thread nobody

@@ -59,9 +59,10 @@ async def test_a_model_that_turns_up_is_used_without_a_restart(
         await until_waiting(service)
         await asyncio.to_thread(tiny_model, tmp_path / "my-model")
         await memory.settle(timeout=120)
-        (found,) = await memory.fetch_long_term("Where did I leave my bike?", 1)
-        assert found.text == BIKE
-        assert found.similarity is not None
+        # That model's weights are random, so its order says nothing.
+        found = await memory.fetch_long_term("Where did I leave my bike?")
+        assert {one.text for one in found} == {BIKE, "Noted."}
+        assert all(one.similarity is not None for one in found)
         assert (await memory.status()).outages == ()
 
 

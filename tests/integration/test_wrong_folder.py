@@ -15,7 +15,7 @@ facts show
 facts retract name
 topics
 session list
-compressed
+session show --compressed
 keys list
 rebuild
 sweep --quiet

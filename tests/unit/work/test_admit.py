@@ -25,7 +25,7 @@ def test_drafts_are_complete_and_in_order() -> None:
     )
     assert one.id < two.id
     assert (one.call_index, one.call_size, two.call_index, two.call_size) == (0, 2, 1, 2)
-    assert (one.pending, two.pending) == (STAGES, ("index", "topics", "compact", "compress"))
+    assert (one.pending, set(STAGES) - set(two.pending)) == (STAGES, {"facts"})
     assert (two.content, two.speaker, two.importance) == (" hi ", "Bo", 0.3)
     assert one.timestamp == NOW
     assert one.tokens > 0
