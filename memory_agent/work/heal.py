@@ -40,7 +40,7 @@ class IndexHealer:
         embedder: Callable[[], str],
         lease: timedelta,
     ) -> None:
-        """`embedder`: gives the fingerprint of the model that `vectors` is of; rows of others wait for a rebuild."""
+        """`embedder`: gives the fingerprint of the model that `vectors` is of, "" until it is found; rows of others wait for a rebuild."""
         self._store, self._vectors, self._clock, self._lease = store, vectors, clock, lease
         self._embedder = embedder
         self._not_before = 0.0
@@ -48,7 +48,8 @@ class IndexHealer:
     async def work_off(self, holder: str) -> bool:
         """Look once, if there is a mark; whether there was anything to do."""
         mark = await self._store.get_meta(LOST_INDEX)
-        if not mark or time.monotonic() < self._not_before:
+        # While there is no model nobody knows which rows the index should have, and all would seem well.
+        if not mark or not self._embedder() or time.monotonic() < self._not_before:
             return False
         now = self._clock.now()
         if not await self._store.acquire_leases([_LEASE], holder, now=now, until=now + self._lease):
