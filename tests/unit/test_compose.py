@@ -365,7 +365,7 @@ def test_the_proxy_passes_requests_on_as_they_came_to_where_the_api_listens() ->
     headers = {words[1]: words[2] for words in found if words[0] == "proxy_set_header"}
     assert headers == {
         "Host": "$http_host",
-        "Upgrade": "$http_upgrade",
+        "Upgrade": "$upgrade",  # a WebSocket's alone: behind another one bodies are lost
         "Connection": "$connection_upgrade",
         "X-Forwarded-For": "$remote_addr",
         "X-Forwarded-Proto": "$client_scheme",
