@@ -116,13 +116,6 @@ async def test_a_limit_gives_the_latest_items_and_popped_ones_are_gone_the_last_
     assert await session.get_items() == [USER]
 
 
-async def test_the_settings_limit_where_none_is_passed(service: MemoryService) -> None:
-    session = MemorySession(service.agent("ada", "t"), session_settings=SessionSettings(limit=2))
-    await session.add_items(ITEMS)
-    assert await session.get_items() == ITEMS[-2:]
-    assert await session.get_items(3) == ITEMS[-3:]
-
-
 async def test_clearing_one_session_leaves_the_others(service: MemoryService, session: MemorySession) -> None:
     others = [MemorySession(service.agent(*ids)) for ids in (("ada", "t_"), ("ada", "t%"), ("eve", "t"))]
     for each in (session, *others):
@@ -305,19 +298,6 @@ async def test_a_limit_between_a_call_and_its_result_splits_no_pair(
         assert await session.pop_item()
         assert await session.get_items() == stored
     assert "tool" in roles
-
-
-async def test_calls_of_tools_come_back_to_the_model_with_their_results(
-    agent: Agent[Any], openai_server: ScriptedOpenAI, session: MemorySession
-) -> None:
-    openai_server.then(calling("weather", '{"city": "Oslo"}'), "It snows.", "Still.")
-    await say(agent, "How is it in Oslo?", session)
-    await say(agent, "And now?", session)
-    _, *others = openai_server.chats[-1]["messages"]
-    assert [(message["role"], bool(message.get("tool_calls"))) for message in others] == [
-        ("user", False), ("assistant", True), ("tool", False), ("assistant", False), ("user", False),
-    ]  # fmt: skip
-    assert others[2]["content"] == "snow in Oslo"
 
 
 async def test_a_stream_is_remembered_once_and_whole(

@@ -134,9 +134,3 @@ async def raw(address: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio
         writer.transport.abort()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
-
-
-async def head_of(reader: asyncio.StreamReader) -> bytes:
-    """An answer's status and headers."""
-    async with asyncio.timeout(SECONDS):
-        return await reader.readuntil(b"\r\n\r\n")

@@ -195,20 +195,3 @@ async def test_a_turn_that_is_forgotten_meanwhile_is_in_no_compression(
     assert len(events) == (1 if asked else len(events)) <= 1
     assert await remains(service, "Quaggawagon") == []
     assert not any("Quaggawagon" in prompt(body) for body in openai_server.chats[1:])
-
-
-async def test_turns_said_meanwhile_wait_for_the_next(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI
-) -> None:
-    """A compression is of the turns up to the one that it was asked at."""
-    held = Held(FIRST)
-    openai_server.answer = held
-    async with opened(settings, run_worker=False) as service:
-        memory = service.agent("ann", "chat")
-        await memory.add_turns(said(lines(30)))
-        compressing = asyncio.create_task(memory.compress())
-        await meanwhile(held, lambda: memory.add_turns(said(lines(5, first=31))))
-        assert (await compressing).recent[-1].seq == 30
-        (event,) = await memory.compressions()
-        assert event.through == 30
-        assert (await memory.session_context()).recent[-1].seq == 35

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, time, timedelta
@@ -100,36 +99,3 @@ async def test_the_earlier_result_names_the_later_which_stands_right_before_it(m
     assert [one.replaced_by for one in (first, second, third)] == [second.turn.id, third.turn.id, None]
     order = [one.turn.id for one in found]
     assert order.index(third.turn.id) < order.index(second.turn.id) < order.index(first.turn.id)
-
-
-async def test_what_was_put_off_or_raised_is_marked_in_the_prompt(memory: MemoryAgent) -> None:
-    """Deadlines, times of the day and amounts, in English and Korean; a second deadline stays as it was told."""
-    start = datetime(2026, 5, 1, 9, tzinfo=UTC)
-    stale = [
-        "The deadline for the harbour grant is 1 June, and I haven't begun to write.",
-        "My choir meets at 3 pm in the chapel.",
-        "The carpenter wants 2,800 euros for the staircase.",
-        "도서관 회의는 5월 20일이야.",
-    ]
-    held = ["The deadline for my tax return is 31 July.", "My sister's quartet meets at 5 pm."]
-    newer = [
-        "I'm so relieved: they told me that the deadline for the harbour grant was extended to 10 June.",
-        "The choir in the chapel was moved to 14:00.",
-        "Bad news from the carpenter, the staircase went up to 3,100.",
-        "도서관 회의가 5월 27일까지 연기됐어.",
-    ]
-    await memory.add_turns(
-        [
-            TurnInput(role="user", content=text, timestamp=start + timedelta(days=number))
-            for number, text in enumerate([*stale, *held, *newer])
-        ]
-    )
-    await memory.settle()
-    asked = ("deadline of the grant and the tax", "choir and quartet", "staircase", "도서관 회의는 언제야?")
-    prompts = [str(await memory.fetch_memory(question, preset="recall")) for question in asked]
-    marked = [
-        text
-        for text in [*stale, *held, *newer]
-        if any(re.search(rf"\(replaced on \d+ May 2026\): {re.escape(text)}", prompt) for prompt in prompts)
-    ]
-    assert marked == stale

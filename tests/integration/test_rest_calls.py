@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from memory_agent.domain import ALL_TENANTS
-from tests.integration.conversations import lines
+from tests.integration.conversations import lines, said
 from tests.integration.fact_script import add, asking, by_words
 from tests.integration.rest import Rest, rest_on, segment, shows
 from tests.servers.openai_script import Request, ScriptedOpenAI
@@ -147,53 +147,6 @@ def shown(answer: dict[str, object]) -> object:
     if isinstance(items, list):
         return [item["id"] for item in items]
     return answer.get("turn_ids") or answer["id"]
-
-
-@shows(
-    "list_turns",
-    "session_history",
-    "list_sessions",
-    "fact_history",
-    "list_topics",
-    "topic_history",
-    "list_users",
-)
-async def test_pages_are_whole_while_something_is_added(rest: Rest) -> None:
-    """Of every list: nothing is missing and nothing comes twice, whatever the page's size."""
-    for number in range(3):
-        turns = [{"role": "user", "content": f"line {number}.{line}"} for line in range(11)]
-        await rest.post("sessions", {}, status=201)
-        await rest.post("turns/bulk", {"turns": turns}, status=201)
-        await rest.ask("PUT", "facts", {"path": f"scores.game_{number}", "value": number})
-        await rest.post(f"/api/threads/ann/{number}/turns", turns[0], status=201)
-        await rest.post(f"/api/threads/{number}/chat/turns", turns[0], status=201)
-    await rest.post("settle", {"timeout": 30}, status=204)
-    session = (await rest.get("sessions"))["items"][0]["id"]
-    for path, key, least in (
-        ("turns", "id", 33),
-        (f"/api/sessions/{session}/history", "id", 11),
-        ("sessions", "number", 3),
-        ("facts/history", "id", 3),
-        ("topics", "topic_id", 1),
-        ("topics/current/history", "content", 1),
-        ("/api/users", "user_id", 4),
-        ("/api/users/ann/threads", "thread_id", 4),
-    ):
-        every = [one[key] for one in (await rest.get(path, limit=1_000))["items"]]
-        assert len(set(every)) == len(every) >= least, path
-        for limit in (1, 3, least):
-            assert [one[key] for page in await rest.pages(path, limit) for one in page] == every, (
-                path,
-                limit,
-            )
-    pages = {path: await rest.get(path, limit=2) for path in ("turns", "sessions", "facts/history")}
-    await rest.post("sessions", {}, status=201)
-    await rest.post("turns", turns[0], status=201)
-    await rest.ask("PUT", "facts", {"path": "scores.game_3", "value": 3})
-    for (path, first), count in zip(pages.items(), (34, 4, 4), strict=True):
-        left = await rest.get(path, limit=100, cursor=first["next_cursor"])
-        ids = [one["id"] for one in (*first["items"], *left["items"])]
-        assert len(set(ids)) == len(ids) == count, path
 
 
 # --- sessions and compressions -----------------------------------------------------------------------------------
@@ -331,3 +284,23 @@ async def test_facts_are_extracted_again(asking_rest: Rest, openai_server: Scrip
             "home": {"city": "Bergen"},
             "interests": ["chess"],
         }
+
+
+@shows("list_users", "list_threads", "show_thread")
+async def test_users_and_threads_are_listed_page_by_page(rest: Rest) -> None:
+    """By id, with counts and the time of the last turn."""
+    assert await rest.get("/api/users") == {"items": [], "next_cursor": None}
+    await rest.service.agent("ann", "chat").add_turns(said(["Hi", "Hello"]))
+    for number in range(5):
+        await rest.service.agent("bob/2", f"t {number}").add_turns(said(["Hi"]))
+    ann = {"user_id": "ann", "threads": 1, "turns": 2, "last_activity": "2026-03-01T09:01:00Z"}
+    bob = {"user_id": "bob/2", "threads": 5, "turns": 5, "last_activity": "2026-03-01T09:00:00Z"}
+    assert await rest.get("/api/users") == {"items": [ann, bob], "next_cursor": None}
+    assert await rest.pages("/api/users", 1) == [[ann], [bob]]
+    assert (await rest.get("/api/users", user_id="bob/2"))["items"] == [bob]
+    assert (await rest.get("/api/users", user_id="eve"))["items"] == []
+    pages = await rest.pages("/api/users/bob%2F2/threads", 2)
+    assert [[one["thread_id"] for one in page] for page in pages] == [["t 0", "t 1"], ["t 2", "t 3"], ["t 4"]]
+    chat = {"thread_id": "chat", "turns": 2, "last_activity": "2026-03-01T09:01:00Z"}
+    assert await rest.get("/api/users/ann/threads") == {"items": [chat], "next_cursor": None}
+    assert await rest.get("/api/threads/ann/chat") == chat

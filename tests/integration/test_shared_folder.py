@@ -21,7 +21,7 @@ from memory_agent.data_dir import LocalService
 from memory_agent.keys import read_token
 from memory_agent.models.tokens import EstimatedTokens
 from tests import profiles
-from tests.integration.commands import SECONDS, CommandLine, Quick, one_line
+from tests.integration.commands import SECONDS, CommandLine, Quick
 from tests.servers.forks import ESTIMATES, forks
 from tests.servers.service import ServiceProcess
 
@@ -254,23 +254,6 @@ def test_a_worker_and_a_chat_share_the_folder_that_they_hold(cli: CommandLine) -
                 holder.terminate()
             _, err = holder.communicate("/quit\n" if name == "chat" else None, timeout=SECONDS)
             assert holder.returncode == 0, err
-
-
-@pytest.mark.timeout(300)
-def test_a_folder_whose_holder_serves_nothing_stays_locked(cli: CommandLine) -> None:
-    """A program's own MemoryService: who holds it is said, after no more than the wait for one that has just started."""
-    script = (
-        "import asyncio, os, sys\nfrom memory_agent import MemoryConfig, MemoryService\nasync def main():\n"
-        f"    async with MemoryService(MemoryConfig(data_dir={str(cli.data)!r})):\n"
-        "        print('open', os.getpid(), flush=True)\n        await asyncio.to_thread(sys.stdin.read)\n"
-        "asyncio.run(main())\n"
-    )
-    with running(cli, forks().command, "-c", script) as holder:
-        assert holder.stdout is not None
-        opened, process = holder.stdout.readline().split()
-        assert opened == "open"
-        one_line(cli("status", code=1).stderr, process)
-        holder.communicate(timeout=SECONDS)
 
 
 @contextlib.contextmanager

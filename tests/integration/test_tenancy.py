@@ -294,7 +294,7 @@ async def test_a_service_that_forgets_the_tenant_is_found_out(
         return api.service.agent(user_id, thread_id)
 
     monkeypatch.setattr(Api, "agent", agent)
-    with pytest.raises(AssertionError, match="was told of|used with another"):
+    with pytest.raises(AssertionError, match=r"was told of|used with another"):
         await walk(tenancy, HOSTILE_USERS[0])
 
 

@@ -151,29 +151,6 @@ async def test_answer_that_trickles_in_does_not_hold_a_call_beyond_its_time(scri
             await memory.status()
 
 
-@pytest.mark.parametrize(
-    "strange",
-    [
-        answer("<html>Welcome</html>", media_type="text/html"),
-        answer("{", media_type="application/json"),
-        answer({"hello": "world"}),
-        answer(b"\x1f\x8bnonsense", headers={"Content-Encoding": "gzip"}),
-        answer("", 302, headers={"Location": "https://elsewhere.example.org/"}),
-        answer("", 404, media_type="text/html"),
-        answer("[]", 200, media_type=""),
-        cut(b"SSH-2.0-OpenSSH_9.9\r\n\r\n"),
-    ],
-)
-async def test_what_is_no_memory_service_is_said_to_be_none(script: HttpScript, strange: Step) -> None:
-    script.then(strange)
-    async with MemoryClient("ada", "t", base_url=script.url, api_key=KEY, max_retries=0) as memory:
-        with pytest.raises((errors.ServiceError, errors.ServiceUnavailable)) as caught:
-            await memory.status()
-    assert script.url in str(caught.value)
-    assert KEY not in "".join(traceback.format_exception(caught.value))
-    assert len(script.asked) == 1, "a redirect is not followed"
-
-
 async def test_key_is_in_no_text_log_or_error(script: HttpScript, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     script.then(answer("<html>", 401, media_type="text/html"), cut())

@@ -136,11 +136,11 @@ async def test_turns_with_the_questions_words_come_first() -> None:
 
 
 async def test_a_turn_whose_tokens_were_not_kept_is_unknown() -> None:
-    """NaN; nothing is said where that is so of all, as of those that another model made."""
-    scores = await scores_of("Felix?", "Felix", "")
+    """NaN; nothing is said where that is so of half of them, or of all, as of those that another model made."""
+    scores = await scores_of("Felix?", "Felix", "Felix", "")
     assert scores is not None
-    assert np.isnan(scores).tolist() == [False, True]
-    assert await scores_of("Felix?", "", "") is None
+    assert np.isnan(scores).tolist() == [False, False, True]
+    assert await scores_of("Felix?", "Felix", "") is None
     assert await scores_of("Felix?", "Felix", made=HashEmbedder(seed="another")) is None
 
 

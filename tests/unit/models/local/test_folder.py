@@ -11,7 +11,6 @@ import pytest
 from memory_agent.errors import EmbedderError, UnsupportedModel
 from memory_agent.models.local.folder import (
     Encoding,
-    dimension,
     is_model,
     max_tokens,
     onnx_file,
@@ -129,22 +128,10 @@ def test_code_that_comes_with_a_model_is_not_run(copy: Path, kind: str) -> None:
             refuse(copy)
 
 
-def test_a_dense_layer_says_the_dimension(copy: Path) -> None:
-    add_module(copy, "Dense", at=2, path="2_Dense")
-    (copy / "2_Dense").mkdir()
-    (copy / "2_Dense" / "config.json").write_text(json.dumps({"in_features": 384, "out_features": 48}))
-    assert dimension(copy) == 48
-
-
 def test_a_missing_pooling_is_not_taken_for_the_mean(copy: Path) -> None:
     (copy / "1_Pooling" / "config.json").unlink()
     with pytest.raises(EmbedderError, match=r"1_Pooling/config\.json is missing.*fetch the model again"):
         read_encoding(copy)
-
-
-def test_modules_are_known_by_their_class(copy: Path) -> None:
-    retype(copy, lambda own: f"sentence_transformers.base.modules.{own.rpartition('.')[2]}")
-    assert read_encoding(copy) == Encoding(dimension=384, pooling=("mean",), prompt="")
 
 
 @pytest.mark.parametrize(
@@ -180,36 +167,6 @@ def test_a_prompt_left_out_of_pooling_is_refused(copy: Path) -> None:
 
 
 # --- prompt, length and dimension
-def test_only_the_default_prompt_is_put_before_texts(copy: Path) -> None:
-    query = {"q": "query: "}
-    for prompts, name, prompt in (
-        (query, "q", "query: "),
-        (query, None, ""),
-        (query, "other", ""),
-        (None, "q", ""),
-        ({"q": None}, "q", ""),
-    ):
-        settings = {"prompts": prompts, "default_prompt_name": name}
-        change(copy / "config_sentence_transformers.json", **settings)
-        assert read_encoding(copy).prompt == prompt, settings
-
-
-def test_how_many_tokens_are_read(copy: Path) -> None:
-    """The model's own setting counts, else the smaller of the tokenizer's limit and the positions there are."""
-    for own, tokenizer, positions, tokens in (
-        (128, 512, 512, 128),
-        (None, 200, 512, 200),
-        (None, 10**30, 300, 300),
-        (None, 512, 514, 512),
-        (None, None, 400, 400),
-        (None, None, None, 512),
-        (None, 10**30, None, 512),
-        (8_192, 8_192, 8_194, 8_192),
-    ):
-        change(copy / "sentence_bert_config.json", max_seq_length=own)
-        change(copy / "tokenizer_config.json", model_max_length=tokenizer)
-        change(copy / "config.json", max_position_embeddings=positions)
-        assert max_tokens(copy) == tokens, (own, tokenizer, positions)
 
 
 def test_settings_of_the_transformer_by_older_names_are_read(copy: Path) -> None:
@@ -221,18 +178,6 @@ def test_settings_of_the_transformer_by_older_names_are_read(copy: Path) -> None
         assert max_tokens(copy) == 90 + number
         assert read_usage(copy)["lower_case"] is True
         file.unlink()
-
-
-def test_the_dimension_is_the_poolings_or_else_the_models(copy: Path) -> None:
-    pooling(copy, embedding_dimension=11, pooling_mode=["cls", "max"])
-    assert dimension(copy) == 22
-    pooling(copy, word_embedding_dimension=12)
-    assert dimension(copy) == 12
-    pooling(copy, pooling_mode="mean")
-    assert dimension(copy) == 384
-    change(copy / "config.json", hidden_size=None)
-    with pytest.raises(EmbedderError, match="says its dimension"):
-        dimension(copy)
 
 
 # --- files
