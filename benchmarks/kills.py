@@ -38,13 +38,12 @@ from memory_agent.doctor.examine import Examiner
 from memory_agent.domain import STAGES, Scope
 from memory_agent.errors import ConfigError
 from memory_agent.exports.files import ExportFile
-from memory_agent.exports.restoring import restore
-from memory_agent.exports.run import back_up
+from memory_agent.exports.run import back_up, restore
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import HashEmbedder
 from memory_agent.work import worker
-from memory_agent.work.remains import remains_in
+from memory_agent.work.forget import remains_in
 from tests.conformance.values import a_draft
 from tests.released.fixture import DB_NAME, known, put_documents, put_file
 

@@ -99,7 +99,7 @@ if TYPE_CHECKING:
         PreparedContext,
     )
     from memory_agent.topics.stats import TopicStats
-    from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
+    from memory_agent.topics.sweep import SweepAction, SweepProgress, SweepReport
 else:
     # What has much behind it is loaded when it is asked for: the command line's help needs no service, whoever runs
     # embedded no HTTP client, and a client of a service none of what the service needs.
@@ -114,7 +114,7 @@ else:
             "service": "MemoryService",
             "strategy": "ContextStrategy HybridMemoryStrategy PreparedContext",
             "topics.stats": "TopicStats",
-            "topics.sweep_plan": "SweepAction SweepProgress SweepReport",
+            "topics.sweep": "SweepAction SweepProgress SweepReport",
         }.items()
         for name in names.split()
     }

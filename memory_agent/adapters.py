@@ -175,7 +175,7 @@ async def open_vectors(
     Where a worker runs, which will need it, the server is reached at once, and whoever starts learns that it can't be.
     """
     if cfg.chroma_host is None:
-        from memory_agent.search.row_vectors import RowVectors
+        from memory_agent.search.vectors import RowVectors
 
         return RowVectors(store, fingerprint=fingerprint)
     if importlib.util.find_spec("chromadb") is None:

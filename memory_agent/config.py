@@ -7,10 +7,11 @@ documentation in step.
 from __future__ import annotations
 
 import functools
+import ipaddress
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -32,25 +33,144 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from memory_agent.config_server import Seconds, ServerSettings
-from memory_agent.config_values import (
-    HostName,
-    HttpAddress,
-    LongSeconds,
-    MongoUri,
-    Name,
-    SearchLanguage,
-    listed,
-    of_signals,
-)
 from memory_agent.config_words import GONE, impossible_values, nearest, unknown_name, valid_values
 from memory_agent.domain import Preset, Reach  # noqa: TC001 - pydantic reads it
 from memory_agent.errors import ConfigError
+from memory_agent.lazily import lazily
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from memory_agent.domain import Stage
+
+
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+
+_ORIGIN: Final = lazily(re.compile, r"\*|https?://[A-Za-z0-9.\[\]:_-]+")
+
+
+class ServerSettings(BaseSettings):
+    """The part of the settings that `memory_agent.server` and `memory_agent.client` read."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid")
+
+    server_host: Annotated[
+        str, Field(pattern=r"^[^\s/@?#]+$", description="a host name or address alone, e.g. 127.0.0.1")
+    ] = "127.0.0.1"
+    server_port: Annotated[int, Field(ge=0, le=65_535)] = 8080
+    server_max_body_bytes: Annotated[int, Field(ge=1_000, le=1_000_000_000)] = 8_000_000
+    server_requests_per_minute: Annotated[int, Field(ge=0, le=10_000_000)] = 6_000
+    server_shutdown_seconds: Seconds = 30.0
+    server_cors_origins: Annotated[
+        tuple[str, ...], NoDecode, Field(description="origins, such as ['https://app.example.org']")
+    ] = ()
+    server_metrics_open: bool = False
+    server_trusted_proxies: Annotated[
+        tuple[str, ...], NoDecode, Field(description="addresses or networks, such as ['10.0.0.0/8']")
+    ] = ()
+    service_url: str | None = None
+    service_api_key: SecretStr | None = None
+
+    @field_validator("server_cors_origins", "server_trusted_proxies", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        """In the environment they are separated by commas."""
+        return [origin.strip() for origin in value.split(",")] if isinstance(value, str) else value
+
+    @field_validator("server_cors_origins")
+    @classmethod
+    def _origins_alone(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in value:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(
+                    f"{origin!r} is no origin; give scheme, host and port alone, e.g. https://app.example.org, or *"
+                )
+        return value
+
+    @field_validator("server_trusted_proxies")
+    @classmethod
+    def _networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for network in value:
+            try:
+                ipaddress.ip_network(network)
+            except ValueError as exc:
+                raise ValueError(
+                    f"{network!r} is no address or network ({exc}); give one such as 10.0.0.7 or 10.0.0.0/8"
+                ) from exc
+        return value
+
+    @field_validator("service_url")
+    @classmethod
+    def _web_address(cls, value: str | None) -> str | None:
+        if value is not None and not re.match(r"https?://[^\s/?#]+[^\s?#]*$", value):
+            raise ValueError(
+                "must start with http:// or https:// and have no query, e.g. http://127.0.0.1:8080"
+            )
+        return value
+
+
+# A description says in words what a pattern means; it ends up in the error of a value that does not match.
+Name = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$",
+        description="1 to 32 ASCII letters, digits, '_' or '-', the first a letter or digit",
+    ),
+]
+LongSeconds = Annotated[float, Field(gt=0, le=3_153_600_000)]
+"""Up to 100 years."""
+
+
+def listed(value: Any) -> Any:
+    """The names of a list, which the environment separates by commas."""
+    return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+
+
+def of_signals(value: dict[str, float]) -> dict[str, float]:
+    """The weights as they are. Raises ValueError for one of no signal."""
+    from memory_agent.search.fusion import SIGNALS
+
+    for name in value:
+        if name not in SIGNALS:
+            raise ValueError(f"no signal {name!r}; one of: {', '.join(SIGNALS)}")
+    return value
+
+
+def _mongo_scheme(value: SecretStr) -> SecretStr:
+    if not value.get_secret_value().startswith(("mongodb://", "mongodb+srv://")):
+        raise ValueError("must start with mongodb:// or mongodb+srv://, e.g. mongodb://127.0.0.1:27017")
+    return value
+
+
+def _http_scheme(value: str) -> str:
+    if not value.startswith(("http://", "https://")):
+        raise ValueError("must start with http:// or https://, e.g. http://127.0.0.1:11434/v1")
+    return value
+
+
+def _host_alone(value: str) -> str:
+    if not re.fullmatch(r"(https?://)?[^\s/@?#]+", value):
+        raise ValueError(
+            "must be a host name or address, e.g. 127.0.0.1, with https:// before it where it speaks TLS; the port is"
+            " chroma_port"
+        )
+    return value
+
+
+def _with_words(value: str) -> str:
+    from memory_agent.text.terms import search_languages
+
+    known = search_languages()
+    if value not in known:
+        raise ValueError(f"no stemmer and no words for {value!r}; one of: {', '.join(known)}")
+    return value
+
+
+MongoUri = Annotated[SecretStr, AfterValidator(_mongo_scheme)]
+HttpAddress = Annotated[str, AfterValidator(_http_scheme)]
+HostName = Annotated[str, AfterValidator(_host_alone)]
+SearchLanguage = Annotated[str, AfterValidator(_with_words)]
+
 
 ENV_PREFIX = "MEMORY_AGENT_"
 CONFIG_FILE_VARIABLE = f"{ENV_PREFIX}CONFIG_FILE"

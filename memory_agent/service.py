@@ -19,14 +19,13 @@ from memory_agent.conversations.people import check_user, checked_limit, list_th
 from memory_agent.domain import DEFAULT_TENANT, Scope, WorkerStatus, checked_tenant
 from memory_agent.errors import NotFound, NotOpen, SettleTimeout, TurnsParked
 from memory_agent.ports import known_fingerprint, known_scripts
-from memory_agent.search.row_scripts import unread
+from memory_agent.search.user_index import unread
 from memory_agent.search.user_index_cache import IDLE_SECONDS
 from memory_agent.together import together
 from memory_agent.upkeep import Upkeep
 from memory_agent.wiring import Core, wire
-from memory_agent.work.owed import owed_in_words, waits_for_a_part
-from memory_agent.work.tasks import repeating, running
-from memory_agent.work.waiting import Looks
+from memory_agent.work.owed import Looks, owed_in_words, waits_for_a_part
+from memory_agent.work.worker import repeating, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -17,8 +17,7 @@ from memory_agent.config import MemoryConfig
 from memory_agent.context.budget import ROLLING_SUMMARY_TOKENS, usable
 from memory_agent.context.ledger import MESSAGE_OVERHEAD
 from memory_agent.context.render import as_data
-from memory_agent.conversations.message_summaries import MessageSummaries, MessageSummary
-from memory_agent.conversations.older_messages import OlderMessages
+from memory_agent.conversations.older_messages import MessageSummaries, MessageSummary, OlderMessages
 from memory_agent.domain import ContextBlock, ContextLine, prompt_text
 from memory_agent.errors import ConfigError
 from memory_agent.messages import InvokedModel, read_messages, read_prompt
@@ -292,7 +291,7 @@ def _split(
 
 def _picker(max_tokens: int) -> Callable[[Sequence[tuple[str, str]]], str]:
     """Sentences out of messages, about as long as a model's summary."""
-    from memory_agent.text.extractive_summary import extractive_summary
+    from memory_agent.text.quotes import extractive_summary
 
     return partial(
         extractive_summary, None, max_chars=max(_LEAST_SUMMARY_CHARS, max_tokens * _CHARS_PER_TOKEN)

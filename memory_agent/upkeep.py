@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from memory_agent.exports.files import Written
     from memory_agent.exports.run import Imported
     from memory_agent.ports import Clock
-    from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
+    from memory_agent.topics.sweep import SweepAction, SweepProgress, SweepReport
     from memory_agent.wiring import Core
 
 

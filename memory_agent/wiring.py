@@ -34,9 +34,8 @@ from memory_agent.topics.packing import Compactor, kept_of
 from memory_agent.topics.projection import TopicFolder
 from memory_agent.topics.stage import TopicKeeper
 from memory_agent.topics.stats import TopicReader
-from memory_agent.topics.sweep import Sweeper
-from memory_agent.topics.sweep_plan import SweepSettings
-from memory_agent.work.backlog import Backlog
+from memory_agent.topics.sweep import Sweeper, SweepSettings
+from memory_agent.work.admit import Backlog
 from memory_agent.work.forget import Forgetter
 from memory_agent.work.heal import IndexHealer
 from memory_agent.work.stages import Stages
@@ -46,11 +45,10 @@ if TYPE_CHECKING:
     import contextlib
 
     from memory_agent.config import MemoryConfig
-    from memory_agent.context.counts import KeptCounts, TextCaches
+    from memory_agent.context.budget import KeptCounts, TextCaches
     from memory_agent.context.gather import ContextReader
-    from memory_agent.conversations.compress import Compressor
-    from memory_agent.conversations.summary import ConversationSummarizer
-    from memory_agent.digest.cache import AnalysisCache
+    from memory_agent.conversations.compress import Compressor, ConversationSummarizer
+    from memory_agent.digest.fold import AnalysisCache
     from memory_agent.facts.extractors import FactExtractor
     from memory_agent.llm.summaries import Summarizer
     from memory_agent.ports import LLM, Embedder
@@ -108,11 +106,11 @@ class Core(Adapters):
 def wire(on: Adapters) -> Core:
     """The core over its adapters."""
     # A tenth of a second, which only an open service has to pay.
-    from memory_agent.context.counts import KeptCounts, TextCaches
+    from memory_agent.context.budget import KeptCounts, TextCaches
     from memory_agent.context.gather import ContextReader, ContextSettings
     from memory_agent.context.state import ConversationReader
     from memory_agent.conversations.compress import Compressor, CompressSettings
-    from memory_agent.digest.cache import AnalysisCache
+    from memory_agent.digest.fold import AnalysisCache
 
     cfg, clock, store = on.cfg, on.clock, on.store
     residents = _make_residents(on)
@@ -273,7 +271,7 @@ def _files_of_chroma(cfg: MemoryConfig) -> tuple[ErasedTier, ...]:
 
 
 def _empty_text_caches(searcher: Searcher, embedder: Embedder, counts: KeptCounts) -> None:
-    from memory_agent.context.facts import forget_terms
+    from memory_agent.context.items import forget_terms
     from memory_agent.context.passages import forget_passages
     from memory_agent.context.render import forget_names
     from memory_agent.digest.fold import clear_text_caches
@@ -296,7 +294,7 @@ def _section(cfg: MemoryConfig, kind: type[Section], **more: Any) -> Section:
 def _make_summarizer(llm: LLM | None, on: Adapters) -> Summarizer:
     if llm is not None:
         return LLMSummarizer(llm, max_tokens=ROLLING_SUMMARY_TOKENS, redact=on.redact)
-    from memory_agent.text.extractive_summary import SUMMARY_VERSION, extractive_summary
+    from memory_agent.text.quotes import SUMMARY_VERSION, extractive_summary
 
     return ExtractiveSummarizer(extractive_summary, version=SUMMARY_VERSION)
 
@@ -310,7 +308,7 @@ def _make_extractor(llm: LLM | None, on: Adapters) -> FactExtractor:
 
 
 def _make_conversation_summarizer(on: Adapters) -> ConversationSummarizer:
-    from memory_agent.conversations.summary import (
+    from memory_agent.conversations.compress import (
         ExtractiveConversationSummarizer,
         LLMConversationSummarizer,
     )

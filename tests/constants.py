@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from memory_agent.digest.cache import AnalysisCache
+from memory_agent.digest.fold import AnalysisCache
 from memory_agent.topics.matching import MatchSettings
 
 if TYPE_CHECKING:

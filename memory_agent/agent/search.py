@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from memory_agent.agent.arguments import checked_count, checked_query, checked_times
 from memory_agent.agent.thread import ThreadCalls
 from memory_agent.checks import checked_metadata, checked_tag
-from memory_agent.facts.people import called
+from memory_agent.facts.fold import called
 from memory_agent.search.request import RowFilter, SearchRequest
-from memory_agent.topics.merged import find_topic, topic_ids_tagged
+from memory_agent.topics.index import find_topic, topic_ids_tagged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

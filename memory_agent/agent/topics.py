@@ -9,7 +9,7 @@ from memory_agent.agent.thread import ThreadCalls
 from memory_agent.checks import checked_id
 from memory_agent.domain import ParkedTurn
 from memory_agent.errors import NotFound, SettleTimeout, TurnsParked
-from memory_agent.work.waiting import Looks
+from memory_agent.work.owed import Looks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

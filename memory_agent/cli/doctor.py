@@ -11,7 +11,7 @@ import typer
 from memory_agent.cli.options import OK, UNFINISHED, FolderOptions, MemoryTyper, flag, option, settings
 from memory_agent.cli.output import err, many, note, out, print_json, say
 from memory_agent.data_dir import check_memory
-from memory_agent.doctor.findings import BY_HAND, GIVEN_UP, HIDING, findings_by_kind, together
+from memory_agent.doctor.examine import BY_HAND, GIVEN_UP, HIDING, findings_by_kind, together
 from memory_agent.domain import DEFAULT_TENANT
 from memory_agent.errors import BackendError, ConfigError, DataDirInUse, SettleTimeout, TurnsParked
 
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memory_agent.config import MemoryConfig
-    from memory_agent.doctor.examine import Totals
-    from memory_agent.doctor.findings import Finding
+    from memory_agent.doctor.examine import Finding, Totals
     from memory_agent.domain import MemoryStatus, Scope
     from memory_agent.service import MemoryService
 
@@ -58,7 +57,7 @@ async def doctor(
         return _save(cfg, save_to, as_json=where.as_json)
     if forget_unreadable and not repair:
         raise typer.BadParameter("--forget-unreadable changes the memory: give --repair as well")
-    from memory_agent.doctor.look import examined, open_stores
+    from memory_agent.doctor.examine import examined, open_stores
 
     check_memory(cfg)
     mended: list[Finding] = []

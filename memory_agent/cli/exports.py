@@ -125,7 +125,7 @@ async def restore(
         memory-agent restore memory.backup.gz --data-dir ./restored
         memory-agent restore memory.backup.gz --data-dir ./restored --receipts receipts.jsonl
     """
-    from memory_agent.exports.restoring import restore as restored_from
+    from memory_agent.exports.run import restore as restored_from
 
     cfg = settings(where.data_dir)
     kept = [receipt for one in receipts or () for receipt in read_receipts(one)]

@@ -41,8 +41,7 @@ from memory_agent.cli.status import NO_TIMEOUT, PATIENCE, settled, tell_what_is_
 from memory_agent.domain import UNNAMED, Reach, Scope  # Reach is read when the command is declared
 from memory_agent.errors import TurnsParked
 from memory_agent.facts.edits import typed_value
-from memory_agent.facts.fold import Folded
-from memory_agent.facts.people import document_of
+from memory_agent.facts.fold import Folded, document_of
 from memory_agent.text.sentences import shortened
 
 if TYPE_CHECKING:

@@ -40,12 +40,12 @@ from memory_agent.cli.output import (
 )
 from memory_agent.domain import ErasureReceipt
 from memory_agent.errors import InvalidInput
-from memory_agent.work.remains import remains_in
+from memory_agent.work.forget import remains_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
+    from memory_agent.topics.sweep import SweepAction, SweepProgress, SweepReport
 
 app = MemoryTyper()
 

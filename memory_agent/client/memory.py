@@ -47,7 +47,7 @@ from memory_agent.errors import (
     Unavailable,
 )
 from memory_agent.facts.edits import checked_path, checked_value, no_such_event
-from memory_agent.topics.merged import no_such_topic
+from memory_agent.topics.index import no_such_topic
 from memory_agent.wire import answers, requests
 from memory_agent.wire.answers import (
     HISTORY,

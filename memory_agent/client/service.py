@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from memory_agent.client.connection import Reply
     from memory_agent.client.memory import MemoryClient
     from memory_agent.domain import MemoryStatus, RebuildStep, ThreadsPage, UsersPage
-    from memory_agent.topics.sweep_plan import SweepReport
+    from memory_agent.topics.sweep import SweepReport
 
 Read = TypeVar("Read", bound=BaseModel)
 

@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.context.budget import PRESERVED_TOKENS, SUMMARY_TOKENS, largest, usable
-from memory_agent.context.facts import FactItems
 from memory_agent.context.items import (
+    FactItems,
     leave_unfit,
     plain_items,
     preserved_items,
@@ -19,17 +19,14 @@ from memory_agent.context.items import (
 )
 from memory_agent.context.ledger import Packing
 from memory_agent.context.render import Heading, one_line, quote_line
-from memory_agent.digest.excerpts import PART
-from memory_agent.digest.fold import Digest
-from memory_agent.digest.importance import recency_bonus
+from memory_agent.digest.fold import PART, Digest, recency_bonus
 from memory_agent.domain import CompressedContext, CompressionMetadata, ContextLine, KeyTopic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from memory_agent.context.ledger import Packed
+    from memory_agent.context.ledger import Item, Packed
     from memory_agent.context.persona import Reminder
-    from memory_agent.context.placing import Item
     from memory_agent.domain import Compression, KeyMoment, SummaryItem, Tier, Turn
     from memory_agent.ports import TokenCounter
 

@@ -7,25 +7,29 @@ import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from memory_agent.context.answered import LOOKED_BACK, answered, spoken_of
-from memory_agent.context.assemble import pack_context
+import regex
+
+from memory_agent.context.assemble import Material, TopicLine, pack_context
 from memory_agent.context.budget import PERSONA_TOKENS, PRESETS
-from memory_agent.context.material import Material, TopicLine
 from memory_agent.context.persona import remind
-from memory_agent.context.recall import are_all, are_few, fills, recall_request
+from memory_agent.context.recollections import passage_tokens
 from memory_agent.digest.fold import Digest
 from memory_agent.errors import BackendError
 from memory_agent.facts.documents import CurrentFacts
-from memory_agent.facts.people import shown
-from memory_agent.search.request import SearchAnswer, SearchRequest
+from memory_agent.facts.fold import called, shown
+from memory_agent.lazily import lazily
+from memory_agent.search.request import RowFilter, SearchAnswer, SearchRequest
+from memory_agent.text.features import asks
+from memory_agent.text.languages import any_of
 from memory_agent.text.scripts import as_letters
-from memory_agent.topics.merged import families_of, newest
+from memory_agent.text.subjects import content_words, first_words, names_nothing, only_reacts, points_outside
+from memory_agent.topics.index import families_of, newest
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine, Sequence
+    from collections.abc import Awaitable, Collection, Coroutine, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from memory_agent.context.counts import TextCaches
+    from memory_agent.context.budget import TextCaches
     from memory_agent.context.persona import Reminder
     from memory_agent.context.state import ConversationReader
     from memory_agent.domain import (
@@ -47,6 +51,179 @@ if TYPE_CHECKING:
     from memory_agent.search.entities import EntityCounter, EntitySpotter
     from memory_agent.search.request import Searched
     from memory_agent.search.search import Searcher
+
+
+LOOKED_BACK: Final = 5
+"""Turns before it: in a chat one says in several what another answers."""
+_CROWD: Final = 3
+"""People from which on it is told who is spoken to, and talks run across each other."""
+# Who is spoken to, as in channels: "ann: try that", "@ann, …".
+_SPOKEN_TO: Final = lazily(regex.compile, r"\s*@?([\p{L}\p{N}][^\s:,]*)[:,](?=\s)")
+_POINTS_BACK: Final = any_of("words", "points_back", regex.IGNORECASE)
+_ANSWERS_NOTHING: Final = any_of("words", "answers_nothing", regex.IGNORECASE)
+
+
+def answered(turn: Turn, before: Sequence[Turn]) -> Turn | None:
+    """The turn that `turn` answers, of what was said before it, the last first; None if that isn't sure.
+
+    It is among what another said last, whatever reaction of one's own lies between: the turn with a word of the answer, or
+    else the last that asks, if `turn` asks nothing itself. A "Yes" or "That's why" answers what another said in one turn. A
+    greeting or reaction alone answers nothing, nor does "Hey, have you heard of …?".
+    """
+    if _ANSWERS_NOTHING.match(turn.content):
+        return None
+    said = _said_last(turn, _heard(turn, before))
+    question = asks(turn.content)
+    words = content_words(turn.content) - content_words(" ".join({turn.speaker or "", *_speakers(said)}))
+
+    def fits(position: int) -> tuple[bool, bool, int]:
+        other = said[position]
+        shares = not words.isdisjoint(content_words(other.content))
+        asked = asks(other.content) and any(map(str.isalpha, other.content))
+        return shares, asked and not question, -position
+
+    best = max(range(len(said)), key=fits, default=None)
+    if best is None or any(fits(best)[:2]):
+        return None if best is None else said[best]
+    return said[0] if len(said) == 1 and _POINTS_BACK.match(turn.content) else None
+
+
+def spoken_of(turn: Turn, before: Sequence[Turn]) -> Turn | None:
+    """The last turn before one that names nothing, or whose "it" was named elsewhere, that names something: what "it" may be.
+
+    Of the same session.
+    """
+    if not (names_nothing(turn.content) or points_outside(turn.content)) or only_reacts(turn.content):
+        return None
+    said = (other for other in _heard(turn, before) if other.session_id == turn.session_id)
+    return next((other for other in said if _names_a_thing(other.content)), None)
+
+
+def _heard(turn: Turn, before: Sequence[Turn]) -> Sequence[Turn]:
+    """Of what was said before, what may be part of the talk that `turn` is in.
+
+    Among several people, not what others say to somebody else; where the turn says whom it speaks to, or its speaker is
+    spoken to, of others only what they say to its speaker.
+    """
+    people = {name.casefold() for name in _speakers(each for each in (turn, *before) if each.role == "user")}
+    if len(people) < _CROWD:
+        return before
+    who, to = (turn.speaker or turn.role).casefold(), _spoken_to(turn, people)
+    named = to or any(_spoken_to(other, people) == who for other in before)
+    heard = {who} if named else {who, ""}
+    return [
+        other
+        for other in before
+        if (other.speaker or other.role).casefold() in {who, to} or _spoken_to(other, people) in heard
+    ]
+
+
+def _spoken_to(turn: Turn, people: Collection[str]) -> str:
+    """Who of these people is spoken to, "" if nobody by name."""
+    found = _SPOKEN_TO.match(turn.content)
+    return found[1].casefold() if found is not None and found[1].casefold() in people else ""
+
+
+def _names_a_thing(text: str) -> bool:
+    return len(first_words(text)) > 1 and not names_nothing(text) and not only_reacts(text)
+
+
+def _said_last(turn: Turn, before: Sequence[Turn]) -> list[Turn]:
+    """The turns in a row that another said in the same session, the last first."""
+    said: list[Turn] = []
+    for other in before:
+        own = (other.role, other.speaker) == (turn.role, turn.speaker)
+        if other.session_id != turn.session_id or (said and _speakers([other]) != _speakers(said)):
+            break
+        if own and content_words(other.content):
+            break
+        if not own:
+            said.append(other)
+    return said
+
+
+def _speakers(turns: Iterable[Turn]) -> set[str]:
+    return {turn.speaker or turn.role for turn in turns}
+
+
+LAST_EXCHANGE: Final = 4
+"""So many turns hold what the user said last, even where the question was stored before it is asked."""
+_FEWEST_FOUND: Final = 20
+_MOST_FOUND: Final = 300
+_TOKENS_EACH: Final = 10
+"""So many recollections are asked for as short ones would fill the budget with."""
+_SHORT_TURN_TOKENS: Final = 4
+_HEAD_TOKENS: Final = 5
+"""Of a turn's line, for who says it."""
+_WHOLE_SHARE: Final = 0.9
+"""Of the budget, for a thread that fits beside the persona; where it doesn't after all, it is searched."""
+_ENOUGH: Final = 1.2
+"""Budgets that the turns found would fill: of those behind, one in a hundred is worth a place for being short."""
+
+
+def recall_request(
+    scope: Scope,
+    reach: Scope,
+    question: str,
+    people: Mapping[str, Any],
+    last_turns: Sequence[Turn],
+    budget: int,
+    now: datetime,
+    until: datetime | None,
+) -> SearchRequest:
+    """The search of a prompt in `budget` tokens."""
+    return SearchRequest(
+        scope=reach,
+        here=scope.thread_id,
+        query=question,
+        called=called(people),
+        top_k=min(_FEWEST_FOUND + budget // _TOKENS_EACH, _MOST_FOUND),
+        where=RowFilter(thread_id=reach.thread_id, until=until),
+        now=now,
+        said=_said_before(question, last_turns),
+        enough_tokens=int(_ENOUGH * budget),
+        tokens_each=passage_tokens(budget),
+    )
+
+
+def _said_before(question: str, last_turns: Sequence[Turn]) -> str:
+    """What the user said last in the thread before `question`; "" if nothing."""
+    turns = reversed(last_turns[-LAST_EXCHANGE:])
+    return next((turn.content for turn in turns if turn.role == "user" and turn.content != question), "")
+
+
+def are_few(window: Sequence[Turn], searched: Searched | None, budget: int) -> bool:
+    """True if so few turns are searched that a window of this thread may hold them all."""
+    unindexed, index = searched or ([], None)
+    if not window or index is None or len(index) > window[-1].seq:  # nothing, or other threads too
+        return False
+    return (len(unindexed) + len(index)) * _SHORT_TURN_TOKENS <= budget
+
+
+def are_all(
+    window: Sequence[Turn],
+    digest: Digest,
+    searched: Searched | None,
+    budget: int,
+) -> bool:
+    """True if the window is the whole thread, fits, and holds all turns that are searched: finding them would show nothing more."""
+    unindexed, index = searched or ([], None)
+    tokens = digest.tokens + _HEAD_TOKENS * digest.turns
+    if len(window) != digest.turns or tokens > budget * _WHOLE_SHARE:
+        return False
+    ids = {turn.id for turn in window}
+    return (
+        index is not None
+        and ids.issuperset(turn.id for turn in unindexed)
+        and sum(map(index.has, ids)) == len(index)
+    )
+
+
+def fills(answer: SearchAnswer, budget: int) -> bool:
+    """True if what was found leaves hardly any room for what has no share of the budget."""
+    most = passage_tokens(budget)
+    return sum(min(found.turn.tokens, most) for found in answer.recollections) > budget
+
 
 T = TypeVar("T")
 

@@ -2,23 +2,141 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import copy
+from collections import Counter
+from functools import lru_cache
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.context.ledger import LEFT_TO_RECENT, Packing
-from memory_agent.context.placing import Item
+from memory_agent.context.ledger import LEFT_TO_RECENT, Item, Packing
 from memory_agent.context.render import (
+    LINE_CHARS_KEPT,
+    LINES_KEPT,
     Heading,
     as_data,
+    fact_leaves,
+    fact_line,
     heading_of,
     recalled_line,
     summary_line,
 )
-from memory_agent.domain import ContextLine
+from memory_agent.domain import UNNAMED, ContextLine
+from memory_agent.facts.fold import person_key, subject_of
+from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from memory_agent.domain import KeyMoment, SummaryItem, Tier, Turn
+
+
+_LINE_CHARS: Final = 100
+"""Of a list of facts that is taken as a whole; a longer one is taken value by value, for it may not fit."""
+_ALWAYS_MATTERS: Final = frozenset({"allergies", "name"})
+
+
+@lru_cache(maxsize=LINES_KEPT)
+def _terms_of(line: str, language: str) -> tuple[str, ...]:
+    """The terms of a fact's line, if it is short: of ten thousand facts one was stated since the last prompt."""
+    return tuple(count_terms(line, language))
+
+
+def forget_terms() -> None:
+    """Forget the lines that were read last: something was forgotten."""
+    _terms_of.cache_clear()
+
+
+class FactItems:
+    """The facts of a document as items, in its order; of a long list one item for each of its values, which share a line."""
+
+    def __init__(self, packing: Packing, document: Mapping[str, Any], whose: str | None) -> None:
+        """`whose`: the person who is named with each; None: the one that the document is keyed by."""
+        self.items: list[Item] = []
+        self._needless: list[Item] = []
+        self._stated: list[tuple[tuple[str, ...], Any, bool]] = []
+        self._holding: dict[str, list[int]] = {}
+        self._by_need: list[Item] = []
+        for path, value in fact_leaves(document):
+            person, below = (path[0], path[1:]) if whose is None else (whose, path)
+            named = below == ("name",) and isinstance(value, str) and person_key(value) == person_key(person)
+            for item, one, part in self._of_leaf(packing, path, below, value, person):
+                if person and named:
+                    self._needless.append(item)
+                    continue
+                self.items.append(item)
+                self._stated.append((path, one, part))
+
+    @classmethod
+    def of(
+        cls,
+        packing: Packing,
+        document: Mapping[str, Any],
+        people: Sequence[str],
+        window: Sequence[Turn],
+        kept: dict[str | None, FactItems],
+    ) -> FactItems:
+        """The items of the facts of these people, which are `kept`.
+
+        Whose a fact is, is said unless it can only be the person's who speaks in the window; a name that is said so anyway is
+        left out.
+        """
+        speaking = {person_key(subject_of(turn.speaker)) for turn in window if turn.role == "user"}
+        only = {person_key(name) for name in people} == (speaking or {UNNAMED})
+        whose = None if len(people) > 1 else "" if only else "".join(people)
+        if whose not in kept:
+            kept[whose] = cls(packing, document, whose)
+        for item in kept[whose]._needless:
+            packing.leave(item, "said with every fact of this person")
+        return kept[whose]
+
+    def _of_leaf(
+        self, packing: Packing, path: tuple[str, ...], below: tuple[str, ...], value: Any, whose: str
+    ) -> Iterator[tuple[Item, Any, bool]]:
+        """The items of one leaf, each with its value, and whether that is a part of the leaf's."""
+        line, name, first = fact_line(below, value, whose), ".".join(path), len(self.items)
+        if not isinstance(value, list) or len(line.body) <= _LINE_CHARS:
+            yield packing.item("facts", name, line, place=first, reason="known"), value, False
+            return
+        begins = fact_line(below, [], whose).body.removesuffix("]")
+        for at, one in enumerate(value):
+            line = fact_line(below, [one], whose)
+            item = packing.item(
+                "facts", f"{name}[{at}]", line, place=first + at, reason="known", begins=begins
+            )
+            yield item, one, True
+
+    def by_question(self, asked: Collection[str], language: str) -> tuple[list[Item], list[Item]]:
+        """Facts that share words with the question, those with most of them first; and the others, of these first what matters
+        in any conversation."""
+        if not self._holding:
+            self._read(language)
+        shared = Counter(chain.from_iterable(self._holding.get(term, ()) for term in asked))
+        wanted = [self.items[at] for at in sorted(shared, key=lambda at: (-shared[at], at))]
+        return wanted, [item for item in self._by_need if item.place not in shared]
+
+    def _read(self, language: str) -> None:
+        for at, item in enumerate(self.items):
+            line = item.line.body
+            terms_of = _terms_of if len(line) <= LINE_CHARS_KEPT else count_terms
+            for term in terms_of(line, language):
+                self._holding.setdefault(term, []).append(at)
+        self._by_need = sorted(
+            self.items, key=lambda item: not _ALWAYS_MATTERS.isdisjoint(item.name.split(".")), reverse=True
+        )
+
+    def document(self, taken: Iterable[Item]) -> dict[str, Any]:
+        """The part of the document that these items state."""
+        kept: dict[str, Any] = {}
+        for place in sorted(int(item.place) for item in taken):
+            path, value, part = self._stated[place]
+            inner = kept
+            for key in path[:-1]:
+                inner = inner.setdefault(key, {})
+            if part:
+                inner.setdefault(path[-1], []).append(copy.deepcopy(value))
+            else:
+                inner[path[-1]] = copy.deepcopy(value)
+        return kept
 
 
 def plain_items(packing: Packing, tier: Tier, lines: Sequence[str], reason: str) -> list[Item]:

@@ -31,9 +31,8 @@ from memory_agent.text.terms import count_terms
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from memory_agent.context.ledger import Packing
-    from memory_agent.context.material import Material
-    from memory_agent.context.placing import Item
+    from memory_agent.context.assemble import Material
+    from memory_agent.context.ledger import Item, Packing
     from memory_agent.domain import ContextLine, Turn
 
 _PASSAGE_SHARE: Final = 1 / 25

@@ -21,14 +21,13 @@ from memory_agent.context.conversation import (
     pack_whole,
 )
 from memory_agent.context.persona import remind
-from memory_agent.digest.cache import MAX_KEPT_TURNS
-from memory_agent.digest.fold import Digest, fold
-from memory_agent.facts.people import shown
+from memory_agent.digest.fold import MAX_KEPT_TURNS, Digest, fold
+from memory_agent.facts.fold import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memory_agent.digest.cache import AnalysisCache
+    from memory_agent.digest.fold import AnalysisCache
     from memory_agent.domain import (
         Character,
         CompressedContext,

@@ -8,24 +8,346 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memory_agent.doctor.checks import FAR, RowView, ThreadView, findings_of, seen_by
-from memory_agent.doctor.findings import Finding, still_there
+import numpy as np
+
+from memory_agent.adapters import open_keys, open_store, open_vectors
+from memory_agent.clock import SystemClock
+from memory_agent.domain import stored_at
 from memory_agent.errors import BackendError, StoreError, StoreUnavailable, VectorIndexUnavailable
 from memory_agent.exports.reading import scopes_of
+from memory_agent.facts.fold import fold_facts
 from memory_agent.ports import ALL_ROWS
+from memory_agent.topics.index import unmerged
 from memory_agent.work.claims import lease_name
-from memory_agent.work.receipts import hasher_of
+from memory_agent.work.forget import hasher_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 
-    from memory_agent.domain import CopiedTurn, Erasure, ErasureReceipt, Scope
-    from memory_agent.domain.hashing import Hasher
+    from numpy.typing import NDArray
+
+    from memory_agent.config import MemoryConfig
+    from memory_agent.domain import (
+        Compression,
+        CopiedTurn,
+        Erasure,
+        ErasureReceipt,
+        FactChange,
+        FactsDocument,
+        Scope,
+        SearchRow,
+        Session,
+        ThreadRemains,
+        TopicHead,
+    )
+    from memory_agent.domain.work import Hasher
     from memory_agent.ports import DocumentStore, KeyStore, VectorIndex
+
+
+KINDS: Final[dict[str, tuple[str, str]]] = {
+    "file_damaged": ("fault", "in the SQLite file"),
+    "damaged": ("stored record", "that cannot be read, which keeps its thread from being examined"),
+    "derived_damaged": ("derived record", "that cannot be read"),
+    "unreadable": ("thread", "with something that cannot be read"),
+    "text_lost": ("turn", "whose packed text is lost or damaged"),
+    "row_missing": ("turn", "without a search row"),
+    "row_orphan": ("search row", "of turns that are gone"),
+    "row_false": ("search row", "with another place, role or time than the turn's"),
+    "vectors_false": ("search row", "with vectors that are none"),
+    "terms_missing": ("term", "missing in the large user's term index"),
+    "vector_orphan": ("turn", "gone, with vectors in the Chroma server"),
+    "vector_missing": (
+        "turn",
+        "of a large user, without vectors where they are searched in the Chroma server",
+    ),
+    "topic_missing": ("topic", "missing that turns belong to"),
+    "topic_false": ("topic", "made of other turns than there are"),
+    "topic_empty": ("topic", "of turns that are all gone"),
+    "topicless": ("turn", "without a topic"),
+    "session_missing": ("session", "missing that turns belong to"),
+    "change_orphan": ("fact change", "of turns that are gone"),
+    "facts_false": ("facts document", "not the fold of the thread's changes"),
+    "compression_false": ("compression", "of turns that are gone, miscounted or out of order"),
+    "parked": ("turn", "parked"),
+    "stuck": ("turn", "with work that no worker would ever begin"),
+    "lease_ahead": ("lease", "held far into the future: was a clock ahead?"),
+    "erasure_lost": ("forget call", "whose last pass nobody owes"),
+    "came_back": ("turn", "there again after being forgotten"),
+    "keys": ("fault", "in the API keys"),
+}
+"""Of each kind: what is counted, and what is wrong with it."""
+_BACKUP: Final = "restore a backup into another place"
+_ERASE: Final = "erase it again: memory-agent erasures --jsonl > receipts.jsonl, memory-agent forget --from receipts.jsonl"
+BY_HAND: Final = {
+    "file_damaged": f"{_BACKUP}, or save what is readable: memory-agent doctor --save-to FILE; if it is an index alone: sqlite3 FILE REINDEX",
+    "damaged": f"{_BACKUP}; or give these records up: memory-agent doctor --repair --forget-unreadable",
+    "unreadable": f"{_BACKUP}, or save what is readable: memory-agent doctor --save-to FILE",
+    "text_lost": f"{_BACKUP}; or give these turns up: memory-agent doctor --repair --forget-unreadable",
+    "parked": "mend the cause, then: memory-agent retry",
+    "erasure_lost": _ERASE,
+    "came_back": _ERASE,
+    "keys": "put keys.sqlite3 back from a backup, or move it away and make new keys: memory-agent keys create",
+}
+"""What a person does about those kinds that nothing makes anew."""
+GIVEN_UP: Final = ("damaged", "text_lost")
+"""Kinds of what is lost, which a person may give up."""
+HIDING: Final = ("damaged", "derived_damaged")
+"""Kinds of what has to be mended first, for it keeps the rest from being looked at."""
+NOTES: Final = {
+    "index_down": "the Chroma server cannot be asked, so that vectors were not looked at",
+    "owed": "owed for more than an hour; is a worker running? memory-agent worker",
+    "erasures_owed": "forget calls wait for more than an hour; is a worker running? memory-agent worker",
+    "clock": "turns have times of storing ahead of this clock; is it right?",
+}
+"""What is worth knowing, and nothing wrong."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """A difference. `ids`: what it is about, by the kind: turns, topics, sessions, fact changes; `detail`: what is known besides."""
+
+    kind: str
+    scope: Scope | None = None
+    ids: tuple[str, ...] = ()
+    detail: str = ""
+
+    @property
+    def wrong(self) -> bool:
+        """False of what is only worth knowing."""
+        return self.kind in KINDS
+
+    @property
+    def repair(self) -> bool:
+        """True if it is made anew from the turns; otherwise a person has to do something."""
+        return self.wrong and self.kind not in BY_HAND
+
+    @property
+    def what(self) -> str:
+        """It in words, with how many."""
+        more = f" ({self.detail})" if self.detail else ""
+        if not self.wrong:
+            return f"{NOTES[self.kind]}{more}"
+        noun, rest = KINDS[self.kind]
+        count = max(len(self.ids), 1)
+        return f"{count:,} {noun}{'' if count == 1 else 's'} {rest}{more}"
+
+
+def findings_by_kind(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """The findings of each kind: what is wrong before what is only worth knowing."""
+    kinds: dict[str, list[Finding]] = {}
+    for finding in findings:
+        kinds.setdefault(finding.kind, []).append(finding)
+    return sorted(kinds.values(), key=lambda of_kind: not of_kind[0].wrong)
+
+
+def together(of_kind: Sequence[Finding]) -> Finding:
+    """One finding in place of several of a kind, without what each says besides."""
+    ids = tuple(each for one in of_kind for each in one.ids)
+    return of_kind[0] if len(of_kind) == 1 else replace(of_kind[0], ids=ids, detail="")
+
+
+def still_there(before: Sequence[Finding], now: Iterable[Finding]) -> list[Finding]:
+    """Those of `before` that were found again, as far as they were: what is under way looks like a difference once."""
+    again = {finding.kind: finding for finding in now}
+    found = []
+    for finding in before:
+        ids = set(again[finding.kind].ids) if finding.kind in again else set()
+        if kept := tuple(each for each in finding.ids if each in ids):
+            found.append(replace(again[finding.kind], ids=kept))
+    return found
+
+
+FAR: Final = timedelta(days=1)
+"""Longer than any lease, and than any pause before a retry."""
+_SKEW: Final = timedelta(minutes=5)
+
+
+class RowView(NamedTuple):
+    """Search row, as far as it is compared. `dimension`: of its vectors, 0 without any, -1 of such as can be none."""
+
+    turn_id: str
+    seq: int
+    role: str
+    timestamp: datetime
+    embedder: str
+    dimension: int
+    erased: bool
+
+    @classmethod
+    def of(cls, row: SearchRow) -> RowView:
+        return cls(
+            row.turn_id,
+            row.seq,
+            row.role,
+            row.timestamp,
+            row.embedder,
+            _dimension(row.vectors),
+            row.erased,
+        )
+
+
+def _dimension(vectors: NDArray[np.floating[Any]]) -> int:
+    if not vectors.size:
+        return 0
+    return vectors.shape[1] if np.isfinite(vectors).all() and vectors.any(axis=1).all() else -1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ThreadView:
+    """All that is stored of a thread, without texts. `dimensions`: of the user's vectors by their embedder."""
+
+    scope: Scope
+    turns: Sequence[CopiedTurn]
+    sessions: Sequence[Session]
+    topics: Sequence[TopicHead]
+    changes: Sequence[FactChange]
+    compressions: Sequence[Compression]
+    rows: Sequence[RowView]
+    dimensions: Mapping[str, int]
+    document: FactsDocument
+    remains: ThreadRemains
+    now: datetime
+    elsewhere: Set[str] = frozenset()
+    """Of the turns that changes had in view, those that are in other threads of the user."""
+
+
+def seen_by(change: FactChange) -> set[str]:
+    """The turns that a change had in view, its own among them."""
+    return {*change.turns, *([change.turn_id] if change.turn_id else [])}
+
+
+def findings_of(view: ThreadView) -> Iterator[Finding]:
+    """The differences within a thread."""
+    for check in (_turns, _rows, _topics, _sessions, _facts, _compressions):
+        for kind, ids, *detail in check(view):
+            if found := tuple(ids):
+                yield Finding(kind=kind, scope=view.scope, ids=found, detail=detail[0] if detail else "")
+
+
+_Found = tuple[str, "Iterable[str]"] | tuple[str, "Iterable[str]", str]
+
+
+def _turns(view: ThreadView) -> Iterator[_Found]:
+    yield "text_lost", [copied.turn.id for copied in view.turns if not copied.readable]
+    turns = [copied.turn for copied in view.turns]
+    parked = [turn for turn in turns if turn.parked]
+    if parked:
+        errors = {turn.last_error for turn in parked if turn.last_error}
+        more = f", and {len(errors) - 1} other errors" if len(errors) > 1 else ""
+        yield "parked", [turn.id for turn in parked], f"{parked[-1].last_error or 'no error':.120}{more}"
+    never = view.now + FAR
+    yield (
+        "stuck",
+        [turn.id for turn in turns if turn.pending and not turn.parked and (turn.due_at or never) >= never],
+    )
+    yield "clock", [turn.id for turn in turns[-1:] if stored_at(turn.id) > view.now + _SKEW]
+
+
+def _rows(view: ThreadView) -> Iterator[_Found]:
+    rows = {row.turn_id: row for row in view.rows if not row.erased}
+    turns = {copied.turn.id: copied.turn for copied in view.turns}
+    yield (
+        "row_missing",
+        [turn.id for turn in turns.values() if "index" not in turn.pending and turn.id not in rows],
+    )
+    yield "row_orphan", rows.keys() - turns.keys()
+    there = [(row, turns[turn_id]) for turn_id, row in rows.items() if turn_id in turns]
+    yield (
+        "row_false",
+        [
+            turn.id
+            for row, turn in there
+            if (row.seq, row.role, row.timestamp) != (turn.seq, turn.role, turn.timestamp)
+        ],
+    )
+    yield (
+        "vectors_false",
+        [
+            turn.id
+            for row, turn in there
+            if row.dimension < 0 or row.dimension not in (0, view.dimensions.get(row.embedder, row.dimension))
+        ],
+    )
+
+
+def _topics(view: ThreadView) -> Iterator[_Found]:
+    """Of turns that owe their topic nothing is said yet."""
+    home = {turn_topic: topic for topic in unmerged(view.topics) for turn_topic in topic.turns_of}
+    last: dict[str, int] = {}
+    done: dict[str, int] = {}
+    lost: set[str] = set()
+    topicless: list[str] = []
+    before = False
+    for turn in (copied.turn for copied in view.turns):
+        owes = "topics" in turn.pending
+        if turn.topic_id is None:
+            # Before the first question there is nothing that an assistant's turn could follow; without any topic they were switched off.
+            if not owes and view.topics and (before or turn.role == "user"):
+                topicless.append(turn.id)
+            continue
+        before = True
+        topic = home.get(turn.topic_id)
+        if topic is None:
+            lost |= set() if owes else {turn.topic_id}
+            continue
+        last[topic.id] = max(turn.seq, last.get(topic.id, 0))
+        if not owes:
+            done[topic.id] = max(turn.seq, done.get(topic.id, 0))
+    yield "topic_missing", sorted(lost)
+    fresh = [topic for topic in view.topics if not topic.stale]
+    yield (
+        "topic_false",
+        [
+            topic.id
+            for topic in fresh
+            if topic.id in last and not done.get(topic.id, 0) <= topic.through <= last[topic.id]
+        ],
+    )
+    carried = {copied.turn.topic_id for copied in view.turns}
+    yield "topic_empty", [topic.id for topic in fresh if topic.through and carried.isdisjoint(topic.turns_of)]
+    yield "topicless", topicless
+
+
+def _sessions(view: ThreadView) -> Iterator[_Found]:
+    known = {session.id for session in view.sessions}
+    yield (
+        "session_missing",
+        sorted({copied.turn.session_id for copied in view.turns if copied.turn.session_id} - known),
+    )
+
+
+def _facts(view: ThreadView) -> Iterator[_Found]:
+    there = {copied.turn.id for copied in view.turns} | view.elsewhere
+    yield "change_orphan", [change.key for change in view.changes if not there >= seen_by(change)]
+    through = view.document.through
+    # One that is behind is right as far as it goes, and carried on by whoever reads it next.
+    folded = fold_facts([change for change in view.changes if change.seq <= through])
+    if through > view.remains.last_change or dict(view.document.facts) != folded.people:
+        yield "facts_false", ["document"]
+
+
+def _compressions(view: ThreadView) -> Iterator[_Found]:
+    there = {copied.turn.id for copied in view.turns}
+    false = {one.id for one in view.compressions if not there.issuperset(one.covers)}
+    if view.compressions and view.compressions[0].number != 1:
+        false.add(view.compressions[0].id)
+    false |= {
+        after.id
+        for before, after in pairwise(view.compressions)
+        if (after.number, after.after_seq) != (before.number + 1, before.through)
+    }
+    if view.compressions:  # of which the last tells how many turns there are
+        last = view.compressions[-1]
+        if last.turns != sum(copied.turn.seq <= last.through for copied in view.turns):
+            false.add(last.id)
+    yield "compression_false", sorted(false)
+
 
 _AT_ONCE: Final = 1_000
 _TERMS_AT_ONCE: Final = 500
@@ -351,3 +673,29 @@ class Examiner:
             if lease is not None and lease.until > self._now + FAR:
                 found.append(lease.name)
         return [Finding(kind="lease_ahead", scope=view.scope, ids=tuple(found))] if found else []
+
+
+async def open_stores(cfg: MemoryConfig, stack: AsyncExitStack) -> tuple[DocumentStore, VectorIndex | None]:
+    """The stores alone, which several processes may read at once, whoever holds the folder."""
+    store = await open_store(cfg, None, stack)
+    return store, await open_vectors(cfg, store, lambda: "", stack) if cfg.chroma_host else None
+
+
+async def examined(
+    cfg: MemoryConfig,
+    store: DocumentStore,
+    vectors: VectorIndex | None,
+    progress: Callable[[Totals], None] | None = None,
+) -> tuple[list[Finding], Totals]:
+    """All findings, API keys among them, and how much was looked at."""
+    found: list[Finding] = []
+    async with AsyncExitStack() as stack:
+        keys = None
+        try:
+            keys = await open_keys(cfg, None, stack)
+        except BackendError as exc:
+            found.append(Finding(kind="keys", detail=str(exc)))
+        now = SystemClock().now()
+        examiner = Examiner(store, keys, vectors, now=now, topics=cfg.enable_topics, progress=progress)
+        found += [finding async for finding in examiner.findings()]
+    return found, examiner.totals

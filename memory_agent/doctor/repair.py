@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime
 
-    from memory_agent.doctor.findings import Finding
+    from memory_agent.doctor.examine import Finding
     from memory_agent.domain import Scope, Stage, Turn
     from memory_agent.ports import DocumentStore
     from memory_agent.wiring import Core

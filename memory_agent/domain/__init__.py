@@ -5,16 +5,21 @@ thread; similarities are cosines in [-1, 1]; tokens are counted by the configure
 """
 
 from memory_agent.domain.base import (
+    ALL_TENANTS as ALL_TENANTS,
     BETWEEN as BETWEEN,
     DEFAULT_TENANT as DEFAULT_TENANT,
-    ROLE_OF as ROLE_OF,
     ROLES as ROLES,
+    ROLE_OF as ROLE_OF,
     STAGES as STAGES,
+    ApiKey as ApiKey,
+    Completion as Completion,
     GivenRole as GivenRole,
+    Message as Message,
     Role as Role,
     Scope as Scope,
     Stage as Stage,
     Tenant as Tenant,
+    Usage as Usage,
     checked_tenant as checked_tenant,
     new_id as new_id,
     next_of_tenant as next_of_tenant,
@@ -23,44 +28,29 @@ from memory_agent.domain.base import (
     stored_at as stored_at,
     tenants_range as tenants_range,
 )
-from memory_agent.domain.compression import (
-    SUMMARY_KINDS as SUMMARY_KINDS,
-    Compression as Compression,
-    CompressionReason as CompressionReason,
-    KeyMoment as KeyMoment,
-    SummaryItem as SummaryItem,
-    SummaryKind as SummaryKind,
-    TopicRanges as TopicRanges,
-)
 from memory_agent.domain.context import (
     REMARK as REMARK,
-    TAG_OF as TAG_OF,
+    SUMMARY_KINDS as SUMMARY_KINDS,
     TAGS as TAGS,
+    TAG_OF as TAG_OF,
     CompressedContext as CompressedContext,
+    Compression as Compression,
     CompressionMetadata as CompressionMetadata,
+    CompressionReason as CompressionReason,
     ContextBlock as ContextBlock,
     ContextLine as ContextLine,
+    KeyMoment as KeyMoment,
     KeyTopic as KeyTopic,
     LedgerEntry as LedgerEntry,
     MemoryContext as MemoryContext,
     Preset as Preset,
     Reach as Reach,
+    SummaryItem as SummaryItem,
+    SummaryKind as SummaryKind,
     Tier as Tier,
+    TopicRanges as TopicRanges,
     prompt_messages as prompt_messages,
     prompt_text as prompt_text,
-)
-from memory_agent.domain.copies import (
-    CopiedTurn as CopiedTurn,
-    DamagedRecord as DamagedRecord,
-    ForgottenTurn as ForgottenTurn,
-    SpentKey as SpentKey,
-    ThreadCopy as ThreadCopy,
-    ThreadRemains as ThreadRemains,
-)
-from memory_agent.domain.entities import (
-    Entity as Entity,
-    EntityCount as EntityCount,
-    by_kind as by_kind,
 )
 from memory_agent.domain.facts import (
     PERSON as PERSON,
@@ -71,23 +61,15 @@ from memory_agent.domain.facts import (
     FactEvent as FactEvent,
     FactOp as FactOp,
     FactRecord as FactRecord,
-    FactsDocument as FactsDocument,
     FactSource as FactSource,
+    FactsDocument as FactsDocument,
     Place as Place,
     RefusedFact as RefusedFact,
     StatedFact as StatedFact,
 )
-from memory_agent.domain.keys import (
-    ALL_TENANTS as ALL_TENANTS,
-    ApiKey as ApiKey,
-)
-from memory_agent.domain.language import (
-    Completion as Completion,
-    Message as Message,
-    Usage as Usage,
-)
-from memory_agent.domain.schema import SchemaState as SchemaState
 from memory_agent.domain.search import (
+    Entity as Entity,
+    EntityCount as EntityCount,
     PassageVector as PassageVector,
     Recollection as Recollection,
     SearchRow as SearchRow,
@@ -95,18 +77,25 @@ from memory_agent.domain.search import (
     TermCandidates as TermCandidates,
     TokenVectors as TokenVectors,
     TurnFeatures as TurnFeatures,
+    by_kind as by_kind,
 )
 from memory_agent.domain.threads import (
     EVENT_KINDS as EVENT_KINDS,
     Character as Character,
+    CopiedTurn as CopiedTurn,
+    DamagedRecord as DamagedRecord,
     EventKind as EventKind,
+    ForgottenTurn as ForgottenTurn,
     MemoryEvent as MemoryEvent,
     Session as Session,
+    SpentKey as SpentKey,
+    ThreadCopy as ThreadCopy,
     ThreadHead as ThreadHead,
-    ThreadsPage as ThreadsPage,
+    ThreadRemains as ThreadRemains,
     ThreadSummary as ThreadSummary,
-    UsersPage as UsersPage,
+    ThreadsPage as ThreadsPage,
     UserSummary as UserSummary,
+    UsersPage as UsersPage,
 )
 from memory_agent.domain.topics import (
     PackedSize as PackedSize,
@@ -144,6 +133,7 @@ from memory_agent.domain.work import (
     Outage as Outage,
     ParkedTurn as ParkedTurn,
     RebuildStep as RebuildStep,
+    SchemaState as SchemaState,
     WorkerStatus as WorkerStatus,
     outage_name as outage_name,
     outages_of as outages_of,

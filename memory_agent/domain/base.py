@@ -1,4 +1,4 @@
-"""Scopes, roles and stages: the parts of every other value."""
+"""Scopes, roles and stages: the parts of every other value; API keys, and messages to language models."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from memory_agent.lazily import lazily
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
 
 Role = Literal["user", "assistant", "system", "tool"]
 GivenRole = Literal[Role, "human", "ai", "model", "developer", "function"]
@@ -177,3 +178,63 @@ class Counts:
         mine: Any = self
         added = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(mine)}
         return type(self)(**added)
+
+
+ALL_TENANTS: Final = "*"
+"""What stands for the tenant of a key for all tenants; no tenant can have that name."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApiKey:
+    """A key as it is stored: without the secret.
+
+    `tenant`: whose users it may ask for (ALL_TENANTS: everybody's); `user_id` (as the tenant knows the user): only this one, None for all of the
+    tenant's. `requests_per_minute` and `max_body_bytes`: instead of the service's settings.
+    """
+
+    id: str
+    tenant: str
+    secret_hash: str
+    """SHA-256 of the secret, in hexadecimal."""
+    created_at: datetime
+    user_id: str | None = None
+    read_only: bool = False
+    label: str = ""
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    requests_per_minute: int | None = None
+    max_body_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """One message to a language model."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Completion:
+    """A language model's reply with what it cost. `truncated`: cut off at the model's length limit."""
+
+    text: str
+    prompt_tokens: int
+    completion_tokens: int
+    truncated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usage(Counts):
+    """Requests to a language model, and their tokens as its server counts them."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage(
+            requests=self.requests - other.requests,
+            prompt_tokens=self.prompt_tokens - other.prompt_tokens,
+            completion_tokens=self.completion_tokens - other.completion_tokens,
+        )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_agent.domain.base import Role, Stage
-    from memory_agent.domain.entities import Entity
+    from memory_agent.domain.search import Entity
 
 MAX_SEQ: Final = 2**53
 """Above any thread's `seq`, and within what every store and JSON reader keeps exactly."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         Session,
         Topic,
     )
-    from memory_agent.domain.hashing import Hasher
+    from memory_agent.domain.work import Hasher
     from memory_agent.exports.records import Record
 
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import Scope
-from memory_agent.domain.hashing import HASHING, is_of_remains
+from memory_agent.domain.work import HASHING, is_of_remains
 from memory_agent.exports.records import Record, Secret
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_agent.domain import FactChange, Topic, Turn
-    from memory_agent.domain.hashing import Hasher
+    from memory_agent.domain.work import Hasher
     from memory_agent.ports import DocumentStore, KeyStore
 
 _TURNS_AT_ONCE: Final = 500

@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from memory_agent.domain import FactsDocument, Scope
-from memory_agent.facts.fold import fold_facts, followed
-from memory_agent.facts.order import overlap, place_of
-from memory_agent.facts.people import person_key
+from memory_agent.facts.fold import fold_facts, followed, overlap, person_key, place_of
 from memory_agent.optimistic import Tries
 
 if TYPE_CHECKING:

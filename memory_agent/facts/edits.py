@@ -17,10 +17,19 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from memory_agent.checks import checked_id, checked_time
 from memory_agent.domain import PERSON, FactEvent, new_id
 from memory_agent.errors import IdempotencyKeyReused, InvalidInput, NotFound, TurnForgotten
-from memory_agent.facts.fold import fold_facts
+from memory_agent.facts.fold import (
+    addressed,
+    change_by_person,
+    counting,
+    document_of,
+    fold_facts,
+    is_stand_in,
+    overlap,
+    person_key,
+    place_of,
+    places,
+)
 from memory_agent.facts.merge import UnmergeableFacts, fact_path, fact_value
-from memory_agent.facts.order import change_by_person, counting, is_stand_in, overlap, place_of, places
-from memory_agent.facts.people import addressed, document_of, person_key
 from memory_agent.facts.tree import FactTree
 from memory_agent.facts.vetting import LISTS
 

@@ -5,22 +5,318 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from datetime import date
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from memory_agent.domain import ExtractionCost
+from memory_agent.checks import is_number
+from memory_agent.domain import ExtractionCost, StatedFact
 from memory_agent.errors import MalformedReply, ModelRefused
-from memory_agent.facts.replies import read_stated
 from memory_agent.facts.request import FACTS_SCHEMA, PROMPT_VERSION, messages, shown_value
+from memory_agent.lazily import lazily
 from memory_agent.llm.redact import redacted, redacted_turns
 from memory_agent.llm.refusals import prose_in
+from memory_agent.llm.replies import json_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from memory_agent.domain import StatedFact
     from memory_agent.facts.request import ExtractionRequest
+    from memory_agent.llm.replies import Document
     from memory_agent.ports import LLM, Redactor
+
+
+Op = Literal["add", "update", "retract"]
+Item = tuple[Op, dict[str, Any]]
+"""What is to be done with an item, and the item with its keys in their usual spelling."""
+
+MAX_ITEMS: Final = 10_000
+"""In one reply. A model that repeats itself until it is stopped states nothing."""
+
+_OP_WORDS: Final[Mapping[Op, str]] = {
+    "add": "add adds added adding addition additions",
+    "update": "update updates updated updating",
+    "retract": "retract retracts retracted retraction retractions remove removes removed removal removals "
+    "delete deletes deleted deletion deletions",
+}
+_OPS: Final[Mapping[str, Op]] = {word: op for op, words in _OP_WORDS.items() for word in words.split()}
+_FACTS: Final = "facts"
+_OP_KEYS: Final = ("op", "operation", "action")
+_ITEM_KEYS: Final[Mapping[str, str]] = {"oldvalue": "old", "turnid": "turn", "message": "turn"}
+"""Other names of an item's keys."""
+_REMARKS: Final = frozenset({"notes", "note", "comment", "comments", "reasoning", "explanation", "metadata"})
+"""Keys beside the lists that state no facts, whatever they hold."""
+
+_ORDER: Final[Mapping[Op, int]] = {"retract": 0, "update": 1, "add": 2}
+_LABEL: Final = lazily(re.compile, r"(?P<word>\w+)(?P<quote>[\"'])?[*_`]*\s*:[\s*_`]*(?:json\s*)?\Z")
+_PATH_SEPARATOR: Final = lazily(re.compile, r"[./>]")
+_NUMBER: Final = lazily(re.compile, r"(?<!\d)(?<!\d\.)(?:\A\s*-)?\d+(?:\.0+)?(?!\d|\.\d)")
+_MAX_TURN_DIGITS: Final = 9
+_CONFIDENCE: Final[Mapping[str, float]] = {"high": 0.9, "medium": 0.7, "low": 0.5}
+_DATE: Final = lazily(
+    re.compile,
+    r"(?P<year>[0-9]{4})(?:(?P<dash>[-/.])(?P<month>[0-9]{1,2})(?:(?P=dash)(?P<day>[0-9]{1,2})(?:[T ][0-9].*)?)?)?",
+    re.DOTALL,
+)
+_BASIC_DATE: Final = lazily(re.compile, r"(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})")
+
+
+def read_stated(reply: str, *, turns: Mapping[int, str], truncated: bool = False) -> list[StatedFact]:
+    """The facts stated by `reply`, in the order of the turns; of one turn retractions first, then updates, then additions.
+
+    `turns` is the id of each message number that the model was shown; the item of any other number has the turn_id "".
+    `truncated`: the model's server says that the reply was cut off. Raises MalformedReply, keeping the reply.
+    """
+    if truncated:
+        raise MalformedReply("the reply was cut off at the model's length limit", reply=reply)
+    if not reply.strip("\ufeff \t\r\n"):
+        raise MalformedReply("the reply is empty", reply=reply)
+    stated: list[tuple[int, StatedFact]] = []
+    try:
+        for op, item in _chosen(json_documents(reply)):
+            stated.append(_stated(op, item, turns))
+            if len(stated) > MAX_ITEMS:
+                raise _Unclear(f"the reply holds more than {MAX_ITEMS:,} items, which no turns state")
+    except _Unclear as exc:
+        raise MalformedReply(str(exc), reply=reply) from exc
+    except RecursionError as exc:
+        raise MalformedReply("the reply is nested too deep", reply=reply) from exc
+    stated.sort(key=lambda numbered: (numbered[0], _ORDER[numbered[1].op]))
+    return [fact for _, fact in stated]
+
+
+class _Unclear(Exception):
+    """Ambiguous reply; the message says where."""
+
+
+# --- the answer among a reply's documents --------------------------------------------------------------------
+def _chosen(documents: Sequence[Document]) -> Iterator[Item]:
+    """The items of the last document that has the asked form; those before it were drafts.
+
+    Items that stand by themselves, one after another, are one answer; so are lists of different kinds.
+    """
+    if not documents:
+        raise _Unclear("the reply holds no complete JSON object")
+    if all(document.value in ({}, []) for document in documents):
+        return
+    answers = [doc for doc in documents if doc.problem or doc.value == {} or _has_asked_form(doc.value)]
+    if all(document.value == {} for document in answers):
+        raise _Unclear("the reply's JSON has none of the lists that were asked for")
+    if answers[-1].problem:
+        raise _Unclear(answers[-1].problem)
+    if answers[-1].value == {}:
+        raise _Unclear("the reply states facts and ends with {}; which of them counts is unclear")
+    chosen = [answers[-1]]
+    for earlier in reversed(answers[:-1]):
+        if not _go_together(earlier, chosen):
+            break
+        chosen.append(earlier)
+    _check_labels(chosen, answers)
+    for document in reversed(chosen):
+        yield from _items(document.value, None)
+
+
+def _go_together(earlier: Document, chosen: Sequence[Document]) -> bool:
+    """True if `earlier` and what follows it are one answer; False if it was a draft of it."""
+    if _is_item(chosen[0].value):
+        if not _is_item(earlier.value):
+            raise _Unclear("the reply holds items after its answer; which of them count is unclear")
+        return True
+    groups = _groups(earlier.value)
+    return bool(groups) and all(
+        (others := _groups(document.value)) and groups.isdisjoint(others) for document in chosen
+    )
+
+
+def _check_labels(chosen: Sequence[Document], answers: Sequence[Document]) -> None:
+    """Raise _Unclear if a list is one of several under headings, or of an object whose bracket is missing."""
+    lists = [document for document in answers if not _groups(document.value)]
+    for document in lists:
+        label = _LABEL.search(document.lead) if document in chosen else None
+        if label and _word(label["word"]) in _OPS and (label["quote"] or len(lists) > 1):
+            raise _Unclear(f"the reply holds the list {label['word']} by itself, outside of any object")
+
+
+def _has_asked_form(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(_has_asked_form(element) for element in value)
+    return _is_item(value) or (isinstance(value, dict) and any(_is_group(key) for key in value))
+
+
+def _is_item(value: Any) -> bool:
+    return isinstance(value, dict) and any(_word(key) == "path" for key in value)
+
+
+def _is_group(key: str) -> bool:
+    return _word(key) in _OPS or _word(key) == _FACTS
+
+
+def _groups(value: Any) -> set[Op]:
+    keys = map(_word, value) if isinstance(value, dict) else ()
+    return {_OPS[word] for word in keys if word in _OPS}
+
+
+def _word(text: str) -> str:
+    """`text` without anything but its letters and digits, and without regard to case."""
+    return re.sub(r"[\W_]+", "", text).casefold()
+
+
+# --- items ---------------------------------------------------------------------------------------------------
+def _items(value: Any, op: Op | None) -> Iterator[Item]:
+    """The items in `value`, however they are wrapped; `op` is that of the list they are in."""
+    if value is None or value in ("", [], {}):
+        return
+    if isinstance(value, list):
+        for element in value:
+            yield from _items(element, op)
+    elif not isinstance(value, dict):
+        raise _Unclear(f"{value!r:.80} stands where an item was asked for")
+    elif _is_item(value):
+        yield _item(value, op)
+    elif op is None and any(_is_group(key) for key in value):
+        yield from _items_of_groups(value)
+    elif all(isinstance(inner, dict) and (_is_item(inner) or "turn" in inner) for inner in value.values()):
+        for key, inner in value.items():  # an object for a list: by path, or by number
+            yield _item(inner if _is_item(inner) else {"path": key, **inner}, op)
+    else:
+        raise _Unclear(f"{value!r:.200} is no item: it has no path")
+
+
+def _items_of_groups(groups: Mapping[str, Any]) -> Iterator[Item]:
+    for key, inner in groups.items():
+        word = _word(key)
+        if _is_group(key):
+            yield from _items(inner, _OPS.get(word))
+        elif word in ("error", "errors") and inner:
+            raise _Unclear(f"the reply tells of an error: {inner!r:.200}")
+        elif word not in _REMARKS and _holds_objects(inner):
+            raise _Unclear(f"the reply holds {key!r:.80}, which was not asked for")
+
+
+def _holds_objects(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(_holds_objects(element) for element in value)
+    return isinstance(value, dict) and bool(value)
+
+
+def _item(said: Mapping[str, Any], op: Op | None) -> Item:
+    item: dict[str, Any] = {}
+    for key, value in said.items():
+        word = _word(key)
+        if item.get(word, value) != value:
+            raise _Unclear(f"the item {said!r:.200} says its {word} twice")
+        item[word] = value
+    item = {_ITEM_KEYS.get(word, word): value for word, value in item.items()} | item
+    named = next((item[key] for key in _OP_KEYS if item.get(key)), None)
+    if named is None:
+        return op or "add", item
+    own = _OPS.get(_word(named)) if isinstance(named, str) else None
+    if own is None or op not in (None, own):
+        raise _Unclear(f"the item {said!r:.200} has the operation {named!r:.80}")
+    return own, item
+
+
+# --- fields --------------------------------------------------------------------------------------------------
+def _stated(op: Op, item: Mapping[str, Any], turns: Mapping[int, str]) -> tuple[int, StatedFact]:
+    """The item as a fact, with the number of its turn."""
+    path = _path(item.get("path"))
+    name = f"the {op} of {'.'.join(path)!r:.80}"
+    if op != "retract" and item.get("value") is None:
+        raise _Unclear(f"{name} has no value")
+    number, turn_id = _turn(item.get("turn"), turns, name)
+    return number, StatedFact(
+        op=op,
+        path=path,
+        value=item.get("value"),
+        quote=_quote(item.get("quote"), name),
+        turn_id=turn_id,
+        old=item.get("old"),
+        confidence=_confidence(item.get("confidence")),
+        valid_from=_valid_from(item.get("validfrom")),
+        subject=_subject(item.get("subject"), name),
+    )
+
+
+def _path(said: Any) -> tuple[str, ...]:
+    keys: Sequence[Any] = said if isinstance(said, list) else [said]
+    if not all(isinstance(key, str | int) and not isinstance(key, bool) for key in keys):
+        raise _Unclear(f"the path {said!r:.80} is neither text nor a list of keys")
+    keys = _PATH_SEPARATOR.split(str(keys[0])) if len(keys) == 1 else keys
+    path = tuple(key for key in (str(key).strip() for key in keys) if key)
+    if path[:1] == ("$",):  # as JSONPath begins
+        path = path[1:]
+    if not path:
+        raise _Unclear(f"the path {said!r:.80} is empty")
+    return path
+
+
+def _turn(said: Any, turns: Mapping[int, str], name: str) -> tuple[int, str]:
+    """The number that an item gives, and that turn's id ("" if it was not shown)."""
+    if isinstance(said, list) and len(said) == 1:
+        said = said[0]
+    number: int | None = None
+    if said in (None, "") and len(set(turns.values())) == 1:
+        number = min(turns)
+    elif is_number(said):
+        number = int(said) if said == int(said) else None
+    elif isinstance(said, str):
+        by_id = {turn_id: number for number, turn_id in turns.items()}
+        found = set(_NUMBER.findall(said))
+        if said.strip() in by_id:
+            number = by_id[said.strip()]
+        elif len(found) == 1:
+            digits = found.pop().partition(".")[0]
+            number = int(digits[: _MAX_TURN_DIGITS + 1])
+    if number is None:
+        raise _Unclear(f"{name} has the turn {said!r:.80}, which is no number of a message")
+    return number, turns.get(number, "")
+
+
+def _quote(said: Any, name: str) -> str | None:
+    if isinstance(said, list) and len(said) <= 1:
+        said = said[0] if said else None
+    if said is not None and not isinstance(said, str) and not is_number(said):
+        raise _Unclear(f"{name} has the quote {said!r:.80}, which is no text")
+    return None if said is None or not str(said).strip() else str(said)
+
+
+def _subject(said: Any, name: str) -> str | None:
+    if said is not None and not isinstance(said, str):
+        raise _Unclear(f"{name} has the subject {said!r:.80}, which is no name")
+    return " ".join((said or "").split()) or None
+
+
+def _confidence(said: Any) -> float | None:
+    """From 0 to 1; None if it cannot be read."""
+    if isinstance(said, str):
+        text = said.strip().casefold()
+        if text in _CONFIDENCE:
+            return _CONFIDENCE[text]
+        try:
+            said = float(text.rstrip("% ").replace(",", ".")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            return None
+    if not is_number(said):
+        return None
+    return float(min(max(said, 0), 1))
+
+
+def _valid_from(said: Any) -> str | None:
+    """A year, a month or a day in ISO's form; None if it cannot be read."""
+    if isinstance(said, bool) or not isinstance(said, str | int | float):
+        return None
+    text = str(int(said) if isinstance(said, float) else said).strip()
+    match = _DATE.fullmatch(text) or _BASIC_DATE.fullmatch(text)
+    if match is None:
+        return None
+    given = [int(part) for part in match.group("year", "month", "day") if part]
+    try:
+        date(*[*given, 1, 1][:3])
+    except ValueError:
+        return None
+    return "-".join(f"{part:04}" if i == 0 else f"{part:02}" for i, part in enumerate(given))
+
 
 MAX_REPLY_TOKENS: Final = 4_000
 """A reply that is cut off there is asked for again about half of the turns: a model that repeats itself comes to an end."""

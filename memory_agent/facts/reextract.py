@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import Scope, new_id
 from memory_agent.errors import StoreUnavailable, Unavailable
-from memory_agent.facts.order import change_by_person, change_key, change_of, place_of, unfinished_generations
+from memory_agent.facts.fold import change_by_person, change_key, change_of, place_of, unfinished_generations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import UNNAMED, Message
-from memory_agent.facts.people import person_key, subject_of
+from memory_agent.facts.fold import person_key, subject_of
 from memory_agent.facts.tree import fact_words
 from memory_agent.text.inert import attribute, delimiters, inert
 from memory_agent.text.terms import count_terms

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import MAX_SEQ, Entity
 from memory_agent.errors import InvalidInput, NotFound
-from memory_agent.topics.merged import families_of
+from memory_agent.topics.index import families_of
 
 if TYPE_CHECKING:
     from starlette.responses import Response

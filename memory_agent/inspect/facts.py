@@ -13,8 +13,7 @@ from memory_agent.agent.arguments import checked_about
 from memory_agent.domain import PERSON
 from memory_agent.errors import InvalidInput
 from memory_agent.facts.edits import checked_path, typed_value
-from memory_agent.facts.order import overlap
-from memory_agent.facts.people import person_key
+from memory_agent.facts.fold import overlap, person_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.config import setting_rows
 from memory_agent.data_dir import check_memory
-from memory_agent.doctor.findings import BY_HAND, findings_by_kind, together
-from memory_agent.doctor.look import examined, open_stores
+from memory_agent.doctor.examine import BY_HAND, examined, findings_by_kind, open_stores, together
 from memory_agent.errors import MemoryAgentError
 from memory_agent.keys import state_of
 from memory_agent.wire.problems import problem_for_network
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from memory_agent.config import MemoryConfig
-    from memory_agent.doctor.examine import Totals
-    from memory_agent.doctor.findings import Finding
+    from memory_agent.doctor.examine import Finding, Totals
     from memory_agent.domain import Scope
     from memory_agent.inspect.page import Page
 

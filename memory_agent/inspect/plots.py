@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from memory_agent.inspect.texts import seen, translated
-from memory_agent.topics.merged import newest, unmerged
-from memory_agent.topics.sweep_plan import FADE_BELOW
+from memory_agent.topics.index import newest, unmerged
+from memory_agent.topics.sweep import FADE_BELOW
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from memory_agent.errors import InvalidInput
 from memory_agent.inspect.page import address
 from memory_agent.inspect.plots import decay_plot, map_of
-from memory_agent.topics.merged import unmerged
+from memory_agent.topics.index import unmerged
 from memory_agent.topics.stats import UNTITLED
-from memory_agent.topics.sweep_plan import FADE_BELOW
+from memory_agent.topics.sweep import FADE_BELOW
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -1,10 +1,4 @@
-"""Batching for all embedders: concurrent calls become batches, questions wait for none, known texts are not encoded again.
-
-Questions and documents have lanes of their own, each lane encoding one batch after the other. There is no timer:
-while the lanes are busy, what arrives meanwhile forms the next batches. Nothing is bound to an event loop while
-nothing is in flight, so an embedder may be made before the loop runs. One encoding gives a text's vector and those of
-its tokens.
-"""
+"""What all embedders share: passages of long texts, batches of concurrent calls, vectors of tokens."""
 
 from __future__ import annotations
 
@@ -18,7 +12,9 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 
+from memory_agent.domain import TokenVectors
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
+from memory_agent.products import product
 from memory_agent.recent import Recent
 
 if TYPE_CHECKING:
@@ -26,7 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import TokenVectors
+    Floats = NDArray[np.float32]
+    Hidden = tuple[NDArray[np.int32], Floats]
+    """Spans of tokens in their text, shape (tokens, 2), and their vectors, shape (tokens, dimension), as a model gives them."""
 
 
 Purpose = Literal["query", "document"]
@@ -317,3 +315,147 @@ class BatchingEmbedder(ABC):
         for queue in self._queues.values():
             self._settle_failed(queue, error)
             queue.clear()
+
+
+class Piece(NamedTuple):
+    """One token, or a few that belong together: `text[start:end]` weighs `weight` tokens."""
+
+    start: int
+    end: int
+    weight: int = 1
+
+
+def cut_passages(text: str, pieces: Sequence[Piece], *, window: int, overlap: int) -> list[str]:
+    """`text` in passages of at most `window` tokens, in order; each begins about `overlap` tokens before the last's end.
+
+    Every character is in some passage. A passage ends where a sentence does if one does in its last quarter, else
+    between words if it can, else between any two pieces. No piece may weigh more than `window`.
+    """
+    if sum(piece.weight for piece in pieces) <= window:
+        return [text]
+    passages = []
+    first, begin = 0, 0
+    while True:
+        stop = _fill(pieces, first, window)
+        if stop == len(pieces):
+            passages.append(text[begin:])
+            return passages
+        stop = _good_end(text, pieces, first, stop)
+        end = pieces[stop].start
+        passages.append(text[begin:end])
+        back = _step_back(text, pieces, stop, overlap, floor=first + 1)
+        first, begin = back, pieces[back].start
+
+
+def _fill(pieces: Sequence[Piece], first: int, window: int) -> int:
+    """The first piece that no longer fits into a window beginning with piece `first`."""
+    weight, stop = 0, first
+    while stop < len(pieces) and weight + pieces[stop].weight <= window:
+        weight += pieces[stop].weight
+        stop += 1
+    return max(stop, first + 1)
+
+
+def _good_end(text: str, pieces: Sequence[Piece], first: int, stop: int) -> int:
+    earliest = max(first + 1, stop - max(1, (stop - first) // 4))
+    between_words = None
+    for candidate in range(stop, earliest - 1, -1):
+        gap = text[pieces[candidate - 1].end : pieces[candidate].start]
+        last = text[pieces[candidate - 1].end - 1 : pieces[candidate - 1].end]
+        if "\n" in gap or last in "。！？" or (gap and last in ".!?…"):
+            return candidate
+        if gap and between_words is None:
+            between_words = candidate
+    return between_words or stop
+
+
+def _step_back(text: str, pieces: Sequence[Piece], stop: int, overlap: int, *, floor: int) -> int:
+    """The piece with which the next passage begins: about `overlap` tokens before `stop`, between words if it can."""
+    back, weight = stop, 0
+    while back > floor and weight + pieces[back - 1].weight <= overlap:
+        back -= 1
+        weight += pieces[back].weight
+    for candidate in range(back, stop):
+        if pieces[candidate].start > pieces[candidate - 1].end:
+            return candidate
+    return stop if back < stop and pieces[stop].start > pieces[stop - 1].end else back
+
+
+MOST_TOKENS: Final = 128
+"""Tokens of a text that have vectors: what a long turn is about is said at its beginning (docs/benchmarks.md)."""
+DIRECTIONS: Final = 64
+"""Numbers of a token vector at most, of the model's 384 or more: with so many late interaction finds the same turns."""
+
+_SAMPLE_TEXTS: Final = 4
+_SAMPLE_WORDS: Final = 96
+_LEAST_LETTERS: Final = 3
+
+
+def own_tokens(
+    offsets: Sequence[tuple[int, int]], special: Sequence[int], *, prompt: int
+) -> tuple[list[int], NDArray[np.int32]]:
+    """The first MOST_TOKENS tokens of the text behind `prompt` characters, and their spans in the text.
+
+    `special`: 1 for each token that the model adds, as the tokenizer says. Tokens of the prompt, and tokens that stand
+    for no character (some tokenizers begin with one), are left out; one that reaches from the prompt into the text
+    begins with the text.
+    """
+    own = [
+        n
+        for n, ((start, end), added) in enumerate(zip(offsets, special, strict=True))
+        if not added and end > max(start, prompt)
+    ][:MOST_TOKENS]
+    spans = np.array([offsets[n] for n in own], dtype=np.int32).reshape(len(own), 2) - np.int32(prompt)
+    return own, np.maximum(spans, 0)
+
+
+def sample_texts(vocabulary: Iterable[str]) -> list[str]:
+    """Texts of the words in a model's vocabulary, in its order, which is by frequency: what its directions are told by.
+
+    The same for the same model, in any language that it knows.
+    """
+    bare = (piece.lstrip("▁Ġ") for piece in vocabulary)
+    words = [piece for piece in bare if len(piece) >= _LEAST_LETTERS and piece.isalpha()]
+    count = _SAMPLE_TEXTS * _SAMPLE_WORDS
+    chosen = words[:: max(len(words) // (2 * count), 1)][:count]
+    return [" ".join(chosen[n::_SAMPLE_TEXTS]) for n in range(_SAMPLE_TEXTS)]
+
+
+def principal_directions(vectors: Floats) -> Floats:
+    """The directions in which unit vectors, shape (n, dimension), lie most: shape (dimension, DIRECTIONS or fewer).
+
+    Eigenvectors of their second moments, those of the largest eigenvalues first. Their signs are chosen, so that two machines
+    with the same model have the same ones.
+    """
+    unit = _unit(vectors)
+    _, directions = np.linalg.eigh(unit.T.astype(np.float64) @ unit.astype(np.float64))
+    found = directions[:, ::-1][:, :DIRECTIONS]
+    signs = np.sign(np.linspace(1.0, 2.0, len(found)) @ found)
+    turned: Floats = (found * np.where(signs == 0.0, 1.0, signs)).astype(np.float32)
+    return turned
+
+
+def token_vectors(
+    spans: NDArray[np.int32], vectors: Floats, directions: Floats | None = None
+) -> TokenVectors:
+    """`vectors`, shape (tokens, dimension), of any length, as the port wants them: unit length, float16, read-only.
+
+    `directions`: those that they are told by, see `principal_directions`; None: as they are. Raises EmbedderError for a
+    vector that is zero or not finite.
+    """
+    unit = _unit(vectors)
+    if directions is not None:
+        along = product(unit, directions.T)
+        unit = along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-6)
+    found = TokenVectors(spans=spans, vectors=unit.astype(np.float16))
+    for array in (found.spans, found.vectors):  # shared between callers
+        array.setflags(write=False)
+    return found
+
+
+def _unit(vectors: Floats) -> Floats:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not np.isfinite(lengths).all() or not lengths.all():
+        raise EmbedderError("the model gave a token a vector that is zero or not finite")
+    unit: Floats = vectors / lengths
+    return unit

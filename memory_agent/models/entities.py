@@ -6,7 +6,7 @@ import tomllib
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.domain.entities import Entity
+from memory_agent.domain.search import Entity
 from memory_agent.errors import ConfigError, InvalidInput
 from memory_agent.text.dictionary import EntityDictionary
 

@@ -24,8 +24,7 @@ import numpy as np
 
 from memory_agent.domain import TokenVectors
 from memory_agent.errors import EmbedderError, ModelNotFound
-from memory_agent.models.batching import BatchingEmbedder, BatchLimits
-from memory_agent.models.passages import Piece, cut_passages
+from memory_agent.models.batching import BatchingEmbedder, BatchLimits, Piece, cut_passages
 from memory_agent.models.tokens import estimated_pieces
 from memory_agent.ports import known_scripts, pieces_per_word, tokens_by
 from memory_agent.text.subjects import everyday_sentences

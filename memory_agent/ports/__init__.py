@@ -6,14 +6,23 @@ A call that takes a `Scope` or a `user_id` never reads or changes anything outsi
 without raises InvalidInput. A `limit` of 0 gives nothing, None everything; ids and texts compare code point by code point.
 """
 
-from memory_agent.ports.copies import CopyStore as CopyStore
-from memory_agent.ports.documents import DocumentStore as DocumentStore
-from memory_agent.ports.erasures import ErasureStore as ErasureStore
-from memory_agent.ports.events import EventStore as EventStore
-from memory_agent.ports.facts import FactStore as FactStore
-from memory_agent.ports.keys import KeyStore as KeyStore
-from memory_agent.ports.meta import RESTORING as RESTORING
-from memory_agent.ports.meta import MetaStore as MetaStore
+from memory_agent.ports.documents import (
+    ALL_ROWS as ALL_ROWS,
+    RESTORING as RESTORING,
+    CopyStore as CopyStore,
+    DocumentStore as DocumentStore,
+    ErasureStore as ErasureStore,
+    EventStore as EventStore,
+    FactStore as FactStore,
+    KeyStore as KeyStore,
+    MetaStore as MetaStore,
+    PeopleStore as PeopleStore,
+    RowStore as RowStore,
+    SessionStore as SessionStore,
+    TopicStore as TopicStore,
+    TurnStore as TurnStore,
+    WorkStore as WorkStore,
+)
 from memory_agent.ports.models import (
     LLM as LLM,
     Clock as Clock,
@@ -27,18 +36,7 @@ from memory_agent.ports.models import (
     pieces_per_word as pieces_per_word,
     tokens_by as tokens_by,
 )
-from memory_agent.ports.rows import (
-    ALL_ROWS as ALL_ROWS,
-    RowStore as RowStore,
-)
-from memory_agent.ports.sessions import SessionStore as SessionStore
-from memory_agent.ports.topics import TopicStore as TopicStore
-from memory_agent.ports.turns import (
-    PeopleStore as PeopleStore,
-    TurnStore as TurnStore,
-)
 from memory_agent.ports.vectors import (
     LOST_INDEX as LOST_INDEX,
     VectorIndex as VectorIndex,
 )
-from memory_agent.ports.work import WorkStore as WorkStore

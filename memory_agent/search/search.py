@@ -9,25 +9,28 @@ under the caller's scope a moment ago, so nothing forgotten or foreign can come 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from memory_agent.domain import Recollection, SearchRow
+from memory_agent.domain import Entity, Recollection, SearchRow
+from memory_agent.lazily import lazily
 from memory_agent.recent import Recent
 from memory_agent.search.candidates import CandidateSource
-from memory_agent.search.corrections import LOOKED_AT, corrected, proposed, replacements
-from memory_agent.search.current import CurrentSearch, Ranked
+from memory_agent.search.confidence import confidence, grounds, unrelated
 from memory_agent.search.entities import UNINDEXED_LIMIT
-from memory_agent.search.explanation import Explanations
 from memory_agent.search.fusion import (
     WEIGHTS,
     WEIGHTS_WITHOUT_DETAIL,
     best_first,
+    contributions,
     for_sessions,
     fuse,
     heard_weights,
+    inverse_document_frequency,
     min_max,
     normalised,
 )
@@ -35,26 +38,285 @@ from memory_agent.search.late_interaction import SHORTLIST, Shortlist
 from memory_agent.search.query_analysis import Questioner, without_name
 from memory_agent.search.request import NOT_REBUILT, AnalysedQuery, SearchAnswer
 from memory_agent.search.user_index import ResidentIndex, behind_repeats
+from memory_agent.text.corrections import claims_of, replaces
 from memory_agent.text.features import features_of
 from memory_agent.text.names import MAX_CHARS
 from memory_agent.text.question import read_question
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from datetime import datetime
 
     from numpy.typing import NDArray
 
     from memory_agent.domain import Scope, Turn
     from memory_agent.ports import DocumentStore, Embedder, VectorIndex
     from memory_agent.search.entities import EntitySpotter
+    from memory_agent.search.fusion import Signal
     from memory_agent.search.late_interaction import LateInteraction
     from memory_agent.search.postings import CollectionStatistics
-    from memory_agent.search.request import Searched, SearchRequest
-    from memory_agent.search.user_index import Scored
+    from memory_agent.search.request import RowFilter, Searched, SearchRequest
+    from memory_agent.search.user_index import Alike, Scored
     from memory_agent.search.user_index_cache import ResidentCache
 
     Floats = NDArray[np.float32]
+
+
+_WORDS: Final[Mapping[str, str]] = {
+    "meaning": "means something alike",
+    "meaning_around": "means something alike, alone or with the turn before it",
+    "words": "shares words with the question",
+    "words_around": "shares words with the question, together with the turns beside it",
+    "words_session": "was said in a conversation that shares words with the question",
+    "person": "was said by whom the question suggests",
+    "dates": "was said around the time that the question names",
+    "tells_when": "tells a time, which is asked for",
+    "counts": "gives a number, which is asked for",
+    "names": "names something, which is asked for",
+    "of_self": "tells of its speaker",
+    "asks": "asks instead of telling",
+    "here": "was said in this conversation",
+    "detail": "matches the question word by word",
+}
+_WORD: Final = lazily(re.compile, r"\w[\w'’-]*")
+_FORMS: Final = 2
+"""Terms of one word at most: its stem, and that of it without accents."""
+_LEAST_SHARE: Final = 0.05
+"""A signal that made up less of the score is left unsaid."""
+
+
+class Explanations:
+    """Explanations of the results of one search, made when they are first asked for: prompts do without them.
+
+    `values`: the signals of all candidates, of which the results are those at `positions`; `heard`: see `heard_weights`;
+    `shared`: terms of the question, by the id of a turn that has them; `query` is in `language`.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[Signal, Floats],
+        heard: Mapping[Signal, float],
+        positions: Sequence[int],
+        shared: Mapping[str, Sequence[str]],
+        *,
+        query: str,
+        language: str,
+    ) -> None:
+        # Not the whole arrays, which somebody who keeps an answer would keep with it.
+        self._values = {signal: values[signal][positions] for signal in heard}
+        self._heard, self._results, self._shared = heard, range(len(positions)), shared
+        self._query, self._language = query, language
+
+    def of(self, found: Recollection, number: int) -> Recollection:
+        """The recollection, which is the result of that number, as one that asks here for what is said of it."""
+        return found.made_later(partial(self._said, number, found.turn), "why", "explanation")
+
+    def _said(self, number: int, turn: Turn, field: str) -> dict[str, float] | str:
+        if field == "why":
+            return self._whys[number]
+        words = [self._as_asked.get(term, term) for term in self._shared.get(turn.id, ())]
+        return explain(self._whys[number], turn, words)
+
+    @cached_property
+    def _whys(self) -> list[dict[str, float]]:
+        return contributions(self._values, self._heard, self._results)
+
+    @cached_property
+    def _as_asked(self) -> dict[str, str]:
+        return words_of(self._query, self._language)
+
+
+def explain(why: Mapping[str, float], turn: Turn, shared: Sequence[str]) -> str:
+    """The signals of `why` (see `Recollection.why`) in words with their shares, the greatest first.
+
+    `shared`: terms of the question that the turn has; those of entities are told by their names.
+    """
+    whole = sum(share for share in why.values() if share > 0.0)
+    if whole <= 0.0:
+        return "nothing speaks for it"
+    said = []
+    for signal, share in why.items():
+        part = share / whole
+        if part >= _LEAST_SHARE:
+            said.append(f"{_in_words(signal, turn, shared)} ({part:.0%})")
+        elif part <= -_LEAST_SHARE:
+            said.append(f"but {_in_words(signal, turn, shared)} (-{-part:.0%})")
+    return "; ".join(said) or "a little of everything"
+
+
+def _in_words(signal: str, turn: Turn, shared: Sequence[str]) -> str:
+    if signal == "words" and shared:
+        words = list(dict.fromkeys(map(_shown, shared)))
+        return f"shares the word{'s' if len(words) > 1 else ''} {', '.join(words)}"
+    if signal == "person":
+        return f"was said by {turn.speaker or turn.role}, as the question suggests"
+    return _WORDS[signal]
+
+
+def _shown(term: str) -> str:
+    entity = Entity.from_term(term)
+    return term if entity is None else entity.name
+
+
+def words_of(query: str, language: str) -> dict[str, str]:
+    """The question's own word for each of its terms; a run without blanks (Chinese, Japanese) is no word."""
+    words: dict[str, str] = {}
+    for word in _WORD.findall(query):
+        terms = count_terms(word, language)
+        if len(terms) <= _FORMS:
+            words |= {term: word for term in terms if term not in words}
+    return words
+
+
+LOOKED_AT: Final = 20
+"""So many of the best results are looked at for what replaces them."""
+LEAST_ALIKE: Final = 0.25
+"""Cosine from which a later turn is proposed: corrections are short, and not very like what they correct."""
+MOST_PROPOSED: Final = 10
+RIVALS: Final = 5
+"""So many of the turns before a proposed one, the most alike, are looked at too: it may replace one that was not found."""
+_RARE_ROWS: Final = 4
+_RARE_SHARE: Final = 0.02
+
+
+def proposed(index: ResidentIndex, turn_ids: Sequence[str], where: RowFilter) -> Alike:
+    """The rows that may replace one of the turns, the most alike, each with what it may replace and their cosines."""
+    candidates = index.corrections_of(turn_ids, where)
+    nearest = {
+        turn_id: max(0.0 if math.isnan(c) else c for c in alike.values())
+        for turn_id, alike in candidates.items()
+    }
+    chosen = sorted(
+        (turn_id for turn_id in nearest if nearest[turn_id] >= LEAST_ALIKE),
+        key=lambda turn_id: -nearest[turn_id],
+    )
+    rivals = index.rivals_of(chosen[:MOST_PROPOSED], most=RIVALS)
+    return {turn_id: candidates[turn_id] | alike for turn_id, alike in rivals.items()}
+
+
+def replacements(
+    turns: Mapping[str, Turn],
+    alike: Alike,
+    statistics: Callable[[Collection[str]], CollectionStatistics],
+    *,
+    language: str,
+) -> dict[str, str]:
+    """The turns that are replaced, each with the one that does it, as ids.
+
+    `turns`: those that `alike` names and that are there; `alike`: see `proposed`; `statistics`: of given terms. A turn
+    replaces one only, to which it is tied by the most telling terms; of several that replace one the last said counts.
+    """
+    pairs = [
+        (turns[old], turns[new], cosine)
+        for new, earlier in alike.items()
+        for old, cosine in earlier.items()
+        if cosine >= LEAST_ALIKE and old in turns and new in turns
+    ]
+    claims = {turn.id: claims_of(turn.content, language) for pair in pairs for turn in pair[:2]}
+    rows = statistics(()).rows
+    # As telling as one word that four rows hold, or one row in fifty.
+    least = inverse_document_frequency(rows, min(rows, max(_RARE_ROWS, math.ceil(_RARE_SHARE * rows))))
+
+    def weight(shared: Collection[str]) -> float:
+        held = statistics(shared).frequency
+        idf = (inverse_document_frequency(rows, held.get(term, 0)) for term in shared)
+        # What most turns say adds up to nothing.
+        return sum(value for value in idf if value >= least / 3)
+
+    best: dict[str, tuple[float, datetime, int, str]] = {}
+    for old, new, cosine in pairs:
+        told = replaces(claims[new.id], claims[old.id], weight, least=least, alike=cosine)
+        if told:
+            # Of two that it is tied to alike, the last said.
+            this = (told, old.timestamp, old.seq, old.id)
+            best[new.id] = max(best.get(new.id, this), this)
+    said = sorted(best, key=lambda turn_id: (turns[turn_id].timestamp, turns[turn_id].seq))
+    return {best[turn_id][-1]: turn_id for turn_id in said}
+
+
+def corrected(ranking: Sequence[str], replaced: Mapping[str, str]) -> list[str]:
+    """`ranking` with each turn that replaces another right before it, unless it stands before it already."""
+    order: list[str] = []
+    placed: set[str] = set()
+
+    def place(turn_id: str) -> None:
+        if turn_id not in placed:
+            placed.add(turn_id)
+            if turn_id in replaced:
+                place(replaced[turn_id])
+            order.append(turn_id)
+
+    for turn_id in ranking:
+        place(turn_id)
+    return order
+
+
+_MOST_TERMS: Final = 7
+"""A message of many words goes back to a turn by a few of them: no more than so many rare terms are looked for in the best one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class CurrentSearch:
+    """One search: the question, the index, the turns that are not in it yet, and the statistics of both."""
+
+    request: SearchRequest
+    asked: AnalysedQuery
+    index: ResidentIndex
+    fresh: ResidentIndex
+    statistics: CollectionStatistics
+    degraded: list[str]
+
+    def scored(self) -> Scored:
+        """Raw signals of all turns that pass the filters."""
+        where, statistics = self.request.where, self.statistics
+        scored = self.index.score(self.asked, where=where, statistics=statistics)
+        if not len(self.fresh):
+            return scored
+        return scored.joined(self.fresh.score(self.asked, where=where, statistics=statistics))
+
+    def confidence(self, scores: Floats, scored: Scored, at: Sequence[int]) -> Floats:
+        """Of the turns at these positions, see `memory_agent.search.confidence`. `scores`: of all in the first stage, by which it was fitted."""
+        values, meaning = scored.values, scored.values["meaning"]
+        return confidence(
+            grounds(
+                scores,
+                meaning[at],
+                np.nan_to_num(values["words"][at]),
+                np.nan_to_num(values["words_around"][at]),
+                weight_of_words=self.statistics.weight(self.asked.terms),
+                unrelated_cosine=unrelated(meaning, background=self.asked.background, whole=self.index.whole),
+                at=at,
+            )
+        )
+
+    @property
+    def weight_of_words(self) -> float:
+        """See `normalised`. 0 where the question names an entity that a row holds: that is no chance, whatever its other words."""
+        terms, frequency = self.asked.terms, self.statistics.frequency
+        named = any(term.startswith("@") and frequency.get(term) for term in terms)
+        return 0.0 if named else self.statistics.weight(terms, most=_MOST_TERMS)
+
+    def shared(self, turn_ids: Sequence[str]) -> dict[str, list[str]]:
+        """The question's terms that each of the turns holds."""
+        terms = self.asked.terms
+        return self.index.shared_terms(turn_ids, terms) | self.fresh.shared_terms(turn_ids, terms)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Ranked:
+    """Scores of the turns, shape (n,) each: normalised signals that any turn has, their sum by `weights`, and that of the first stage.
+
+    `similarity`: what `min_similarity` was compared with; None where that is not set.
+    """
+
+    scored: Scored
+    values: Mapping[Signal, Floats]
+    weights: Mapping[str, float]
+    scores: Floats
+    surest: Floats
+    similarity: Floats | None
+
 
 CANDIDATES: Final = 500
 """From Chroma, and for each word of the question, of users that aren't resident; more find more and cost more."""

@@ -6,8 +6,11 @@ statistics of the whole collection passed in.
 
 from __future__ import annotations
 
+import asyncio
 import math
+import sys
 from array import array
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -15,28 +18,218 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from memory_agent.domain import Entity, TurnFeatures
+from memory_agent.ports import known_scripts, pieces_per_word
 from memory_agent.products import product
 from memory_agent.search.entities import EntityTally
 from memory_agent.search.fusion import best_first
-from memory_agent.search.neighbours import TurnOrder
-from memory_agent.search.postings import Postings
-from memory_agent.search.row_scripts import RowScripts
+from memory_agent.search.postings import Layout, Postings
 from memory_agent.search.vectors import Vectors, repeats
 from memory_agent.text.times import span_match
+from memory_agent.text.writing import is_read, latin_language, main_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import EntityCount, Role, SearchRow
+    from memory_agent.domain import EntityCount, Role, Scope, SearchRow
+    from memory_agent.ports import Embedder, TurnStore
     from memory_agent.search.fusion import Signal
-    from memory_agent.search.postings import CollectionStatistics
+    from memory_agent.search.postings import CollectionStatistics, WordScores
     from memory_agent.search.request import AnalysedQuery, RowFilter
     from memory_agent.text.question import Question
 
     Floats = NDArray[np.float32]
     Alike = dict[str, dict[str, float]]
+
+
+_NEWEST_TURNS: Final = 50
+_SHARE: Final = 0.2
+_IN_PIECES: Final = 1.35
+"""all-MiniLM-L6-v2 makes 1.02 to 1.05 pieces of a word of English chat (1.19 at most in fifty turns), and 1.5 (Vietnamese) to 2.9 (Turkish) of other
+languages'."""
+
+
+async def unread(store: TurnStore, scope: Scope, embedder: Embedder) -> tuple[tuple[str, ...], str]:
+    """The scripts, sorted, and the language of a user's newest turns that the embedder does not know.
+
+    Scripts of which a fifth or more of the turns are; the language, as `latin_language` names it, of those in Latin letters.
+    A language is known by the pieces that the model's vocabulary makes of its words. "": known, or not told: English, a model of more
+    scripts than one, too little text.
+    """
+    read = known_scripts(embedder)
+    if read is None:
+        return (), ""
+    turns = await store.list_turns(scope, limit=_NEWEST_TURNS, newest=True)
+    texts = [turn.content for turn in turns if turn.role == "user"]
+    others = Counter(main_script(text) for text in texts if not is_read(text, read))
+    scripts = tuple(sorted(script for script, count in others.items() if count >= _SHARE * len(texts)))
+    if read != {"LATIN"}:
+        return scripts, ""
+    language = await asyncio.to_thread(latin_language, texts)
+    if language in ("", "en"):  # code and misspelt English are in pieces, too
+        return scripts, ""
+    pieces = await pieces_per_word(embedder, [text for text in texts if main_script(text) == "LATIN"])
+    return scripts, language if pieces is not None and pieces > _IN_PIECES else ""
+
+
+class RowScripts:
+    """Scripts of rows, told from their words. `read`: those that the embedder reads, None for all."""
+
+    def __init__(self, read: frozenset[str] | None) -> None:
+        self.unread = 0
+        """How many rows the embedder does not read."""
+        self._read = read
+        self._is_unread = array("B")
+        self._script = array("B")
+        self._number: dict[str, int] = {}
+
+    def add(self, terms: Iterable[str]) -> None:
+        """The next row."""
+        words = " ".join(term for term in terms if term[:1] != "@")
+        unread = not is_read(words, self._read)
+        self._is_unread.append(unread)
+        self.unread += unread
+        self._script.append(self._number.setdefault(main_script(words), len(self._number)))
+
+    def is_unread(self, position: int) -> bool:
+        """True if the embedder does not read the row."""
+        return bool(self._is_unread[position])
+
+    def silenced(self, *cosines: Floats) -> tuple[Floats, ...]:
+        """Cosines of all rows, unknown (NaN) where the embedder does not read the row."""
+        if not self.unread:
+            return cosines
+        unread = np.array(self._is_unread, dtype=np.bool_)
+        return tuple(np.where(unread, np.float32(np.nan), given) for given in cosines)
+
+    def of_words(self, words: WordScores, script: str, terms: Iterable[str]) -> dict[Signal, Floats]:
+        """The signals of words, unknown where a row in another script than `script` has none of the question's `terms`.
+
+        An entity has a name in each: if the question names one, a row without it lacks it in any script.
+        """
+        values: dict[Signal, Floats] = {
+            "words": words.turn,
+            "words_around": words.around,
+            "words_session": words.session,
+        }
+        named = any(term.startswith("@") for term in terms) and bool(words.turn.any())
+        if not script or named or self._number.keys() <= {script, ""}:
+            return values
+        own = [number for name, number in self._number.items() if name in (script, "")]
+        foreign = ~np.isin(np.array(self._script), own) & (words.turn == 0.0)
+        return {name: np.where(foreign, np.float32(np.nan), given) for name, given in values.items()}
+
+
+class TurnOrder:
+    """Thread, session and `seq` of each row; positions are given from 0 upwards.
+
+    `whole`: all rows of each thread are here, so that the nearest one is what was said before; else only the one
+    numbered next to it is.
+    """
+
+    def __init__(self, *, whole: bool = True) -> None:
+        self._most_apart = sys.maxsize if whole else 1
+        self._threads: dict[str, int] = {}
+        self._sessions: dict[tuple[str, str | None], int] = {}
+        self._thread = array("i")
+        self._session = array("i")
+        self._seq = array("q")
+        self._before = array("i")
+        self._after = array("i")
+        self._last: dict[int, int] = {}
+        self._in_order = True
+        self._layout: Layout | None = None
+
+    def __len__(self) -> int:
+        return len(self._seq)
+
+    def add(self, thread_id: str, session_id: str | None, seq: int) -> int:
+        """The next row; the position of the row before it in its session, -1 if it has none (so far)."""
+        position, self._layout = len(self._seq), None
+        thread = self._threads.setdefault(thread_id, len(self._threads))
+        session = self._sessions.setdefault((thread_id, session_id), len(self._sessions))
+        last = self._last.get(thread, -1)
+        before = -1
+        if last >= 0 and seq < self._seq[last]:
+            self._in_order = False
+        else:
+            self._last[thread] = position
+            if last >= 0 and self._session[last] == session and seq - self._seq[last] <= self._most_apart:
+                before = last
+                self._after[last] = position
+        self._thread.append(thread)
+        self._session.append(session)
+        self._seq.append(seq)
+        self._before.append(before)
+        self._after.append(-1)
+        return before
+
+    @property
+    def sessions(self) -> int:
+        """Number of sessions that the rows are of."""
+        return len(self._sessions)
+
+    @property
+    def in_order(self) -> bool:
+        """False after a row that belongs between others, until the next `layout`."""
+        return self._in_order
+
+    def layout(self) -> Layout:
+        """The current position of every row: the same object until there is another row."""
+        if not self._in_order:
+            self._link()
+        if self._layout is None:
+            self._layout = Layout(
+                before=np.array(self._before, dtype=np.intp),
+                after=np.array(self._after, dtype=np.intp),
+                session=np.array(self._session, dtype=np.intp),
+                sessions=len(self._sessions),
+            )
+        return self._layout
+
+    def in_thread(self, thread_id: str) -> NDArray[np.bool_] | None:
+        """Boolean mask of the thread's rows, shape (n,); None if all are."""
+        if len(self._threads) == 1 and thread_id in self._threads:
+            return None
+        mask: NDArray[np.bool_] = np.array(self._thread, dtype=np.int32) == self._threads.get(thread_id, -1)
+        return mask
+
+    def before(
+        self,
+        positions: NDArray[np.intp],
+        times: NDArray[np.float64],
+        others: NDArray[np.intp] | slice = slice(None),
+    ) -> NDArray[np.bool_]:
+        """Boolean mask, shape (len(positions), len(others)), of the `others` (default: all rows) said before those at `positions`.
+
+        Of other threads by their `times`, shape (n,).
+        """
+        thread, seq = np.array(self._thread), np.array(self._seq)
+        mask: NDArray[np.bool_] = np.where(
+            thread[others] == thread[positions, None],
+            seq[others] < seq[positions, None],
+            times[others] < times[positions, None],
+        )
+        return mask
+
+    def _link(self) -> None:
+        """Links of all rows, by thread and `seq`."""
+        thread, session = np.array(self._thread), np.array(self._session)
+        seq = np.array(self._seq)
+        order = np.lexsort((seq, thread))
+        before, after = np.full(len(order), -1, np.int32), np.full(len(order), -1, np.int32)
+        together = np.flatnonzero(
+            (session[order[1:]] == session[order[:-1]])
+            & (seq[order[1:]] - seq[order[:-1]] <= self._most_apart)
+        )
+        before[order[together + 1]] = order[together]
+        after[order[together]] = order[together + 1]
+        self._before, self._after = array("i", before.tolist()), array("i", after.tolist())
+        last = np.flatnonzero(np.append(thread[order[1:]] != thread[order[:-1]], True))
+        self._last = {int(thread[order[i]]): int(order[i]) for i in last}
+        self._in_order = True
+
 
 _BYTES_PER_ROW: Final = 520
 """Ids, lists and dictionary entries, as measured with tracemalloc, and its neighbours."""

@@ -20,11 +20,15 @@ from memory_agent.errors import EmbedderError
 from memory_agent.products import product
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from memory_agent.domain import PassageVector, Scope, Similar
+    from memory_agent.ports import RowStore
+
     Floats = NDArray[np.float32]
+
 
 _LEAST: Final = 1e-6
 _MOST: Final = 127
@@ -287,3 +291,36 @@ def _pairs(alike: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]
     later, earlier = np.divmod(np.flatnonzero(alike), len(alike))  # `nonzero` takes several times as long
     below = later > earlier
     return later[below], earlier[below]
+
+
+class RowVectors:
+    """`VectorIndex` over the search rows of a store. It keeps nothing, so there is nothing to fill, to lose or to erase."""
+
+    def __init__(self, store: RowStore, *, fingerprint: Callable[[], str]) -> None:
+        """`fingerprint`: gives that of the embedder, "" until it is known."""
+        self._store = store
+        self._fingerprint = fingerprint
+
+    async def open(self) -> None:
+        """See `VectorIndex.open`."""
+
+    async def close(self) -> None:
+        """See `VectorIndex.close`."""
+
+    async def ping(self) -> None:
+        """See `VectorIndex.ping`."""
+
+    async def upsert(self, user_id: str, passages: Sequence[PassageVector]) -> None:
+        """See `VectorIndex.upsert`: the rows have them."""
+
+    async def query(self, scope: Scope, vector: NDArray[np.float32], *, limit: int) -> list[Similar]:
+        """See `VectorIndex.query`; exact."""
+        return await self._store.nearest_turns(scope, vector, embedder=self._fingerprint(), limit=limit)
+
+    async def delete(self, user_id: str, turn_ids: Sequence[str]) -> int:
+        """See `VectorIndex.delete`: they go with their rows."""
+        return 0
+
+    async def turn_ids(self, user_id: str, *, searched: bool = False) -> set[str]:
+        """See `VectorIndex.turn_ids`: none but those that the rows have."""
+        return set()

@@ -27,7 +27,7 @@ from memory_agent.server.dependencies import (
 )
 from memory_agent.server.openapi import operation_id
 from memory_agent.server.problems import problem_text
-from memory_agent.topics.sweep_plan import SweepReport
+from memory_agent.topics.sweep import SweepReport
 from memory_agent.wire import answers
 from memory_agent.wire.answers import (
     CallCount,

@@ -24,7 +24,6 @@ from memory_agent.domain import (
     TurnFeatures,
 )
 from memory_agent.errors import InvalidInput, StoreError
-from memory_agent.stores.damage import DAMAGED, damaged
 from memory_agent.stores.segments import UNPACKED_BYTES, unbrotli
 
 if TYPE_CHECKING:
@@ -33,6 +32,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memory_agent.domain import Compression, FactChange, Scope, SearchRow, Session
+
+
+DAMAGED: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, brotli.error)
+"""What comes of reading a value whose bytes were changed."""
+
+
+def damaged(name: object, exc: Exception) -> StoreError:
+    """The error about a stored value of that name."""
+    return StoreError(
+        f"what is stored as {name!r:.80} is damaged ({type(exc).__name__}: {exc!s:.200}). Nothing was changed; look for"
+        " more of it with `memory-agent doctor`, or restore a backup"
+    )
+
 
 Record = tuple[Any, ...]
 

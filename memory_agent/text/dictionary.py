@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
-from memory_agent.domain.entities import Entity
+from memory_agent.domain.search import Entity
 from memory_agent.errors import InvalidInput
 from memory_agent.lazily import lazily
-from memory_agent.text.korean.particles import PARTICLES
+from memory_agent.text.korean.grammar import PARTICLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.lazily import lazily
-from memory_agent.text.korean.particles import PARTICLES
+from memory_agent.text.korean.grammar import PARTICLES
 from memory_agent.text.languages import stop_words
 from memory_agent.text.tables import table
 

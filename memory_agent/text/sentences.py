@@ -7,7 +7,7 @@ import unicodedata
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memory_agent.lazily import kept_by_text, lazily
-from memory_agent.text.code.detect import has_code
+from memory_agent.text.code.lines import has_code
 from memory_agent.text.languages import LATIN_WORD, plain_any_of
 
 if TYPE_CHECKING:

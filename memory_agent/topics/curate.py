@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.checks import checked_id
 from memory_agent.errors import InvalidInput, NotFound
 from memory_agent.optimistic import Tries, overtaken
-from memory_agent.topics.merged import find_topic, load_topic, no_such_topic, unmerged
+from memory_agent.topics.index import find_topic, load_topic, no_such_topic, unmerged
 from memory_agent.topics.projection import emptied
 
 if TYPE_CHECKING:

@@ -10,23 +10,243 @@ import asyncio
 import contextlib
 import dataclasses
 import math
+import re
 import sys
 import time
 from collections import Counter, OrderedDict, defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from memory_agent.topics.merged import newest, unmerged
-from memory_agent.topics.titles import WordCounts
+from memory_agent.domain import Topic, TopicDecayState, TopicHead, TopicTurns
+from memory_agent.errors import NotFound
+from memory_agent.lazily import lazily
+from memory_agent.text.subjects import keys_of, likely_phrase, shared_phrase, subject_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import Scope, Topic, TopicMark
+    from memory_agent.domain import Scope, TopicMark
     from memory_agent.ports import TopicStore
+
+
+TITLE_CHARS: Final = 80
+_CLAUSE_END: Final = lazily(re.compile, r"[.!?…,;:]+(?:\s+|$)|[。！？，；：]+")
+_TITLE_WORDS: Final = 5
+_OPENING: Final = 1.25
+"""What opens a topic is what it is mostly about; replies to it bring their own words."""
+_SECOND: Final = 0.5
+"""A second phrase tells at least half as much as the first."""
+_MOST_WORDS: Final = 256
+"""Words that a topic keeps: with 64, returns of long subjects are missed; those that few turns had go first."""
+_ROOM: Final = 128
+"""So many more before the rest is dropped, so that words which come now are not always the first to go."""
+
+Words = dict[str, tuple[int, str]]
+"""Word -> the users' turns that had it, and the noun phrase in which it stands in all of them ("" without one)."""
+
+
+def with_words(words: Mapping[str, tuple[int, str]], told: Mapping[str, str]) -> Words:
+    """A topic's words after one more turn, with `told` as in `Subject.words`."""
+    joined = dict(words)
+    for word, phrase in told.items():
+        turns, before = joined.get(word, (0, ""))
+        joined[word] = (turns + 1, _better(before, phrase, words) if before and phrase else before or phrase)
+    if len(joined) > _MOST_WORDS + _ROOM:
+        later = {word: place for place, word in enumerate(joined)}
+        kept = set(sorted(joined, key=lambda word: (-joined[word][0], -later[word]))[:_MOST_WORDS])
+        joined = {word: joined[word] for word in joined if word in kept}
+    return joined
+
+
+def _better(before: str, phrase: str, words: Mapping[str, tuple[int, str]]) -> str:
+    """Of two phrases of one word: the words that they share if these are several, else the one whose words more turns have."""
+    if len(shared := shared_phrase(before, phrase).split()) > 1:
+        return " ".join(shared)
+    return max(before, phrase, key=lambda each: sum(words.get(part, (0, ""))[0] for part in keys_of(each)))
+
+
+class WordCounts(NamedTuple):
+    """The words of some topics: how many topics there are, and how many of them have a word."""
+
+    topics: int
+    having: Callable[[str], int]
+
+    @classmethod
+    def of(cls, topics: Iterable[Topic]) -> WordCounts:
+        """Counted anew."""
+        given = list(topics)
+        counts = Counter(word for topic in given for word in topic.words)
+        return cls(topics=len(given), having=counts.__getitem__)
+
+
+def title_of(topic: Topic, beside: WordCounts) -> str:
+    """The most telling noun phrase of the users' turns, as "marathon training plan", and another where there is room; else
+    what the opener is likely about, or its first clause.
+
+    A word tells by its turns times log(1 + topics / topics that have the word), over the topic and those `beside` it,
+    which are other ones; a phrase by the words of its own.
+    """
+    opening = set(subject_of(topic.opener).words)
+    told = {
+        word: (_OPENING if word in opening else 1.0)
+        * turns
+        * math.log(1 + (beside.topics + 1) / (1 + beside.having(word)))
+        for word, (turns, _) in topic.words.items()
+    }
+    weights = {
+        phrase: _weight([told.get(key, 0.0) for key in keys_of(phrase)])
+        for _, phrase in topic.words.values()
+        if phrase
+    }
+    chosen: list[str] = []
+    for phrase in sorted(
+        weights, key=lambda phrase: -weights[phrase]
+    ):  # of equal ones the first that was said
+        known = {key for each in chosen for key in keys_of(each)}
+        words = sum(len(each.split()) for each in (*chosen, phrase))
+        if chosen and (words > _TITLE_WORDS or weights[phrase] < _SECOND * weights[chosen[0]]):
+            continue
+        if known.isdisjoint(keys_of(phrase)):
+            chosen.append(phrase)
+        if len(chosen) == 2:
+            break
+    return (", ".join(chosen) or likely_phrase(topic.opener))[:TITLE_CHARS] or _telling_clause(
+        topic.opener, told
+    )
+
+
+def _weight(told: list[float]) -> float:
+    return sum(told) / math.sqrt(max(len(told), 1))
+
+
+def _telling_clause(opener: str, told: Mapping[str, float]) -> str:
+    """The most telling clause of an opener that has words with a content of their own, of equal ones the first; the whole
+    opener if none has.
+    """
+    clauses = [clause.strip(" \"'“”‘’()*#-–—") for clause in _CLAUSE_END.split(opener)]
+    subjects = {clause: subject_of(clause) for clause in clauses}
+    return max(
+        (clause for clause in subjects if subjects[clause].size),
+        key=lambda clause: _weight([told.get(word, 0.0) for word in subjects[clause].words]),
+        default=opener,
+    )
+
+
+def opener_of(content: str) -> str:
+    """The first 80 characters of a message, on one line."""
+    return " ".join(content[: 10 * TITLE_CHARS].split())[:TITLE_CHARS] or "…"
+
+
+AnyTopic = TypeVar("AnyTopic", bound=TopicHead | TopicDecayState)
+
+
+def unmerged(topics: Iterable[AnyTopic]) -> list[AnyTopic]:
+    """Those of a thread's topics that no other one has absorbed, in their order.
+
+    What a topic that was itself absorbed has absorbed does not count: it is in the list of the one that stands, unless
+    it was split off since. Should two topics have absorbed each other, the one with the greater id stands.
+    """
+    given = list(topics)
+    absorbers: dict[str, list[str]] = defaultdict(list)
+    for topic in sorted(given, key=lambda topic: topic.id):
+        for absorbed in topic.absorbed:
+            absorbers[absorbed].append(topic.id)
+    stands: dict[str, bool] = {}
+
+    def decide(topic_id: str) -> bool:
+        if topic_id not in stands:
+            stands[topic_id] = False  # while it is looked at
+            stands[topic_id] = not any(decide(other) for other in absorbers[topic_id])
+        return stands[topic_id]
+
+    for topic_id in sorted(topic.id for topic in given):
+        decide(topic_id)
+    return [topic for topic in given if stands[topic.id]]
+
+
+def newest(topics: Iterable[AnyTopic]) -> AnyTopic | None:
+    """The thread's current topic: the one that its latest turn is in; None without topics."""
+    return max(topics, key=lambda topic: topic.through, default=None)
+
+
+async def families_of(store: TopicStore, scope: Scope, topic_ids: Collection[str]) -> list[TopicHead]:
+    """The topics that turns of the thread with these topic ids belong to: those that absorbed them, or themselves.
+
+    No other topic is looked at, but for those that absorbed one of these in their turn.
+    """
+    found: dict[str, TopicHead] = {}
+    asked: set[str] = set()
+    while wanted := {*topic_ids, *found} - asked:
+        asked |= wanted
+        found |= {topic.id: topic for topic in await store.topic_heads(scope, ids=sorted(wanted))}
+    return [
+        topic
+        for topic in unmerged(found[topic_id] for topic_id in sorted(found))
+        if not set(topic_ids).isdisjoint(topic.turns_of)
+    ]
+
+
+async def load_topic(store: TopicStore, scope: Scope, topic_id: str) -> Topic | None:
+    """The very topic of that id, whatever absorbed it."""
+    return next(iter(await store.list_topics(scope, ids=[topic_id])), None)
+
+
+async def find_topic(store: TopicStore, scope: Scope, topic_id: str | None) -> TopicHead:
+    """The topic of that id (or that absorbed it); None: the thread's current one.
+
+    Raises NotFound if the thread has no such topic, or none at all.
+    """
+    if topic_id is not None:
+        try:
+            families = await families_of(store, scope, {topic_id})
+        except UnicodeEncodeError:  # half a surrogate pair, which no store was ever given
+            families = []
+        if not families:
+            raise no_such_topic(scope, topic_id)
+        return families[0]
+    topics = await store.topic_heads(scope)
+    current = newest(unmerged(topic for topic in topics if not topic.archived))
+    if current is None:
+        none_yet = "no topic yet; they form once a turn is settled"
+        what = "only archived topics; name one" if topics else none_yet
+        raise NotFound(f"thread {scope.thread_id!r} has {what}")
+    return current
+
+
+def tagged(topics: Iterable[TopicHead], tag: str) -> list[TopicHead]:
+    """Those of a thread's topics that carry the tag, which is compared as it is."""
+    return [topic for topic in topics if tag in topic.tags]
+
+
+async def topic_ids_tagged(store: TopicStore, scope: Scope, tag: str) -> frozenset[str]:
+    """The topic ids that turns of the scope's topics with this tag carry, those of topics merged into them included."""
+    threads: dict[str, list[TopicHead]] = defaultdict(list)
+    for topic in await store.topic_heads(scope):
+        threads[topic.thread_id].append(topic)
+    return frozenset(
+        topic_id
+        for topics in threads.values()
+        for topic in tagged(unmerged(topics), tag)
+        for topic_id in topic.turns_of
+    )
+
+
+def no_such_topic(scope: Scope, topic_id: object) -> NotFound:
+    """The error for an id that no topic of the thread has."""
+    return NotFound(
+        f"topic_id is {topic_id!r:.80}, and thread {scope.thread_id!r} has no such topic",
+        remedy=("topics", "lists them"),
+    )
+
+
+async def count_turns(store: TopicStore, topic: TopicHead) -> TopicTurns:
+    """The topic's turns, with those of the topics that it absorbed."""
+    counts = await store.count_topic_turns(topic.scope, topic.turns_of)
+    return sum(counts.values(), TopicTurns())
+
 
 MAX_BYTES: Final = 64 * 2**20
 """Taken by the indexes of all threads: some 5,000 topics of a busy user are 20 MB."""

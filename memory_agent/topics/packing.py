@@ -16,7 +16,7 @@ from memory_agent.domain import TopicSummary, TopicTurns
 from memory_agent.errors import MalformedReply, ModelRefused
 from memory_agent.llm.summaries import MAX_PROMPT_CHARS
 from memory_agent.optimistic import COSTLY_TRIES, Tries, overtaken
-from memory_agent.topics.merged import count_turns, load_topic
+from memory_agent.topics.index import count_turns, load_topic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -18,6 +18,7 @@ from memory_agent.errors import BackendError, EmbedderUnavailable, StoreError, S
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.ports import known_fingerprint
 from memory_agent.text.subjects import Subject, everyday_sentences, languages_of, subject_of
+from memory_agent.topics.index import load_topic, opener_of, title_of, with_words
 from memory_agent.topics.matching import (
     MatchSettings,
     TurnSubject,
@@ -26,8 +27,6 @@ from memory_agent.topics.matching import (
     turn_vector,
     without_direction,
 )
-from memory_agent.topics.merged import load_topic
-from memory_agent.topics.titles import opener_of, title_of, with_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from memory_agent.checks import checked_tag
 from memory_agent.domain import TopicTurns
 from memory_agent.topics.decay import MemoryType, decayed, half_life, importance_of, memory_type, priority_of
-from memory_agent.topics.merged import count_turns, find_topic, newest, tagged, unmerged
+from memory_agent.topics.index import count_turns, find_topic, newest, tagged, unmerged
 
 if TYPE_CHECKING:
     from datetime import datetime

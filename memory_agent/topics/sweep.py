@@ -13,28 +13,178 @@ import dataclasses
 import functools
 import json
 import logging
-from collections import defaultdict
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
 
 from memory_agent.domain import PackedSize, Scope, Topic, TopicDecayState
 from memory_agent.errors import BackendError, InvalidInput, StoreUnavailable, SweepRunning
 from memory_agent.optimistic import Tries
+from memory_agent.products import product
 from memory_agent.topics.decay import priority_of
-from memory_agent.topics.likeness import surely_one
-from memory_agent.topics.merged import load_topic, unmerged
-from memory_agent.topics.sweep_plan import FADE_BELOW, SweepAction, SweepProgress, SweepReport, plan_thread
+from memory_agent.topics.index import AnyTopic, load_topic, newest, unmerged
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from memory_agent.domain import OldTurn
     from memory_agent.ports import Clock, DocumentStore
     from memory_agent.topics.curate import Curator
     from memory_agent.topics.packing import Compactor
     from memory_agent.topics.projection import TopicFolder
-    from memory_agent.topics.sweep_plan import SweepSettings
     from memory_agent.work.forget import Forgetter
+
+
+GROWN_TOGETHER: Final = 0.7
+"""The cosine of their meaning from which topics may be one: turns of one subject have some .3 with each other."""
+_SURE_WORDS: Final = 0.2
+"""The cosine of their words from which they are merged: a model that hardly knows a language finds all of it alike."""
+
+
+def grown_together(topics: Sequence[Topic], *, least: float = GROWN_TOGETHER) -> list[tuple[Topic, Topic]]:
+    """Pairs of topics whose embeddings have a cosine of at least `least`, nearest first."""
+    by_model: dict[str, list[Topic]] = defaultdict(list)
+    for topic in topics:
+        if topic.embedded and topic.embedding.any():
+            by_model[topic.embedder].append(topic)
+    pairs = []
+    for alike in by_model.values():
+        matrix = np.stack([topic.embedding.astype(np.float32) for topic in alike])
+        matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+        cosines = np.triu(product(matrix, matrix), k=1)
+        near = np.argwhere(np.triu(cosines >= least, k=1))
+        pairs += [(alike[i], alike[j], float(cosines[i, j])) for i, j in near]
+    return [(one, other) for one, other, _ in sorted(pairs, key=lambda pair: -pair[2])]
+
+
+def surely_one(topics: Sequence[Topic]) -> list[tuple[Topic, Topic]]:
+    """Pairs of topics that are one by meaning and by words, the later with the earlier one; each topic at most once.
+
+    Never two that somebody has split.
+    """
+    having = Counter(word for topic in topics for word in topic.words)
+    idf = {word: math.log((len(topics) + 1) / count) for word, count in having.items()}
+    taken: set[str] = set()
+    pairs = []
+    for one, other in grown_together(topics):
+        early, late = sorted((one, other), key=lambda topic: (topic.created_at, topic.id))
+        split = {*one.parted, *other.parted}.intersection((*one.turns_of, *other.turns_of))
+        if split or not taken.isdisjoint((one.id, other.id)) or _words_alike(one, other, idf) < _SURE_WORDS:
+            continue
+        taken |= {one.id, other.id}
+        pairs.append((late, early))
+    return pairs
+
+
+def _words_alike(one: Topic, other: Topic, idf: Mapping[str, float]) -> float:
+    """The cosine of the topics' words, each weighing as often as it is said times idf."""
+    weights = [
+        {word: turns * idf[word] for word, (turns, _) in topic.words.items()} for topic in (one, other)
+    ]
+    product = sum(weight * weights[1].get(word, 0.0) for word, weight in weights[0].items())
+    norms = math.prod(math.hypot(*each.values()) for each in weights)
+    return product / norms if norms else 0.0
+
+
+FADE_BELOW: Final = 0.05
+"""The priority below which a topic may go; at the usual importance of 0.5, after three half-lives and a third without access."""
+Policy = Literal["archive", "delete"]
+Deed = Literal["merge", "archive", "delete", "forget"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepSettings:
+    """Settings of a sweep; units and reasons in `config/memory.toml`."""
+
+    max_topics: int
+    decay_policy: Policy
+    retention_days: float | None
+    lease_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepAction:
+    """One thing that a sweep does (or, as a dry run, would do). No text of anybody is in it.
+
+    "merge" makes a topic a part of the topic `into`; "archive" and "delete" concern a topic, with its priority; "forget" a
+    turn past the retention age.
+    """
+
+    deed: Deed
+    user_id: str
+    thread_id: str
+    topic_id: str | None = None
+    into: str | None = None
+    priority: float | None = None
+    turn_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepReport:
+    """Report of a sweep: what it did, or as a dry run would have done.
+
+    `threads` and `topics` were looked at, `merged`/`archived`/`deleted` topics and `forgotten` turns acted on. `packed` says
+    what archiving compressed. What `failed` is tried again by the next sweep; `owed` names parts that were down,
+    where the worker erases later. `skipped` threads have topics that are to be made anew and could not be, so that nothing
+    can be said of them; the next sweep looks again. `resumed`: it went on from where one that was cut short had come to.
+    """
+
+    dry_run: bool
+    resumed: bool
+    started_at: datetime
+    seconds: float
+    threads: int
+    topics: int
+    merged: int
+    archived: int
+    deleted: int
+    forgotten: int
+    packed: PackedSize
+    failed: int
+    skipped: int
+    owed: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        """True if everything was done that there was to do."""
+        return not (self.failed or self.skipped or self.owed)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepProgress:
+    """Progress of a sweep."""
+
+    threads: int
+    topics: int
+    actions: int
+
+
+def plan_thread(
+    topics: Iterable[AnyTopic], *, now: datetime, settings: SweepSettings
+) -> list[tuple[AnyTopic, float]]:
+    """The topics of one thread that have to go at `now`, with their priorities, lowest first.
+
+    Only as many as the thread has above `max_topics`, only those with a priority below `FADE_BELOW`, and never
+    the current one. Archived topics and those that were merged into others don't count. None while one of them is
+    stale: what it says is not what its turns say.
+    """
+    topics = list(topics)
+    if any(topic.stale for topic in topics):
+        return []
+    active = [topic for topic in unmerged(topics) if not topic.archived]
+    excess = len(active) - settings.max_topics
+    if excess <= 0:
+        return []
+    current = newest(active)
+    rated = ((topic, priority_of(topic, now)) for topic in active)
+    faded = [pair for pair in rated if pair[0] is not current and pair[1] < FADE_BELOW]
+    return sorted(faded, key=lambda pair: (pair[1], pair[0].id))[:excess]
+
 
 log = logging.getLogger(__name__)
 

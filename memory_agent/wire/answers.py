@@ -8,7 +8,7 @@ from pydantic import ConfigDict, JsonValue, computed_field
 from memory_agent import domain as values
 from memory_agent.checks import checked_id, is_whole
 from memory_agent.domain import MAX_SEQ, HistoryPage, Role, Scope, prompt_messages, prompt_text, split_user_id
-from memory_agent.topics import stats, sweep_plan
+from memory_agent.topics import stats, sweep
 from memory_agent.wire.base import Answer, Instant, JsonObject, Wire
 from memory_agent.wire.pages import Places
 
@@ -229,9 +229,9 @@ ErasureReceipt = Answer[values.ErasureReceipt]
 RebuildStep = Answer[values.RebuildStep]
 EntityCount = Answer[values.EntityCount]
 MemoryEvent = Answer[values.MemoryEvent]
-SweepAction = Answer[sweep_plan.SweepAction]
-SweepProgress = Answer[sweep_plan.SweepProgress]
-SweepReport = Answer[sweep_plan.SweepReport]
+SweepAction = Answer[sweep.SweepAction]
+SweepProgress = Answer[sweep.SweepProgress]
+SweepReport = Answer[sweep.SweepReport]
 
 
 class TurnCount(Answer[int]):
@@ -267,11 +267,11 @@ class TenantAction(Wire):
     action: SweepAction
 
     @classmethod
-    def of(cls, value: sweep_plan.SweepAction) -> Self:
+    def of(cls, value: sweep.SweepAction) -> Self:
         """The model of `value`."""
         return cls(tenant=split_user_id(value.user_id)[0], action=SweepAction.of(value))
 
-    def domain(self) -> sweep_plan.SweepAction:
+    def domain(self) -> sweep.SweepAction:
         """The action, of the tenant's user. Raises InvalidInput for impossible ids."""
         action = self.action.domain()
         return replace(action, user_id=Scope.of(action.user_id, tenant=self.tenant).user_id)

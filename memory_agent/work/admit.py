@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,14 +21,15 @@ from memory_agent.checks import (
     is_number,
 )
 from memory_agent.domain import ROLES, STAGES, Entity, Role, Stage, TurnDraft, TurnInput, new_id, role_of
-from memory_agent.domain.entities import given_entities
-from memory_agent.errors import InvalidInput
+from memory_agent.domain.search import given_entities
+from memory_agent.errors import Busy, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
-    from memory_agent.ports import TokenCounter
+    from memory_agent.ports import TokenCounter, WorkStore
+
 
 MAX_IMPORTANCE: Final = 1.0
 MAX_TURNS_PER_CALL: Final = 10_000
@@ -120,3 +122,33 @@ def _checked_importance(name: str, value: object) -> float | None:
     if not 0 <= value <= MAX_IMPORTANCE:
         raise InvalidInput(f"{name} is {value}; it goes from 0 to {MAX_IMPORTANCE:g}")
     return float(value)
+
+
+_MOST_TURNS: Final = 1_000_000
+"""A turn a second comes to it in eleven days, so an outage meets it only where nobody looks for that long."""
+_LOOK_SECONDS: Final = 10.0
+"""Between two looks at the store: a bound that is passed for so long does no harm."""
+
+
+class Backlog:
+    """The backlog of everybody's turns, as far as it decides whether more are taken."""
+
+    def __init__(self, store: WorkStore) -> None:
+        self._store = store
+        self._is_full, self._look_at = False, float("-inf")
+
+    def forget(self) -> None:
+        """Look at the store again at the next call."""
+        self._look_at = float("-inf")
+
+    async def check_room(self) -> None:
+        """Raises Busy while more turns owe work than may."""
+        if (now := time.monotonic()) >= self._look_at:
+            self._look_at = now + _LOOK_SECONDS
+            self._is_full = await self._store.owes_more_than(_MOST_TURNS)
+        if self._is_full:
+            raise Busy(
+                f"more than {_MOST_TURNS:,} turns owe work, so no more are taken for now; nothing"
+                " was stored. Workers that run and keep up bring it down: `memory-agent status` says what it waits for",
+                retry_after=_LOOK_SECONDS,
+            )

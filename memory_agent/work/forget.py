@@ -11,6 +11,7 @@ written anew, once for all of them.
 from __future__ import annotations
 
 import logging
+import uuid
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -27,15 +28,33 @@ from memory_agent.domain import (
     checked_tenant,
     new_id,
 )
+from memory_agent.domain.work import HASHING, Hasher, new_secret
 from memory_agent.errors import BackendError, InvalidInput, NotFound, StoreError, StoreUnavailable
-from memory_agent.work.receipts import end_lost, hasher_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+    from pathlib import Path
 
     from memory_agent.domain import ErasureReceipt
-    from memory_agent.domain.hashing import Hasher
-    from memory_agent.ports import Clock, DocumentStore, VectorIndex
+    from memory_agent.ports import Clock, DocumentStore, MetaStore, VectorIndex
+
+
+_EVER: Final = timedelta(days=36_500)
+
+
+async def hasher_of(store: MetaStore) -> Hasher:
+    """By the store's secret, which is made by whoever asks first."""
+    await store.put_meta(HASHING, new_secret(), only_new=True)
+    return Hasher.of(await store.get_meta(HASHING) or {})
+
+
+async def end_lost(store: DocumentStore, now: datetime, ids: Container[str]) -> None:
+    """Let receipts that are owed, but whose erasure is not recorded, wait for the files alone: what they are of is gone."""
+    under_way = {erasure.id for erasure in await store.due_erasures(now + _EVER, limit=1_000_000)}
+    for receipt in await store.receipts(state="owed"):
+        if receipt.id in ids and receipt.id not in under_way:
+            await store.put_receipt(replace(receipt, state="swept"))
+
 
 log = logging.getLogger(__name__)
 
@@ -388,3 +407,50 @@ class Forgetter:
             log.warning("forgotten turns are still in the vector index, trying again: %s", exc)
             return None
         return deleted
+
+
+_READ_AT_ONCE: Final = 16_000_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Remains:
+    """A file that still holds a text, so many `times`. `file`: relative to the folder."""
+
+    file: str
+    text: str
+    times: int
+
+
+def remains_in(folder: Path, texts: Iterable[str]) -> list[Remains]:
+    """Look for the texts as UTF-8 in all files under the folder, and for ids also in the 16 bytes that they are stored in."""
+    wanted = [(text, form) for text in texts if text for form in _forms(text)]
+    found: list[Remains] = []
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()) if wanted else ():
+        times = _times(file, [form for _, form in wanted])
+        found += [
+            Remains(file=str(file.relative_to(folder)), text=text, times=count)
+            for (text, _), count in zip(wanted, times, strict=True)
+            if count
+        ]
+    return found
+
+
+def _forms(text: str) -> list[bytes]:
+    try:
+        return [text.encode(), uuid.UUID(text).bytes]
+    except ValueError:
+        return [text.encode()]
+
+
+def _times(file: Path, wanted: Sequence[bytes]) -> list[int]:
+    """How often each is in the file, read in pieces that overlap by less than a whole one."""
+    times = [0] * len(wanted)
+    overlap = max(map(len, wanted)) - 1
+    kept = b""
+    with file.open("rb") as read:
+        while piece := read.read(_READ_AT_ONCE):
+            both = kept + piece
+            for place, one in enumerate(wanted):
+                times[place] += both.count(one) - kept.count(one)
+            kept = both[-overlap:] if overlap else b""
+    return times

@@ -24,11 +24,10 @@ from memory_agent.errors import StoreUnavailable, Unavailable
 from memory_agent.together import together
 from memory_agent.work.claims import Claims
 from memory_agent.work.outages import Outages, origin_of, words_of
-from memory_agent.work.rounds import Rounds
-from memory_agent.work.stages import batches, by_thread, first_batch
+from memory_agent.work.stages import Rounds, batches, by_thread, first_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from memory_agent.domain import Scope, Stage, Turn
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from memory_agent.work.claims import Claimed
     from memory_agent.work.forget import Forgetter
     from memory_agent.work.stages import OrderedStage, Stages
+
 
 log = logging.getLogger(__name__)
 
@@ -398,3 +398,32 @@ class Worker:
         if turn_ids:
             counted, error = due_at is None, words_of(exc)
             await self._store.postpone(scope, turn_ids, error=error, due_at=due_at, counted=counted)
+
+
+@contextlib.asynccontextmanager
+async def repeating(call: Callable[[], None], seconds: float) -> AsyncIterator[None]:
+    """`call` every so many seconds while the block lasts."""
+
+    async def repeat() -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            call()
+
+    task = asyncio.create_task(repeat(), name="memory-agent housekeeping")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+@contextlib.asynccontextmanager
+async def running(worker: Worker) -> AsyncIterator[asyncio.Task[None]]:
+    """The worker as a task for as long as the block lasts; it finishes the batch in hand before the block ends."""
+    worker.resume()
+    task = asyncio.create_task(worker.run(), name="memory-agent worker")
+    try:
+        yield task
+    finally:
+        worker.stop()
+        await task

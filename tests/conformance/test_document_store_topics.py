@@ -12,7 +12,7 @@ import pytest
 from memory_agent.domain import Scope, TopicDecayState, TopicHead, TopicTurns, Turn, new_id
 from memory_agent.errors import InvalidInput
 from memory_agent.ports import DocumentStore
-from memory_agent.topics.merged import families_of, unmerged
+from memory_agent.topics.index import families_of, unmerged
 
 from .assertions import assert_same_topic
 from .values import (

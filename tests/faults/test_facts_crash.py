@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from memory_agent import MemoryAgent, MemoryService, TurnsParked
-from memory_agent.facts.fold import fold
-from memory_agent.facts.order import applied_generations, unfinished_generations
-from memory_agent.facts.people import shown
+from memory_agent.facts.fold import applied_generations, fold, shown, unfinished_generations
 from tests.faults import fact_jobs
 from tests.faults.fact_jobs import WATCHED, Model
 from tests.faults.killing import HOUR, acknowledged, end_erasures, kill_at_every_write

@@ -15,9 +15,9 @@ import pytest
 
 from memory_agent import MemoryService, Scope, SweepRunning
 from memory_agent.domain import Topic, Turn
+from memory_agent.topics.index import opener_of
 from memory_agent.topics.projection import emptied
-from memory_agent.topics.sweep_plan import SweepAction
-from memory_agent.topics.titles import opener_of
+from memory_agent.topics.sweep import SweepAction
 from tests import profiles
 from tests.faults.killing import HOUR, end_erasures, kill_at_every_write
 from tests.faults.nursery import Nursery

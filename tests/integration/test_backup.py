@@ -16,8 +16,7 @@ from memory_agent import MemoryConfig, MemoryService
 from memory_agent.adapters import open_keys, open_store
 from memory_agent.domain import ErasureReceipt
 from memory_agent.errors import ConfigError, InvalidInput
-from memory_agent.exports.restoring import restore
-from memory_agent.exports.run import back_up
+from memory_agent.exports.run import back_up, restore
 from memory_agent.keys import new_key
 from tests.faults import steps
 from tests.integration.commands import Quick

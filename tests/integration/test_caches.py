@@ -9,19 +9,19 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_agent.context import facts as fact_items
+from memory_agent.context import items as fact_items
 from memory_agent.context import passages, render
 from memory_agent.domain import new_id
 from memory_agent.facts.documents import FactDocuments
 from memory_agent.stores import codec
 from memory_agent.testing import HashEmbedder
 from memory_agent.text import features, noun_phrases, quotes, sentences, subjects, terms
-from memory_agent.text.code import detect
+from memory_agent.text.code import lines as code_lines
 from tests.integration.conversations import lines, opened, said
 
 CACHES = (
     terms._stem,
-    detect.has_code,
+    code_lines.has_code,
     sentences.sentences_of,
     quotes.quotes_of,
     subjects.subject_of,

@@ -20,13 +20,12 @@ import pytest
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.adapters import open_keys
 from memory_agent.data_dir import DataDirLock
-from memory_agent.doctor.examine import Examiner
-from memory_agent.doctor.findings import BY_HAND, GIVEN_UP, Finding
+from memory_agent.doctor.examine import BY_HAND, GIVEN_UP, Examiner, Finding
 from memory_agent.doctor.repair import make_anew
 from memory_agent.domain import ErasureReceipt, FactsDocument, PassageVector, Scope, new_id
 from memory_agent.stores.chroma import SHARDS, ChromaServer
 from memory_agent.work.claims import lease_name
-from memory_agent.work.receipts import hasher_of
+from memory_agent.work.forget import hasher_of
 from tests import profiles
 from tests.conformance.values import a_change, a_compression, a_row
 from tests.fixtures import outgrown

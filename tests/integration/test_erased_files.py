@@ -19,7 +19,7 @@ from bson import json_util
 from memory_agent import InvalidInput, MemoryAgent, MemoryConfig, MemoryService
 from memory_agent.stores.codec import pack_vectors
 from memory_agent.testing import FixedClock, HashEmbedder
-from memory_agent.work.remains import remains_in
+from memory_agent.work.forget import remains_in
 from tests.faults import steps
 from tests.fixtures import outgrown
 

@@ -16,8 +16,7 @@ import pytest
 
 from memory_agent import InvalidInput, MemoryService
 from memory_agent.domain import FactRecord, Message
-from memory_agent.facts.fold import fold, fold_facts
-from memory_agent.facts.people import shown
+from memory_agent.facts.fold import fold, fold_facts, shown
 from memory_agent.testing import BruteForceIndex, ScriptedLLM
 from tests import profiles
 from tests.faults.topic_jobs import AheadClock

@@ -12,8 +12,7 @@ import pytest
 from memory_agent import InvalidInput, MemoryAgent, Scope, TurnInput, TurnsParked
 from memory_agent.domain import FactChange, FactEvent, Message, RebuildStep
 from memory_agent.errors import LLMUnavailable
-from memory_agent.facts.order import place_of
-from memory_agent.facts.people import shown
+from memory_agent.facts.fold import place_of, shown
 from memory_agent.testing import ScriptedLLM
 from tests.integration.fact_script import Item, add, asked, by_words, opened, standing, update
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memory_agent.work.rounds import Rounds
+from memory_agent.work.stages import Rounds
 from tests.integration.conversations import counted, opened
 
 WORDS = [

@@ -368,7 +368,7 @@ async def test_settle_names_what_it_waits_for(tmp_path: Path, monkeypatch: pytes
 # --- the bound -----------------------------------------------------------------------------------------------
 async def test_above_the_bound_updates_have_to_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is stored, and no session opened; once the worker has kept up, they are taken again."""
-    monkeypatch.setattr("memory_agent.work.backlog._MOST_TURNS", 3)
+    monkeypatch.setattr("memory_agent.work.admit._MOST_TURNS", 3)
     async with service_on(tmp_path) as service:
         memory = service.agent("ann", "chat")
         await memory.update_memory("a", "b")

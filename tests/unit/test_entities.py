@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.domain.entities import (
+from memory_agent.domain.search import (
     MAX_GIVEN_ENTITIES,
     MAX_NAME_CHARS,
     Entity,

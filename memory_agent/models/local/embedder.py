@@ -15,13 +15,19 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 import numpy as np
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
-from memory_agent.models.batching import BatchingEmbedder, BatchLimits
+from memory_agent.models.batching import (
+    BatchingEmbedder,
+    BatchLimits,
+    Piece,
+    cut_passages,
+    principal_directions,
+    sample_texts,
+    token_vectors,
+)
 from memory_agent.models.local import folder as model_folder
 from memory_agent.models.local.atomic_build import Making
 from memory_agent.models.local.choose import choose, mend, prepare
 from memory_agent.models.local.find import SlowFailure
-from memory_agent.models.passages import Piece, cut_passages
-from memory_agent.models.token_vectors import principal_directions, sample_texts, token_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence

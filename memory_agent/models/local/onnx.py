@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from memory_agent.errors import EmbedderError, UnsupportedModel
+from memory_agent.models.batching import own_tokens
 from memory_agent.models.local.folder import (
     PASSAGE_TOKENS,
     max_tokens,
     module_folder,
+    pool,
     read_encoding,
     read_json,
     read_usage,
     tokenizer_file,
 )
-from memory_agent.models.local.pooling import pool
-from memory_agent.models.token_vectors import own_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tokenizers import Encoding, Tokenizer
 
-    from memory_agent.models.token_vectors import Hidden
+    from memory_agent.models.batching import Hidden
 
 
 RUN_TOKENS: Final = 256

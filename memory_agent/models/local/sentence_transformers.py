@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memory_agent.errors import EmbedderError
+from memory_agent.models.batching import own_tokens
 from memory_agent.models.local.folder import PASSAGE_TOKENS, read_usage
-from memory_agent.models.token_vectors import own_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memory_agent.models.token_vectors import Hidden
+    from memory_agent.models.batching import Hidden
 
 
 class TorchModel:

@@ -1,28 +1,40 @@
-"""Connection of a MongoStore: its database, and the helpers of every part of the store."""
+"""One MongoDB database: its collections and indexes, its options, and its driver's errors in our words."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import re
 import time
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
+import pymongo
 from bson.codec_options import CodecOptions
-from pymongo import AsyncMongoClient, ReadPreference, WriteConcern
-from pymongo.errors import InvalidURI
+from bson.errors import BSONError
+from pymongo import AsyncMongoClient, IndexModel, ReadPreference, WriteConcern
+from pymongo.errors import (
+    BulkWriteError,
+    ConnectionFailure,
+    CursorNotFound,
+    DuplicateKeyError,
+    ExecutionTimeout,
+    InvalidURI,
+    PyMongoError,
+    WaitQueueTimeoutError,
+    WriteConcernError,
+)
 from pymongo.read_concern import ReadConcern
 
-from memory_agent.errors import NotOpen, StoreUnavailable
+from memory_agent.errors import NotOpen, StoreError, StoreUnavailable
 from memory_agent.recent import Recent
 from memory_agent.stores.codec import SEQ_TRUST_SECONDS
-from memory_agent.stores.mongo.errors import driver_errors
-from memory_agent.stores.mongo.indexes import INDEXES
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Hashable
+    from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator, Mapping
 
     from pymongo.asynchronous.collection import AsyncCollection
     from pymongo.asynchronous.database import AsyncDatabase
@@ -31,6 +43,223 @@ if TYPE_CHECKING:
 
     Document = dict[str, Any]
     Collection = AsyncCollection[Document]
+
+
+_UNAVAILABLE: Final = (
+    ConnectionFailure,
+    CursorNotFound,
+    ExecutionTimeout,
+    WaitQueueTimeoutError,
+    WriteConcernError,
+)
+# https://github.com/mongodb/mongo/blob/v6.0/src/mongo/base/error_codes.yml
+_UNAVAILABLE_CODES: Final = frozenset(
+    {
+        6,  # HostUnreachable
+        7,  # HostNotFound
+        13,  # Unauthorized
+        18,  # AuthenticationFailed
+        24,  # LockTimeout
+        43,  # CursorNotFound
+        46,  # LockBusy
+        50,  # MaxTimeMSExpired
+        64,  # WriteConcernFailed
+        70,  # ShardNotFound
+        89,  # NetworkTimeout
+        91,  # ShutdownInProgress
+        100,  # UnsatisfiableWriteConcern
+        112,  # WriteConflict
+        133,  # FailedToSatisfyReadPreference
+        134,  # ReadConcernMajorityNotAvailableYet
+        150,  # StaleEpoch
+        175,  # QueryPlanKilled
+        189,  # PrimarySteppedDown
+        202,  # NetworkInterfaceExceededTimeLimit
+        237,  # CursorKilled
+        262,  # ExceededTimeLimit
+        290,  # TransactionExceededLifetimeLimitSeconds
+        317,  # ConnectionPoolExpired
+        391,  # ReauthenticationRequired
+        462,  # IngressRequestRateLimitExceeded
+        9001,  # SocketException
+        10058,  # LegacyNotPrimary
+        10107,  # NotWritablePrimary
+        11600,  # InterruptedAtShutdown
+        11601,  # Interrupted
+        11602,  # InterruptedDueToReplStateChange
+        13388,  # StaleConfig
+        13435,  # NotPrimaryNoSecondaryOk
+        13436,  # NotPrimaryOrSecondary
+        14031,  # OutOfDiskSpace
+    }
+)
+_TEMPORARY_LABELS: Final = ("RetryableWriteError", "TransientTransactionError", "SystemOverloadedError")
+_CREDENTIALS: Final = re.compile(r"//\S*@")
+_SETTINGS: Final = re.compile(r" \(configured timeouts: [^)]*\)|, Timeout: [\d.]+s$")
+"""What the driver says of how it was set up, which mends nothing."""
+_MAX_MESSAGE_CHARS: Final = 500
+
+
+@contextmanager
+def driver_errors(timeout_seconds: float) -> Iterator[None]:
+    """Bound what runs inside to `timeout_seconds` and raise only our errors from it.
+
+    The deadline is the driver's own (client-side operations timeout), so that it holds for a client with
+    other options too, and the server stops working on what nobody waits for.
+    """
+    try:
+        with pymongo.timeout(timeout_seconds):
+            yield
+    except (PyMongoError, BSONError, OverflowError) as exc:
+        raise translated(exc) from exc
+
+
+def translated(exc: Exception) -> StoreUnavailable | StoreError:
+    """Our error for one of the driver's, with its message cleared of credentials and of what was to be stored."""
+    said = str(exc)
+    if isinstance(exc, BulkWriteError) and (report := first_write_error(exc)):
+        said = f"{report.get('errmsg')} (code {report.get('code')})"
+    # A selection of a server that failed ends with the driver's whole view of the deployment, which says it all again;
+    # a write that was refused ends with the whole document, texts and all.
+    said = said.partition(", Topology Description: ")[0].partition(", full error: ")[0]
+    words = _SETTINGS.sub("", _CREDENTIALS.sub("//***@", said))
+    words = words[:_MAX_MESSAGE_CHARS]
+    if _temporary(exc):
+        return StoreUnavailable(f"MongoDB is unavailable for now ({type(exc).__name__}): {words}")
+    return StoreError(f"MongoDB refused an operation ({type(exc).__name__}): {words}")
+
+
+def _temporary(exc: Exception) -> bool:
+    if not isinstance(exc, PyMongoError):
+        return False
+    if isinstance(exc, _UNAVAILABLE) or exc.timeout:
+        return True
+    if any(exc.has_error_label(label) for label in _TEMPORARY_LABELS):
+        return True
+    return not _codes(exc).isdisjoint(_UNAVAILABLE_CODES)
+
+
+def _codes(exc: PyMongoError) -> set[int]:
+    details = getattr(exc, "details", None) or {}
+    reports = [*details.get("writeErrors", ()), *details.get("writeConcernErrors", ())]
+    codes = {report.get("code") for report in reports} | {getattr(exc, "code", None)}
+    return {code for code in codes if isinstance(code, int)}
+
+
+def violated_keys(exc: BulkWriteError | DuplicateKeyError) -> tuple[str, ...]:
+    """The fields of the unique index that a write violated; empty if it failed for another reason."""
+    report = first_write_error(exc) if isinstance(exc, BulkWriteError) else exc.details
+    return tuple((report or {}).get("keyPattern", {}))
+
+
+def first_write_error(exc: BulkWriteError) -> Mapping[str, Any] | None:
+    """The error that stopped an ordered bulk write, with its position as `index`; None if every write was made."""
+    reports: list[Mapping[str, Any]] = (exc.details or {}).get("writeErrors", [])
+    return reports[0] if reports else None
+
+
+SEQ_KEYS: Final = ("user_id", "thread_id", "seq")
+CALL_KEYS: Final = ("user_id", "thread_id", "idempotency_key", "call_index")
+INDEX_SEQ_KEYS: Final = ("user_id", "index_seq")
+CHANGE_KEYS: Final = ("user_id", "thread_id", "key")
+TOPIC_KEYS: Final = ("user_id", "thread_id", "topic_id")
+CHANGED_KEYS: Final = ("user_id", "thread_id", "changed")
+ONCE_KEYS: Final = ("user_id", "thread_id", "idempotency_key")
+NUMBER_KEYS: Final = ("user_id", "thread_id", "number")
+STANDING_KEYS: Final = (*SEQ_KEYS, "timestamp")
+SESSION_KEYS: Final = ("user_id", "session_id", "thread_id")
+HELD_KEYS: Final = ("user_id", "turn_ids")
+
+_KEYED: Final = {"idempotency_key": {"$type": "string"}}
+_OWING: Final = {"owes": True}
+_DUE: Final = {"due_at": {"$exists": True}}
+_PARKED: Final = {"parked": True}
+_GONE: Final = {"gone_at": {"$exists": True}}
+_ERASING: Final = {"erasing": True}
+_ERASED: Final = {"erased": True}
+_LARGE: Final = {"words": {"$exists": True}}
+_LIVE: Final = {"timestamp": {"$exists": True}}
+_ASSIGNED: Final = {"topic_id": {"$exists": True}}
+_SAID: Final = {"session_id": {"$exists": True}}
+_NUMBERED: Final = {"changed": {"$exists": True}}
+_STALE: Final = {"stale": True}
+_ABSORBING: Final = {"absorbed": {"$exists": True}}
+
+
+def _index(*keys: str, unique: bool = False, only: Mapping[str, object] | None = None) -> IndexModel:
+    options = {} if only is None else {"partialFilterExpression": only}
+    return IndexModel([(key, 1) for key in keys], unique=unique, **options)
+
+
+INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
+    "turns": (
+        _index(*SEQ_KEYS, unique=True),
+        _index(*CALL_KEYS, unique=True, only=_KEYED),
+        _index("user_id", "_id"),
+        # What is owed, by stage: a long backlog of one stage must not slow down the look-up of another.
+        _index("pending", "user_id", "thread_id", "seq", only=_OWING),
+        _index("pending", "user_id", "_id", only=_OWING),
+        _index("pending", "due_at", "user_id", "thread_id", only=_DUE),
+        _index("parked", "user_id", "thread_id", only=_PARKED),
+        _index("user_id", "thread_id", "gone_at", only=_GONE),
+        _index("user_id", "thread_id", only=_ERASING),
+        _index(*TOPIC_KEYS, "seq", only=_ASSIGNED),
+        # With the time, so that counting a session's turns and finding its last reads no turn.
+        _index(*SESSION_KEYS, "seq", "timestamp", only=_SAID),
+        _index("timestamp", "_id", only=_LIVE),
+        # Who is there: counting a thread's turns and finding its last reads none of them, and passes over forgotten ones.
+        _index(*STANDING_KEYS, only=_LIVE),
+    ),
+    "search_rows": (
+        _index(*INDEX_SEQ_KEYS, unique=True),
+        _index("user_id", "words", "_id", "thread_id", only=_LARGE),
+        _index("user_id", "erased_at", only=_ERASED),
+        _index("embedder"),
+    ),
+    "large_users": (_index("user_id", unique=True),),
+    "facts": (_index("user_id", "thread_id", unique=True),),
+    "fact_events": (
+        _index(*CHANGE_KEYS, unique=True),
+        _index(*SEQ_KEYS, unique=True),
+        _index(*ONCE_KEYS, unique=True, only=_KEYED),
+        _index("user_id", "turn_id"),
+        _index("user_id", "turns"),
+        _index("user_id", "recorded_at", "thread_id", "seq"),
+    ),
+    "costs": (_index("user_id", "thread_id", unique=True),),
+    "topics": (
+        _index(*TOPIC_KEYS, unique=True),
+        _index(*CHANGED_KEYS, unique=True, only=_NUMBERED),
+        _index("user_id", "stale", only=_STALE),
+        _index("user_id", "absorbed", only=_ABSORBING),
+    ),
+    "topic_marks": (_index("user_id", "thread_id", unique=True),),
+    "sessions": (
+        _index(*NUMBER_KEYS, unique=True),
+        _index(*ONCE_KEYS, unique=True, only=_KEYED),
+        # In this order, for a session may be asked for by its id alone.
+        _index("session_id", "user_id"),
+        _index("user_id", "started_at", "number", "thread_id"),
+    ),
+    "spent_keys": (_index("user_id", "thread_id", "kind", "key", unique=True),),
+    "compressions": (
+        _index(*NUMBER_KEYS, unique=True),
+        _index("user_id", "thread_id", "through", "number"),
+        _index(*SESSION_KEYS, only=_SAID),
+    ),
+    "segments": (
+        # With the sizes, so that adding them up does not read the packed texts.
+        _index(*TOPIC_KEYS, "raw_bytes", "packed_bytes"),
+        _index(*HELD_KEYS),
+    ),
+    "erasures": (_index("due_at"), _index("user_id")),
+    "erasure_receipts": (_index("state"),),
+}
+KEY_INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
+    "api_keys": (_index("tenant", "created_at", "_id"),)
+}
+"""Of the store of API keys, which may be on a database of its own."""
+
 
 _READ_AT_ONCE: Final = 10_000
 _GREETING_SECONDS: Final = (0.6, 1.3)

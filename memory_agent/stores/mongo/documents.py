@@ -26,8 +26,7 @@ from memory_agent.domain import (
     Turn,
     tenants_range,
 )
-from memory_agent.stores.codec import pack_stated, pack_terms, pack_vectors, thread_of
-from memory_agent.stores.damage import DAMAGED, damaged
+from memory_agent.stores.codec import DAMAGED, damaged, pack_stated, pack_terms, pack_vectors, thread_of
 from memory_agent.stores.fields import CHANGE, DRAFT, ROW, TOMBSTONE, TURN
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ from pymongo.read_concern import ReadConcern
 
 from memory_agent.domain import EventKind, MemoryEvent
 from memory_agent.errors import BackendError, EventsLost, EventsUnsupported, NotOpen, StoreError
-from memory_agent.stores.mongo.connection import MongoConnection, bounded
+from memory_agent.stores.mongo.connection import MongoConnection, bounded, driver_errors
 from memory_agent.stores.mongo.documents import scope_filter
-from memory_agent.stores.mongo.errors import driver_errors
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -17,10 +17,16 @@ from memory_agent.errors import InvalidInput
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import thread_of
 from memory_agent.stores.fields import CHANGE, COST
-from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
+from memory_agent.stores.mongo.connection import (
+    CHANGE_KEYS,
+    ONCE_KEYS,
+    SEQ_KEYS,
+    MongoConnection,
+    bounded,
+    read_all,
+    violated_keys,
+)
 from memory_agent.stores.mongo.documents import change_document, facts_document, facts_fields, scope_filter
-from memory_agent.stores.mongo.errors import violated_keys
-from memory_agent.stores.mongo.indexes import CHANGE_KEYS, ONCE_KEYS, SEQ_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -8,8 +8,7 @@ from pymongo.errors import DuplicateKeyError
 
 from memory_agent.errors import StoreError
 from memory_agent.stores.fields import API_KEY
-from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
-from memory_agent.stores.mongo.indexes import KEY_INDEXES
+from memory_agent.stores.mongo.connection import KEY_INDEXES, MongoConnection, bounded, read_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from memory_agent.domain import SchemaState
-from memory_agent.stores.mongo.connection import MongoConnection, bounded, united
+from memory_agent.stores.mongo.connection import MongoConnection, bounded, driver_errors, united
 from memory_agent.stores.mongo.documents import from_bson, to_bson
-from memory_agent.stores.mongo.errors import driver_errors
 from memory_agent.stores.versions import NEWEST, OLDEST, check_version
 
 if TYPE_CHECKING:

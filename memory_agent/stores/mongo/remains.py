@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pymongo.errors import BulkWriteError
 
 from memory_agent.domain import Scope
-from memory_agent.domain.hashing import HASHING, Hasher, is_of_remains, new_secret
+from memory_agent.domain.work import HASHING, Hasher, is_of_remains, new_secret
 from memory_agent.stores.codec import SEQ_HELD, SEQ_TRUST_SECONDS, thread_of
 from memory_agent.stores.mongo.connection import bounded, read_all
 from memory_agent.stores.mongo.documents import scope_filter

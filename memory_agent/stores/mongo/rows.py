@@ -15,10 +15,14 @@ from pymongo.errors import BulkWriteError
 from memory_agent.domain import Entity, EntityCount, TermCandidates
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import chunks, latest_rows, milliseconds, unpack_terms
-from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
+from memory_agent.stores.mongo.connection import (
+    INDEX_SEQ_KEYS,
+    MongoConnection,
+    bounded,
+    read_all,
+    violated_keys,
+)
 from memory_agent.stores.mongo.documents import one_of, row_document, scope_filter, search_row
-from memory_agent.stores.mongo.errors import violated_keys
-from memory_agent.stores.mongo.indexes import INDEX_SEQ_KEYS
 from memory_agent.stores.nearest import PAGE_ROWS, Nearest
 from memory_agent.together import together
 

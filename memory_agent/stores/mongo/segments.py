@@ -19,9 +19,8 @@ from memory_agent.domain import PackedSize, new_id
 from memory_agent.errors import StoreError
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import chunks, thread_of
-from memory_agent.stores.mongo.connection import MongoConnection, read_all
+from memory_agent.stores.mongo.connection import HELD_KEYS, MongoConnection, read_all
 from memory_agent.stores.mongo.documents import one_of, scope_filter
-from memory_agent.stores.mongo.indexes import HELD_KEYS
 from memory_agent.stores.segments import pack_texts, segments_of, unpack_texts
 
 if TYPE_CHECKING:

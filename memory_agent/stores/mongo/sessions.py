@@ -15,13 +15,19 @@ from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from memory_agent.domain import Scope, Session, ThreadHead
-from memory_agent.domain.hashing import HASHING
+from memory_agent.domain.work import HASHING
 from memory_agent.stores.codec import lowest_by_thread, of_tenant, pack_derived, thread_of
 from memory_agent.stores.fields import COMPRESSION, SESSION
-from memory_agent.stores.mongo.connection import bounded, read_all, united
+from memory_agent.stores.mongo.connection import (
+    NUMBER_KEYS,
+    ONCE_KEYS,
+    bounded,
+    first_write_error,
+    read_all,
+    united,
+    violated_keys,
+)
 from memory_agent.stores.mongo.documents import STANDING, scope_filter
-from memory_agent.stores.mongo.errors import first_write_error, violated_keys
-from memory_agent.stores.mongo.indexes import NUMBER_KEYS, ONCE_KEYS
 from memory_agent.stores.mongo.remains import MongoRemains
 from memory_agent.stores.mongo.work import owing
 from memory_agent.together import together

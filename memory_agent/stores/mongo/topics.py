@@ -14,10 +14,16 @@ from memory_agent.domain import Scope, TopicChanges, TopicTurns
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import chunks, thread_of
 from memory_agent.stores.fields import HEAD, STANDING, TOPIC, TURN
-from memory_agent.stores.mongo.connection import bounded, read_all, united
+from memory_agent.stores.mongo.connection import (
+    CHANGED_KEYS,
+    TOPIC_KEYS,
+    bounded,
+    first_write_error,
+    read_all,
+    united,
+    violated_keys,
+)
 from memory_agent.stores.mongo.documents import BLANK_TOPIC, scope_filter
-from memory_agent.stores.mongo.errors import first_write_error, violated_keys
-from memory_agent.stores.mongo.indexes import CHANGED_KEYS, TOPIC_KEYS
 from memory_agent.stores.mongo.segments import MongoSegments
 
 if TYPE_CHECKING:

@@ -16,10 +16,20 @@ from memory_agent.domain import ThreadSummary, next_of_tenant, said_otherwise, s
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import by_thread, chunks, thread_of
 from memory_agent.stores.fields import OLD_TURN, TURN
-from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all, united
+from memory_agent.stores.mongo.connection import (
+    CALL_KEYS,
+    CHANGE_KEYS,
+    NUMBER_KEYS,
+    SEQ_KEYS,
+    STANDING_KEYS,
+    MongoConnection,
+    bounded,
+    first_write_error,
+    read_all,
+    united,
+    violated_keys,
+)
 from memory_agent.stores.mongo.documents import STANDING, scope_filter, turn_document, turn_or_tombstone
-from memory_agent.stores.mongo.errors import first_write_error, violated_keys
-from memory_agent.stores.mongo.indexes import CALL_KEYS, CHANGE_KEYS, NUMBER_KEYS, SEQ_KEYS, STANDING_KEYS
 from memory_agent.stores.mongo.remains import MongoRemains
 from memory_agent.stores.mongo.segments import PACKED, MongoSegments
 from memory_agent.together import together

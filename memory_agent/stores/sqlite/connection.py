@@ -10,9 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
-from memory_agent.errors import NotOpen, StoreUnavailable
+from memory_agent.errors import NotOpen, StoreError, StoreUnavailable
 from memory_agent.stores.codec import pack_id, unpack_id
-from memory_agent.stores.sqlite.errors import OF_A_MEMORY, PRIMARY_CODE, driver_errors
 from memory_agent.stores.sqlite.marks import Marker, check_file, check_mark
 from memory_agent.stores.sqlite.schema import create_schema
 
@@ -20,6 +19,48 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from memory_agent.stores.codec import Fields, Record
+
+
+_UNAVAILABLE_CODES: Final = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+_DAMAGED_CODES: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+OF_A_MEMORY: Final = (
+    "Restore a backup (`memory-agent restore FILE --data-dir OTHER`), or save what is readable of it:"
+    " `memory-agent doctor --save-to FILE`"
+)
+PRIMARY_CODE: Final = 0xFF  # the low byte of an extended result code (https://www.sqlite.org/rescode.html)
+
+
+@contextmanager
+def driver_errors(path: str, remedy: str = OF_A_MEMORY) -> Iterator[None]:
+    """Only our errors come out of what runs inside. `remedy`: what to do about a damaged file."""
+    try:
+        yield
+    except (sqlite3.Error, sqlite3.Warning, OverflowError) as exc:
+        raise translated(exc, path, remedy) from exc
+
+
+def translated(exc: Exception, path: str, remedy: str = OF_A_MEMORY) -> StoreUnavailable | StoreError:
+    """Our error for one of the driver's; it names the file."""
+    code = getattr(exc, "sqlite_errorcode", None)
+    if code is not None and code & PRIMARY_CODE in _UNAVAILABLE_CODES:
+        return StoreUnavailable(f"{path} is unavailable for now ({exc.sqlite_errorname}): {exc}")  # type: ignore[attr-defined]
+    if code is not None and code & PRIMARY_CODE in _DAMAGED_CODES:
+        return StoreError(
+            f"{path} is damaged, or no file of SQLite's ({exc}). Nothing in it was changed. {remedy}"
+        )
+    return StoreError(f"{path}: SQLite refused an operation ({type(exc).__name__}): {exc}")
+
 
 _V = TypeVar("_V")
 _R = TypeVar("_R")

@@ -8,8 +8,7 @@ from uuid import uuid4
 
 from memory_agent.domain import FactsDocument
 from memory_agent.errors import InvalidInput
-from memory_agent.stores.codec import dump_json, pack_stated, thread_of
-from memory_agent.stores.damage import DAMAGED, damaged
+from memory_agent.stores.codec import DAMAGED, damaged, dump_json, pack_stated, thread_of
 from memory_agent.stores.fields import CHANGE, COST
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import Where, in_scope, scalar

@@ -12,11 +12,11 @@ from memory_agent.stores.codec import milliseconds, thread_of
 from memory_agent.stores.fields import ERASURE, RECEIPT
 from memory_agent.stores.segments import BROTLI, GZIP, pack_texts
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.copying import remove_left_over
 from memory_agent.stores.sqlite.facts import delete_changes, having_in_view, reset_facts
 from memory_agent.stores.sqlite.records import Where, in_scope, scalar, spend_keys
 from memory_agent.stores.sqlite.remains import delete_remains, hash_remains, of_remains
 from memory_agent.stores.sqlite.rows import stub_rows
+from memory_agent.stores.sqlite.schema import remove_left_over
 from memory_agent.stores.sqlite.segments import leaving, remaining_texts, take_out
 from memory_agent.stores.sqlite.sessions import forget_compressions, forget_sessions, sweep_compressions
 from memory_agent.stores.sqlite.topics import reset_forsaken_topics, reset_topics

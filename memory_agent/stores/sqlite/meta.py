@@ -9,7 +9,7 @@ from typing import Any, Final
 from memory_agent.domain import SchemaState
 from memory_agent.stores.codec import dump_json
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.copying import left_over
+from memory_agent.stores.sqlite.schema import left_over
 
 _PUT: Final = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO "
 _FAULTS_TOLD: Final = 20

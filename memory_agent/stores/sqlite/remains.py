@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from memory_agent.domain import Scope
-from memory_agent.domain.hashing import HASHING, Hasher, is_of_remains, new_secret
+from memory_agent.domain.work import HASHING, Hasher, is_of_remains, new_secret
 from memory_agent.stores.codec import dump_json, thread_of
 from memory_agent.stores.sqlite.records import Where, scalar
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import Entity, EntityCount, TermCandidates
 from memory_agent.stores.codec import (
+    DAMAGED,
     chunks,
+    damaged,
     from_milliseconds,
     latest_rows,
     milliseconds,
@@ -18,7 +20,6 @@ from memory_agent.stores.codec import (
     unpack_id,
     unpack_terms,
 )
-from memory_agent.stores.damage import DAMAGED, damaged
 from memory_agent.stores.fields import ROW
 from memory_agent.stores.nearest import PAGE_ROWS, Nearest
 from memory_agent.stores.sqlite.connection import SqliteConnection

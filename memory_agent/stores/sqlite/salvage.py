@@ -1,21 +1,175 @@
-"""Turns read from a damaged SQLite file, as far as they can be had."""
+"""Turns read from a damaged SQLite file, straight from its pages (https://www.sqlite.org/fileformat2.html)."""
 
 from __future__ import annotations
 
 import functools
+import struct
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import CopiedTurn
 from memory_agent.errors import StoreError
 from memory_agent.stores.fields import DRAFT, TURN
 from memory_agent.stores.segments import unpack_texts
-from memory_agent.stores.sqlite.pages import Pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from memory_agent.stores.sqlite.pages import Place
+
+Place = tuple[int, int]
+"""Where a row is: number of the page, from 1, and of its cell there."""
+
+_MAGIC: Final = b"SQLite format 3\0"
+_DEFAULT_PAGE: Final = 4_096
+_HEADER: Final = 100
+_LEAF: Final = 0x0D
+_LOG_HEADER: Final = 32
+_FRAME_HEADER: Final = 24
+_LOG_MAGIC: Final = (0x377F0682, 0x377F0683)
+_BYTES: Final = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
+"""Bytes of a value by its serial type: NULL, whole numbers, a float (7), and 0 and 1 themselves (8, 9)."""
+_FLOAT: Final = 7
+_BLOB: Final = 12
+_KEPT_PAGES: Final = 256
+_BAD: Final = (ValueError, IndexError, struct.error)
+
+
+class Pages:
+    """The pages of a SQLite file as last committed, from the file and the log beside it. Both are only read."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file.open("rb")
+        header = self._file.read(_HEADER)
+        whole = header.startswith(_MAGIC)
+        size = int.from_bytes(header[16:18], "big") if whole else _DEFAULT_PAGE
+        self.size = 65_536 if size == 1 else size
+        if self.size < 512 or self.size & (self.size - 1):
+            self.size = _DEFAULT_PAGE
+        self._usable = self.size - (header[20] if whole else 0)
+        log = Path(f"{file}-wal")
+        self._log = log.open("rb") if log.is_file() else None
+        self._newer = dict(self._committed())
+        self.count = max([file.stat().st_size // self.size, *self._newer])
+        self._page = functools.lru_cache(maxsize=_KEPT_PAGES)(self._read)
+
+    def close(self) -> None:
+        """Let the files go."""
+        self._file.close()
+        if self._log is not None:
+            self._log.close()
+
+    def rows(self, columns: int) -> Iterator[tuple[Place, list[Any]]]:
+        """The rows of so many columns that can be read, of whichever table that has row numbers; a row's number is not in it."""
+        for number in range(1, self.count + 1):
+            page, start = self._page(number), _HEADER if number == 1 else 0
+            if page[start : start + 1] != bytes([_LEAF]):
+                continue
+            for cell in range(int.from_bytes(page[start + 3 : start + 5], "big")):
+                try:
+                    _, values = self.row((number, cell), columns)
+                except _BAD:
+                    continue
+                yield (number, cell), values
+
+    def row(self, place: Place, columns: int) -> tuple[int, list[Any]]:
+        """The number and the values of the row there. Raises ValueError, IndexError or struct.error where there is none of so many columns."""
+        number, cell = place
+        page, start = self._page(number), _HEADER if number == 1 else 0
+        (at,) = struct.unpack_from(">H", page, start + 8 + 2 * cell)
+        length, at = _varint(page, at)
+        row_number, at = _varint(page, at)
+        head, _ = _varint(page, at)
+        if not columns < head <= 9 * columns + 9:
+            raise ValueError("a row of another table")
+        return row_number, _values(self._payload(page, at, length), columns)
+
+    def _payload(self, page: bytes, at: int, length: int) -> bytes:
+        """The bytes of a row, of which a long one has the rest on pages of its own."""
+        most = self._usable - 35
+        if length <= most:
+            return page[at : at + length]
+        least = (self._usable - 12) * 32 // 255 - 23
+        here = least + (length - least) % (self._usable - 4)
+        here = here if here <= most else least
+        if length > self.count * self.size:
+            raise ValueError("longer than the file")
+        parts, left = [page[at : at + here]], length - here
+        (following,) = struct.unpack_from(">I", page, at + here)
+        while left > 0:
+            if not 1 < following <= self.count:
+                raise ValueError("its rest is lost")
+            more = self._page(following)
+            (following,) = struct.unpack_from(">I", more)
+            part = more[4 : 4 + min(left, self._usable - 4)]
+            left -= self._usable - 4
+            if not any(part) or (left <= 0 and following):
+                raise ValueError("its rest is another page's, or was zeroed")
+            parts.append(part)
+        return b"".join(parts)
+
+    def _read(self, number: int) -> bytes:
+        file, at = self._file, (number - 1) * self.size
+        if (place := self._newer.get(number)) is not None and self._log is not None:
+            file, at = self._log, place
+        file.seek(at)
+        return file.read(self.size)
+
+    def _committed(self) -> Iterator[tuple[int, int]]:
+        """Page -> where in the log its newest committed state is. A damaged frame is as good as a damaged page."""
+        if self._log is None:
+            return
+        header = self._log.read(_LOG_HEADER)
+        if len(header) < _LOG_HEADER or int.from_bytes(header[:4], "big") not in _LOG_MAGIC:
+            return
+        salts, at, waiting = header[16:24], _LOG_HEADER, {}
+        while len(frame := self._log.read(_FRAME_HEADER)) == _FRAME_HEADER and frame[8:16] == salts:
+            waiting[int.from_bytes(frame[:4], "big")] = at + _FRAME_HEADER
+            at += _FRAME_HEADER + self.size
+            self._log.seek(at)
+            if int.from_bytes(frame[4:8], "big"):
+                yield from waiting.items()
+                waiting = {}
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number of up to nine bytes, and where it ends."""
+    value = 0
+    for step in range(8):
+        byte = data[at + step]
+        value = value << 7 | byte & 0x7F
+        if byte < 0x80:
+            return value, at + step + 1
+    return value << 8 | data[at + 8], at + 9
+
+
+def _values(payload: bytes, columns: int) -> list[Any]:
+    head, at = _varint(payload, 0)
+    kinds = []
+    while at < head:
+        kind, at = _varint(payload, at)
+        kinds.append(kind)
+    if len(kinds) != columns:
+        raise ValueError(f"{len(kinds)} columns instead of {columns}")
+    values: list[Any] = []
+    for kind in kinds:
+        length = (kind - _BLOB) // 2 if kind >= _BLOB else _BYTES[kind]
+        data = payload[at : at + length]
+        if len(data) < length:
+            raise ValueError("cut off")
+        at += length
+        values.append(_value(kind, data))
+    return values
+
+
+def _value(kind: int, data: bytes) -> Any:
+    if kind >= _BLOB:
+        return data.decode() if kind % 2 else data
+    if kind == _FLOAT:
+        return struct.unpack(">d", data)[0]
+    if not kind:
+        return None
+    return kind - 8 if kind >= 8 else int.from_bytes(data, "big", signed=True)
+
 
 _TURN: Final = ("number", *(DRAFT.kinds | TURN.kinds), "segment_at")
 _SEGMENT: Final = ("id", "user_id", "thread_id", "topic_id", "live", "raw_bytes", "codec", "data")

@@ -1,6 +1,6 @@
 """Signs of code in a line: patterns with points, and command lines.
 
-A sign of 2 points is enough alone; one of 1 point needs company (`memory_agent.text.code.detect`). Signs are regular
+A sign of 2 points is enough alone; one of 1 point needs company (`memory_agent.text.code.lines`). Signs are regular
 expressions over a piece of one line of at most `lines.PIECE_CHARS` characters: whatever a quantifier does there, the
 time for a text grows with its length. They know ASCII letters only, so that a Korean particle ends an identifier.
 """

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.lazily import lazily
-from memory_agent.text.english.guards import SPEAKER, statements
-from memory_agent.text.english.tastes import TASTES
+from memory_agent.text.english.tastes import SPEAKER, TASTES, statements
 from memory_agent.text.patterns import MAX_VALUE_CHARS, Sentence, stated
 from memory_agent.text.tables import table
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from memory_agent.domain import FactEvent, RefusedFact
-from memory_agent.facts.order import change_of
+from memory_agent.facts.fold import change_of
 from memory_agent.inspect.facts import timeline_of
 from tests.integration.inspect.looking import ANN, HOSTILE, Looker, looking, text_of
 

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.agent.arguments import PRESET_NAMES
-from memory_agent.context.assemble import ORDER, pack_context
+from memory_agent.context.assemble import ORDER, Material, TopicLine, pack_context
 from memory_agent.context.budget import PRESETS
 from memory_agent.context.ledger import Packing
-from memory_agent.context.material import Material, TopicLine
 from memory_agent.context.recollections import by_worth, recalled_items, unclear
 from memory_agent.context.render import fact_leaves
 from memory_agent.domain import TAG_OF, MemoryContext, Preset

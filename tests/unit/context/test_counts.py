@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.context import counts
-from memory_agent.context.counts import KeptCounts
+from memory_agent.context import budget
+from memory_agent.context.budget import KeptCounts
 from memory_agent.models.tokens import EstimatedTokens
 
 
@@ -37,7 +37,7 @@ def test_kept_counts_are_the_counters(texts: list[str]) -> None:
 
 def test_the_texts_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those asked for last stay; a long text is counted each time."""
-    monkeypatch.setattr(counts, "_ALL_KEPT_CHARS", 100)
+    monkeypatch.setattr(budget, "_ALL_KEPT_CHARS", 100)
     asked = Asked()
     kept = KeptCounts(asked)
     long = "a long text " * 1_000

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.context.budget import usable
-from memory_agent.context.ledger import Packing
-from memory_agent.context.placing import Item
+from memory_agent.context.ledger import Item, Packing
 from memory_agent.context.render import recalled_line
 from memory_agent.domain import ContextLine, Tier
 from memory_agent.ports import TokenCounter

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.context.assemble import pack_context
+from memory_agent.context.assemble import Material, pack_context
 from memory_agent.context.budget import PRESETS, usable
-from memory_agent.context.material import Material
 from memory_agent.context.persona import Reminder, remind
 from memory_agent.domain import Character
 from memory_agent.ports import TokenCounter

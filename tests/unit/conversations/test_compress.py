@@ -7,9 +7,13 @@ from typing import Any, cast
 import pytest
 
 from memory_agent.context.state import ConversationReader
-from memory_agent.conversations.compress import Compressor, CompressSettings, first_due
-from memory_agent.conversations.summary import ExtractiveConversationSummarizer
-from memory_agent.digest.cache import AnalysisCache
+from memory_agent.conversations.compress import (
+    Compressor,
+    CompressSettings,
+    ExtractiveConversationSummarizer,
+    first_due,
+)
+from memory_agent.digest.fold import AnalysisCache
 from memory_agent.domain import Turn
 from memory_agent.testing import FixedClock
 from tests.unit.search.builders import ExactTokens, turn

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.context.render import summary_line
-from memory_agent.conversations.summary import (
+from memory_agent.conversations.compress import (
     MAX_ITEM_CHARS,
     MAX_PARTICIPANTS,
     ExtractiveConversationSummarizer,

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.digest.cache import MAX_KEPT_TURNS, AnalysisCache
-from memory_agent.digest.fold import analyse
+from memory_agent.digest.fold import MAX_KEPT_TURNS, AnalysisCache, analyse
 from memory_agent.domain import LiveStats, Scope
 from tests.unit.search.builders import turn
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from memory_agent.digest.excerpts import MAX_CHARS, excerpt_of
-from memory_agent.text.code.detect import has_code
+from memory_agent.digest.fold import MAX_CHARS, excerpt_of
+from memory_agent.text.code.lines import has_code
 from memory_agent.text.quotes import quotes_of
 
 BLANKS = " " * 200_000

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from memory_agent.digest.importance import importance, recency_bonus
+from memory_agent.digest.fold import importance, recency_bonus
 
 
 def test_recency_goes_by_the_last_five_ten_and_twenty() -> None:

@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from memory_agent.domain import FactChange, FactEvent, Place
-from memory_agent.facts.fold import fold
-from memory_agent.facts.order import applied_generations, counting, places
+from memory_agent.facts.fold import applied_generations, counting, fold, places
 from tests.unit.facts.builders import EVENTS, PATHS, change
 
 _EVENTS = st.lists(EVENTS, max_size=3).map(tuple)

@@ -4,7 +4,7 @@ from typing import Any
 
 from memory_agent.domain import FactChange, StatedFact
 from memory_agent.facts.fold import fold_facts
-from memory_agent.facts.known import Known
+from memory_agent.facts.keeper import Known
 from memory_agent.facts.vetting import Vetted, vet
 from tests.unit.facts.builders import item, stated, turn
 

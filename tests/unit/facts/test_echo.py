@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from memory_agent.context.render import fact_line, heading_of, recalled_line, summary_line
 from memory_agent.domain import ContextBlock, ContextLine, SummaryItem, Tier, Turn, prompt_text
-from memory_agent.facts.echo import REPEATED_WORDS, SaidText, own_words, plain_words
 from memory_agent.facts.fold import fold_facts
-from memory_agent.facts.known import Known
+from memory_agent.facts.keeper import Known
+from memory_agent.facts.vetting import REPEATED_WORDS, SaidText, own_words, plain_words
 from tests.unit.examples import cases, examples
 from tests.unit.facts.builders import change, edit, put, turn
 

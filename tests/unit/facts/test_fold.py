@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import FactChange, FactEvent, FactRecord, FactsDocument, RefusedFact
-from memory_agent.facts.fold import MOST_CONFIDENT, fold, fold_facts, followed, surer
-from memory_agent.facts.order import counting
+from memory_agent.facts.fold import MOST_CONFIDENT, counting, fold, fold_facts, followed, surer
 from memory_agent.facts.tree import fact_json, leaves
 from tests.unit.facts.builders import add, after, at, change, edit, put, retract, revert, stated
 from tests.unit.facts.histories import Thread, threads, value_at

@@ -5,8 +5,7 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.facts.fold import fold, fold_facts
-from memory_agent.facts.order import applied_generations, counting
+from memory_agent.facts.fold import applied_generations, counting, fold, fold_facts
 from tests.unit.facts.builders import PATHS, after, at, change, edit, put, revert, stated
 from tests.unit.facts.histories import Thread, as_it_was, threads, value_at
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.errors import InvalidInput
-from memory_agent.facts.fold import fold, fold_facts
-from memory_agent.facts.people import addressed, document_of, person_key, subject_of
+from memory_agent.facts.fold import addressed, document_of, fold, fold_facts, person_key, subject_of
 from tests.unit.facts.builders import add, change, edit, put, remove, retract, revert, stated
 from tests.unit.facts.histories import Thread, threads
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memory_agent.domain import StatedFact
 from memory_agent.errors import MalformedReply
-from memory_agent.facts.replies import MAX_ITEMS, read_stated
+from memory_agent.facts.extractors import MAX_ITEMS, read_stated
 from tests.unit.examples import examples, misses
 
 EXAMPLES = examples("facts/replies.json")

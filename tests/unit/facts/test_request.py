@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memory_agent.domain import FactRecord, Turn
 from memory_agent.facts.fold import fold_facts
-from memory_agent.facts.known import Known
+from memory_agent.facts.keeper import Known
 from memory_agent.facts.request import (
     PART_CHARS,
     REQUEST_CHARS,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.errors import MalformedReply
-from memory_agent.facts.replies import read_stated
+from memory_agent.facts.extractors import read_stated
 from memory_agent.llm.replies import MAX_DEPTH, MAX_MENDED_CHARS, json_documents
 from tests.unit.examples import examples, misses
 

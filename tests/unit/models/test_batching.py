@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from memory_agent.domain import TokenVectors
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
-from memory_agent.models.batching import BatchingEmbedder, BatchLimits
-from memory_agent.models.token_vectors import token_vectors
+from memory_agent.models.batching import BatchingEmbedder, BatchLimits, token_vectors
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_agent.domain.entities import Entity
+from memory_agent.domain.search import Entity
 from memory_agent.errors import ConfigError
 from memory_agent.models.entities import SHIPPED_ENTITIES, load_entities
 

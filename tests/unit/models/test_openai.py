@@ -9,8 +9,7 @@ from pydantic import SecretStr
 
 from memory_agent.domain import Message
 from memory_agent.errors import EmbedderError, EmbedderUnavailable, LLMError, LLMUnavailable, ModelRefused
-from memory_agent.models.openai import OpenAIChat, OpenAIEmbedder
-from memory_agent.models.openai_errors import translate
+from memory_agent.models.openai import OpenAIChat, OpenAIEmbedder, translate
 from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 ASK = [Message(role="user", content="hello there")]

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.models.passages import Piece, cut_passages
+from memory_agent.models.batching import Piece, cut_passages
 from memory_agent.models.tokens import estimated_pieces
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from memory_agent.errors import EmbedderError
-from memory_agent.models.token_vectors import (
+from memory_agent.models.batching import (
     DIRECTIONS,
     MOST_TOKENS,
     own_tokens,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.context.counts import KeptCounts
+from memory_agent.context.budget import KeptCounts
 from memory_agent.models.tokens import EstimatedTokens, ExactTokens, best_token_counter
 
 

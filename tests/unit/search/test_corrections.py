@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.search.corrections import corrected
+from memory_agent.search.search import corrected
 
 # A later turn has a higher number.
 replaced = st.dictionaries(st.integers(0, 9), st.integers(0, 9), max_size=6).map(

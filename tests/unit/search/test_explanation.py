@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import Turn
-from memory_agent.search.explanation import explain
 from memory_agent.search.fusion import SIGNALS
+from memory_agent.search.search import explain
 from tests.unit.search.builders import turn
 
 TURN = turn(1, "I adopted a cat.", speaker="Ann")

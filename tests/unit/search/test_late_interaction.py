@@ -17,11 +17,11 @@ from memory_agent.search.late_interaction import (
     LateInteraction,
     Shortlist,
     detail,
+    packed,
     token_matches,
     token_weights,
 )
 from memory_agent.search.postings import CollectionStatistics
-from memory_agent.search.token_codes import packed
 from memory_agent.testing import HashEmbedder
 
 Floats = NDArray[np.float32]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from memory_agent.domain import TokenVectors
-from memory_agent.search.token_codes import is_readable, packed, token_bytes, unpacked, word_vectors
+from memory_agent.search.late_interaction import is_readable, packed, token_bytes, unpacked, word_vectors
 
 
 def directed(tokens: int, directions: int, seed: int) -> NDArray[np.float32]:

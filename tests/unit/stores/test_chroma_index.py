@@ -17,8 +17,7 @@ from pydantic import SecretStr
 
 from memory_agent.domain import PassageVector, Scope
 from memory_agent.errors import NotOpen, VectorIndexError, VectorIndexUnavailable
-from memory_agent.stores.chroma import ChromaServer
-from memory_agent.stores.chroma_errors import translate, translated
+from memory_agent.stores.chroma import ChromaServer, translate, translated
 from tests.servers.chroma import ChromaProcess
 from tests.servers.mongod import free_port
 

@@ -17,9 +17,8 @@ from pymongo import AsyncMongoClient, monitoring
 from memory_agent.domain import ExtractionCost
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.mongo import MongoStore
+from memory_agent.stores.mongo.connection import INDEXES, driver_errors, translated
 from memory_agent.stores.mongo.documents import from_bson, to_bson
-from memory_agent.stores.mongo.errors import driver_errors, translated
-from memory_agent.stores.mongo.indexes import INDEXES
 from tests.conformance.values import (
     NOW,
     a_call,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.domain.entities import Entity
+from memory_agent.domain.search import Entity
 from memory_agent.errors import InvalidInput
 from memory_agent.text.dictionary import EntityDictionary, united
 from tests.unit.examples import examples, misses

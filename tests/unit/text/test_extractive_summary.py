@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_agent.errors import InvalidInput
-from memory_agent.text.extractive_summary import MIN_CHARS, extractive_summary
+from memory_agent.text.quotes import MIN_CHARS, extractive_summary
 
 PLANNING = [
     ("Ines", "Hi Tomasz! How are you doing?"),

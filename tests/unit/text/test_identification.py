@@ -3,7 +3,7 @@
 import pytest
 
 from memory_agent.search.confidence import EVERYDAY
-from memory_agent.text.identification import latin_language
+from memory_agent.text.writing import latin_language
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import Topic
-from memory_agent.topics.index import TopicIndex
+from memory_agent.topics.index import TopicIndex, WordCounts, unmerged
 from memory_agent.topics.matching import TurnSubject, topic_scores
-from memory_agent.topics.merged import unmerged
-from memory_agent.topics.titles import WordCounts
 
 MODEL = "m"
 NAMES, WORDS = "abcdef", ("rye", "oven", "tax", "like")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from memory_agent.domain import Topic
-from memory_agent.topics.likeness import grown_together, surely_one
+from memory_agent.topics.sweep import grown_together, surely_one
 from tests.conformance.values import a_topic
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import Topic
-from memory_agent.topics.merged import newest, unmerged
+from memory_agent.topics.index import newest, unmerged
 from tests.conformance.values import a_topic
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from memory_agent.domain import TopicDecayState
 from memory_agent.topics.decay import priority_of
-from memory_agent.topics.sweep_plan import SweepSettings, plan_thread
+from memory_agent.topics.sweep import SweepSettings, plan_thread
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 

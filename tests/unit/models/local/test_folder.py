@@ -10,6 +10,7 @@ import pytest
 
 from memory_agent.errors import EmbedderError, UnsupportedModel
 from memory_agent.models.local.folder import (
+    POOLING_MODES,
     Encoding,
     is_model,
     max_tokens,
@@ -22,7 +23,6 @@ from memory_agent.models.local.folder import (
     tokenizer_file,
     weight_files,
 )
-from memory_agent.models.local.pooling import POOLING_MODES
 from tests.tiny_models import change
 from tests.unit.models.local.conftest import add_module, linked
 

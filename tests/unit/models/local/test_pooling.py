@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from memory_agent.models.local.pooling import POOLING_MODES, pool
+from memory_agent.models.local.folder import POOLING_MODES, pool
 
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=8)
 MODES = st.lists(st.sampled_from(sorted(POOLING_MODES)), min_size=1, max_size=4, unique=True)

@@ -30,10 +30,9 @@ from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.models.local.encoders import EPSILON, FAMILIES
 from memory_agent.models.local.export import least_cosine
-from memory_agent.models.local.folder import SAMPLES
+from memory_agent.models.local.folder import POOLING_MODES, SAMPLES, pool
 from memory_agent.models.local.graph import distance_buckets, open_encoder, write_onnx
 from memory_agent.models.local.onnx import OnnxModel
-from memory_agent.models.local.pooling import POOLING_MODES, pool
 from memory_agent.models.local.sentence_transformers import TorchModel
 from tests.profiles import by_day
 from tests.tiny_models import change

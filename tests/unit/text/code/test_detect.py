@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_agent.text.code.detect import has_code
+from memory_agent.text.code.lines import has_code
 from tests.unit.examples import examples
 
 EXAMPLES = examples("text/code/code.toml")
