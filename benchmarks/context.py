@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from benchmarks.measure import machine, open_service, percentiles, print_report, say, store_option
+from benchmarks.measure import machine, open_service, percentiles, print_report, say
 from benchmarks.recall import remember, setting_option
 from benchmarks.recall_sets import read_with_gold
 from benchmarks.vectors import cache_option
@@ -93,7 +93,7 @@ async def measure(
 async def run(arguments: argparse.Namespace) -> None:
     """Open a fresh service, measure, print."""
     corpora = itertools.islice(read_with_gold(arguments.file), arguments.limit)
-    async with open_service(arguments.store, cache=arguments.cache, **dict(arguments.set)) as service:
+    async with open_service("sqlite", cache=arguments.cache, **dict(arguments.set)) as service:
         values = await measure(service, corpora, arguments.budgets)
     fetch = values.pop("fetch_s")
     report = {
@@ -112,7 +112,6 @@ def main(given: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("file", type=Path, help="a recall set: JSON lines, or the same packed as .xz")
-    store_option(parser)
     parser.add_argument("--limit", type=int, help="only the first so many corpora")
     parser.add_argument("--budgets", type=int, nargs="+", default=BUDGETS)
     setting_option(parser)

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.recall_sets import read_corpora
+from benchmarks.measure import markdown, say
+from benchmarks.recall_sets import read_corpora, set_name
 from memory_agent.text.patterns import EXTRACTOR_VERSION, extract_facts
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def extract(file: Path) -> list[Found]:
     telling = len({(one.corpus, one.turn_id) for one in found})
     share = 100 * len(found) / max(len(said), 1)
     counts = f"{len(said)} turns, {telling} with a fact, {len(found)} facts, {share:.2f} per 100 turns"
-    print(f"{file.name.partition('.')[0]}: {counts}")
+    print(f"{set_name(file)}: {counts}")
     return found
 
 
@@ -108,13 +109,13 @@ def report(found: list[Found], verdicts: dict[Key, bool]) -> int:
         verdict = {True: "right", False: "wrong", None: "unjudged"}[verdicts.get(item.key)]
         for kind in (item.kind, "all"):
             rows[kind][verdict] += 1
-    print(f"\n{'kind':<28}{'facts':>7}{'right':>7}{'wrong':>7}{'unjudged':>10}{'precision':>11}")
+    lines = []
     for kind in sorted(rows, key=lambda kind: (kind == "all", kind)):
         row = rows[kind]
         judged = row["right"] + row["wrong"]
-        precision = f"{row['right'] / judged:.3f}" if judged else "-"
-        counts = f"{row.total():>7}{row['right']:>7}{row['wrong']:>7}{row['unjudged']:>10}"
-        print(f"{kind:<28}{counts}{precision:>11}")
+        counts = (row.total(), row["right"], row["wrong"], row["unjudged"])
+        lines.append([kind, *map(str, counts), f"{row['right'] / judged:.3f}" if judged else "–"])
+    print("\n" + markdown(["kind", "facts", "right", "wrong", "unjudged", "precision"], lines))
     return rows["all"]["unjudged"]
 
 
@@ -131,9 +132,7 @@ def main() -> int:
         judge(found, verdicts, JUDGED)
     unjudged = report(found, verdicts)
     if unjudged:
-        print(
-            f"\n{unjudged} facts have no verdict: run `python -m benchmarks.facts --judge`", file=sys.stderr
-        )
+        say(f"\n{unjudged} facts have no verdict: run `python -m benchmarks.facts --judge`")
     return 1 if unjudged else 0
 
 

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
     from benchmarks.outside_model import Call
+    from memory_agent.domain import Turn
     from memory_agent.ports import DocumentStore
 
 vars(worker)["POLL_SECONDS"] = 0.05  # a constant of the package; a second would be most of a round
@@ -210,15 +211,19 @@ async def talk(place: Place, service: MemoryService, kind: str) -> None:
 
 
 # --- what a memory holds ---------------------------------------------------------------------------------------
+def listed(turns: Iterable[Turn]) -> list[list[Any]]:
+    """What the model knows of turns."""
+    return [[turn.id, turn.seq, turn.role, turn.content] for turn in turns]
+
+
 async def held(service: MemoryService) -> Held:
     """All turns, and the edited facts, as the stores have them."""
     found, store = Held(), service.core.store
     for user in await store.user_ids("default", limit=100):
         for thread in await store.thread_ids(Scope(user_id=user), limit=100):
             agent, place = service.agent(user, thread), f"{user}/{thread}"
-            turns = await store.list_turns(agent.scope)
-            if turns:
-                found.turns[place] = [[turn.id, turn.seq, turn.role, turn.content] for turn in turns]
+            if turns := await store.list_turns(agent.scope):
+                found.turns[place] = listed(turns)
             facts = await agent.fetch_facts(scope="thread")
             if marks := {str(path): facts[path] for path in MARKS if path in facts}:
                 found.facts[place] = marks
@@ -350,9 +355,8 @@ def _turns_in(path: Path) -> dict[str, list[list[Any]]]:
     file.check()
     for record in file.records():
         if record.kind == "turn" and record.scope is not None:
-            turn = record.value.turn
             where = f"{record.scope.user_id}/{record.scope.thread_id}"
-            found.turns.setdefault(where, []).append([turn.id, turn.seq, turn.role, turn.content])
+            found.turns.setdefault(where, []).extend(listed([record.value.turn]))
     return found.turns
 
 
@@ -457,7 +461,7 @@ class Upgrade(Job):
                 tenant, _, user = whose.partition("/")
                 for thread, turns in of_user["turns"].items():
                     found = await store.list_turns(Scope.of(user, tenant=tenant, thread_id=thread))
-                    if [[turn.id, turn.seq, turn.role, turn.content] for turn in found] != turns:
+                    if listed(found) != turns:
                         raise Wrong(f"the turns of {whose}/{thread} are not what version 0.1.0 wrote")
             new = await store.list_turns(Scope(user_id="ada", thread_id="new"))
             if [turn.content for turn in new] != [f"new {number}" for number in range(3)]:

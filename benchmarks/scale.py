@@ -49,6 +49,8 @@ FIRST_STAGE: Final = 10_000
 GROUP: Final = 100
 """Users whose histories come in at the same time, until they are settled."""
 AT_ONCE: Final = 8
+SAMPLE: Final = 100
+"""Users that are asked at each stage."""
 SETTLE_SECONDS: Final = 14_400
 DB_NAME: Final = "scale"
 _EMBEDDER: Final = KnowingEmbedder(HashEmbedder(dimension=384))  # as long as MiniLM's vectors
@@ -62,7 +64,6 @@ class Run:
     store: str
     turns_each: int
     folder: Path
-    sample: int
     settings: Mapping[str, Any]
     processes: Mapping[str, int]
 
@@ -113,12 +114,12 @@ async def ingest(run: Run, users: range) -> dict[str, float]:
 
 async def measure(run: Run, users: int, stage: int) -> Report:
     """All figures at the size that is there."""
-    sample = random.Random(stage).sample(range(1, users), min(run.sample, users - 1))
+    sample = random.Random(stage).sample(range(1, users), min(SAMPLE, users - 1))
     others, process = Others(), psutil.Process()
     async with run.opened() as service, loop_lag() as lag:
         await run.user(service, 0).fetch_memory("what is loaded when the first one asks?")
         meter = Meter(lag, _EMBEDDER)
-        for place, number in enumerate(sample, start=stage * run.sample):
+        for place, number in enumerate(sample, start=stage * SAMPLE):
             memory = run.user(service, number)
             question = (run.texts.question(3 * place + n) for n in range(3))
             await meter.time("cold_search", memory.fetch_long_term(next(question)))
@@ -181,7 +182,6 @@ async def run_all(arguments: argparse.Namespace, texts: Texts, folder: Path) -> 
             store=arguments.store,
             turns_each=turns_each,
             folder=folder,
-            sample=arguments.sample,
             settings=settings,
             processes=processes,
         )
@@ -209,7 +209,6 @@ def main(given: Sequence[str] | None = None) -> None:
     add("--users", type=int, default=1_000, help="in the end (default %(default)s)")
     add("--turns", type=int, default=50_000, help="of all users, in the end (default %(default)s)")
     add("--stages", type=int, nargs="+", help="turns at which is measured (default: 10000, tenfold …, all)")
-    add("--sample", type=int, default=100, help="users that are asked at each stage (default %(default)s)")
     text_option(parser)
     store_option(parser)
     add("--json", type=Path, metavar="OUT", help="a file to write the figures to, too")

@@ -93,7 +93,7 @@ def test_speed_measures_each_size_and_compares(
 
 # --- many users ----------------------------------------------------------------------------------------------
 def test_scale_measures_each_stage_beside_the_first(capsys: pytest.CaptureFixture[str]) -> None:
-    scale.main(["--users", "6", "--turns", "24", "--stages", "8", "24", "--sample", "2"])
+    scale.main(["--users", "6", "--turns", "24", "--stages", "8", "24"])
     report, told = printed(capsys)
     assert [(stage["turns"], stage["users"]) for stage in report["stages"]] == [(8, 2), (24, 6)]
     for stage in report["stages"]:

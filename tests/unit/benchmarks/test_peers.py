@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.peers import __main__ as peers
-from benchmarks.peers.systems import DIMENSIONS, Embedder
+from benchmarks import peers
+from benchmarks.peers import DIMENSIONS, Embedder
 from benchmarks.recall_sets import Corpus, Evidence, Gold, Question, SetTurn, read_sets
 from tests.unit.benchmarks.sets import record, written
 from tests.unit.benchmarks.test_recall_sets import reachable

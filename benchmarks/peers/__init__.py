@@ -1,1 +1,0 @@
-"""Other memories' searches on the same recall sets, by the same scorer: `python -m benchmarks.peers FILE --peer all`."""
