@@ -126,62 +126,49 @@ def attacked(name: str, address: str, token: str, seconds: float) -> Counter[str
 # --- the honest client ---------------------------------------------------------------------------------------
 
 
-class Honest:
-    """A client that updates and fetches at a steady pace."""
+async def honest(http: httpx.AsyncClient, user: str, seconds: float) -> dict[str, Any]:
+    """A client that updates and fetches at a steady pace: p50, p95 and the longest of each in milliseconds, and what failed."""
+    times: dict[str, list[float]] = {"update": [], "fetch": []}
+    errors: list[str] = []
 
-    def __init__(self, address: str, token: str) -> None:
-        self.http = httpx.AsyncClient(
-            base_url=address, headers={"Authorization": f"Bearer {token}"}, timeout=30, trust_env=False
-        )
-        self.said = 0
-        self.users = 0
+    async def pair(number: int, due: float) -> None:
+        said = {"user_msg": f"{user} {number}: {sentence(number)}", "assistant_msg": "I see."}
+        asked = {"user_message": f"What does {user} say about {sentence(number + 10**6)}?"}
+        for what, body in (("update", said), ("fetch", asked)):
+            try:
+                answer = await http.post(f"/api/threads/{user}/diary/{what}", json=body)
+                answer.raise_for_status()
+                times[what].append(time.perf_counter() - due)
+            except httpx.HTTPError as exc:
+                errors.append(f"{what}: {exc!r:.100}")
+            due = time.perf_counter()
 
-    async def run(self, seconds: float) -> dict[str, Any]:
-        """p50, p95 and the longest in milliseconds, of updates and fetches, for so long; and what failed."""
-        times: dict[str, list[float]] = {"update": [], "fetch": []}
-        errors: list[str] = []
-        self.users += 1
-        user = f"alice {self.users}"  # a new one each time, or later runs would have more to read
-
-        async def pair(due: float) -> None:
-            self.said += 1
-            said = {"user_msg": f"{self.said}: {sentence(self.said)}", "assistant_msg": "I see."}
-            asked = {"user_message": f"What about {sentence(self.said + 10**6)}?"}
-            for what, body in (("update", said), ("fetch", asked)):
-                try:
-                    answer = await self.http.post(f"/api/threads/{user}/diary/{what}", json=body)
-                    answer.raise_for_status()
-                    times[what].append(time.perf_counter() - due)
-                except httpx.HTTPError as exc:
-                    errors.append(f"{what}: {exc!r:.100}")
-                due = time.perf_counter()
-
-        began, tasks = time.perf_counter(), list[asyncio.Task[None]]()
-        while time.perf_counter() < began + seconds:
-            due = began + PACE_SECONDS * len(tasks)
-            await asyncio.sleep(max(0.0, due - time.perf_counter()))
-            tasks.append(asyncio.create_task(pair(due)))
-        await asyncio.gather(*tasks)
-        shown = {what: percentiles(found, 50, 95, 100) for what, found in times.items()}
-        return {**shown, "errors": errors}
+    began, tasks = time.perf_counter(), list[asyncio.Task[None]]()
+    while time.perf_counter() < began + seconds:
+        due = began + PACE_SECONDS * len(tasks)
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        tasks.append(asyncio.create_task(pair(len(tasks), due)))
+    await asyncio.gather(*tasks)
+    return {**{what: percentiles(found, 50, 95, 100) for what, found in times.items()}, "errors": errors}
 
 
 async def measure(address: str, tokens: Sequence[str], pid: int, given: argparse.Namespace) -> dict[str, Any]:
     """The honest client by itself, then beside an attack, for each."""
-    honest, process = Honest(address, tokens[0]), psutil.Process(pid)
-    report: dict[str, Any] = {}
+    process, report = psutil.Process(pid), dict[str, Any]()
     # Forked, and giving way, for it stands for other machines.
     fork, give_way = multiprocessing.get_context("fork"), functools.partial(os.nice, 10)
     with ProcessPoolExecutor(1, mp_context=fork, initializer=give_way) as others:
         others.submit(os.getpid).result()
-        async with honest.http:
-            await honest.run(3.0)  # warm
+        key = {"Authorization": f"Bearer {tokens[0]}"}
+        async with httpx.AsyncClient(base_url=address, headers=key, timeout=30, trust_env=False) as http:
+            await honest(http, "warming up", 3.0)
             for name in given.attacks or ATTACKS:
-                alone = await honest.run(given.seconds)
+                # A new user each time, or later runs would have more to read.
+                alone = await honest(http, f"before {name}", given.seconds)
                 told = asyncio.wrap_future(
                     others.submit(attacked, name, address, tokens[1], given.seconds + 1)
                 )
-                beside = await honest.run(given.seconds)
+                beside = await honest(http, f"beside {name}", given.seconds)
                 mib = round(process.memory_info().rss / 2**20)
                 report[name] = {"alone": alone, "beside": beside, "got": await told, "mib": mib}
     return report
@@ -190,25 +177,20 @@ async def measure(address: str, tokens: Sequence[str], pid: int, given: argparse
 # --- what is attacked ----------------------------------------------------------------------------------------
 
 
-def nginx_conf(service: str, port: int, folder: Path) -> str:
-    """The configuration that is shipped, for a service at another address and a folder that is there."""
+def start_nginx(service: str, folder: Path, stack: ExitStack) -> str:
+    """nginx as it is shipped, but for addresses and folders, in front of the service until the stack ends; its address."""
+    program = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
+    if program is None:
+        raise SystemExit("nginx is not installed (Debian: nginx-light)")
+    port = free_port()
     text = NGINX_CONF.read_text(encoding="utf-8")
     places = {"/tmp/": f"{folder}/", "/var/cache/nginx": str(folder)}
     places |= {"http://api:8080": service, "listen 8080": f"listen 127.0.0.1:{port}"}
     for ours, theirs in places.items():
         assert ours in text
         text = text.replace(ours, theirs)
-    return text
-
-
-def start_nginx(service: str, folder: Path, stack: ExitStack) -> str:
-    """nginx in front of the service, until the stack ends; its address."""
-    program = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
-    if program is None:
-        raise SystemExit("nginx is not installed (Debian: nginx-light)")
-    port = free_port()
     written = folder / "nginx.conf"
-    written.write_text(nginx_conf(service, port, folder), encoding="utf-8")
+    written.write_text(text, encoding="utf-8")
     # Root's temporary folder is for root alone.
     process = subprocess.Popen([program, "-e", "stderr", "-c", str(written), "-g", "daemon off; user root;"])
     stack.callback(process.wait)

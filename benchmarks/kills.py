@@ -147,6 +147,11 @@ class Place:
         lines = self.log.read_text().splitlines() if self.log.exists() else []
         return replayed(map(json.loads, lines), self.model)
 
+    def looked_for(self) -> list[str]:
+        """Forgotten texts and ids that no file may hold in the end; a server's files are its own."""
+        gone = [] if self.mongo_uri else self.model.gone
+        return random.Random(self.seed).sample(gone, min(len(gone), 2_000))
+
     def drop(self, name: str) -> None:
         """Delete the memory of that name."""
         shutil.rmtree(self.folder / name, ignore_errors=True)
@@ -510,8 +515,8 @@ KINDS: Final[dict[str, Job]] = {
 }
 
 
-async def finish(place: Place) -> int:
-    """At last: every erasure to its end, the doctor, and no byte of what was forgotten; how many texts and ids were looked for."""
+async def finish(place: Place) -> None:
+    """At last: every erasure to its end, the doctor, and no byte of what was forgotten."""
     clock = place.clock
     async with MemoryService(place.settings(), embedder=HashEmbedder(), clock=clock) as service:
         demand(differences(place.model.now, await held(service), set(place.model.gone)))
@@ -521,11 +526,8 @@ async def finish(place: Place) -> int:
                 clock.ahead += timedelta(minutes=15)
                 await asyncio.sleep(0.1)
         await diagnose(service)
-    if place.mongo_uri is not None:
-        return 0
-    looked_for = random.Random(place.seed).sample(place.model.gone, min(len(place.model.gone), 2_000))
-    demand(f"{one.text!r} is still in {one.file}" for one in remains_in(place.folder / "main", looked_for))
-    return len(looked_for)
+    remains = remains_in(place.folder / "main", place.looked_for())
+    demand(f"{one.text!r} is still in {one.file}" for one in remains)
 
 
 # --- rounds ---------------------------------------------------------------------------------------------------
@@ -574,7 +576,7 @@ class Run:
         self._rounds.write_text(json.dumps(place.round))
         name = self._chance.choices(list(KINDS), [job.weight for job in KINDS.values()])[0]
         job, place.killed = KINDS[name], False
-        self._whole(f"{name}, preparing", job.prepare)
+        self.whole(f"{name}, preparing", job.prepare)
         began = time.monotonic()
         pid = self._forked(job.work)
         # A job that was never left to its end is given twice the time, so that its end is reached now and then.
@@ -591,17 +593,7 @@ class Run:
         else:
             raise self._failed(f"{name}, the job itself")
         place.killed = True
-        self._whole(f"{name}, what is left", job.check)
-
-    def end(self) -> int:
-        """See `finish`."""
-        found = self.place.folder / "looked_for"
-
-        async def work(place: Place) -> None:
-            found.write_text(str(await finish(place)))
-
-        self._whole("the end", work)
-        return int(found.read_text())
+        self.whole(f"{name}, what is left", job.check)
 
     def _forked(self, step: Callable[[Place], Awaitable[object]]) -> int:
         """Start a process that reads the model and does it; its pid. It leaves with 0, or with 1 and the error in a file."""
@@ -617,7 +609,7 @@ class Run:
         finally:
             os._exit(code)
 
-    def _whole(self, what: str, step: Callable[[Place], Awaitable[object]]) -> None:
+    def whole(self, what: str, step: Callable[[Place], Awaitable[object]]) -> None:
         """Do it in a process of its own, to its end."""
         pid = self._forked(step)
         code = ended(pid, within=_LONGEST_SECONDS)
@@ -641,7 +633,7 @@ def run(place: Place, *, rounds: int, minutes: float, seed: int) -> dict[str, ob
         if kills >= told + _EVERY:
             told = kills
             say(f"{kills:,} kills in {time.monotonic() - began:,.0f} s: {dict(running.kills)}")
-    looked_for = running.end()
+    running.whole("the end", finish)
     place.load()
     return {
         "kills": running.kills.total(),
@@ -650,7 +642,7 @@ def run(place: Place, *, rounds: int, minutes: float, seed: int) -> dict[str, ob
         "calls_acknowledged": place.model.calls,
         "turns_at_the_end": len(place.model.now.ids),
         "forgotten_texts_and_ids": len(place.model.gone),
-        "looked_for_in_files": looked_for,
+        "looked_for_in_files": len(place.looked_for()),
         "seconds": round(time.monotonic() - began),
         "wrong": 0,
     }

@@ -16,7 +16,7 @@ import importlib.metadata
 import json
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -59,25 +59,6 @@ INGEST_BATCH: Final = 200
 SYSTEM: Final = "memory_agent"
 
 
-@dataclass(slots=True)
-class Times:
-    """How long it took, in seconds. `turns`: how many were remembered."""
-
-    turns: int = 0
-    ingest: float = 0.0
-    processor: float = 0.0
-    search: list[float] = field(default_factory=list)
-
-    def report(self) -> dict[str, Any]:
-        """Sums, and percentiles in milliseconds of what was measured."""
-        return {
-            "turns": self.turns,
-            "ingest_s": round(self.ingest, 1),
-            "ingest_processor_s": round(self.processor, 1),
-            "search": percentiles(self.search),
-        }
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Remembered:
     """A corpus that a service has: whose it is there, and which of the set's turns each of the service's turns is."""
@@ -111,38 +92,45 @@ async def remember(memory: MemoryAgent, corpus: Corpus) -> dict[str, str]:
     return origin
 
 
-async def ask(service: MemoryService, one: Remembered, times: Times) -> list[Result]:
-    """Every question of a corpus that is remembered, scored once all are answered."""
+async def ask(service: MemoryService, one: Remembered, seconds: list[float]) -> list[Result]:
+    """Every question of a corpus that is remembered, scored once all are answered; how long each took goes into `seconds`."""
     memory = service.agent(user_id=one.user_id, thread_id="history")
     answers = []
     for question in one.corpus.questions:
         # Only what "last week" is told from: it leaves out nothing, and evidence may be dated after its question.
         now, began = read_date(question.date), time.perf_counter()
         found = await memory.fetch_long_term(question.text, top_k=DEPTH, now=now)
-        times.search.append(time.perf_counter() - began)
+        seconds.append(time.perf_counter() - began)
         answers.append(Answer(question=question.id, turns=tuple(one.origin[each.turn.id] for each in found)))
     return score(one.set, one.corpus, answers, one.gold)
 
 
 async def measure(
     service: MemoryService, sets: Sets
-) -> tuple[list[Remembered], list[Result], dict[str, Times]]:
+) -> tuple[list[Remembered], list[Result], dict[str, dict[str, Any]]]:
     """Remember and ask every corpus; what is remembered now, the results, and the times by set."""
     remembered: list[Remembered] = []
     results: list[Result] = []
-    times = {name: Times() for name in sets}
+    times: dict[str, dict[str, Any]] = {}
     for name, corpora in sets.items():
+        turns, ingest, processor, search = 0, 0.0, 0.0, list[float]()
         for corpus, gold in corpora:
-            user_id, its = f"{name}-{corpus.name}", times[name]
+            user_id = f"{name}-{corpus.name}"
             began, at_work = time.perf_counter(), time.process_time()
             origin = await remember(service.agent(user_id=user_id, thread_id="history"), corpus)
-            its.ingest += time.perf_counter() - began
-            its.processor += time.process_time() - at_work
-            its.turns += len(origin)
+            ingest += time.perf_counter() - began
+            processor += time.process_time() - at_work
+            turns += len(origin)
             one = Remembered(set=name, corpus=corpus, gold=gold, user_id=user_id, origin=origin)
             remembered.append(one)
-            results += await ask(service, one, its)
+            results += await ask(service, one, search)
             say(f"{user_id}: {len(origin)} turns, {len(corpus.questions)} questions")
+        times[name] = {
+            "turns": turns,
+            "ingest_s": round(ingest, 1),
+            "ingest_processor_s": round(processor, 1),
+            "search": percentiles(search),
+        }
     return remembered, results, times
 
 
@@ -168,11 +156,11 @@ async def run(arguments: argparse.Namespace, sets: Sets) -> list[Run]:
         async with open_service(arguments.store, **{**place, **settings}) as service:
             remembered, results, times = await measure(service, sets)
         shown = {"store": arguments.store, **dict(arguments.set)}
-        runs = [_run(SYSTEM, shown, results, {name: its.report() for name, its in times.items()})]
+        runs = [_run(SYSTEM, shown, results, times)]
         for name, switched in without_each_signal(settings).items() if arguments.ablation else ():
             say(name)
             async with open_service(arguments.store, **{**place, **settings, **switched}) as service:
-                results = [result for one in remembered for result in await ask(service, one, Times())]
+                results = [result for one in remembered for result in await ask(service, one, [])]
             runs.append(_run(f"{SYSTEM} {name}", {**shown, **switched}, results, {}))
     return runs
 

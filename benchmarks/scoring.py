@@ -255,20 +255,17 @@ def _last(folder: Path, set_name: str) -> Path:
     return folder / "last" / f"{set_name}.json"
 
 
-def read_runs(named: str) -> list[Run]:
-    """All runs of FILE, or the one of FILE#SYSTEM. Raises BadRun."""
-    name, _, system = named.partition("#")
+def read_runs(name: str) -> list[Run]:
+    """All runs of a file. Raises BadRun."""
     try:
         runs = [_run_of(record) for record in json.loads(Path(name).read_text("utf-8"))["runs"]]
     except FileNotFoundError as exc:
         raise BadRun(f"{name}: there is no such file; write one with --json {name}") from exc
     except (KeyError, TypeError, ValueError, OSError) as exc:
         raise BadRun(f"{name}: no file of runs as --json writes them ({exc!r:.80})") from exc
-    found = [run for run in runs if system in ("", run.system)]
-    if not found:
-        names = ", ".join(sorted(run.system for run in runs))
-        raise BadRun(f"{name} has no run {system!r}; it has {names or 'none'}")
-    return found
+    if not runs:
+        raise BadRun(f"{name} has no runs")
+    return runs
 
 
 def _run_of(record: Mapping[str, Any]) -> Run:
