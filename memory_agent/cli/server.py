@@ -210,8 +210,7 @@ async def mcp(
         raise ConfigError(
             "the MCP server needs the package mcp: install memory_agent with its extra `mcp`"
         ) from exc
-    from memory_agent.mcp.serving import build_server
-    from memory_agent.mcp.stdio import serve_stdio, wire
+    from memory_agent.mcp.serving import build_server, serve_stdio, wire
     from memory_agent.server.auth import Principal
 
     stop = told_to_stop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.inspect import ask, conversation, door, facts, health, topics, users, work
+from memory_agent.inspect import ask, door, facts, health, people, topics, work
 from memory_agent.inspect.page import endpoint
 
 if TYPE_CHECKING:
@@ -34,18 +34,18 @@ ROUTES: Final[tuple[tuple[str, Callable[..., Any], tuple[str, ...]], ...]] = (
         )
     ),
     ("/inspect/health/examine", endpoint(health.examine), _CHANGE),
-    ("/inspect/of/{tenant}/users", endpoint(users.everybody), _READ),
-    (_USER, endpoint(users.somebody), _READ),
-    (f"{_USER}/export", endpoint(users.export), ("GET",)),
-    (f"{_USER}/forget", endpoint(users.forget), _CHANGE),
+    ("/inspect/of/{tenant}/users", endpoint(people.everybody), _READ),
+    (_USER, endpoint(people.somebody), _READ),
+    (f"{_USER}/export", endpoint(people.export), ("GET",)),
+    (f"{_USER}/forget", endpoint(people.forget), _CHANGE),
     (f"{_THREAD}/ask", endpoint(ask.ask), _READ),
-    (f"{_THREAD}/conversation", endpoint(conversation.timeline), _READ),
-    (f"{_THREAD}/turns/{{seq}}", endpoint(conversation.turn), _READ),
+    (f"{_THREAD}/conversation", endpoint(people.timeline), _READ),
+    (f"{_THREAD}/turns/{{seq}}", endpoint(people.turn), _READ),
     (f"{_THREAD}/facts", endpoint(facts.facts), _READ),
     (f"{_THREAD}/facts", endpoint(facts.change), _CHANGE),
     (f"{_THREAD}/topics", endpoint(topics.topics), _READ),
     (f"{_THREAD}/topics/{{topic}}", endpoint(topics.topic), _READ),
     (f"{_THREAD}/topics/{{topic}}", endpoint(topics.curate), _CHANGE),
-    (f"{_THREAD}/retry", endpoint(conversation.retry), _CHANGE),
+    (f"{_THREAD}/retry", endpoint(people.retry), _CHANGE),
 )
 """Path, handler and methods of each."""

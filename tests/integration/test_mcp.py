@@ -648,7 +648,7 @@ def test_process_ends_when_told_to_though_its_client_stays(process: Process, num
 
 def test_what_else_is_printed_goes_to_standard_error(tmp_path: Path) -> None:
     script = (
-        "import os, sys\nfrom memory_agent.mcp.stdio import wire\nwith wire() as (reading, writing):\n"
+        "import os, sys\nfrom memory_agent.mcp.serving import wire\nwith wire() as (reading, writing):\n"
         "    print('stray'); os.system('echo of a child'); assert sys.stdin.read() == ''\n"
         "    os.write(writing, os.read(reading, 9))\nprint('after')\n"
     )

@@ -20,9 +20,8 @@ from memory_agent.cli.answers import passage_of
 from memory_agent.cli.app import GROUPS, app
 from memory_agent.cli.demo import activation
 from memory_agent.cli.facts import fact_value
-from memory_agent.cli.ingest import BATCH_TURNS, batches_of
+from memory_agent.cli.ingest import BATCH_TURNS, TurnFile, batches_of, read_turns
 from memory_agent.cli.output import clean, in_words, print_json
-from memory_agent.cli.turn_files import TurnFile, read_turns
 from memory_agent.config import MemoryConfig, setting_rows
 from memory_agent.text.terms import count_terms
 from tests.documented import help_examples
