@@ -77,13 +77,7 @@ async def ask(
 
 
 async def _find(
-    where: ThreadOptions,
-    question: str,
-    scope: Reach,
-    top_k: int | None,
-    tag: str | None,
-    *,
-    why: bool,
+    where: ThreadOptions, question: str, scope: Reach, top_k: int | None, tag: str | None, *, why: bool
 ) -> None:
     """Print the turns that answer the question."""
     language = settings(where.data_dir).search_language

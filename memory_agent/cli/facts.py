@@ -26,17 +26,7 @@ from memory_agent.cli.options import (
     option,
     read_time,
 )
-from memory_agent.cli.output import (
-    in_words,
-    line,
-    many,
-    note,
-    picked,
-    print_json,
-    print_whole,
-    say,
-    when,
-)
+from memory_agent.cli.output import in_words, line, many, note, picked, print_json, print_whole, say, when
 from memory_agent.cli.status import NO_TIMEOUT, PATIENCE, settled, tell_what_is_owed
 from memory_agent.domain import UNNAMED, Reach, Scope  # Reach is read when the command is declared
 from memory_agent.errors import TurnsParked

@@ -15,15 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from memory_agent.errors import AccessDenied, MemoryAgentError
-from memory_agent.inspect.page import (
-    HEADERS,
-    address,
-    next_page,
-    read_form,
-    redirect,
-    refused,
-    rendered,
-)
+from memory_agent.inspect.page import HEADERS, address, next_page, read_form, redirect, refused, rendered
 from memory_agent.wire.problems import problem_for_network
 
 if TYPE_CHECKING:

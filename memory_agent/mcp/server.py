@@ -118,11 +118,7 @@ def mcp_asgi(
     redirect to "/mcp/" first. `principal_of_request` says who asks (default: what is in `request.state.principal`).
     `allowed_origins`: web pages that may ask ("*": all); others are refused. Requests from elsewhere than a browser have no origin.
     """
-    server = build_server(
-        agent_of=agent_of,
-        principal_of=_principal_of,
-        default_thread=default_thread,
-    )
+    server = build_server(agent_of=agent_of, principal_of=_principal_of, default_thread=default_thread)
     app = McpApp(
         server=server,
         principal_of_request=principal_of_request,

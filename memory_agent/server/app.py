@@ -16,12 +16,7 @@ from memory_agent.inspect.door import Logins
 from memory_agent.inspect.health import Doctor
 from memory_agent.inspect.routes import ROUTES
 from memory_agent.inspect.work import Readings
-from memory_agent.server import (
-    routes_events,
-    routes_health,
-    routes_memory,
-    routes_work,
-)
+from memory_agent.server import routes_events, routes_health, routes_memory, routes_work
 from memory_agent.server.access import PAGES, Access, is_below
 from memory_agent.server.auth import KEY_CACHE_SECONDS, Authenticator
 from memory_agent.server.dependencies import THREAD, Api

@@ -16,13 +16,7 @@ from collections import OrderedDict, deque
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from memory_agent.errors import (
-    EventsLost,
-    EventsUnsupported,
-    MemoryAgentError,
-    StoreUnavailable,
-    Unavailable,
-)
+from memory_agent.errors import EventsLost, EventsUnsupported, MemoryAgentError, StoreUnavailable, Unavailable
 from memory_agent.server.logs import origin
 
 if TYPE_CHECKING:

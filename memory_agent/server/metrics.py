@@ -24,10 +24,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 from pydantic import BaseModel, Field
 
-from memory_agent.domain import (
-    Stage,
-    new_id,
-)
+from memory_agent.domain import Stage, new_id
 from memory_agent.errors import MemoryAgentError
 from memory_agent.server.logs import origin, request_id
 from memory_agent.server.problems import problem_response

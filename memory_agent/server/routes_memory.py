@@ -210,11 +210,7 @@ async def fetch_memory(request: Request, user_id: PathText, thread_id: PathText,
     memory = memory_of(request, user_id, thread_id)
     preset: Any = body.preset
     context = await memory.fetch_memory(
-        body.user_message,
-        max_tokens=body.max_tokens,
-        now=body.now,
-        preset=preset,
-        scope=body.scope,
+        body.user_message, max_tokens=body.max_tokens, now=body.now, preset=preset, scope=body.scope
     )
     return answer(json_of(MemoryContext, context))
 
@@ -297,10 +293,7 @@ async def list_users(
     if user_id is not None:
         principal.check_user(user_id)
     page = await api.service.users(
-        tenant=principal.tenant,
-        user_id=user_id or principal.user_id,
-        after=USERS.after(cursor),
-        limit=limit,
+        tenant=principal.tenant, user_id=user_id or principal.user_id, after=USERS.after(cursor), limit=limit
     )
     return answer(USERS.json_of(page))
 

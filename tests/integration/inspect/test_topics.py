@@ -188,7 +188,7 @@ async def test_an_export_is_cut_off_when_its_key_or_the_store_goes(
             monkeypatch.setattr(looker.service.core.store, "copied_turns", fail)
         with pytest.raises(httpx.RemoteProtocolError):
             await answer.aread()
-    assert [record.getMessage() for record in caplog.records if record.name.endswith("inspect.users")] == [
+    assert [record.getMessage() for record in caplog.records if record.name.endswith("inspect.people")] == [
         f"an export ended early: {'AccessDenied' if why == 'key' else 'StoreUnavailable'}"
     ]
     assert not [record for record in caplog.records if record.exc_info]
