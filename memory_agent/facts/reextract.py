@@ -77,7 +77,7 @@ class Reextractor:
         """Store what these turns state now under the generation that doesn't count yet."""
         scope = turns[0].scope
         changes = await self.store.fact_changes(scope)
-        generation = next(iter(unfinished_generations(changes)), f"{_PREFIX}{new_id()}")
+        generation = next(iter(_begun(changes)), f"{_PREFIX}{new_id()}")
         there = {change.key for change in changes}
         alive = {turn.id for turn in await self.store.list_turns(scope, ids=[turn.id for turn in turns])}
         waiting = [turn for turn in turns if turn.id in alive and change_key(turn, generation) not in there]
@@ -118,7 +118,7 @@ class Reextractor:
         owed = await self.store.owed_turns(thread, "reextract", limit=len(own) + 1, parked=False)
         if any(turn.id not in own for turn in owed):
             return
-        for generation in unfinished_generations(await self.store.fact_changes(thread))[:1]:
+        for generation in _begun(await self.store.fact_changes(thread))[:1]:
             await self.store.append_fact_change(thread, self._counts(thread, generation))
             await self.keeper.save(thread)
 
@@ -126,3 +126,8 @@ class Reextractor:
         """The change by which the generation counts from now on."""
         of = {"generation": generation, "thread_id": str(thread.thread_id)}
         return change_by_person(f"replay:{generation}", "replay", place_of(0), now=self.clock.now(), **of)
+
+
+def _begun(changes: Sequence[FactChange]) -> list[str]:
+    """The generations that this version began and that don't count yet."""
+    return [name for name in unfinished_generations(changes) if name.startswith(_PREFIX)]

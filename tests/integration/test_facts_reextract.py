@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -186,6 +187,13 @@ async def test_facts_of_an_earlier_version_are_as_that_one_left_them(
         await memory.settle(timeout=60)
         assert await memory.fetch_facts() == KNOWN_BETTER
         await state(memory)
+        # Another one, left half-way there, comes in with an import.
+        stale = replace(event, path=("motto",))
+        late = replace(changes[0], key=f"{turn.id}:facts:g-2", generation="g-2", events=(stale,))
+        assert await store.append_fact_change(scope, late)
+        await memory.forget([(await store.list_turns(scope))[-1].id])
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == KNOWN_BETTER
 
 
 async def test_of_a_user_all_threads_are_read_and_of_everybody_some_users_with_each_call(
