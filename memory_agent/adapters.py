@@ -150,7 +150,7 @@ async def open_keys(cfg: MemoryConfig, client: Any | None, stack: AsyncExitStack
     """The API keys: in `keys.sqlite3` in `data_dir`, whoever holds that folder, or in MongoDB as the document store."""
     keys: KeyStore
     if client is None and cfg.mongo_uri is None:
-        from memory_agent.stores.sqlite.keys import SqliteKeys
+        from memory_agent.stores.sqlite.meta import SqliteKeys
 
         if cfg.db_name.lower() == "keys":
             raise ConfigError(
@@ -158,7 +158,7 @@ async def open_keys(cfg: MemoryConfig, client: Any | None, stack: AsyncExitStack
             )
         keys = SqliteKeys(cfg.data_dir / "keys.sqlite3", timeout_seconds=cfg.store_timeout_seconds)
     else:
-        from memory_agent.stores.mongo.keys import MongoKeys
+        from memory_agent.stores.mongo.meta import MongoKeys
 
         uri = cfg.mongo_uri.get_secret_value() if cfg.mongo_uri is not None else ""
         keys = MongoKeys(client or uri, cfg.db_name, timeout_seconds=cfg.store_timeout_seconds)

@@ -19,8 +19,7 @@ from memory_agent.conversations.people import check_user, checked_limit, list_th
 from memory_agent.domain import DEFAULT_TENANT, Scope, WorkerStatus, checked_tenant
 from memory_agent.errors import NotFound, NotOpen, SettleTimeout, TurnsParked
 from memory_agent.ports import known_fingerprint, known_scripts
-from memory_agent.search.user_index import unread
-from memory_agent.search.user_index_cache import IDLE_SECONDS
+from memory_agent.search.user_index import IDLE_SECONDS, unread
 from memory_agent.together import together
 from memory_agent.upkeep import Upkeep
 from memory_agent.wiring import Core, wire

@@ -16,8 +16,7 @@ from memory_agent.conversations.sessions import SessionKeeper
 from memory_agent.domain import ErasedTier
 from memory_agent.facts.edits import FactEditor
 from memory_agent.facts.extractors import LLMFactExtractor, PatternFactExtractor
-from memory_agent.facts.keeper import FactKeeper
-from memory_agent.facts.reextract import Reextractor
+from memory_agent.facts.keeper import FactKeeper, Reextractor
 from memory_agent.llm.summaries import ExtractiveSummarizer, LLMSummarizer
 from memory_agent.ports import known_fingerprint, known_scripts
 from memory_agent.search.candidates import CandidateKeeper
@@ -25,7 +24,7 @@ from memory_agent.search.entities import EntityCounter
 from memory_agent.search.index_stage import Indexer
 from memory_agent.search.late_interaction import LateInteraction
 from memory_agent.search.search import Searcher, SearchSettings
-from memory_agent.search.user_index_cache import IDLE_SECONDS, ResidentCache
+from memory_agent.search.user_index import IDLE_SECONDS, ResidentCache
 from memory_agent.text.terms import clear_stems
 from memory_agent.topics.curate import Curator
 from memory_agent.topics.index import TopicIndexCache

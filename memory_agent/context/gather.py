@@ -11,7 +11,7 @@ import regex
 
 from memory_agent.context.assemble import Material, TopicLine, pack_context
 from memory_agent.context.budget import PERSONA_TOKENS, PRESETS
-from memory_agent.context.persona import remind
+from memory_agent.context.conversation import remind
 from memory_agent.context.recollections import passage_tokens
 from memory_agent.digest.fold import Digest
 from memory_agent.errors import BackendError
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_agent.context.budget import TextCaches
-    from memory_agent.context.persona import Reminder
+    from memory_agent.context.conversation import Reminder
     from memory_agent.context.state import ConversationReader
     from memory_agent.domain import (
         Character,

@@ -19,8 +19,8 @@ from memory_agent.context.conversation import (
     least_for,
     pack_compressed,
     pack_whole,
+    remind,
 )
-from memory_agent.context.persona import remind
 from memory_agent.digest.fold import MAX_KEPT_TURNS, Digest, fold
 from memory_agent.facts.fold import shown
 

@@ -20,7 +20,7 @@ from memory_agent.adapters import open_keys, open_store, open_vectors
 from memory_agent.clock import SystemClock
 from memory_agent.domain import stored_at
 from memory_agent.errors import BackendError, StoreError, StoreUnavailable, VectorIndexUnavailable
-from memory_agent.exports.reading import scopes_of
+from memory_agent.exports.run import scopes_of
 from memory_agent.facts.fold import fold_facts
 from memory_agent.ports import ALL_ROWS
 from memory_agent.topics.index import unmerged

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from memory_agent.domain import Scope
 from memory_agent.errors import InvalidInput
-from memory_agent.exports.files import ExportWriter, Header, new_file
-from memory_agent.exports.records import Record, read_record
+from memory_agent.exports.files import ExportWriter, Header, Record, new_file, read_record
 from memory_agent.stores.sqlite.salvage import DamagedStore
 
 if TYPE_CHECKING:

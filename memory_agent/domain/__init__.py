@@ -87,6 +87,7 @@ from memory_agent.domain.threads import (
     EventKind as EventKind,
     ForgottenTurn as ForgottenTurn,
     MemoryEvent as MemoryEvent,
+    PackedSize as PackedSize,
     Session as Session,
     SpentKey as SpentKey,
     ThreadCopy as ThreadCopy,
@@ -94,11 +95,6 @@ from memory_agent.domain.threads import (
     ThreadRemains as ThreadRemains,
     ThreadSummary as ThreadSummary,
     ThreadsPage as ThreadsPage,
-    UserSummary as UserSummary,
-    UsersPage as UsersPage,
-)
-from memory_agent.domain.topics import (
-    PackedSize as PackedSize,
     Topic as Topic,
     TopicChanges as TopicChanges,
     TopicDecayState as TopicDecayState,
@@ -106,6 +102,8 @@ from memory_agent.domain.topics import (
     TopicMark as TopicMark,
     TopicSummary as TopicSummary,
     TopicTurns as TopicTurns,
+    UserSummary as UserSummary,
+    UsersPage as UsersPage,
 )
 from memory_agent.domain.turns import (
     MAX_SEQ as MAX_SEQ,

@@ -7,30 +7,293 @@ import io
 from collections import defaultdict
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from memory_agent.adapters import open_keys, open_store
 from memory_agent.data_dir import DataDirLock
-from memory_agent.domain import STAGES, ThreadCopy, ThreadRemains
-from memory_agent.domain.work import HASHING, Hasher
+from memory_agent.domain import STAGES, ForgottenTurn, Scope, SpentKey, ThreadCopy, ThreadRemains
+from memory_agent.domain.work import HASHING, Hasher, is_of_remains
 from memory_agent.errors import ConfigError, InvalidInput, NotFound
-from memory_agent.exports.files import ExportFile, ExportWriter, Header, new_file
-from memory_agent.exports.forgotten import Forgotten
-from memory_agent.exports.reading import memory_records, scopes_of, thread_records
+from memory_agent.exports.files import ExportFile, ExportWriter, Header, Record, Secret, new_file
 from memory_agent.ports import RESTORING
 from memory_agent.work.forget import end_lost, hasher_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from typing import IO
 
     from memory_agent.config import MemoryConfig
-    from memory_agent.domain import CopiedTurn, ErasureReceipt, Scope, Topic
+    from memory_agent.domain import (
+        Compression,
+        CopiedTurn,
+        ErasureReceipt,
+        FactChange,
+        KeyedKind,
+        Session,
+        Topic,
+        Turn,
+    )
     from memory_agent.exports.files import Written
-    from memory_agent.exports.records import Record
     from memory_agent.ports import DocumentStore, KeyStore
+
+
+class Forgotten:
+    """The receipts of forget calls, and the records that they are of. `count`: turns that were left out."""
+
+    def __init__(self, receipts: Iterable[ErasureReceipt], hasher: Hasher) -> None:
+        self._hasher = hasher
+        self._of_user: dict[str, list[ErasureReceipt]] = defaultdict(list)
+        for receipt in receipts:
+            if receipt.key == hasher.key:
+                self._of_user[receipt.user].append(receipt)
+        self.count = 0
+
+    def left(self, records: Iterable[Record]) -> Iterator[Record]:
+        """The records without what was forgotten, each thread's turns first, as an export has them."""
+        scope: Scope | None = None
+        thread: _Thread | None = None
+        for record in records:
+            if record.scope is None:
+                yield record
+                continue
+            if thread is None or record.scope != scope:
+                scope = record.scope
+                thread = _Thread(scope, self._receipts(scope), self._hasher)
+            kept = thread.left(record)
+            if kept is not None:
+                yield kept
+            elif record.kind == "turn":
+                self.count += 1
+
+    def _receipts(self, scope: Scope) -> Sequence[ErasureReceipt]:
+        if not self._of_user:
+            return ()
+        of_user = self._of_user.get(self._hasher.user(scope.user_id), [])
+        thread = self._hasher.thread(scope.user_id, scope.thread_id or "") if of_user else ""
+        return [receipt for receipt in of_user if receipt.thread in (None, thread)]
+
+
+class _Thread:
+    """What was forgotten of one thread, as far as its turns were looked at."""
+
+    def __init__(self, scope: Scope, receipts: Sequence[ErasureReceipt], hasher: Hasher) -> None:
+        self._scope, self._hasher = scope, hasher
+        self._users = max((receipt.before_id for receipt in receipts if receipt.thread is None), default="")
+        self._before = max((receipt.before_id for receipt in receipts if not receipt.turns), default="")
+        self._hashes = {turn for receipt in receipts for turn in receipt.turns}
+        self._ids: set[str] = set()
+        self._topics: set[str] = set()
+        self._first = 0
+        self._lives = False
+        self._turns: list[ForgottenTurn] = []
+        self._keys: list[SpentKey] = []
+
+    def left(self, record: Record) -> Record | None:
+        if record.kind == "remains":
+            return self._remains(record)
+        kept = self._kept(record)
+        self._lives |= kept is not None
+        return kept
+
+    def _kept(self, record: Record) -> Record | None:
+        value = record.value
+        if record.kind == "turn":
+            return None if self._is_gone(value) else record
+        if record.kind == "row":
+            return None if value.turn_id in self._ids else record
+        if record.kind == "session":
+            if value.id >= self._before:
+                return record
+            self._spend("session", value, value.id)
+            return None
+        if record.kind == "topic":
+            return replace(record, value=self._topic(value)) if self._lives else None
+        if record.kind == "change":
+            if not self._had_in_view(value):
+                return record
+            self._spend("edit", value, value.key)
+            return None
+        if record.kind == "compression":
+            return None if self._tells_of(value) else record
+        return record
+
+    def _remains(self, record: Record) -> Record | None:
+        """With the keys of what was left out, as the forget calls leave them; of a thread that ended under hashes, of a user not at all."""
+        value: ThreadRemains = record.value
+        turns = tuple(turn for turn in (*value.turns, *self._turns) if turn.turn_id >= self._users)
+        keys = tuple(key for key in (*value.keys, *self._keys) if key.id >= self._users)
+        if self._lives:
+            return replace(record, value=replace(value, turns=turns, keys=keys))
+        if self._users and not (turns or keys):
+            return None
+        left = ThreadRemains(last_seq=value.last_seq, turns=turns, keys=keys)
+        return replace(record, value=left, scope=self._hasher.remains(self._scope))
+
+    def _spend(self, kind: KeyedKind, value: Session | FactChange, made_id: str) -> None:
+        if value.idempotency_key is not None:
+            self._keys.append(SpentKey(kind=kind, key=value.idempotency_key, id=self._hasher.gone(made_id)))
+
+    def _is_gone(self, copied: CopiedTurn) -> bool:
+        turn = copied.turn
+        if not (turn.id < self._before or (self._hashes and self._hasher.turn(turn.id) in self._hashes)):
+            return False
+        self._ids.add(turn.id)
+        if copied.idempotency_key is not None:
+            self._turns.append(
+                ForgottenTurn(
+                    turn_id=self._hasher.gone(turn.id),
+                    seq=turn.seq,
+                    idempotency_key=copied.idempotency_key,
+                    call_index=copied.call_index,
+                    call_size=copied.call_size,
+                )
+            )
+        self._first = min(self._first or turn.seq, turn.seq)
+        if turn.topic_id is not None:
+            self._topics.add(turn.topic_id)
+        return True
+
+    def _topic(self, topic: Topic) -> Topic:
+        """The topic, without what was derived of turns that are gone: it is made anew of the others."""
+        if self._topics.isdisjoint({topic.id, *topic.absorbed, *topic.parted}):
+            return topic
+        return replace(
+            topic,
+            title="",
+            opener="",
+            summary=None,
+            words={},
+            embedding=np.empty(0, dtype="<f2"),
+            embedded=0,
+            through=0,
+            access_count=0,
+            given_importance=None,
+            stale=True,
+        )
+
+    def _had_in_view(self, change: FactChange) -> bool:
+        if change.turn_id is None and change.key < self._before:
+            return True
+        return change.turn_id in self._ids or not self._ids.isdisjoint(change.turns)
+
+    def _tells_of(self, compression: Compression) -> bool:
+        return bool(self._first) and compression.through >= self._first
+
+
+_TURNS_AT_ONCE: Final = 500
+_USERS_AT_ONCE: Final = 200
+_EVER: Final = timedelta(days=36_500)
+
+
+async def scopes_of(
+    store: DocumentStore,
+    *,
+    tenant: str | None = None,
+    user_id: str | None = None,
+    thread_id: str | None = None,
+    remains: bool = False,
+) -> AsyncIterator[Scope]:
+    """Every thread of which something is kept, or those of one tenant, one user (`user_id` as stored) or the one thread.
+
+    `remains`: also the hashed ones that what stays of forgotten turns is kept under.
+    """
+    if user_id is not None:
+        for scope in await _threads(store, user_id, thread_id):
+            yield scope
+        return
+    after = ""
+    while page := await store.stored_users(after=after, limit=_USERS_AT_ONCE):
+        for each in page:
+            if is_of_remains(each) and not remains:
+                continue
+            if tenant is None or Scope(user_id=each).tenant == tenant:
+                for scope in await _threads(store, each, None):
+                    yield scope
+        after = page[-1]
+
+
+async def _threads(store: DocumentStore, user_id: str, thread_id: str | None) -> list[Scope]:
+    found = await store.stored_threads(user_id)
+    return [Scope(user_id=user_id, thread_id=each) for each in found if thread_id in (None, each)]
+
+
+async def thread_records(
+    store: DocumentStore, scope: Scope, hasher: Hasher, *, vectors: bool
+) -> AsyncIterator[Record]:
+    """All records of a thread: turns, sessions, topics, changes of its facts, compressions, search rows, remains.
+
+    Remains have hashes in place of ids, also those whose last pass is still to come: nobody would make it where they are taken in.
+    """
+    turns: dict[str, Turn] = {}
+    last = 0
+    while page := await store.copied_turns(scope, after_seq=last, limit=_TURNS_AT_ONCE):
+        for copied in page:
+            turns[copied.turn.id] = replace(copied.turn, content="")
+            yield Record.of(copied, scope)
+        last = page[-1].turn.seq
+    for session in sorted(await store.sessions(scope), key=lambda session: session.number):
+        yield Record.of(session, scope)
+    owing = min((turn.seq for turn in turns.values() if "topics" in turn.pending), default=None)
+    for topic in await store.list_topics(scope):
+        yield Record.of(_of_copied_turns(topic, last, owing), scope)
+    for change in await store.fact_changes(scope):
+        if _is_of(change, turns):
+            yield Record.of(change, scope)
+    for compression in await store.compressions(scope):
+        if turns.keys() >= set(compression.covers):
+            yield Record.of(compression, scope)
+    if vectors:
+        async for record in _rows(store, scope, list(turns)):
+            yield record
+    remains = await store.thread_remains(scope)
+    hashed = replace(
+        remains,
+        last_seq=max(remains.last_seq, last),
+        turns=tuple(replace(gone, turn_id=hasher.gone(gone.turn_id)) for gone in remains.turns),
+        keys=tuple(replace(spent, id=hasher.gone(spent.id)) for spent in remains.keys),
+    )
+    yield Record.of(hashed, scope)
+
+
+def _of_copied_turns(topic: Topic, last: int, owing: int | None) -> Topic:
+    """The topic; to be made anew if it may have been folded from turns that are not copied, or will be folded in again."""
+    ahead = topic.through > last or (owing is not None and topic.through >= owing)
+    return replace(topic, stale=True) if ahead else topic
+
+
+def _is_of(change: FactChange, turns: dict[str, Turn]) -> bool:
+    seen = {*change.turns, *([change.turn_id] if change.turn_id is not None else [])}
+    return turns.keys() >= seen
+
+
+async def _rows(store: DocumentStore, scope: Scope, ids: Sequence[str]) -> AsyncIterator[Record]:
+    for start in range(0, len(ids), _TURNS_AT_ONCE):
+        rows = await store.search_rows(scope.user_id, ids=ids[start : start + _TURNS_AT_ONCE])
+        tokens: dict[str, bytes] = {}
+        for embedder in sorted({row.embedder for row in rows}):
+            of_it = [row.turn_id for row in rows if row.embedder == embedder]
+            tokens |= await store.token_codes(scope.user_id, of_it, embedder=embedder)
+        for row in sorted(rows, key=lambda row: row.seq):
+            if not row.erased:
+                yield Record.of(replace(row, tokens=tokens.get(row.turn_id, b"")), scope)
+
+
+async def memory_records(store: DocumentStore, keys: KeyStore | None, now: datetime) -> AsyncIterator[Record]:
+    """The records of the memory as a whole: API keys, the secret, forget calls that are under way, and receipts."""
+    for key in await keys.list() if keys is not None else ():
+        yield Record.of(key)
+    secret = await store.get_meta(HASHING)
+    if secret is not None:
+        yield Record.of(Secret(key=secret["key"]))
+    for erasure in await store.due_erasures(now + _EVER, limit=1_000_000):
+        yield Record.of(erasure)
+    for receipt in await store.receipts():
+        yield Record.of(receipt)
 
 
 _AT_ONCE: Final = 500

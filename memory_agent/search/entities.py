@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import Entity, Scope, Turn
     from memory_agent.ports import DocumentStore, EntityFinder
     from memory_agent.search.request import Searched
-    from memory_agent.search.user_index_cache import ResidentCache
+    from memory_agent.search.user_index import ResidentCache
     from memory_agent.text.dictionary import EntityDictionary
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,7 @@ import numpy as np
 
 from memory_agent.errors import BackendError, EmbedderError, EmbedderUnavailable
 from memory_agent.ports import known_scripts
-from memory_agent.search.confidence import EVERYDAY, Background
-from memory_agent.search.fusion import best_first, fuse, normalised
+from memory_agent.search.fusion import EVERYDAY, Background, best_first, fuse, normalised
 from memory_agent.search.request import AnalysedQuery
 from memory_agent.text.question import gist_of, read_question
 from memory_agent.text.terms import count_terms

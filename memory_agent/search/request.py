@@ -78,7 +78,7 @@ class AnalysedQuery:
 
     `terms`: its words and entities; `query`: its vector, and `gist`: that of it and of what is left of it without
     question words and names, float32, shape (dimension,), unit length, None without an embedder; `background`: see
-    `Background` in `memory_agent.search.confidence`; `script`: that it is written in; `here`: the thread in which it is asked;
+    `Background` in `memory_agent.search.fusion`; `script`: that it is written in; `here`: the thread in which it is asked;
     `spans`: the times it names; `with_assistant`: an assistant takes part in what is searched; `leans`: it is understood by what
     was said before it.
     """

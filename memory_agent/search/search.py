@@ -20,19 +20,21 @@ from memory_agent.domain import Entity, Recollection, SearchRow
 from memory_agent.lazily import lazily
 from memory_agent.recent import Recent
 from memory_agent.search.candidates import CandidateSource
-from memory_agent.search.confidence import confidence, grounds, unrelated
 from memory_agent.search.entities import UNINDEXED_LIMIT
 from memory_agent.search.fusion import (
     WEIGHTS,
     WEIGHTS_WITHOUT_DETAIL,
     best_first,
+    confidence,
     contributions,
     for_sessions,
     fuse,
+    grounds,
     heard_weights,
     inverse_document_frequency,
     min_max,
     normalised,
+    unrelated,
 )
 from memory_agent.search.late_interaction import SHORTLIST, Shortlist
 from memory_agent.search.query_analysis import Questioner, without_name
@@ -57,8 +59,7 @@ if TYPE_CHECKING:
     from memory_agent.search.late_interaction import LateInteraction
     from memory_agent.search.postings import CollectionStatistics
     from memory_agent.search.request import RowFilter, Searched, SearchRequest
-    from memory_agent.search.user_index import Alike, Scored
-    from memory_agent.search.user_index_cache import ResidentCache
+    from memory_agent.search.user_index import Alike, ResidentCache, Scored
 
     Floats = NDArray[np.float32]
 
@@ -276,7 +277,7 @@ class CurrentSearch:
         return scored.joined(self.fresh.score(self.asked, where=where, statistics=statistics))
 
     def confidence(self, scores: Floats, scored: Scored, at: Sequence[int]) -> Floats:
-        """Of the turns at these positions, see `memory_agent.search.confidence`. `scores`: of all in the first stage, by which it was fitted."""
+        """Of the turns at these positions, see `memory_agent.search.fusion`. `scores`: of all in the first stage, by which it was fitted."""
         values, meaning = scored.values, scored.values["meaning"]
         return confidence(
             grounds(

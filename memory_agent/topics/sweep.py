@@ -25,8 +25,8 @@ from memory_agent.domain import PackedSize, Scope, Topic, TopicDecayState
 from memory_agent.errors import BackendError, InvalidInput, StoreUnavailable, SweepRunning
 from memory_agent.optimistic import Tries
 from memory_agent.products import product
-from memory_agent.topics.decay import priority_of
 from memory_agent.topics.index import AnyTopic, load_topic, newest, unmerged
+from memory_agent.topics.stats import priority_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from memory_agent.conversations.compress import Compressor
     from memory_agent.domain import Scope, Stage, Turn
-    from memory_agent.facts.keeper import FactKeeper
-    from memory_agent.facts.reextract import Reextractor
+    from memory_agent.facts.keeper import FactKeeper, Reextractor
     from memory_agent.ports import Clock
     from memory_agent.search.index_stage import Indexer
     from memory_agent.topics.packing import Compactor

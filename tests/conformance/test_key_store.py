@@ -13,8 +13,8 @@ from memory_agent.domain import ApiKey, new_id
 from memory_agent.errors import NotOpen, StoreError
 from memory_agent.keys import matches, new_key, read_token
 from memory_agent.ports import KeyStore
-from memory_agent.stores.mongo.keys import MongoKeys
-from memory_agent.stores.sqlite.keys import SqliteKeys
+from memory_agent.stores.mongo.meta import MongoKeys
+from memory_agent.stores.sqlite.meta import SqliteKeys
 from tests.conformance.stores import EVERY_SERVER, Stores
 from tests.servers.mongod import Mongod
 

@@ -18,7 +18,7 @@ from memory_agent.adapters import open_keys
 from memory_agent.cli.keys import expiry
 from memory_agent.keys import matches, new_key, read_token, why_invalid
 from memory_agent.models.local.embedder import LocalEmbedder
-from memory_agent.stores.sqlite.keys import SqliteKeys
+from memory_agent.stores.sqlite.meta import SqliteKeys
 from tests.integration.commands import CommandLine, Quick, one_line
 
 NOW = datetime(2027, 1, 31, 18, 30, tzinfo=UTC)

@@ -12,10 +12,9 @@ import pytest
 
 from memory_agent.domain import Scope, SearchRow
 from memory_agent.ports import ALL_ROWS
-from memory_agent.search import user_index_cache
+from memory_agent.search import user_index
 from memory_agent.search.request import RowFilter
-from memory_agent.search.user_index import ResidentIndex
-from memory_agent.search.user_index_cache import ResidentCache
+from memory_agent.search.user_index import ResidentCache, ResidentIndex
 from memory_agent.stores.sqlite import SqliteStore
 from tests.conformance.values import a_row, a_scope, an_erasure, stored
 from tests.unit.search.ranking import asked
@@ -120,7 +119,7 @@ async def test_idle_users_are_dropped(store: WatchedStore, monkeypatch: pytest.M
     for user in ("ann", "bob"):
         await put(store, rows_of(user, 10))
     now = 1_000.0
-    monkeypatch.setattr(user_index_cache, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(user_index, "time", SimpleNamespace(monotonic=lambda: now))
     cache = a_cache(store, idle_seconds=10)
     first, bob = await held(cache, "ann"), await held(cache, "bob")
     now += 6

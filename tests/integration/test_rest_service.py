@@ -25,7 +25,7 @@ from memory_agent import VectorIndexUnavailable
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.server.metrics import Metrics
 from memory_agent.server.tracing import UNMATCHED
-from memory_agent.stores.sqlite.keys import SqliteKeys
+from memory_agent.stores.sqlite.meta import SqliteKeys
 from memory_agent.testing import BruteForceIndex
 from tests.integration.conversations import counted
 from tests.integration.rest import ANN, Rest, document, operations, problem_in, rest_on, shows

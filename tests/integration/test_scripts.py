@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from memory_agent.models.local.embedder import LocalEmbedder
-from memory_agent.search.confidence import EVERYDAY
+from memory_agent.search.fusion import EVERYDAY
 from memory_agent.testing import BruteForceIndex
 from tests.integration.conversations import opened, said
 

@@ -20,7 +20,7 @@ from memory_agent import MemoryConfig, MemoryService
 from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.ports import known_fingerprint
-from memory_agent.search.confidence import EVERYDAY
+from memory_agent.search.fusion import EVERYDAY
 from memory_agent.testing import HashEmbedder
 
 _KEPT: Final = 2

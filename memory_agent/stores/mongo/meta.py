@@ -1,4 +1,4 @@
-"""Metadata of a MongoDB store, and its schema."""
+"""Metadata of a MongoDB store and its schema; API keys, in the collection `api_keys`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,28 @@ from typing import TYPE_CHECKING, Any, Final
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from memory_agent.domain import SchemaState
-from memory_agent.stores.mongo.connection import MongoConnection, bounded, driver_errors, united
+from memory_agent.errors import StoreError
+from memory_agent.stores.fields import API_KEY
+from memory_agent.stores.mongo.connection import (
+    KEY_INDEXES,
+    MongoConnection,
+    bounded,
+    driver_errors,
+    read_all,
+    united,
+)
 from memory_agent.stores.mongo.documents import from_bson, to_bson
 from memory_agent.stores.versions import NEWEST, OLDEST, check_version
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from pymongo.asynchronous.database import AsyncDatabase
 
+    from memory_agent.domain import ApiKey
     from memory_agent.stores.mongo.connection import Collection, Document
+
 
 _SCHEMA: Final = "schema"
 """Name of the mark. Version 0.1.0 put none."""
@@ -157,3 +169,36 @@ async def _unmarked(database: AsyncDatabase[Document]) -> int:
     if row is not None and not isinstance(row.get("terms"), str):
         return OLDEST - 1
     return NEWEST if await database["turns"].find_one({}, {"_id": 1}) is None else OLDEST
+
+
+class MongoKeys(MongoConnection):
+    """`KeyStore` on MongoDB, with the arguments and the guarantees of a MongoStore, on a connection of its own.
+
+    Keys are found by `_id`, which every server of any kind keeps unique.
+    """
+
+    _indexes = KEY_INDEXES
+
+    @bounded
+    async def put(self, key: ApiKey) -> None:
+        try:
+            await self._keys.insert_one(API_KEY.document(key))
+        except DuplicateKeyError as exc:
+            raise StoreError(f"there is an API key {key.id!r:.80} already; make another one") from exc
+
+    @bounded
+    async def find(self, key_id: str) -> ApiKey | None:
+        document = await self._keys.find_one({"_id": key_id})
+        return None if document is None else API_KEY.get(document)
+
+    @bounded
+    async def list(self, tenant: str | None = None) -> Sequence[ApiKey]:
+        where: Document = {} if tenant is None else {"tenant": tenant}
+        found = await read_all(self._keys.find(where).sort([("created_at", 1), ("_id", 1)]))
+        return list(map(API_KEY.get, found))
+
+    @bounded
+    async def revoke(self, key_id: str, at: datetime) -> bool:
+        # One update, so that of two who revoke at once the first one's time stays.
+        first: list[dict[str, Any]] = [{"$set": {"revoked_at": {"$ifNull": ["$revoked_at", at]}}}]
+        return bool((await self._keys.update_one({"_id": key_id}, first)).matched_count)

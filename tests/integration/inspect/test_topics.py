@@ -21,7 +21,7 @@ from memory_agent.domain import Topic
 from memory_agent.errors import StoreUnavailable
 from memory_agent.inspect.plots import decay_plot, map_of
 from memory_agent.server.auth import KEY_CACHE_SECONDS
-from memory_agent.topics.decay import decayed
+from memory_agent.topics.stats import decayed
 from tests.integration.inspect.looking import ANN, HOME, HOSTILE, Looker, looking, tell_of_walnuts, text_of
 
 TOPICS = f"{HOME}/topics"

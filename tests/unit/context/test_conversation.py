@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.context.budget import PRESERVED_TOKENS, SUMMARY_TOKENS
-from memory_agent.context.conversation import ORDER, Conversation, choose_preserved, pack_compressed
-from memory_agent.context.persona import Reminder
+from memory_agent.context.conversation import ORDER, Conversation, Reminder, choose_preserved, pack_compressed
 from memory_agent.context.render import fact_leaves
 from memory_agent.digest.fold import Digest
 from memory_agent.domain import CompressedContext, KeyMoment, TopicRanges

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from memory_agent.context.assemble import Material, pack_context
 from memory_agent.context.budget import PRESETS, usable
-from memory_agent.context.persona import Reminder, remind
+from memory_agent.context.conversation import Reminder, remind
 from memory_agent.domain import Character
 from memory_agent.ports import TokenCounter
 from tests.unit.search.builders import COUNTERS, HOSTILE, ExactTokens

@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import FactRecord, Turn
-from memory_agent.facts.fold import fold_facts
-from memory_agent.facts.keeper import Known
-from memory_agent.facts.request import (
+from memory_agent.facts.extractors import (
     PART_CHARS,
     REQUEST_CHARS,
     ExtractionRequest,
@@ -19,6 +17,8 @@ from memory_agent.facts.request import (
     most_related,
     requested,
 )
+from memory_agent.facts.fold import fold_facts
+from memory_agent.facts.keeper import Known
 from memory_agent.text.terms import count_terms
 from tests.unit.facts.builders import add, at, change, edit, put, turn
 

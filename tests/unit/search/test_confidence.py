@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.search.confidence import (
+from memory_agent.search.fusion import (
     BY_MEANING,
     BY_WORDS,
     EVERYDAY,

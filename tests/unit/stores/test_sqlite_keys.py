@@ -13,7 +13,7 @@ import pytest
 
 from memory_agent.domain import ApiKey, new_id
 from memory_agent.errors import StoreError, StoreUnavailable
-from memory_agent.stores.sqlite.keys import VERSION, SqliteKeys
+from memory_agent.stores.sqlite.meta import VERSION, SqliteKeys
 
 NOW = datetime(2027, 1, 31, tzinfo=UTC)
 PROCESSES = 3

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_agent.search.confidence import EVERYDAY
+from memory_agent.search.fusion import EVERYDAY
 from memory_agent.text.writing import latin_language
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import Topic
-from memory_agent.topics.decay import (
+from memory_agent.topics.stats import (
     decayed,
     half_life,
     importance_of,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import TopicDecayState
-from memory_agent.topics.decay import priority_of
+from memory_agent.topics.stats import priority_of
 from memory_agent.topics.sweep import SweepSettings, plan_thread
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memory_agent.domain import StatedFact
-from memory_agent.text.english import tastes
+from memory_agent.text.english import facts
 from memory_agent.text.patterns import MAX_TEXT_CHARS, Sentence, extract_facts
 from memory_agent.text.tables import table as table_of
 from tests.unit.examples import examples, misses
@@ -188,8 +188,8 @@ def test_guards_of_a_clause_that_is_said_again_and_again_read_it_once(
     """Twice the clauses take twice the steps, also where no joint parts them and where one doubts them all."""
 
     def steps(times: int) -> int:
-        reading = {name: Reading(guard) for name, guard in tastes._GUARDS.items()}
-        monkeypatch.setattr(tastes, "_GUARDS", reading)
+        reading = {name: Reading(guard) for name, guard in facts._GUARDS.items()}
+        monkeypatch.setattr(facts, "_GUARDS", reading)
         extract_facts(clause * times + ending)
         monkeypatch.undo()
         return sum(guard.read for guard in reading.values())
