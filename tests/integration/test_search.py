@@ -346,3 +346,30 @@ async def test_late_interaction_compares_word_by_word(
     async with opened(settings, embedder=shared_embedder) as service:
         found = await service.agent("ann", "chat").fetch_long_term("Which name has the dog?", top_k=3)
         assert found[0].why["detail"] > 0
+
+
+async def test_a_time_told_from_an_event_is_found(memory: MemoryAgent) -> None:
+    """Two weeks before the wedding is told from the turn that tells of the wedding."""
+    said = [
+        (MARCH, "Ann", "I painted the fence."),
+        (MAY - timedelta(days=14), "Ann", "I painted the gate."),
+        (MAY, "Ann", "Our wedding is today."),
+        (AUGUST, "Ann", "I painted the shed."),
+    ]
+    await remember(memory, said)
+    found = await memory.fetch_long_term("What did I paint two weeks before the wedding?", top_k=4)
+    painted = [one for one in found if "painted" in one.text]
+    assert painted[0].text == "I painted the gate."
+    assert "dates" in painted[0].why
+    assert len(painted) == 3
+
+
+async def test_what_says_the_same_stands_behind(memory: MemoryAgent) -> None:
+    """Of a sentence said three times one is among the best three; the others follow, and none is lost."""
+    said = [(MAY, "Ann", "I love my piano.")] * 3
+    said += [(AUGUST, "Ann", "My piano needs tuning."), (AUGUST, "Ann", "A piano is heavy to move.")]
+    await remember(memory, said)
+    assert len(set(texts(await memory.fetch_long_term("piano", top_k=3)))) == 3
+    everything = await memory.fetch_long_term("piano", top_k=10)
+    assert sorted(texts(everything)) == sorted(text for _, _, text in said)
+    assert texts(everything)[3:] == ["I love my piano."] * 2

@@ -148,3 +148,15 @@ def test_a_topics_words_are_counted_and_bounded(told: list[dict[str, str]]) -> N
         words = with_words(words, {"often": "", f"once{number}": ""})
     assert len(words) <= 384
     assert words["often"][0] == 400
+
+
+def test_every_turn_with_a_vector_moves_the_embedding() -> None:
+    """The first vector is the embedding, replies join as well; another model's embedding is replaced, not mixed."""
+    vectors = {"1": vector(1, 0), "3": vector(0, 1), "4": vector(0, 1)}
+    topic = folded(EMPTY, [turn(1), turn(2, "assistant")], vectors)
+    assert topic.embedding.tolist() == [1, 0]
+    assert (topic.embedded, topic.embedder) == (1, "e")
+    moved = folded(topic, [turn(4, "assistant")], vectors)
+    assert moved.embedding.tolist() == [0.5, 0.5]
+    other = folded(topic, [turn(3)], {"3": vector(0, 1, 0, embedder="another")})
+    assert (other.embedding.tolist(), other.embedded, other.embedder) == ([0, 1, 0], 1, "another")
