@@ -252,3 +252,14 @@ async def test_a_context_that_is_said_back_adds_no_facts(
             await memory.update_memory(f"{given}\n\n{question}", f"{given}\n\nReally?")
             await memory.settle(timeout=60)
         assert [record.id for record in await standing(memory)] == records
+
+
+async def test_the_preset_of_the_settings_holds_unless_asked(embedded_settings: dict[str, Any]) -> None:
+    """Which a call may do."""
+    chosen: Preset = "minimal"
+    async with opened(embedded_settings, context_preset=chosen, run_worker=False) as service:
+        memory = service.agent("ann", "chat")
+        assert (await memory.fetch_memory("x")).tokens == 0
+        await memory.add_turns(said(lines(30)))
+        assert (await memory.fetch_memory("x")).preset == "minimal"
+        assert (await memory.fetch_memory("x", preset="code")).preset == "code"

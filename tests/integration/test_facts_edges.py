@@ -281,3 +281,16 @@ async def test_each_edit_can_be_repeated(tmp_path: Path) -> None:
         assert await memory.fetch_facts(scope="thread") == {}
         await memory.set_fact("occupation", "baker", idempotency_key="k3")
         assert await memory.fetch_facts(scope="thread") == {"occupation": "baker"}
+
+
+async def test_a_single_value_is_no_list(tmp_path: Path) -> None:
+    """Adding to it is refused, and a like that a person sets is joined by the next one."""
+    llm = model(("I love tea", "additions", {"path": "preferences.likes", "value": "tea"}))
+    async with told(tmp_path, llm) as memory:
+        await memory.set_fact("name", "Ann")
+        with pytest.raises(InvalidInput, match=r"'Ann', no list; set_fact\(\) replaces it"):
+            await memory.add_fact("name", "Bob")
+        await memory.set_fact("preferences.likes", "coffee")
+        await memory.add_user_message("I love tea!")
+        await memory.settle(timeout=30)
+        assert await memory.fetch_facts() == {"name": "Ann", "preferences": {"likes": ["coffee", "tea"]}}
