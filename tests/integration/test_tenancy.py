@@ -37,7 +37,7 @@ HOSTILE_USERS: Final = (
     ("otto", "Otto", "acme/otto"),
     ("оtto", "acme%1Fotto", 'otto?user_id=acme&x={"$ne": 0}'),  # the first begins with a Cyrillic o
 )
-HOSTILE: Final = ("{1}\x1fotto{0}", "{1}\x1f", "\x1fotto{0}", "otto{0}\x1f", "\x1f", "")
+HOSTILE: Final = ("acme\x1fotto", "acme-2\x1fotto", "acme\x1f", "\x1fotto", "otto\x1f", "\x1f", "")
 """Ids that would be another tenant's user in the stores."""
 KINDS: Final = (
     *("any", "any", "own", "reader", "own reader", "spare", "expired", "chimera", "wrong", "unknown"),
