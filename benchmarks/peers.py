@@ -79,7 +79,7 @@ def model_folder() -> Path:
 
 def fingerprint(stamps: Path) -> str:
     """The model's fingerprint, by which `memory_agent` knows its vectors. `stamps`: where it notes what was read."""
-    from memory_agent.models.local.fingerprint import model_fingerprint
+    from memory_agent.models.local.choose import model_fingerprint
 
     folder = model_folder()
     return model_fingerprint(folder, sorted(folder.glob("*.safetensors")), precision="fp32", stamps=stamps)

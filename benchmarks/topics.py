@@ -31,14 +31,15 @@ from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.text.subjects import Subject, everyday_sentences, languages_of, subject_of
 from memory_agent.text.terms import count_terms
 from memory_agent.topics.index import TopicIndex
-from memory_agent.topics.matching import (
+from memory_agent.topics.projection import (
     MatchSettings,
     TurnSubject,
     chance_cosine,
+    folded,
+    opened_by,
     turn_vector,
     without_direction,
 )
-from memory_agent.topics.projection import folded, opened_by
 from memory_agent.topics.stage import chosen_topics
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import functools
 import importlib.util
 import logging
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     )
     from memory_agent.search.entities import EntitySpotter
     from memory_agent.text.dictionary import EntityDictionary
+
 
 log = logging.getLogger(__name__)
 
@@ -139,8 +141,7 @@ async def open_store(
 
 def clear_store_caches() -> None:
     """Forget the texts that stores keep unpacked: something was forgotten."""
-    from memory_agent.stores.codec import unpack_derived
-    from memory_agent.stores.segments import forget_unpacked
+    from memory_agent.stores.codec import forget_unpacked, unpack_derived
 
     unpack_derived.cache_clear()
     forget_unpacked()
@@ -324,3 +325,12 @@ async def _look_for_model(embedder: Embedder, cfg: MemoryConfig) -> None:
         if cfg.local_embedding_model.startswith(("/", ".", "~")):
             raise
         log.warning("starting without an embedding model, which is looked for again: %s", exc)
+
+
+class SystemClock:
+    """`Clock` by the machine's clock. Workers of one database should agree to within a few seconds."""
+
+    def now(self) -> datetime:
+        """The current instant in UTC, cut to milliseconds."""
+        now = datetime.now(UTC)
+        return now.replace(microsecond=now.microsecond // 1000 * 1000)

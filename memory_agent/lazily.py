@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
 
 P = TypeVar("P")
 
@@ -90,3 +92,29 @@ class KeptByText(Generic[P]):
 def kept_by_text(maxsize: int, *, short: int = 0) -> Callable[[Callable[[str], P]], KeptByText[P]]:
     """Decorate a function of one text to keep so many results; with `short` so many more of texts of at most 500 characters."""
     return functools.partial(KeptByText, maxsize=maxsize, short=short)
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Recent(OrderedDict[K, V]):
+    """The values of the `most` keys that were put or got last; 0 keeps none."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def got(self, key: K) -> V | None:
+        """The value, which counts as used now; None if it is not kept."""
+        if key in self:
+            self.move_to_end(key)
+        return self.get(key)
+
+    def put(self, key: K, value: V) -> V:
+        """Keep a value, and let go of those used longest ago; the value."""
+        self[key] = value
+        self.move_to_end(key)
+        while len(self) > self.most:
+            self.popitem(last=False)
+        return value

@@ -26,14 +26,12 @@ from memory_agent.search.late_interaction import LateInteraction
 from memory_agent.search.search import Searcher, SearchSettings
 from memory_agent.search.user_index import IDLE_SECONDS, ResidentCache
 from memory_agent.text.terms import clear_stems
-from memory_agent.topics.curate import Curator
 from memory_agent.topics.index import TopicIndexCache
-from memory_agent.topics.matching import MatchSettings
 from memory_agent.topics.packing import Compactor, kept_of
-from memory_agent.topics.projection import TopicFolder
+from memory_agent.topics.projection import MatchSettings, TopicFolder
 from memory_agent.topics.stage import TopicKeeper
 from memory_agent.topics.stats import TopicReader
-from memory_agent.topics.sweep import Sweeper, SweepSettings
+from memory_agent.topics.sweep import Curator, Sweeper, SweepSettings
 from memory_agent.work.admit import Backlog
 from memory_agent.work.forget import Forgetter
 from memory_agent.work.heal import IndexHealer

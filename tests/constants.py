@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from memory_agent.digest.fold import AnalysisCache
-from memory_agent.topics.matching import MatchSettings
+from memory_agent.topics.projection import MatchSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

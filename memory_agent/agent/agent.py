@@ -6,14 +6,23 @@ import asyncio
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.agent.arguments import checked_count, checked_preset
+from memory_agent.agent.arguments import (
+    ThreadCalls,
+    check_page,
+    check_tags,
+    checked_count,
+    checked_importance,
+    checked_preset,
+    checked_through,
+    checked_vote,
+)
 from memory_agent.agent.facts import FactCalls
 from memory_agent.agent.search import SearchCalls
-from memory_agent.agent.sessions import SessionCalls
-from memory_agent.agent.topics import TopicCalls
 from memory_agent.checks import MAX_CONTENT_CHARS, checked_id, checked_text, checked_time, checked_turn_ids
 from memory_agent.domain import (
     DEFAULT_TENANT,
+    HistoryPage,
+    ParkedTurn,
     Scope,
     Tombstone,
     Turn,
@@ -21,9 +30,17 @@ from memory_agent.domain import (
     UpdateReceipt,
     said_otherwise,
 )
-from memory_agent.errors import IdempotencyKeyReused, InvalidInput, TurnForgotten
+from memory_agent.errors import (
+    IdempotencyKeyReused,
+    InvalidInput,
+    NotFound,
+    SettleTimeout,
+    TurnForgotten,
+    TurnsParked,
+)
 from memory_agent.llm.redact import redacted_drafts
 from memory_agent.work.admit import admit
+from memory_agent.work.owed import Looks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,17 +48,223 @@ if TYPE_CHECKING:
 
     from memory_agent.config import MemoryConfig
     from memory_agent.domain import (
+        Character,
+        CompressedContext,
+        Compression,
         Entity,
+        EntityCount,
         ForgetReceipt,
         GivenRole,
         MemoryContext,
         MemoryStatus,
         Preset,
         Reach,
+        Session,
         TurnDraft,
     )
     from memory_agent.service import MemoryService
+    from memory_agent.topics.stats import TopicStats
     from memory_agent.wiring import Core
+
+
+class TopicCalls(ThreadCalls):
+    """Calls about the topics of a thread."""
+
+    async def turn_topic(self, turn_id: str, timeout: float | None = 30.0) -> TopicStats | None:
+        """The topic of a turn of this thread, once it is known; None for a turn that belongs to none.
+
+        An assistant's turn before the first user's belongs to none. Raises NotFound for an unknown turn,
+        SettleTimeout after `timeout` seconds (None: never), TurnsParked if its topic can't be found out.
+        """
+        checked_id("turn_id", turn_id)
+        looks = Looks(timeout)
+        self._core.worker.wake()
+        while True:
+            moved = self._core.worker.moved
+            turn = await self._turn(turn_id)
+            if "topics" not in turn.pending:
+                return None if turn.topic_id is None else await self.topic_stats(turn.topic_id)
+            if turn.parked:
+                raise TurnsParked([ParkedTurn.of(turn)])
+            if looks.is_over:
+                down = ", ".join(sorted(self._core.worker.down)) or "none known to this process"
+                raise SettleTimeout(
+                    f"after {looks.seconds:g} s turn {turn_id} has no topic; parts that are down: {down}"
+                )
+            await looks.pause(moved)
+
+    async def _turn(self, turn_id: str) -> Turn:
+        found = await self._core.store.list_turns(self.scope, ids=[turn_id])
+        if not found:
+            raise NotFound(
+                f"turn_id is {turn_id!r:.80}, and thread {self.scope.thread_id!r} has no such turn"
+            )
+        return found[0]
+
+    async def topics(self, include_archived: bool = False, *, tag: str | None = None) -> list[TopicStats]:
+        """This thread's topics, highest priority first, archived ones last. Merged topics are one.
+
+        `tag`: only those that carry it, compared as it is.
+        """
+        return await self._core.topic_reader.topics(self.scope, include_archived=include_archived, tag=tag)
+
+    async def topic_stats(self, topic_id: str | None = None) -> TopicStats:
+        """Statistics of a topic (default: the current one). Raises NotFound if there is no such topic."""
+        return await self._core.topic_reader.stats(self.scope, topic_id)
+
+    async def topic_context(self, topic_id: str | None = None) -> list[dict[str, str]]:
+        """Messages for a model to go on with a topic (default: the current one).
+
+        A system message with its title and summary, then its recent turns: `[{"role", "content"}, …]`.
+        """
+        return await self._core.topic_reader.context(self.scope, topic_id)
+
+    async def topic_history(
+        self, topic_id: str | None = None, include_compressed: bool = True
+    ) -> list[dict[str, Any]]:
+        """All of a topic's turns in order, word for word: `[{"role", "content", "timestamp"}, …]`."""
+        return await self._core.topic_reader.history(
+            self.scope, topic_id, include_compressed=include_compressed
+        )
+
+    async def merge_topics(self, topic_id: str, into: str) -> TopicStats:
+        """Make `topic_id` a part of `into`, whose id stays; the phrases of both title it.
+
+        `split_topic(topic_id)` undoes it, but for the tags that were taken over.
+        """
+        merged = await self._core.curator.merge(self.scope, topic_id, into)
+        self._core.worker.wake()
+        return await self.topic_stats(merged.id)
+
+    async def split_topic(self, topic_id: str) -> TopicStats:
+        """Take `topic_id` out of the topic it was merged into, with the turns that were its own."""
+        split = await self._core.curator.split(self.scope, topic_id)
+        self._core.worker.wake()
+        return await self.topic_stats(split.id)
+
+    async def tag_topic(
+        self, topic_id: str, add: Sequence[str] = (), remove: Sequence[str] = ()
+    ) -> TopicStats:
+        """Add and remove tags of a topic."""
+        check_tags(add, remove)
+        await self._core.curator.tag(self.scope, topic_id, add=add, remove=remove)
+        return await self.topic_stats(topic_id)
+
+    async def set_topic_importance(self, topic_id: str, importance: float | None) -> TopicStats:
+        """Set a topic's importance, 0 to 1; None: as its turns say."""
+        await self._core.curator.weigh(self.scope, topic_id, checked_importance(importance))
+        return await self.topic_stats(topic_id)
+
+    async def feedback(self, turn_or_topic: str, useful: bool) -> TopicStats:
+        """Say that a topic, or a turn of it, was useful or not: one vote for the topic's importance.
+
+        It stays within [0, 1], and the opposite vote undoes it.
+        """
+        topic = await self._core.curator.vote(self.scope, turn_or_topic, useful=checked_vote(useful))
+        return await self.topic_stats(topic.id)
+
+    async def restore_topic(self, topic_id: str) -> TopicStats:
+        """Bring an archived topic back into matching, as if it had been accessed now."""
+        await self._core.curator.restore(self.scope, topic_id)
+        return await self.topic_stats(topic_id)
+
+    async def archive_topic(self, topic_id: str) -> TopicStats:
+        """Take a topic out of matching and compress it, as the sweep does with faded ones."""
+        await self._core.curator.archive(self.scope, topic_id)
+        return await self.topic_stats(topic_id)
+
+
+class SessionCalls(ThreadCalls):
+    """Calls about the sittings of a thread, and the compression of a long conversation."""
+
+    # --- sessions --------------------------------------------------------------------------------------------
+    async def start_session(
+        self,
+        character: Character | None = None,
+        participants: Sequence[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Session:
+        """Begin a new sitting of this thread; the turns that follow belong to it.
+
+        `character`: the role that the assistant plays; `participants`: names of those who take part (each turn names its
+        speaker). Not needed: without it a session opens with the first turn, and with the first after one closed
+        (after a day, 1,000 turns, or `session_idle_seconds` without a turn), with the same people and character.
+
+        A repeat with the same `idempotency_key` starts none and returns the first one, as it stands now. Raises
+        IdempotencyKeyReused if that was asked for otherwise, TurnForgotten if it was forgotten since.
+        """
+        return await self._core.sessions.start(
+            self.scope,
+            character=character,
+            participants=participants,
+            metadata=metadata,
+            idempotency_key=idempotency_key,
+        )
+
+    async def current_session(self) -> Session | None:
+        """The session that a turn said now would belong to; None if that would open one."""
+        return await self._core.sessions.current(self.scope)
+
+    async def sessions(self) -> list[Session]:
+        """This thread's sessions, oldest first."""
+        return await self._core.store.sessions(self.scope)
+
+    async def history(
+        self, session_id: str | None = None, *, after: int = 0, limit: int = 100
+    ) -> HistoryPage:
+        """A page of all turns of this thread (or of one session), oldest first, compressed ones included.
+
+        `after`: the `next` of the page before; `limit`: turns a page, 1 to 10,000. Raises NotFound for an unknown
+        session.
+        """
+        check_page(after, limit)
+        store = self._core.store
+        if session_id is not None:
+            checked_id("session_id", session_id)
+            if not await store.sessions(self.scope, ids=[session_id]):
+                raise NotFound(
+                    f"session_id is {session_id!r:.80}, and thread {self.scope.thread_id!r} has no such session"
+                )
+        # One more than asked for tells whether anything follows.
+        found = await store.list_turns(self.scope, session_id=session_id, after_seq=after, limit=limit + 1)
+        turns = tuple(found[:limit])
+        return HistoryPage(turns=turns, next=turns[-1].seq if len(found) > limit else None)
+
+    # --- compression -----------------------------------------------------------------------------------------
+    async def session_context(self, through: int | None = None) -> CompressedContext:
+        """The compressed context of the whole conversation now, or as it stood at turn `through` (its `seq`).
+
+        Changes nothing. Raises InvalidInput for a turn below 1.
+        """
+        return await self._core.compressor.context(self.scope, through=checked_through(through))
+
+    async def compress(self) -> CompressedContext:
+        """Sum the conversation up to now, record it, and return what stands for it. The history is untouched.
+
+        Nothing is recorded without turns since the last compression, or where the conversation is short and shown whole.
+        Raises LLMUnavailable or LLMError if the model that summarises fails; if its answer cannot be read, an extract stands in (`Compression.made_by` says so).
+        """
+        return await self._core.compressor.compress(self.scope)
+
+    async def compress_if_needed(self) -> CompressedContext | None:
+        """`compress`, if the conversation has grown enough for it (the worker looks by itself, too); else None."""
+        return await self._core.compressor.compress_if_due(self.scope)
+
+    async def compressions(self) -> list[Compression]:
+        """Every compression of this thread, oldest first, with its tokens before and after."""
+        return await self._core.store.compressions(self.scope)
+
+    # --- entities --------------------------------------------------------------------------------------------
+    async def entities(self, *, scope: Reach | None = None) -> list[EntityCount]:
+        """The entities that the turns of all the user's threads (or of this one) name, by first mention, each once.
+
+        `scope` (default: the setting `memory_scope`): "user" or "thread".
+
+        `by_kind(await memory.entities())` gives the names by kind.
+        """
+        return await self._core.entity_counter.count(self._reach(scope))
 
 
 MANY_TURNS: Final = 256

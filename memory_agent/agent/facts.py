@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.agent.arguments import checked_about, checked_times
-from memory_agent.agent.thread import ThreadCalls
+from memory_agent.agent.arguments import ThreadCalls, checked_about, checked_times
 from memory_agent.facts.edits import checked_path
 from memory_agent.facts.fold import document_of, shown, subject_of
 from memory_agent.llm.redact import redacted_value

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.agent.arguments import checked_count, checked_query, checked_times
-from memory_agent.agent.thread import ThreadCalls
+from memory_agent.agent.arguments import ThreadCalls, checked_count, checked_query, checked_times
 from memory_agent.checks import checked_metadata, checked_tag
 from memory_agent.facts.fold import called
 from memory_agent.search.request import RowFilter, SearchRequest

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from memory_agent import subprocesses as child
 from memory_agent.cli.options import FAILED, OK, Commands, option
 from memory_agent.cli.output import complain, note, out, print_facts, progress_bar, say
 from memory_agent.demo import THREAD_ID, TOP_K, USER_ID, conversation, questions, sessions
+from memory_agent.models.local.atomic_build import Making, child_command, child_environment
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -62,8 +62,8 @@ def _demonstrate(folder: Path, *, kept: bool) -> int:
     _prepare_model()
     for half in ("remember", "answer"):
         sys.stdout.flush()
-        command = child.command("memory_agent.cli", "demo", "--half", half, "--keep", str(folder))
-        if code := subprocess.call(command, env=child.environment(), stdin=subprocess.DEVNULL):  # noqa: S603 - ours
+        command = child_command("memory_agent.cli", "demo", "--half", half, "--keep", str(folder))
+        if code := subprocess.call(command, env=child_environment(), stdin=subprocess.DEVNULL):  # noqa: S603 - ours
             return code
     seconds = time.perf_counter() - started
     say(("✓ ", "bold green"), f"All {len(questions())} questions found their turn. {seconds:.0f} s in all.")
@@ -75,7 +75,6 @@ def _prepare_model() -> None:
     """Make the model's files if this is its first use on this machine, so that it is told how long that takes."""
     from memory_agent.adapters import wanted_model
     from memory_agent.config import MemoryConfig
-    from memory_agent.models.local.atomic_build import Making
     from memory_agent.models.local.choose import choose, prepare
 
     _headline("0", "The embedding model")

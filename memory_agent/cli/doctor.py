@@ -201,7 +201,7 @@ def _plain(finding: Finding) -> dict[str, Any]:
 
 
 def _save(cfg: MemoryConfig, target: Path, *, as_json: bool) -> int:
-    from memory_agent.doctor.salvage import salvage
+    from memory_agent.doctor.repair import salvage
 
     file = cfg.data_dir / f"{cfg.db_name}.sqlite3"
     if not cfg.embedded or not file.is_file():

@@ -143,8 +143,7 @@ def export(
         memory-agent embedder export --int8
         memory-agent embedder export --output ./minilm-onnx
     """
-    from memory_agent.models.local.choose import choose
-    from memory_agent.models.local.export import write_folder
+    from memory_agent.models.local.choose import choose, write_folder
 
     if output is not None and output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InvalidInput(f"{output} is not an empty folder; name a new one for --output")

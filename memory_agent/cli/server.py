@@ -84,9 +84,8 @@ def _serve(cfg: MemoryConfig, log_level: str, *, as_json: bool, insecure_no_auth
         from memory_agent.server.app import create_app
         from memory_agent.server.incoming import is_loopback
         from memory_agent.server.logs import configure_logs
-        from memory_agent.server.run import print_address
+        from memory_agent.server.run import OwnAddress, print_address
         from memory_agent.server.run import serve as run_server
-        from memory_agent.server.sharing import OwnAddress
         from memory_agent.server.tracing import configure_tracing
     except ModuleNotFoundError as exc:
         raise ConfigError(
@@ -228,7 +227,7 @@ async def mcp(
 @asynccontextmanager
 async def _memory(data_dir: Path | None) -> AsyncIterator[AgentOf]:
     """The memory of the service that is named, else of the folder, whoever holds it, or of the servers."""
-    from memory_agent.cli.following import FolderMemory
+    from memory_agent.cli.opening import FolderMemory
     from memory_agent.service import MemoryService
 
     cfg = working_settings(data_dir)

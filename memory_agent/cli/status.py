@@ -191,7 +191,7 @@ async def settled(
     Else how everything stands: a part is down, and nothing of the scope (None: anybody's) has moved for `patience`
     seconds. `show`: say which part, and why, as soon as that is known.
     """
-    log = logging.getLogger("memory_agent.work.outages")
+    log = logging.getLogger("memory_agent.work.worker")
     was, log.disabled = log.disabled, True  # it would say the same once more, in the middle of the bar
     owed, since = -1, time.monotonic()
     told: set[tuple[str, str]] = set()

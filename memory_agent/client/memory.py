@@ -15,8 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from memory_agent.agent.agent import MemoryAgent
-from memory_agent.agent.arguments import check_page, check_tags, checked_about, checked_count, checked_query
-from memory_agent.agent.thread import OnService
+from memory_agent.agent.arguments import (
+    OnService,
+    check_page,
+    check_tags,
+    checked_about,
+    checked_count,
+    checked_query,
+)
 from memory_agent.checks import MAX_ID_CHARS, checked_id, checked_text, checked_time
 from memory_agent.client.calls import (
     PAGE,

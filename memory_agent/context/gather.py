@@ -19,10 +19,10 @@ from memory_agent.facts.documents import CurrentFacts
 from memory_agent.facts.fold import called, shown
 from memory_agent.lazily import lazily
 from memory_agent.search.request import RowFilter, SearchAnswer, SearchRequest
-from memory_agent.text.features import asks
+from memory_agent.text.corrections import asks
 from memory_agent.text.languages import any_of
-from memory_agent.text.scripts import as_letters
 from memory_agent.text.subjects import content_words, first_words, names_nothing, only_reacts, points_outside
+from memory_agent.text.terms import as_letters
 from memory_agent.topics.index import families_of, newest
 
 if TYPE_CHECKING:

@@ -11,18 +11,18 @@ import regex
 from memory_agent.context.passages import best_passage, outline
 from memory_agent.context.render import heading_of, recalled_line
 from memory_agent.lazily import lazily
-from memory_agent.text.corrections import Claims
-from memory_agent.text.features import asks, counts, names_in, of_self
+from memory_agent.text.corrections import Claims, asks, counts, names_in, of_self
 from memory_agent.text.languages import any_of
-from memory_agent.text.repeats import Told, repeats
 from memory_agent.text.sentences import bounds, only_asks
 from memory_agent.text.subjects import (
+    Told,
     called,
     content_words,
     first_words,
     names_nothing,
     only_reacts,
     points_outside,
+    repeats,
     says_more_than,
     speaks_of_others,
 )

@@ -12,7 +12,7 @@ from memory_agent.context.budget import largest
 from memory_agent.domain import ROLES, ContextLine
 from memory_agent.lazily import kept_by_text, lazily
 from memory_agent.text.inert import MONTHS, delimiters, inert, inert_line, look_of
-from memory_agent.text.scripts import as_letters
+from memory_agent.text.terms import as_letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

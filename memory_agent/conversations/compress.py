@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import regex
 
+from memory_agent.concurrency import COSTLY_TRIES, Tries, overtaken
 from memory_agent.context.budget import SUMMARY_TOKENS
 from memory_agent.context.render import summary_line
 from memory_agent.context.state import NONE, Extract
@@ -23,7 +24,6 @@ from memory_agent.errors import MalformedReply, ModelRefused
 from memory_agent.lazily import lazily
 from memory_agent.llm.redact import redacted_turns
 from memory_agent.llm.summaries import calls_of, question_of, reply_text, turns_of
-from memory_agent.optimistic import COSTLY_TRIES, Tries, overtaken
 from memory_agent.text.quotes import (
     LEAST_TELLING,
     PICKED_UP,

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.digest.fold import CODE_BONUS
 from memory_agent.domain import Message
 from memory_agent.errors import EmbedderError, EmbedderUnavailable, LLMError, LLMUnavailable, RedactionFailed
+from memory_agent.lazily import Recent
 from memory_agent.llm.redact import redacted
 from memory_agent.llm.summaries import calls_of, question_of, summary_in
-from memory_agent.recent import Recent
 from memory_agent.text.code.lines import is_found as code_is_found
 from memory_agent.text.code.lines import talks_of_code
 from memory_agent.text.inert import attribute

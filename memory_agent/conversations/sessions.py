@@ -22,9 +22,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.checks import MAX_ID_CHARS, checked_id, checked_metadata, checked_text
+from memory_agent.concurrency import Tries, overtaken
 from memory_agent.domain import Character, Session, Turn, new_id
 from memory_agent.errors import IdempotencyKeyReused, InvalidInput, TurnForgotten
-from memory_agent.optimistic import Tries, overtaken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

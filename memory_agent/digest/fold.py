@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.domain import KeyMoment, LiveStats, TopicRanges
 from memory_agent.lazily import lazily
 from memory_agent.text.code.lines import has_code
-from memory_agent.text.corrections import claims_of
-from memory_agent.text.features import features_of
+from memory_agent.text.corrections import claims_of, features_of
 from memory_agent.text.quotes import LEAST_TELLING, quotes_of
 from memory_agent.text.sentences import sentences_of
 from memory_agent.text.subjects import clear_subjects

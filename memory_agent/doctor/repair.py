@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
-from dataclasses import replace
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import Session, Topic
+from memory_agent.domain import Scope, Session, Topic
+from memory_agent.errors import InvalidInput
+from memory_agent.exports.files import ExportWriter, Header, Record, new_file, read_record
+from memory_agent.stores.sqlite.salvage import DamagedStore
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
-    from datetime import datetime
+    from pathlib import Path
 
     from memory_agent.doctor.examine import Finding
-    from memory_agent.domain import Scope, Stage, Turn
+    from memory_agent.domain import Stage, Turn
     from memory_agent.ports import DocumentStore
     from memory_agent.wiring import Core
+
 
 _EVER: Final = timedelta(days=36_500)
 
@@ -109,3 +114,33 @@ async def _put_sessions(store: DocumentStore, scope: Scope, ids: Collection[str]
             after_seq=turn.seq - 1,
         )
         await store.put_sessions([session])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Salvaged:
+    """Counts of turns: those that were saved, and those that were found and could not be, for their text is gone."""
+
+    turns: int
+    lost: int
+
+
+def salvage(file: Path, target: Path) -> Salvaged:
+    """Write the turns that can be read into a new export, in the order of their threads; the damaged file is only read.
+
+    What was derived of them is made anew where the export is imported. Raises ConfigError for a target that cannot be written.
+    """
+    header = Header(content="export", started_at=datetime.now(UTC).isoformat(), vectors=False)
+    refused = 0
+    with contextlib.closing(DamagedStore(file)) as store, new_file(target) as stream:
+        writer = ExportWriter(stream, header)
+        for copied in store.turns():
+            scope = Scope(user_id=copied.turn.user_id, thread_id=copied.turn.thread_id)
+            record = Record.of(copied, scope)
+            try:
+                read_record(record.line())  # whoever imports it takes all of it or nothing
+            except (InvalidInput, ValueError):
+                refused += 1
+            else:
+                writer.put(record)
+        turns = writer.end().records.get("turn", 0)
+    return Salvaged(turns=turns, lost=store.lost + refused)

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
+from memory_agent.concurrency import Tries
 from memory_agent.domain import FactsDocument, Scope
 from memory_agent.facts.fold import fold_facts, followed, overlap, person_key, place_of
-from memory_agent.optimistic import Tries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

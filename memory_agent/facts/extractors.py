@@ -18,8 +18,7 @@ from memory_agent.facts.fold import person_key, subject_of
 from memory_agent.facts.tree import fact_words
 from memory_agent.lazily import lazily
 from memory_agent.llm.redact import redacted, redacted_turns
-from memory_agent.llm.refusals import prose_in
-from memory_agent.llm.replies import json_documents
+from memory_agent.llm.replies import json_documents, prose_in
 from memory_agent.text.inert import attribute, delimiters, inert
 from memory_agent.text.terms import count_terms
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from memory_agent.concurrency import COSTLY_TRIES, Tries, together
 from memory_agent.domain import ExtractionCost, RefusedFact, Scope, new_id
 from memory_agent.errors import BackendError, MalformedReply, ModelRefused, StoreUnavailable, Unavailable
 from memory_agent.facts.documents import FactDocuments
@@ -33,9 +34,7 @@ from memory_agent.facts.fold import (
 from memory_agent.facts.merge import encodable
 from memory_agent.facts.tree import FactTree, fact_json, fact_words, leaves
 from memory_agent.facts.vetting import REPEATED_WORDS, own_words, plain_words, usual_path_terms, vet
-from memory_agent.optimistic import COSTLY_TRIES, Tries
 from memory_agent.text.terms import count_terms
-from memory_agent.together import together
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -16,7 +16,7 @@ from memory_agent.domain import Scope, Tenant
 from memory_agent.errors import InvalidInput, MemoryAgentError, RateLimited, StoreUnavailable
 from memory_agent.inspect.page import HEADERS, environment, language_of, redirect
 from memory_agent.inspect.plots import LINE, days_of, line_of
-from memory_agent.recent import Recent
+from memory_agent.lazily import Recent
 from memory_agent.server.dependencies import event_source
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from memory_agent.integrations.shared import (
     turns_of,
     values_in,
 )
-from memory_agent.recent import Recent
+from memory_agent.lazily import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

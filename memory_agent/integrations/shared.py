@@ -13,9 +13,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from memory_agent.concurrency import together
 from memory_agent.domain import VERBATIM, TurnInput, new_id, prompt_text
 from memory_agent.errors import InvalidInput, NotFound, NotOpen, Unavailable
-from memory_agent.together import together
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping

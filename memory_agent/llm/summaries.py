@@ -16,7 +16,7 @@ from memory_agent.domain import Message
 from memory_agent.errors import MalformedReply, ModelRefused
 from memory_agent.lazily import lazily
 from memory_agent.llm.redact import redacted_turns
-from memory_agent.llm.refusals import is_refusal
+from memory_agent.llm.replies import is_refusal
 from memory_agent.text.inert import attribute, delimiters, inert
 
 if TYPE_CHECKING:

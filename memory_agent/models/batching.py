@@ -14,8 +14,8 @@ import numpy as np
 
 from memory_agent.domain import TokenVectors
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
+from memory_agent.lazily import Recent
 from memory_agent.products import product
-from memory_agent.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from memory_agent.concurrency import together
 from memory_agent.domain import Scope, SearchRow
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.ports import ahead_by, known_scripts, tokens_by
 from memory_agent.search.late_interaction import is_readable, packed, word_vectors
 from memory_agent.search.user_index import unread
-from memory_agent.text.features import features_of
+from memory_agent.text.corrections import features_of
 from memory_agent.text.terms import count_terms, made_with
 from memory_agent.text.writing import MULTILINGUAL, is_read
-from memory_agent.together import together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,8 +20,7 @@ from memory_agent.lazily import lazily
 from memory_agent.ports import known_scripts, tokens_by
 from memory_agent.products import product
 from memory_agent.search.fusion import inverse_document_frequency
-from memory_agent.text.scripts import CJK, UNSPACED
-from memory_agent.text.terms import count_terms
+from memory_agent.text.terms import CJK, UNSPACED, count_terms
 from memory_agent.text.writing import is_read
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from memory_agent.domain import Entity, Recollection, SearchRow
-from memory_agent.lazily import lazily
-from memory_agent.recent import Recent
+from memory_agent.lazily import Recent, lazily
 from memory_agent.search.candidates import CandidateSource
 from memory_agent.search.entities import UNINDEXED_LIMIT
 from memory_agent.search.fusion import (
@@ -40,8 +39,7 @@ from memory_agent.search.late_interaction import SHORTLIST, Shortlist
 from memory_agent.search.query_analysis import Questioner, without_name
 from memory_agent.search.request import NOT_REBUILT, AnalysedQuery, SearchAnswer
 from memory_agent.search.user_index import ResidentIndex, behind_repeats
-from memory_agent.text.corrections import claims_of, replaces
-from memory_agent.text.features import features_of
+from memory_agent.text.corrections import claims_of, features_of, replaces
 from memory_agent.text.names import MAX_CHARS
 from memory_agent.text.question import read_question
 from memory_agent.text.terms import count_terms

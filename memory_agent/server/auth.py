@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.domain import ALL_TENANTS, DEFAULT_TENANT, Scope, checked_tenant
 from memory_agent.errors import AccessDenied
 from memory_agent.keys import DUMMY, matches, read_token, why_invalid
-from memory_agent.recent import Recent
+from memory_agent.lazily import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

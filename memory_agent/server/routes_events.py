@@ -19,8 +19,7 @@ from memory_agent.server.dependencies import THREAD, Api, Caller, Memory, OpenAp
 from memory_agent.server.events import ReaderDropped
 from memory_agent.server.openapi import NO_EVENTS, operation_id
 from memory_agent.wire.answers import MemoryEvent as WireEvent
-from memory_agent.wire.base import public_text
-from memory_agent.wire.encoding import json_of
+from memory_agent.wire.base import json_of, public_text
 
 router = APIRouter(tags=["events"], generate_unique_id_function=operation_id)
 

@@ -64,8 +64,7 @@ from memory_agent.wire.answers import (
     UpdateReceipt,
     UserSummary,
 )
-from memory_agent.wire.base import Items
-from memory_agent.wire.encoding import json_of, json_of_many
+from memory_agent.wire.base import Items, json_of, json_of_many
 from memory_agent.wire.pages import Page, page_of
 from memory_agent.wire.requests import (
     AddTurn,

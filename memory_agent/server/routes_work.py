@@ -37,8 +37,7 @@ from memory_agent.wire.answers import (
     TurnCount,
     WorkerStatus,
 )
-from memory_agent.wire.base import Items
-from memory_agent.wire.encoding import json_of, json_of_many
+from memory_agent.wire.base import Items, json_of, json_of_many
 from memory_agent.wire.requests import ReplayErasures, Settle, Sweep
 
 router = APIRouter(tags=["work"], generate_unique_id_function=operation_id)

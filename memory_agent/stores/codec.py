@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, replace
@@ -19,19 +20,190 @@ from memory_agent.domain import (
     FactEvent,
     KeyMoment,
     RefusedFact,
+    Similar,
     SummaryItem,
     TopicRanges,
     TurnFeatures,
 )
 from memory_agent.errors import InvalidInput, StoreError
-from memory_agent.stores.segments import UNPACKED_BYTES, unbrotli
+from memory_agent.products import product
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from memory_agent.domain import Compression, FactChange, Scope, SearchRow, Session
+
+
+STORED: Final = 0
+GZIP: Final = 1
+BROTLI: Final = 2
+"""Codec numbers. Never renumber: segments on disk hold them."""
+
+SEGMENT_BYTES: Final = 4_000_000
+"""Text of one segment at most, unless a single turn has more: far below what a MongoDB document may be (16 MB)."""
+
+UNPACKED_BYTES: Final = 4 * SEGMENT_BYTES
+"""What bytes of a store may unpack to: a few of a damaged or foreign blob could otherwise fill the memory."""
+
+_THOROUGH_BYTES: Final = 200_000
+_THOROUGH: Final = 10
+_QUICK: Final = 5
+"""Brotli's quality, 10 packs about 2 MB a second (11 half of that, to save 3 %) and 5 about 50; what is long repeats itself, and packs well anyhow."""
+
+_KEPT: Final[dict[tuple[int, bytes], tuple[str, ...]]] = {}
+"""Texts as they were unpacked last: each prompt reads a hundred segments for one or two texts each, and the next one half of them again."""
+_MOST_KEPT: Final = 1_000
+_MOST_KEPT_CHARS: Final = 16_000
+"""Of a segment. Those of a chat have some 2,000, so that all take a few megabytes."""
+
+_LENGTH_BITS: Final = 7
+_MORE: Final = 1 << _LENGTH_BITS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Packed:
+    """A segment's bytes with the number of their codec. `raw_bytes`: UTF-8 bytes of the texts."""
+
+    codec: int
+    data: bytes
+    raw_bytes: int
+
+
+def pack_texts(texts: Sequence[str], *, codec: int = BROTLI) -> Packed:
+    """`texts` in their order; stored as they are where the codec would make them larger, or unpacking refuse them."""
+    encoded = [text.encode() for text in texts]
+    joined = _joined(encoded)
+    data = _COMPRESS[codec](joined)
+    if len(data) >= len(joined) or len(joined) > UNPACKED_BYTES:
+        codec, data = STORED, joined
+    return Packed(codec=codec, data=data, raw_bytes=sum(map(len, encoded)))
+
+
+def unpack_texts(codec: int, data: bytes) -> list[str]:
+    """The inverse of `pack_texts`. Raises StoreError for bytes that are none of its doing, before they fill the memory."""
+    if codec not in _DECOMPRESS:
+        raise StoreError(
+            f"a segment is packed by codec {codec}, and this version knows {', '.join(map(str, _DECOMPRESS))};"
+            " upgrade memory_agent"
+        )
+    packed = codec, bytes(data)
+    if packed not in _KEPT:
+        try:
+            texts = _split(_DECOMPRESS[codec](packed[1]))
+        except (brotli.error, zlib.error, ValueError, IndexError) as exc:
+            raise StoreError(f"a segment of codec {codec} is damaged: {exc}") from exc
+        if sum(map(len, texts)) > _MOST_KEPT_CHARS:
+            return texts
+        if len(_KEPT) >= _MOST_KEPT:
+            _KEPT.clear()
+        _KEPT[packed] = tuple(texts)
+    return list(_KEPT[packed])
+
+
+def forget_unpacked() -> None:
+    """Forget the texts that were unpacked last: something was forgotten."""
+    _KEPT.clear()
+
+
+def segments_of(sizes: Iterable[int], *, most_bytes: int = SEGMENT_BYTES) -> Iterator[slice]:
+    """Slices of texts that share a segment, by their sizes in bytes: in order, each text once."""
+    start = total = count = 0
+    for size in sizes:
+        if count > start and total + size > most_bytes:
+            yield slice(start, count)
+            start, total = count, 0
+        count, total = count + 1, total + size
+    if count > start:
+        yield slice(start, count)
+
+
+def _joined(texts: Sequence[bytes]) -> bytes:
+    return b"".join([_length(len(texts)), *(_length(len(text)) for text in texts), *texts])
+
+
+def _split(joined: bytes) -> list[str]:
+    count, at = _read_length(joined, 0)
+    lengths = []
+    for _ in range(count):
+        length = joined[at]
+        if length < _MORE:  # most are short, and every prompt reads a thousand
+            at += 1
+        else:
+            length, at = _read_length(joined, at)
+        lengths.append(length)
+    if at + sum(lengths) != len(joined):
+        raise ValueError(f"{len(joined):,} bytes where {at + sum(lengths):,} are announced")
+    texts = []
+    for length in lengths:
+        texts.append(joined[at : at + length].decode())
+        at += length
+    return texts
+
+
+def _length(value: int) -> bytes:
+    out = bytearray()
+    while value >= _MORE:
+        out.append(value % _MORE | _MORE)
+        value >>= _LENGTH_BITS
+    out.append(value)
+    return bytes(out)
+
+
+def _read_length(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte % _MORE) << shift
+        at, shift = at + 1, shift + _LENGTH_BITS
+        if byte < _MORE:
+            return value, at
+
+
+def _gzip(data: bytes) -> bytes:
+    packer = zlib.compressobj(9, zlib.DEFLATED, 16 + zlib.MAX_WBITS)  # 16: with gzip's header
+    return packer.compress(data) + packer.flush()
+
+
+def _brotli(data: bytes) -> bytes:
+    quality = _THOROUGH if len(data) <= _THOROUGH_BYTES else _QUICK
+    packed: bytes = brotli.compress(data, mode=brotli.MODE_TEXT, quality=quality)
+    return packed
+
+
+def unbrotli(data: bytes) -> bytes:
+    """Unpack what brotli packed. Raises brotli.error, or ValueError for a stream that is cut off or larger than UNPACKED_BYTES."""
+    unpacker = brotli.Decompressor()
+    # It stops near the limit: the whole of a larger stream is never in memory.
+    unpacked: bytes = unpacker.process(data, output_buffer_limit=UNPACKED_BYTES)
+    return _whole(unpacked, ended=unpacker.is_finished())
+
+
+def _gunzip(data: bytes) -> bytes:
+    unpacker = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    unpacked = unpacker.decompress(data, UNPACKED_BYTES + 1)
+    return _whole(unpacked, ended=unpacker.eof)
+
+
+def _whole(unpacked: bytes, *, ended: bool) -> bytes:
+    if len(unpacked) > UNPACKED_BYTES:
+        raise ValueError(f"it unpacks to more than {UNPACKED_BYTES:,} bytes, the most that is unpacked")
+    if not ended:
+        raise ValueError(f"it is cut off after {len(unpacked):,} bytes")
+    return unpacked
+
+
+_COMPRESS: Final[Mapping[int, Callable[[bytes], bytes]]] = {
+    STORED: lambda data: data,
+    GZIP: _gzip,
+    BROTLI: _brotli,
+}
+_DECOMPRESS: Final[Mapping[int, Callable[[bytes], bytes]]] = {
+    STORED: lambda data: data,
+    GZIP: _gunzip,
+    BROTLI: unbrotli,
+}
 
 
 DAMAGED: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, brotli.error)
@@ -410,3 +582,56 @@ def chunks(items: Sequence[_T], size: int) -> Iterable[Sequence[_T]]:
     """`items` in slices of at most `size`."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
+
+
+PAGE_ROWS: Final = 4_096
+"""Rows of a page: some 6 ms each, in between others read."""
+_STEP_BYTES: Final = 4
+
+
+class Nearest:
+    """The best `limit` of all rows that were taken, by the cosine of their nearest passage with a vector of unit length."""
+
+    def __init__(self, vector: NDArray[np.float32], *, limit: int) -> None:
+        self._vector = np.asarray(vector, dtype=np.float32)
+        self._limit = limit
+        self._ids: list[Any] = []
+        self._similarity = np.empty(0, dtype=np.float32)
+
+    def take(self, rows: Sequence[tuple[Any, bytes, int]]) -> None:
+        """Take rows: id, packed vectors (`pack_vectors`), number of passages. Raises ValueError for those of another dimension."""
+        single = [row for row in rows if row[2] == 1]
+        longer = [row for row in rows if row[2] > 1]
+        found = [self._of_single([packed for _, packed, _ in single])]
+        found += [np.max(self._cosines(packed, passages), keepdims=True) for _, packed, passages in longer]
+        ids = [*self._ids, *(row[0] for row in single), *(row[0] for row in longer)]
+        similarity = np.concatenate([self._similarity, *found])
+        best = np.argsort(-similarity, kind="stable")[: self._limit]
+        self._ids, self._similarity = [ids[place] for place in best], similarity[best]
+
+    def found(self, named: Callable[[Any], str]) -> list[Similar]:
+        """The nearest first; `named`: gives the turn's id of a row's."""
+        nearest = zip(self._ids, np.clip(self._similarity, -1.0, 1.0), strict=True)
+        return [Similar(turn_id=named(row_id), similarity=float(cosine)) for row_id, cosine in nearest]
+
+    def _of_single(self, packed: Sequence[bytes]) -> NDArray[np.float32]:
+        """The cosines of rows of one passage each, in one product."""
+        size = _STEP_BYTES + len(self._vector)
+        if any(len(one) != size for one in packed):
+            raise ValueError(self._refusal(next(len(one) for one in packed if len(one) != size)))
+        rows = np.frombuffer(b"".join(packed), dtype=np.uint8).reshape(-1, size)
+        steps = rows[:, :_STEP_BYTES].copy().view("<f4")[:, 0]
+        cosines: NDArray[np.float32] = (
+            product(rows[:, _STEP_BYTES:].view(np.int8).astype(np.float32), self._vector) * steps
+        )
+        return cosines
+
+    def _cosines(self, packed: bytes, passages: int) -> NDArray[np.float32]:
+        vectors = unpack_vectors(packed, passages)
+        if vectors.shape[1] != len(self._vector):
+            raise ValueError(self._refusal(len(packed) // passages))
+        cosines: NDArray[np.float32] = product(vectors, self._vector)
+        return cosines
+
+    def _refusal(self, size: int) -> str:
+        return f"the vector has {len(self._vector)} numbers, those of the rows {size - _STEP_BYTES}"

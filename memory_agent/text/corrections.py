@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import regex
 
-from memory_agent.lazily import lazily
+from memory_agent.domain import TurnFeatures
+from memory_agent.lazily import kept_by_text, lazily
 from memory_agent.text.languages import all_words, any_of
 from memory_agent.text.sentences import bounds
 from memory_agent.text.terms import count_terms
-from memory_agent.text.time_words import known
+from memory_agent.text.time_spans import known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     Weight = Callable[[Collection[str]], float]
+
 
 READ_CHARS: Final = 1_000
 """How much of a text is looked at, from its beginning: corrections come first, and are short."""
@@ -277,3 +279,57 @@ def _weekdays(sentence: str) -> Iterator[tuple[int, int, str, str, str]]:
         day = match[0].casefold().removesuffix("s")
         if day in weekdays:
             yield match.start(), match.end(), "weekday", "", day
+
+
+SIGN_CHARS: Final = 4_000
+"""How much of a text is looked at, from its beginning."""
+
+_TIME: Final = any_of("times", "signs.time", regex.IGNORECASE)
+_SIGN_NUMBER: Final = any_of("times", "signs.number", regex.IGNORECASE, within=r"\p{Nd}|%s")
+_SELF: Final = any_of("words", "self", regex.IGNORECASE)
+# A capital that no sentence's beginning explains; "I" alone names nobody.
+_NAME: Final = lazily(regex.compile, r"(?<![.!?:\n]\s)(?<!\A)(?<![\p{L}\p{N}'’])\p{Lu}[\p{L}\p{M}]+")
+_MOST_NAMES: Final = 3
+
+
+def asks(text: str) -> bool:
+    """True if a text ends with a question."""
+    return _ASKS.search(text[-40:]) is not None
+
+
+def counts(text: str) -> bool:
+    """True if a text gives a number."""
+    return _SIGN_NUMBER.search(text[:SIGN_CHARS]) is not None
+
+
+def of_self(text: str) -> bool:
+    """True if a text speaks of its speaker."""
+    return _SELF.search(text[:SIGN_CHARS]) is not None
+
+
+def names_in(text: str) -> list[str]:
+    """Words that are written like a name: with a capital that no sentence's beginning explains."""
+    return _NAME.findall(text)
+
+
+@kept_by_text(8_192)
+def features_of(text: str) -> TurnFeatures:
+    """The signs of one turn's text, of which the first `SIGN_CHARS` characters are read and the end for a question.
+
+    >>> features_of("We flew to Lisbon last week.")
+    TurnFeatures(asks=False, tells_when=True, counts=False, of_self=True, names=1, corrects=False)
+    """
+    head = text[:SIGN_CHARS]
+    names = 0
+    for _ in _NAME.finditer(head):
+        names += 1
+        if names == _MOST_NAMES:
+            break
+    return TurnFeatures(
+        asks=asks(text),
+        tells_when=_TIME.search(head) is not None,
+        counts=counts(text),
+        of_self=of_self(text),
+        names=names,
+        corrects=corrects(text),
+    )

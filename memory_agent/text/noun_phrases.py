@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import regex
 
 from memory_agent.lazily import lazily
-from memory_agent.text import scripts
 from memory_agent.text.languages import all_words, any_of
-from memory_agent.text.terms import count_terms
+from memory_agent.text.terms import CJK, UNSPACED, count_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +28,8 @@ MOST_WORDS: Final = 5
 _HANGUL_KEY: Final = 2
 TOKEN: Final = lazily(
     regex.compile,
-    rf"(?P<hangul>\p{{Hangul}}+) | (?P<kana>\p{{Hiragana}}+) | (?P<han>[{scripts.CJK}]+?(?=\p{{Hiragana}}|[^{scripts.CJK}]|$))"
-    rf" | (?P<unspaced>[{scripts.UNSPACED}\p{{M}}]+) | (?<!\p{{N}})[\p{{L}}\p{{M}}][\p{{L}}\p{{M}}\p{{N}}]*(?:['’][\p{{L}}\p{{M}}]+)*",
+    rf"(?P<hangul>\p{{Hangul}}+) | (?P<kana>\p{{Hiragana}}+) | (?P<han>[{CJK}]+?(?=\p{{Hiragana}}|[^{CJK}]|$))"
+    rf" | (?P<unspaced>[{UNSPACED}\p{{M}}]+) | (?<!\p{{N}})[\p{{L}}\p{{M}}][\p{{L}}\p{{M}}\p{{N}}]*(?:['’][\p{{L}}\p{{M}}]+)*",
     regex.VERBOSE,
 )
 _QUOTED_TERM: Final = lazily(regex.compile, r"""["“]([\p{L}\p{N}][^"“”\n.!?,;:]{0,38}[\p{L}\p{N}])["”]""")

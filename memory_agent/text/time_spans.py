@@ -8,16 +8,169 @@ from __future__ import annotations
 from calendar import monthrange
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from memory_agent.text import time_words as words
-from memory_agent.text.languages import all_words
+import regex
+
+from memory_agent.errors import InvalidInput
+from memory_agent.lazily import lazily
+from memory_agent.text.languages import all_words, any_of, languages_with
+from memory_agent.text.tables import table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-    import regex
+    from memory_agent.text.languages import Language
+
+
+# Units: days of each, from the shortest; months and years of the Gregorian calendar on average.
+UNIT_DAYS: Final = {
+    "hour": 1 / 24, "day": 1.0, "week": 7.0, "weekend": 7.0, "month": 30.436875, "year": 365.2425, "decade": 3652.425,
+}  # fmt: skip
+
+_NOT_IN_NUMBER: Final = r"(?<![\w.,:/+-])"
+ISO: Final = lazily(
+    regex.compile,
+    rf"{_NOT_IN_NUMBER}(?P<year>(?:19|20)\d{{2}})(?:(?P<sep>[-/.])(?P<month>0?[1-9]|1[0-2])(?P=sep)(?P<day>0?[1-9]|[12]\d|3[01])"
+    r"|-(?P<only>0[1-9]|1[0-2]))(?:T\d{2}:\d{2}(?::\d{2})?(?:\.\d{1,6})?Z?)?(?![\w/-]|\.\d)",
+)
+TWO_AND_YEAR: Final = lazily(
+    regex.compile,
+    rf"{_NOT_IN_NUMBER}(?P<first>\d{{1,2}})(?P<sep>[./-])(?P<second>\d{{1,2}})(?P=sep)(?P<year>(?:19|20)\d{{2}})(?![\w/-]|\.\d)",
+)
+EVENT: Final = lazily(regex.compile, r"[^?.!,;:\n_]{2,80}")
+EVENT_END: Final = any_of("times", "patterns.event_end")
+BEFORE_NAME, BEFORE_VERB_MONTH, PAST, HABIT, SINCE, _OPEN_END = (
+    any_of("times", f"patterns.{name}", regex.IGNORECASE)
+    for name in ["before_name", "before_verb_month", "past", "habit", "since", "open_end"]
+)
+
+
+def _easter(year: int) -> tuple[date, date]:
+    """Easter Sunday and Monday, by the anonymous Gregorian computus (Meeus, Astronomical Algorithms, chapter 8)."""
+    a, (b, c) = year % 19, divmod(year, 100)
+    d, e = divmod(b, 4)
+    g = (8 * b + 13) // 25
+    h = (19 * a + b - d - g + 15) % 30
+    i, k = divmod(c, 4)
+    m = (32 + 2 * e + 2 * i - h - k) % 7
+    n = (a + 11 * h + 22 * m) // 451
+    month, day = divmod(h + m - 7 * n + 114, 31)
+    sunday = date(year, month, day + 1)
+    return sunday, sunday + timedelta(days=1)
+
+
+def _holiday(told: Any) -> Callable[[int], tuple[date, date]]:
+    """The first and last day of a holiday in a year: of [month, day, how many days], or "easter"."""
+    if told == "easter":
+        return _easter
+    month, day, days = told
+    return lambda year: (date(year, month, day), date(year, month, day) + timedelta(days=days - 1))
+
+
+def _pair(told: str) -> tuple[str, int]:
+    unit, offset = told.split()
+    return unit, int(offset)
+
+
+_MEANINGS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "months": int,
+    "short_months": int,
+    "weekdays": int,
+    "seasons": int,  # the first month of each; it has three
+    "holidays": _holiday,
+    "ordinals": int,
+    "units": lambda unit: unit if unit in UNIT_DAYS else UNIT_DAYS[unit],
+    "numbers": int,
+    "vague": tuple,  # from how many to how many, about
+    "distances": lambda told: (float(told[0]), str(told[1])),
+    "periods": _pair,
+    "parts": tuple,  # from which to which part of the span a word in front of it leads
+    "leads": str,
+}
+
+
+@cache
+def known(key: str) -> Mapping[str, Any]:
+    """The words of all languages at a key, casefolded, with their meanings; of one that two have, that in the first."""
+    found = {}
+    for part in ("short_months", key) if key == "months" else (key,):
+        for each in (table(language.name, "times") for language in reversed(languages_with("times"))):
+            for word, value in each.items(part).items():
+                try:
+                    found[word.casefold()] = _MEANINGS[part](value)
+                except (TypeError, ValueError, KeyError) as error:
+                    where = f"{each.name}: {part}.{word}"
+                    raise InvalidInput(f"{where} is {value!r}, which says no such thing") from error
+    return found
+
+
+@cache
+def _patterns(key: str) -> tuple[tuple[Language, regex.Pattern[str]], ...]:
+    key = f"patterns.{key}"
+    return tuple(
+        (each, table(each.name, "times").pattern(key, regex.IGNORECASE))
+        for each in languages_with("times", key)
+    )
+
+
+def matches(key: str, text: str) -> Iterator[regex.Match[str]]:
+    """Matches of the pattern `key` of any language in a text; where those of two match, the first one's alone."""
+    taken: list[tuple[int, int]] = []
+    low = text.casefold()
+    for language, pattern in _patterns(key):
+        for match in pattern.finditer(text) if language.may_be_in(low) else ():
+            if all(match.end() <= start or end <= match.start() for start, end in taken):
+                taken.append(match.span())
+                yield match
+
+
+def names_a_date(text: str, start: int) -> regex.Match[str] | None:
+    """The first pattern of a date that holds in `text` from `start`."""
+    keys = ("month_day", "day_month", "named", "year", "date")
+    of_languages = (pattern for key in keys for _, pattern in _patterns(key))
+    dates = (pattern.match(text, start) for pattern in (ISO, TWO_AND_YEAR, *of_languages))
+    return next((found for found in dates if found), None)
+
+
+def number(text: str) -> int | None:
+    """A number in digits or words ("3", "two", "十二"); None for what is none or vague."""
+    low, numbers = text.casefold(), known("numbers")
+    if low.isdigit():
+        return int(low)
+    if low in numbers:
+        return int(numbers[low])
+    tens, ten, ones = low.partition("十")
+    if ten and all(not part or part in numbers for part in (tens, ones)):
+        return int(10 * numbers.get(tens, 1) + numbers.get(ones, 0))
+    return None
+
+
+def amount(text: str) -> tuple[float, float] | None:
+    """From how many to how many `text` means: n - 1/2 to n + 1/2 for a number, wider for "a few"."""
+    if vague := known("vague").get(text.casefold()):
+        return vague[0] - 0.5, vague[1] + 0.5
+    n = number(text)
+    return None if n is None else (n - 0.5, n + 0.5)
+
+
+def lead_of(word: str | None) -> str:
+    """Meaning of a word that leads to a time, in the words of the rules: "past" is "last"."""
+    low = (word or "").casefold()
+    return str(known("leads").get(low, low))
+
+
+def open_end(before: str, after: str) -> str:
+    """ "since", "before", "after", "by" or "from" if the text before a time (or behind it) opens it so; else empty."""
+    if SINCE.match(after):
+        return "since"
+    match = _OPEN_END.search(before)
+    if match is None or match["unit"]:  # "two weeks before August": told from it, not open
+        return ""
+    return lead_of(match["lead"])
+
 
 Precision = Literal["day", "weekend", "week", "month", "season", "year", "about", "range"]
 
@@ -73,9 +226,9 @@ class TimeMention:
 
 def _numeric(text: str, frame: Frame) -> Iterator[TimeMention]:
     """2023-05-08, 2023/5/8, 2023-05, 8.5.2023 and, where only one order is possible, 05/18/2023."""
-    for match in words.ISO.finditer(text):
+    for match in ISO.finditer(text):
         yield from _dated(match, frame, match["year"], int(match["month"] or match["only"]), match["day"])
-    for match in words.TWO_AND_YEAR.finditer(text):
+    for match in TWO_AND_YEAR.finditer(text):
         first, second = int(match["first"]), int(match["second"])
         if first > 12 or first == second or match["sep"] == ".":
             yield from _dated(match, frame, match["year"], second, match["first"])
@@ -84,30 +237,30 @@ def _numeric(text: str, frame: Frame) -> Iterator[TimeMention]:
 
 
 def _month_and_day(text: str, frame: Frame) -> Iterator[TimeMention]:
-    months = words.known("months")
-    for match in words.matches("month_day", text):
+    months = known("months")
+    for match in matches("month_day", text):
         name = match["month"]
         before = text[max(0, match.start() - 16) : match.start()]
-        if name in all_words("times", "verb_months") and not words.BEFORE_VERB_MONTH.search(before):
+        if name in all_words("times", "verb_months") and not BEFORE_VERB_MONTH.search(before):
             continue
         month = months[name.casefold()]
         yield from _dated(match, frame, match["year"], month, match["day"], match["last"])
-    for match in words.matches("day_month", text):
+    for match in matches("day_month", text):
         month = months[match["month"].casefold()]
-        day = match["day"] or str(words.known("ordinals")[match["word"].casefold()])
+        day = match["day"] or str(known("ordinals")[match["word"].casefold()])
         yield from _dated(match, frame, match["year"], month, day, match["last"])
 
 
 def _dates(text: str, frame: Frame) -> Iterator[TimeMention]:
     """Dates of languages that write the year first, of which the rest may be missing: 작년 5월, 5月3日."""
-    for match in words.matches("date", text):
+    for match in matches("date", text):
         year = match["year"]
         if match["rel"]:
-            year = str(frame.now.year + words.known("periods")[match["rel"]][1])
-        lead = words.lead_of(match["lead"])
+            year = str(frame.now.year + known("periods")[match["rel"]][1])
+        lead = lead_of(match["lead"])
         if month := match["month"]:
-            day = match["day"] and str(words.number(match["day"]) or "")
-            yield from _dated(match, frame, year, words.number(month) or 0, day, lead=lead)
+            day = match["day"] and str(number(match["day"]) or "")
+            yield from _dated(match, frame, year, number(month) or 0, day, lead=lead)
         elif match["name"]:
             yield _by_name(match, frame, match["name"].casefold(), year, lead)
         elif match["year"]:
@@ -145,14 +298,14 @@ def _dated(
 
 def _named(text: str, frame: Frame) -> Iterator[TimeMention]:
     """Months, seasons and holidays by name, with or without a year."""
-    for match in words.matches("named", text):
+    for match in matches("named", text):
         start = max(0, match.start() - 40)
-        before = words.BEFORE_NAME.search(text[start : match.start()])
-        lead = words.lead_of(before["lead"]) if before else ""
+        before = BEFORE_NAME.search(text[start : match.start()])
+        lead = lead_of(before["lead"]) if before else ""
         part = ((before and before["part"]) or "").casefold()
         year = match["year"]
         if match["rel"]:
-            year = str(frame.now.year + _RELATIVE[words.lead_of(match["rel"])])
+            year = str(frame.now.year + _RELATIVE[lead_of(match["rel"])])
         if _is_time(match["name"], lead, part, year):
             at = start + before.start("part") if before and part else None
             yield _by_name(match, frame, match["name"].casefold(), year, lead, part, at)
@@ -161,11 +314,11 @@ def _named(text: str, frame: Frame) -> Iterator[TimeMention]:
 def _is_time(name: str, lead: str, part: str, year: str | None) -> bool:
     """True if a name that may mean something else ("May", "fall", "Mars") stands for a time here."""
     low = name.casefold()
-    if year or part or low in words.known("holidays") or low in all_words("times", "clear_months"):
+    if year or part or low in known("holidays") or low in all_words("times", "clear_months"):
         return True
-    if low not in words.known("months"):
+    if low not in known("months"):
         return lead in all_words("times", "leads_of_seasons")
-    if low in words.known("short_months") and name.islower():
+    if low in known("short_months") and name.islower():
         return False
     a_name = low in all_words("times", "given_names")
     return lead in all_words("times", "leads_of_months" if a_name else "leads_of_times")
@@ -180,7 +333,7 @@ def _by_name(
     part: str = "",
     at: int | None = None,
 ) -> TimeMention:
-    months, seasons = words.known("months"), words.known("seasons")
+    months, seasons = known("months"), known("seasons")
 
     def of_year(year: int) -> TimeSpan:
         if name in months:
@@ -188,7 +341,7 @@ def _by_name(
         elif name in seasons:
             span = frame.months(year, seasons[name], 3, "season")
         else:
-            first, last = words.known("holidays")[name](year)
+            first, last = known("holidays")[name](year)
             span = frame.days(first, last, "day")
         return _part(span, part)
 
@@ -200,9 +353,9 @@ def _by_name(
 
 
 def _years(text: str, frame: Frame) -> Iterator[TimeMention]:
-    for match in words.matches("year", text):
+    for match in matches("year", text):
         lead = match["lead"].casefold()
-        part = lead if lead in words.known("parts") else (match["part"] or "").casefold()
+        part = lead if lead in known("parts") else (match["part"] or "").casefold()
         yield _a_year(match, frame, part)
 
 
@@ -216,9 +369,9 @@ def _a_year(match: regex.Match[str], frame: Frame, part: str) -> TimeMention:
 def _part(span: TimeSpan, part: str) -> TimeSpan:
     """The part of `span` that "early", "the end of" or "the second week of" leads to."""
     words_of_part = part.removesuffix(" of").removesuffix(" in")
-    if words_of_part not in words.known("parts"):
+    if words_of_part not in known("parts"):
         return span
-    first, last = words.known("parts")[words_of_part]
+    first, last = known("parts")[words_of_part]
     days = (span.end - span.start).days
     start, end = span.start + round(first * days) * _DAY, span.start + round(last * days) * _DAY
     return TimeSpan(start=start, end=end, precision="about")

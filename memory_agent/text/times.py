@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from memory_agent.checks import checked_time
-from memory_agent.text import time_words as words
+from memory_agent.text import time_spans as words
 from memory_agent.text.languages import all_words, languages_with
 from memory_agent.text.names import readable
 from memory_agent.text.tables import table

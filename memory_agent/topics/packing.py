@@ -12,10 +12,10 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from memory_agent.concurrency import COSTLY_TRIES, Tries, overtaken
 from memory_agent.domain import TopicSummary, TopicTurns
 from memory_agent.errors import MalformedReply, ModelRefused
 from memory_agent.llm.summaries import MAX_PROMPT_CHARS
-from memory_agent.optimistic import COSTLY_TRIES, Tries, overtaken
 from memory_agent.topics.index import count_turns, load_topic
 
 if TYPE_CHECKING:

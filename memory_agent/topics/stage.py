@@ -13,8 +13,7 @@ import uuid
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.topics.matching import match_topic
-from memory_agent.topics.projection import folded, opened_by
+from memory_agent.topics.projection import folded, match_topic, opened_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import Scope, Topic, Turn
     from memory_agent.ports import DocumentStore
     from memory_agent.topics.index import TopicIndex
-    from memory_agent.topics.matching import MatchSettings
-    from memory_agent.topics.projection import Subjects, TopicFolder
+    from memory_agent.topics.projection import MatchSettings, Subjects, TopicFolder
 
 _LOOKED_BACK: Final = 4
 _OPENED: Final = uuid.UUID("5f0c3a0e-6f0b-4d0e-9a57-0c4f7a4c3b21")

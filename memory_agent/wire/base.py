@@ -6,6 +6,8 @@ back. Two things stay behind: the tenant, which only the service
 knows of, in user ids and in error texts; and what no JSON can hold (lone surrogates in error texts).
 """
 
+from __future__ import annotations
+
 import ast
 import dataclasses
 import functools
@@ -16,8 +18,10 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from operator import attrgetter, methodcaller
 from types import UnionType
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
@@ -33,6 +37,7 @@ from typing import (
 )
 from urllib.parse import quote
 
+import orjson
 from pydantic import (
     AfterValidator,
     AwareDatetime,
@@ -46,13 +51,21 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, ErrorDetails
+from pydantic_core import CoreSchema, ErrorDetails, to_json
 
 from memory_agent import domain
 from memory_agent.checks import MAX_ID_CHARS, checked_metadata
 from memory_agent.domain import split_user_id
 from memory_agent.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pydantic.fields import FieldInfo
+    from pydantic.json_schema import JsonSchemaValue
+
+    Write = Callable[[Any], Any]
+
 
 Value = TypeVar("Value")
 
@@ -239,7 +252,7 @@ class Listed(Wire, Generic[Value]):
 
 
 @functools.cache
-def _named(generic: "type[Listed[Any]]", made: Any, item: type[Any]) -> Any:
+def _named(generic: type[Listed[Any]], made: Any, item: type[Any]) -> Any:
     # The one that pydantic makes goes by "Page[Turn]", which OpenAPI can only write as "Page_Turn_".
     members = {"__doc__": generic.__doc__, "__module__": generic.__module__}
     return type(made)(item.__name__ + generic.called, (made,), members)
@@ -407,3 +420,93 @@ def quoted_segment(text: str) -> str:
     ('a%2Fb%20%25', '%2E%2E')
     """
     return text.replace(".", "%2E") if text in (".", "..") else quote(text, safe="")
+
+
+_TOLD_OTHERWISE: Final[tuple[Any, ...]] = (UserId, PublicText, Instant)
+_CHANGED: Final = tuple(validator for hint in _TOLD_OTHERWISE for validator in get_args(hint)[1:])
+"""What makes of a value what may be told of it; all other values are told as they are."""
+_COMPUTED: Final[Mapping[str, Any]] = {"messages": methodcaller("to_messages")}
+"""How the domain calls what a model computes, where its name is another."""
+
+
+def json_of(kind: type[Answer[Value]], value: Value) -> bytes:
+    """An answer of that kind as JSON."""
+    return _dumped(_writable(kind, value))
+
+
+def json_of_many(kind: type[Answer[Value]], values: Iterable[Value], **besides: Any) -> bytes:
+    """A list of such answers; `besides`: the other members of what holds it."""
+    return _dumped({"items": [_writable(kind, value) for value in values], **besides})
+
+
+def _dumped(plain: Any) -> bytes:
+    try:
+        return orjson.dumps(plain, default=_basic, option=orjson.OPT_UTC_Z)
+    except orjson.JSONEncodeError:  # a fact may be an integer of more than 64 bits, which takes twice as long
+        return to_json(plain, fallback=_basic, inf_nan_mode="null")
+
+
+def _basic(value: object) -> object:
+    """Values that are as good as those of the basic types."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, float):  # numpy's
+        return float(value)
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def _writable(kind: type[Answer[Any]], value: Any) -> Any:
+    write = _of_kind(kind)
+    return value if write is None else write(value)
+
+
+@functools.cache
+def _of_kind(kind: type[Answer[Any]]) -> Write | None:
+    """What makes a value into members of such an answer; None if it can be written as it is."""
+    names = tuple(kind.model_fields)
+    writes = {name: write for name in names if (write := _of_field(kind.model_fields[name])) is not None}
+    computed = {name: _COMPUTED.get(name, attrgetter(name)) for name in kind.model_computed_fields}
+    if (
+        not writes
+        and not computed
+        and {field.name for field in dataclasses.fields(kind.value_type)} == {*names}
+    ):
+        return None
+    read = attrgetter(*names) if len(names) > 1 else lambda value: (getattr(value, names[0]),)
+
+    def write_all(value: Any) -> dict[str, Any]:
+        plain = dict(zip(names, read(value), strict=True))
+        for name, write in writes.items():
+            plain[name] = write(plain[name])
+        for name, compute in computed.items():
+            plain[name] = compute(value)
+        return plain
+
+    return write_all
+
+
+def _of_field(field: FieldInfo) -> Write | None:
+    return _changing(field.metadata) or _of_type(field.annotation)
+
+
+def _changing(metadata: Iterable[Any]) -> Write | None:
+    return next((each.func for each in metadata if each in _CHANGED), None)
+
+
+def _of_type(hint: Any) -> Write | None:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _changing(arguments[1:]) or _of_type(arguments[0])
+    if isinstance(hint, type) and issubclass(hint, Answer):
+        return _of_kind(hint)
+    inner = [write for argument in arguments if (write := _of_type(argument)) is not None]
+    if not inner:
+        return None
+    [write] = inner  # no field has two kinds of values that are told otherwise than they are
+    if origin is tuple:
+        return lambda values: [write(value) for value in values]
+    if origin in (Union, UnionType):
+        return lambda value: None if value is None else write(value)
+    if origin is dict:
+        return lambda values: {key: write(value) for key, value in values.items()}
+    raise TypeError(f"no answer has values of type {hint!r} yet; say here how one is written")

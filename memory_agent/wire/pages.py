@@ -17,8 +17,7 @@ from pydantic import JsonValue
 
 from memory_agent.checks import is_whole
 from memory_agent.errors import InvalidInput
-from memory_agent.wire.base import Listed
-from memory_agent.wire.encoding import json_of_many
+from memory_agent.wire.base import Listed, json_of_many
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")

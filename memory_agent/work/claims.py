@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from memory_agent.concurrency import together
 from memory_agent.errors import BackendError
-from memory_agent.together import together
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence

@@ -12,8 +12,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from memory_agent.concurrency import together
 from memory_agent.errors import StoreUnavailable
-from memory_agent.together import together
 from memory_agent.work.claims import LIVE_TURNS, lease_name
 
 if TYPE_CHECKING:

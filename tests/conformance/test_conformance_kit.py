@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memory_agent.conformance.capabilities import ACROSS
+from memory_agent.conformance.kit import ACROSS
 from tests.documented import ROOT
 from tests.profiles import by_day
 from tests.servers.forks import forks

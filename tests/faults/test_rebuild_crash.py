@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from memory_agent import upkeep
+from memory_agent import service as service_module
 from memory_agent.testing import HashEmbedder
 from tests.faults.killing import HOUR, kill_at_every_write
 from tests.faults.nursery import Nursery
@@ -39,7 +39,7 @@ async def test_a_rebuild_killed_anywhere_is_gone_on_with(
     nursery: Nursery, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was embedded anew before the kill is not embedded once more, and nothing is left of the other model."""
-    monkeypatch.setattr(upkeep, "_TURNS_AT_ONCE", 1)
+    monkeypatch.setattr(service_module, "_TURNS_AT_ONCE", 1)
     async with opened(database.settings) as service:
         for user in USERS:
             memory = service.agent(user, "chat")

@@ -15,7 +15,7 @@ from memory_agent.domain import new_id
 from memory_agent.facts.documents import FactDocuments
 from memory_agent.stores import codec
 from memory_agent.testing import HashEmbedder
-from memory_agent.text import features, noun_phrases, quotes, sentences, subjects, terms
+from memory_agent.text import corrections, noun_phrases, quotes, sentences, subjects, terms
 from memory_agent.text.code import lines as code_lines
 from tests.integration.conversations import lines, opened, said
 
@@ -33,7 +33,7 @@ CACHES = (
     noun_phrases._is_participle,
     noun_phrases.says_nothing,
     noun_phrases.key_of,
-    features.features_of,
+    corrections.features_of,
     render._body_of,
     render._fact_line,
     fact_items._terms_of,

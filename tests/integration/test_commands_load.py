@@ -59,7 +59,7 @@ def test_commands_that_look_load_no_vector_index_and_no_model(tmp_path: Path) ->
     assert not loaded & SEARCHES
     assert "memory_agent.stores.sqlite" in loaded  # they did look
     assert len(after_status) < 1_000
-    assert "memory_agent.server.sharing" in after_chat
+    assert "memory_agent.server.run" in after_chat
     assert not after_chat & {"fastapi", "mcp"}
 
 

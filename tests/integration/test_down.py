@@ -18,7 +18,7 @@ from memory_agent.domain import Scope, outage_name
 from memory_agent.errors import LLMUnavailable
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.stores.mongo import MongoStore
-from memory_agent.work.outages import Outages
+from memory_agent.work.worker import Outages
 from tests.integration.fact_script import add, by_words
 from tests.servers.chroma import ChromaProcess
 from tests.servers.mongod import Mongod

@@ -213,7 +213,7 @@ async def test_of_a_user_all_threads_are_read_and_of_everybody_some_users_with_e
         assert (step.turns, step.users, step.done) == (2, 1, 1)
         await service.resume_worker()
         await service.settle(60)
-        monkeypatch.setattr("memory_agent.upkeep._TURNS_AT_ONCE", 1)
+        monkeypatch.setattr("memory_agent.service._TURNS_AT_ONCE", 1)
         steps: list[RebuildStep] = []
         while not steps or steps[-1].done < steps[-1].users:
             steps.append(await service.reextract_facts())

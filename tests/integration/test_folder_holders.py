@@ -15,12 +15,11 @@ import httpx
 import pytest
 
 from memory_agent import DataDirInUse, MemoryConfig, MemoryService
-from memory_agent.cli.following import FolderMemory
-from memory_agent.cli.opening import open_or_ask
+from memory_agent.cli.opening import FolderMemory, open_or_ask
 from memory_agent.data_dir import DataDirLock, LocalService, is_held, say_leaving, unchanged_for
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.keys import new_key
-from memory_agent.server.sharing import sharing
+from memory_agent.server.run import sharing
 from tests.servers.service import SECONDS, Served, ServiceProcess
 
 pytestmark = pytest.mark.timeout(300)

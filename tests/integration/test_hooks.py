@@ -21,7 +21,7 @@ from memory_agent.domain import ALL_TENANTS
 from memory_agent.hooks import run
 from memory_agent.hooks.hosts import HOSTS
 from memory_agent.hooks.remember import Session, answered, behind, known, sessions_in
-from memory_agent.server.sharing import sharing
+from memory_agent.server.run import sharing
 from tests.integration.commands import Quick
 from tests.integration.conversations import everything, opened, settings_on
 from tests.servers.loopback import Answering, Loopback

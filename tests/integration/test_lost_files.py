@@ -12,7 +12,7 @@ import pytest
 
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.errors import MemoryAgentError, StoreError
-from memory_agent.stores.sqlite.marks import mark_of, read_mark
+from memory_agent.stores.sqlite.connection import mark_of, read_mark
 from tests.servers.forks import forks
 
 FILE = "memory_agent.sqlite3"

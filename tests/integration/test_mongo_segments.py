@@ -13,8 +13,8 @@ from pymongo.asynchronous.database import AsyncDatabase
 
 from memory_agent.domain import ErasedCounts, Scope, Tombstone, Turn
 from memory_agent.errors import StoreError, StoreUnavailable
+from memory_agent.stores.codec import unpack_texts
 from memory_agent.stores.mongo import MongoStore
-from memory_agent.stores.segments import unpack_texts
 from tests import profiles
 from tests.conformance.values import (
     NOW,

@@ -212,7 +212,7 @@ def test_the_command_line_is_quiet(tmp_path: Path, fence: Fence, models: dict[st
 
 def test_what_the_user_set_stands(home: Home) -> None:
     """Whoever wants ONNX Runtime's telemetry says so; processes that are started inherit our setting."""
-    code = "import os, memory_agent; from memory_agent import subprocesses; print(subprocesses.environment()['ORT_DISABLE_TELEMETRY'])"
+    code = "import os, memory_agent; from memory_agent.models.local.atomic_build import child_environment; print(child_environment()['ORT_DISABLE_TELEMETRY'])"
     assert home.run("-c", code).strip() == "1"
     chosen = f"import os; os.environ['ORT_DISABLE_TELEMETRY'] = '0'; {code}"
     assert home.run("-c", chosen).strip() == "0"

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from memory_agent import MemoryConfig, MemoryService, upkeep
+from memory_agent import MemoryConfig, MemoryService
+from memory_agent import service as service_module
 from memory_agent.domain import RebuildStep, Scope
 from memory_agent.search.request import NOT_REBUILT
 from memory_agent.stores.sqlite import SqliteStore
@@ -54,7 +55,7 @@ async def test_until_a_user_is_rebuilt_answers_say_that_words_alone_found_them(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """User by user, by several services one after the other; what is said meanwhile is embedded by the new model at once."""
-    monkeypatch.setattr(upkeep, "_TURNS_AT_ONCE", 1)
+    monkeypatch.setattr(service_module, "_TURNS_AT_ONCE", 1)
     await remember(settings)
     every = len(USERS) * len(TEXTS)
     async with opened(settings, "new") as service:
@@ -81,7 +82,7 @@ async def test_until_a_user_is_rebuilt_answers_say_that_words_alone_found_them(
 async def test_a_rebuild_by_yet_another_model_begins_with_the_first_user(
     embedded_settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "_TURNS_AT_ONCE", 1)
+    monkeypatch.setattr(service_module, "_TURNS_AT_ONCE", 1)
     await remember(embedded_settings)
     for model in ("new", "newest"):
         async with opened(embedded_settings, model) as service:
@@ -121,7 +122,7 @@ def test_a_turn_that_keeps_failing_holds_up_nobody_else(
     quick: Quick, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     """Here one of the last user's, which is tried again when its user's turn comes."""
-    monkeypatch.setattr(upkeep, "_TURNS_AT_ONCE", 1)
+    monkeypatch.setattr(service_module, "_TURNS_AT_ONCE", 1)
     asyncio.run(remember({"data_dir": quick.data}))
     scope = Scope.of("cyd", "chat")
 

@@ -18,12 +18,12 @@ from memory_agent import MemoryConfig, MemoryService
 from memory_agent.domain import Scope
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.models.local.embedder import LocalEmbedder
+from memory_agent.stores.fields import NEWEST
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.mongo.connection import INDEXES
 from memory_agent.stores.mongo.meta import DROPPED_COLLECTIONS, DROPPED_FIELDS, DROPPED_META
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.stores.sqlite.schema import copy_of
-from memory_agent.stores.versions import NEWEST
 from tests.conformance.values import stored
 from tests.faults import steps
 from tests.integration.commands import Quick

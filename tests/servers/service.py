@@ -122,8 +122,7 @@ class Served:
 
     async def key(self, tenant: str = "default", **options: Any) -> str:
         """A new key's token."""
-        from memory_agent.adapters import open_keys
-        from memory_agent.clock import SystemClock
+        from memory_agent.adapters import SystemClock, open_keys
 
         key, token = new_key(tenant, **{"now": SystemClock().now(), **options})
         async with contextlib.AsyncExitStack() as stack:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from typer.testing import CliRunner
 
-from memory_agent.cli.answers import passage_of
 from memory_agent.cli.app import GROUPS, app
+from memory_agent.cli.ask import passage_of
 from memory_agent.cli.demo import activation
 from memory_agent.cli.facts import fact_value
 from memory_agent.cli.ingest import BATCH_TURNS, TurnFile, batches_of, read_turns

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from memory_agent.config import SECRETS, MemoryConfig
-from memory_agent.config_words import GONE, nearest
+from memory_agent.config import GONE, SECRETS, MemoryConfig, nearest
 from memory_agent.errors import ConfigError
 from tests.unit.examples import examples
 

@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from memory_agent.optimistic import COSTLY_TRIES, Tries
+from memory_agent.concurrency import COSTLY_TRIES, Tries
 
 
 async def test_a_try_that_did_a_part_of_the_work_does_not_count() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.recent import Recent
+from memory_agent.lazily import Recent
 
 
 @given(st.lists(st.tuples(st.booleans(), st.text(max_size=1)), max_size=60), st.integers(0, 8))

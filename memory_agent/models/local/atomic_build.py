@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -14,12 +15,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from memory_agent import subprocesses as child
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+
+def child_command(module: str, *arguments: str) -> list[str]:
+    """The command line that runs `module`. The current folder is not imported from: anybody's files may be there."""
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def child_environment() -> dict[str, str]:
+    """This process's environment, with what can be imported here importable there."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +119,7 @@ def _unwritable(place: Path, exc: OSError) -> EmbedderUnavailable:
 # --- the process that does it --------------------------------------------------------------------------------
 def run_child(module: str, source: Path, draft: Path, making: Making) -> None:
     """Run `module` to make `draft` of `source`. Raises EmbedderError with its last words if it fails, MakingStopped if it was ended."""
-    command = child.command(module, str(source), str(draft))
+    command = child_command(module, str(source), str(draft))
     with (
         tempfile.TemporaryFile() as said,
         # stdin is closed: whatever asks for an answer there must not wait for one. A session of its own: ctrl-C is
@@ -118,7 +129,7 @@ def run_child(module: str, source: Path, draft: Path, making: Making) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=said,
-            env=child.environment(),
+            env=child_environment(),
             start_new_session=True,
         ) as process,
     ):

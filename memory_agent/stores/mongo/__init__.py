@@ -6,8 +6,7 @@ from memory_agent.stores.mongo.copies import MongoCopies, MongoDamaged
 from memory_agent.stores.mongo.events import MongoEvents
 from memory_agent.stores.mongo.forgetting import MongoForgetting
 from memory_agent.stores.mongo.meta import MongoMeta
-from memory_agent.stores.mongo.turns import MongoPeople
-from memory_agent.stores.mongo.work import MongoWork
+from memory_agent.stores.mongo.turns import MongoPeople, MongoWork
 
 __all__ = ["MongoStore"]
 

@@ -30,7 +30,7 @@ from pymongo.errors import (
 from pymongo.read_concern import ReadConcern
 
 from memory_agent.errors import NotOpen, StoreError, StoreUnavailable
-from memory_agent.recent import Recent
+from memory_agent.lazily import Recent
 from memory_agent.stores.codec import SEQ_TRUST_SECONDS
 
 if TYPE_CHECKING:

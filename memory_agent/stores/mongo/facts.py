@@ -12,9 +12,9 @@ from uuid import uuid4
 from pymongo import DeleteMany, UpdateOne
 from pymongo.errors import DuplicateKeyError
 
+from memory_agent.concurrency import Tries, overtaken
 from memory_agent.domain import FactsDocument
 from memory_agent.errors import InvalidInput
-from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import thread_of
 from memory_agent.stores.fields import CHANGE, COST
 from memory_agent.stores.mongo.connection import (

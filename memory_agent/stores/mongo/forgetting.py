@@ -25,7 +25,7 @@ from memory_agent.stores.mongo.facts import MongoFacts
 from memory_agent.stores.mongo.rows import MongoRows
 from memory_agent.stores.mongo.sessions import MongoSessions
 from memory_agent.stores.mongo.topics import MongoTopics
-from memory_agent.stores.mongo.work import owing
+from memory_agent.stores.mongo.turns import owing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

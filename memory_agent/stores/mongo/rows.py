@@ -12,9 +12,9 @@ from bson.int64 import Int64
 from pymongo import ReplaceOne, UpdateOne
 from pymongo.errors import BulkWriteError
 
+from memory_agent.concurrency import Tries, overtaken, together
 from memory_agent.domain import Entity, EntityCount, TermCandidates
-from memory_agent.optimistic import Tries, overtaken
-from memory_agent.stores.codec import chunks, latest_rows, milliseconds, unpack_terms
+from memory_agent.stores.codec import PAGE_ROWS, Nearest, chunks, latest_rows, milliseconds, unpack_terms
 from memory_agent.stores.mongo.connection import (
     INDEX_SEQ_KEYS,
     MongoConnection,
@@ -23,8 +23,6 @@ from memory_agent.stores.mongo.connection import (
     violated_keys,
 )
 from memory_agent.stores.mongo.documents import one_of, row_document, scope_filter, search_row
-from memory_agent.stores.nearest import PAGE_ROWS, Nearest
-from memory_agent.together import together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,6 +14,7 @@ from uuid import uuid4
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
+from memory_agent.concurrency import together
 from memory_agent.domain import Scope, Session, ThreadHead
 from memory_agent.domain.work import HASHING
 from memory_agent.stores.codec import lowest_by_thread, of_tenant, pack_derived, thread_of
@@ -28,9 +29,8 @@ from memory_agent.stores.mongo.connection import (
     violated_keys,
 )
 from memory_agent.stores.mongo.documents import STANDING, scope_filter
-from memory_agent.stores.mongo.remains import MongoRemains
-from memory_agent.stores.mongo.work import owing
-from memory_agent.together import together
+from memory_agent.stores.mongo.meta import MongoRemains
+from memory_agent.stores.mongo.turns import owing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,8 +10,7 @@ from memory_agent.stores.sqlite.meta import SqliteMeta
 from memory_agent.stores.sqlite.rows import SqliteRows
 from memory_agent.stores.sqlite.sessions import SqliteSessions
 from memory_agent.stores.sqlite.topics import SqliteTopics
-from memory_agent.stores.sqlite.turns import SqlitePeople, SqliteTurns
-from memory_agent.stores.sqlite.work import SqliteWork
+from memory_agent.stores.sqlite.turns import SqlitePeople, SqliteTurns, SqliteWork
 
 __all__ = ["SqliteStore"]
 

@@ -20,11 +20,10 @@ from memory_agent.stores.codec import DAMAGED, pack_derived, pack_stated, thread
 from memory_agent.stores.fields import CHANGE, COMPRESSION, COST, DRAFT, SESSION, TOPIC, TURN
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.facts import facts_document, put_views, reset_facts
-from memory_agent.stores.sqlite.records import Where, in_scope, scalar
-from memory_agent.stores.sqlite.remains import of_remains
+from memory_agent.stores.sqlite.records import Where, in_scope, of_remains, scalar
 from memory_agent.stores.sqlite.rows import ROW_COLUMNS, search_row
-from memory_agent.stores.sqlite.segments import TURN_COLUMNS, with_texts, without_text
 from memory_agent.stores.sqlite.sessions import drop_miscounted, forget_compressions
+from memory_agent.stores.sqlite.topics import TURN_COLUMNS, with_texts, without_text
 from memory_agent.stores.sqlite.turns import last_given
 
 if TYPE_CHECKING:

@@ -8,19 +8,30 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import ErasedCounts, ErasedTier, Scope
-from memory_agent.stores.codec import milliseconds, thread_of
+from memory_agent.stores.codec import BROTLI, GZIP, milliseconds, pack_texts, thread_of
 from memory_agent.stores.fields import ERASURE, RECEIPT
-from memory_agent.stores.segments import BROTLI, GZIP, pack_texts
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.facts import delete_changes, having_in_view, reset_facts
-from memory_agent.stores.sqlite.records import Where, in_scope, scalar, spend_keys
-from memory_agent.stores.sqlite.remains import delete_remains, hash_remains, of_remains
+from memory_agent.stores.sqlite.records import (
+    Where,
+    delete_remains,
+    hash_remains,
+    in_scope,
+    of_remains,
+    scalar,
+    spend_keys,
+)
 from memory_agent.stores.sqlite.rows import stub_rows
 from memory_agent.stores.sqlite.schema import remove_left_over
-from memory_agent.stores.sqlite.segments import leaving, remaining_texts, take_out
 from memory_agent.stores.sqlite.sessions import forget_compressions, forget_sessions, sweep_compressions
-from memory_agent.stores.sqlite.topics import reset_forsaken_topics, reset_topics
-from memory_agent.stores.sqlite.work import owe_stage
+from memory_agent.stores.sqlite.topics import (
+    leaving,
+    remaining_texts,
+    reset_forsaken_topics,
+    reset_topics,
+    take_out,
+)
+from memory_agent.stores.sqlite.turns import owe_stage
 
 if TYPE_CHECKING:
     import sqlite3
@@ -28,7 +39,7 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import Erasure, ErasureReceipt, KeyedKind
     from memory_agent.stores.codec import Record
-    from memory_agent.stores.sqlite.segments import Leaving, Remainders
+    from memory_agent.stores.sqlite.topics import Leaving, Remainders
 
 _BROTLI_CHARS: Final = 200_000
 """More text than this is packed anew by gzip: brotli needs a second for a megabyte, and a forget call waits for it."""

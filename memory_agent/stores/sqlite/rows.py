@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.domain import Entity, EntityCount, TermCandidates
 from memory_agent.stores.codec import (
     DAMAGED,
+    PAGE_ROWS,
+    Nearest,
     chunks,
     damaged,
     from_milliseconds,
@@ -21,7 +23,6 @@ from memory_agent.stores.codec import (
     unpack_terms,
 )
 from memory_agent.stores.fields import ROW
-from memory_agent.stores.nearest import PAGE_ROWS, Nearest
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import Where, in_scope, scalar
 

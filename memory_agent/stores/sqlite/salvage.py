@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import CopiedTurn
 from memory_agent.errors import StoreError
+from memory_agent.stores.codec import unpack_texts
 from memory_agent.stores.fields import DRAFT, TURN
-from memory_agent.stores.segments import unpack_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

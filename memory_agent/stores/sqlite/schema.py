@@ -21,6 +21,7 @@ from memory_agent.stores.fields import (
     DRAFT,
     ERASURE,
     LEASE,
+    NEWEST,
     RECEIPT,
     ROW,
     SESSION,
@@ -28,9 +29,9 @@ from memory_agent.stores.fields import (
     TOMBSTONE,
     TOPIC,
     TURN,
+    check_version,
 )
-from memory_agent.stores.sqlite.remains import hash_all_remains
-from memory_agent.stores.versions import NEWEST, check_version
+from memory_agent.stores.sqlite.records import hash_all_remains
 
 if TYPE_CHECKING:
     from memory_agent.stores.codec import Fields, Kind

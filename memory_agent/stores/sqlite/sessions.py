@@ -10,8 +10,7 @@ from memory_agent.stores.codec import from_milliseconds, lowest_by_thread, of_te
 from memory_agent.stores.fields import COMPRESSION, SESSION
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import in_scope, scalar, spend_keys, these_turns
-from memory_agent.stores.sqlite.turns import last_given
-from memory_agent.stores.sqlite.work import owe_stage
+from memory_agent.stores.sqlite.turns import last_given, owe_stage
 
 if TYPE_CHECKING:
     import sqlite3

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 
 from memory_agent import MemoryConfig, MemoryService
-from memory_agent.server.sharing import sharing
+from memory_agent.server.run import sharing
 from tests.integration.commands import CommandLine
 from tests.integration.inspect.looking import tell_of_walnuts
 from tests.servers.service import Command

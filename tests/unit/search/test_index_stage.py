@@ -14,8 +14,8 @@ from memory_agent.search.entities import EntitySpotter
 from memory_agent.search.index_stage import Indexer
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import BruteForceIndex, FixedClock, HashEmbedder
+from memory_agent.text.corrections import features_of
 from memory_agent.text.dictionary import EntityDictionary
-from memory_agent.text.features import features_of
 from memory_agent.text.terms import count_terms, made_with
 from tests.conformance.values import NOW, a_draft, a_scope, only_turns
 

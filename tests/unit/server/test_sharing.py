@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
-from memory_agent.server.sharing import _OnDemand
+from memory_agent.server.run import _OnDemand
 
 
 async def test_where_it_cannot_be_made_whoever_asked_is_answered_and_nobody_new_is_let_in(

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.stores.codec import pack_vectors, unpack_vectors
-from memory_agent.stores.nearest import Nearest
+from memory_agent.stores.codec import Nearest, pack_vectors, unpack_vectors
 
 
 @given(

@@ -15,19 +15,20 @@ from hypothesis import strategies as st
 
 from memory_agent.domain import SUMMARY_KINDS, Compression, KeyMoment, SummaryItem, TopicRanges
 from memory_agent.errors import StoreError
-from memory_agent.stores import segments
-from memory_agent.stores.codec import pack_derived, unpack_derived
-from memory_agent.stores.fields import COMPRESSION
-from memory_agent.stores.segments import (
+from memory_agent.stores import codec as stored
+from memory_agent.stores.codec import (
     BROTLI,
     GZIP,
     STORED,
     UNPACKED_BYTES,
     forget_unpacked,
+    pack_derived,
     pack_texts,
     segments_of,
+    unpack_derived,
     unpack_texts,
 )
+from memory_agent.stores.fields import COMPRESSION
 from tests.conformance.values import FULL_COMPRESSION, a_compression
 
 several_texts = st.lists(st.text(max_size=300), max_size=12)
@@ -81,7 +82,7 @@ def test_damaged_bytes_are_refused() -> None:
 
 def bomb(codec: int, size: int) -> bytes:
     """A few kilobytes that unpack to a segment of one text, `size` bytes in all."""
-    start = b"\x01" + segments._length(size - 5)
+    start = b"\x01" + stored._length(size - 5)
     parts = chain([start], repeat(b"x" * ((size - 5) // 100), 100), [b"x" * ((size - 5) % 100)])
     if codec == GZIP:
         packer = zlib.compressobj(1, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
@@ -200,15 +201,15 @@ def test_texts_that_were_unpacked_are_kept_within_bounds_until_they_are_forgotte
 ) -> None:
     """Whoever reads them may change the list; long ones are unpacked each time."""
     forget_unpacked()
-    monkeypatch.setattr(segments, "_MOST_KEPT", 3)
+    monkeypatch.setattr(stored, "_MOST_KEPT", 3)
     for number in range(10):
         packed = pack_texts([f"text {number} " * 20, "another"])
         unpack_texts(packed.codec, packed.data).clear()
         assert unpack_texts(packed.codec, packed.data)[1:] == ["another"]
-        assert 1 <= len(segments._KEPT) <= 3
+        assert 1 <= len(stored._KEPT) <= 3
     long = pack_texts(["a" * 20_000])
-    before = dict(segments._KEPT)
+    before = dict(stored._KEPT)
     assert unpack_texts(long.codec, long.data) == ["a" * 20_000]
-    assert before == segments._KEPT
+    assert before == stored._KEPT
     forget_unpacked()
-    assert segments._KEPT == {}
+    assert stored._KEPT == {}

@@ -12,10 +12,10 @@ import pytest
 
 from memory_agent.domain import ErasedCounts, ExtractionCost
 from memory_agent.errors import StoreError, StoreUnavailable
-from memory_agent.stores.segments import Packed, pack_texts, unpack_texts
+from memory_agent.stores.codec import Packed, pack_texts, unpack_texts
+from memory_agent.stores.fields import NEWEST
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.stores.sqlite.connection import driver_errors, translated
-from memory_agent.stores.versions import NEWEST
 from tests.conformance.values import (
     NOW,
     a_call,

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import TurnFeatures
-from memory_agent.text.features import READ_CHARS, features_of
+from memory_agent.text.corrections import SIGN_CHARS, features_of
 from tests.unit.examples import examples, misses
 
 
@@ -16,7 +16,7 @@ def test_signs_are_seen() -> None:
 
 def test_the_beginning_of_a_text_is_read() -> None:
     """What stands behind the first 4,000 characters counts only if it asks."""
-    text = "word " * (READ_CHARS // 5) + "last year I met Ann twice. Really?"
+    text = "word " * (SIGN_CHARS // 5) + "last year I met Ann twice. Really?"
     assert features_of(text) == TurnFeatures(asks=True)
 
 

@@ -157,7 +157,7 @@ def test_a_table_of_alternatives_and_its_lists() -> None:
 OTHER_LETTERS = re.compile(r"[가-힣぀-ヿ㐀-鿿ก-๛]")
 OUTSIDE = {
     "inspect/texts.py": "a language's name in that language",
-    "llm/refusals.py": "how models decline, in whatever language: about models, not a rule of a language",
+    "llm/replies.py": "how models decline, in whatever language: about models, not a rule of a language",
     "models/entities.py": "an example within a message",
     "models/local/folder.py": "texts by which a model is tried",
     "models/tokens.py": "ranges of letters",
@@ -166,8 +166,8 @@ OUTSIDE = {
     "text/code/lines.py": "talk about code, in whatever language",
     "text/dictionary.py": "the mark of long vowels, a letter of kana",
     "text/names.py": "letters of scripts, and the vocative after a name in Hangul",
-    "text/scripts.py": "particles and syllables of kana: search terms of scripts without spaces",
-    "text/time_words.py": "ten in Chinese characters, by which numbers above it are written",
+    "text/terms.py": "particles and syllables of kana: search terms of scripts without spaces",
+    "text/time_spans.py": "ten in Chinese characters, by which numbers above it are written",
 }
 """Files beyond the languages' folders that may have such literals, and why."""
 ENGLISH = frozenset([

@@ -10,7 +10,7 @@ from memory_agent.text.subjects import (
     shared_phrase,
     subject_of,
 )
-from memory_agent.topics.matching import MatchSettings
+from memory_agent.topics.projection import MatchSettings
 
 SHORT_REPLIES = """👍|...|no|ok thanks!|haha|sounds good|yes, the second one|no no no no no|그래 좋아|감사합니다|ㅋㅋㅋㅋ|
 好的，第二个|はい、二番目でお願いします|ありがとうございます"""

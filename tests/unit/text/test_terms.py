@@ -10,7 +10,6 @@ import Stemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.text import scripts
 from memory_agent.text import terms as terms_module
 from memory_agent.text.languages import languages, stop_words
 from memory_agent.text.terms import MAX_TERM_CHARS, clear_stems, count_terms, folded
@@ -85,7 +84,7 @@ def test_threads_that_read_at_once_stem_alike() -> None:
 
 def test_stemmed_words_can_be_forgotten() -> None:
     before = count_terms("Hiking in the Alps 집에서")
-    caches = (terms_module._stem, scripts._korean)
+    caches = (terms_module._stem, terms_module._korean)
     assert all(cache.cache_info().currsize > 0 for cache in caches)
     clear_stems()
     assert all(cache.cache_info().currsize == 0 for cache in caches)

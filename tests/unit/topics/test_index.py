@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memory_agent.domain import Topic
 from memory_agent.topics.index import TopicIndex, WordCounts, unmerged
-from memory_agent.topics.matching import TurnSubject, topic_scores
+from memory_agent.topics.projection import TurnSubject, topic_scores
 
 MODEL = "m"
 NAMES, WORDS = "abcdef", ("rye", "oven", "tax", "like")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from memory_agent.domain import Topic
 from memory_agent.topics.index import TopicIndex
-from memory_agent.topics.matching import (
+from memory_agent.topics.projection import (
     MatchSettings,
     TurnSubject,
     chance_cosine,

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from memory_agent.domain import Role, Topic, Turn
 from memory_agent.text.subjects import subject_of
 from memory_agent.topics.index import WordCounts, title_of, with_words
-from memory_agent.topics.matching import TurnSubject
-from memory_agent.topics.projection import emptied, folded
+from memory_agent.topics.projection import TurnSubject, emptied, folded
 from tests.unit.search.builders import turn as stored_turn
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)

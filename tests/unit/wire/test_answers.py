@@ -15,8 +15,7 @@ from pydantic import BaseModel, TypeAdapter
 from memory_agent import domain as values
 from memory_agent.errors import InvalidInput
 from memory_agent.wire import answers
-from memory_agent.wire.base import Answer, Items
-from memory_agent.wire.encoding import json_of
+from memory_agent.wire.base import Answer, Items, json_of
 from memory_agent.wire.pages import Page, encode_cursor
 from tests.unit.wire import strategies as drawn
 

@@ -11,7 +11,7 @@ import pytest
 from memory_agent.checks import MAX_TAG_CHARS, MAX_TURN_IDS
 from memory_agent.conversations.sessions import MAX_CHARACTER_CHARS, MAX_PARTICIPANTS, MAX_TRAITS
 from memory_agent.errors import InvalidInput
-from memory_agent.topics.curate import MAX_TAGS
+from memory_agent.topics.sweep import MAX_TAGS
 from memory_agent.wire import requests
 from memory_agent.wire.base import Request
 from memory_agent.work.admit import MAX_TURNS_PER_CALL

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from memory_agent.domain import Scope
 from memory_agent.work.claims import lease_name
-from memory_agent.work.outages import backoff_seconds
+from memory_agent.work.worker import backoff_seconds
 
 
 def test_waits_double_up_to_the_longest() -> None:

@@ -11,8 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable, ModelNotFound, UnsupportedModel
 from memory_agent.models.local.atomic_build import Making
-from memory_agent.models.local.choose import ModelChoiceRequest, choose, prepare
-from memory_agent.models.local.export import cached_file
+from memory_agent.models.local.choose import ModelChoiceRequest, cached_file, choose, prepare
 from memory_agent.models.local.onnx import OnnxModel
 from tests.servers.hub import COMMIT, Hub
 from tests.tiny_models import change

@@ -17,17 +17,20 @@ from onnx import numpy_helper
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.models.local.atomic_build import Making, MakingStopped
-from memory_agent.models.local.choose import ModelChoiceRequest, choose
-from memory_agent.models.local.export import (
+from memory_agent.models.local.choose import (
     LEAST_LIKE,
+    ModelChoiceRequest,
     cached_file,
     check_file,
+    choose,
     export_weights,
     least_cosine,
+    note_weights,
     quantize_weights,
+    weights_digest,
+    weights_notes,
     write_folder,
 )
-from memory_agent.models.local.fingerprint import note_weights, weights_digest, weights_notes
 from memory_agent.models.local.folder import SAMPLES
 from memory_agent.models.local.onnx import OnnxModel
 from tests.unit.models.local.conftest import ROOT, TORCH, Elsewhere, linked
@@ -49,7 +52,7 @@ def test_a_file_is_written_from_the_weights_without_torch(
     target = tmp_path / "f" / "model.onnx"
     ask = f"""
 from pathlib import Path
-from memory_agent.models.local.export import export_weights
+from memory_agent.models.local.choose import export_weights
 from memory_agent.models.local.atomic_build import Making
 export_weights(Path({str(tiny)!r}), Path({str(target)!r}), Making(progress=print))
 """
@@ -92,7 +95,7 @@ def test_weights_that_cannot_be_read_and_places_that_cannot_be_written_are_told(
 
 QUANTIZE = """
 from pathlib import Path
-from memory_agent.models.local.export import quantize_weights
+from memory_agent.models.local.choose import quantize_weights
 from memory_agent.models.local.atomic_build import Making
 tell = lambda stage: print(stage, flush=True)
 quantize_weights(Path({folder!r}), Path({source!r}), Path({target!r}), Making(progress=tell))

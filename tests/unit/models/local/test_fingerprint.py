@@ -18,7 +18,7 @@ from onnx import numpy_helper
 from safetensors.numpy import save_file
 
 from memory_agent.errors import EmbedderError, ModelNotFound
-from memory_agent.models.local.fingerprint import model_fingerprint, weights_digest
+from memory_agent.models.local.choose import model_fingerprint, weights_digest
 from tests.tiny_models import change, random_bert
 from tests.unit.models.local.conftest import add_module, linked
 

@@ -11,8 +11,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from memory_agent.errors import UnsupportedModel
+from memory_agent.models.local.choose import weights_digest
 from memory_agent.models.local.encoders import ACTIVATIONS, FAMILIES, plan_encoder, understood_family
-from memory_agent.models.local.fingerprint import weights_digest
 from memory_agent.models.local.folder import SAMPLES
 from memory_agent.models.local.graph import open_encoder, write_onnx
 from memory_agent.models.local.onnx import OnnxModel

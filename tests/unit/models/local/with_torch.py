@@ -26,10 +26,9 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
 
 from memory_agent.errors import EmbedderError
-from memory_agent.models.local.choose import ModelChoiceRequest
+from memory_agent.models.local.choose import ModelChoiceRequest, least_cosine
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.models.local.encoders import EPSILON, FAMILIES
-from memory_agent.models.local.export import least_cosine
 from memory_agent.models.local.folder import POOLING_MODES, SAMPLES, pool
 from memory_agent.models.local.graph import distance_buckets, open_encoder, write_onnx
 from memory_agent.models.local.onnx import OnnxModel

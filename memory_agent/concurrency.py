@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from memory_agent.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
 
 TRIES: Final = 300
 """With the pauses between them a quarter of a minute, in which many processes at one thread have all had their turn."""
@@ -49,3 +53,17 @@ class Tries:
 def overtaken(what: str) -> StoreUnavailable:
     """The error of a writer that was never first: `what`, such as "the topic t1", is what others kept changing."""
     return StoreUnavailable(f"other writers kept changing {what}; try again")
+
+
+async def together(*calls: Awaitable[Any]) -> list[Any]:
+    """The results of calls side by side. All have ended when the error of one is raised.
+
+    `asyncio.gather` alone would leave the others under way, to be cancelled with the event loop, or at work without the
+    lease that was given back. One after the other, each would wait for its turn behind all that is asked of the same
+    store and event loop meanwhile: under load that made seconds of work take a minute.
+    """
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results
