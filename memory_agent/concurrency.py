@@ -1,4 +1,4 @@
-"""Optimistic writes: read, change, save unless somebody else was first, and again; the one place that says how often."""
+"""Calls side by side, and writes that are tried again because somebody else was first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regular expressions, and fields of values that few readers ask for, made when they are first used; what was read in a text, kept.
+"""Patterns and fields made when they are first used; what was read in a text or used last, kept.
 
 There are some three hundred expressions: importing this package compiles none, and a process that only reads needs a fraction of them.
 """

@@ -1,4 +1,4 @@
-"""Checks of arguments, the same for MemoryAgent and for MemoryClient, which asks nothing in vain.
+"""Arguments of MemoryAgent, checked as MemoryClient does too, and the thread they are about.
 
 Each returns what it was given. Raises InvalidInput that names the argument, its value, and what to pass instead.
 """

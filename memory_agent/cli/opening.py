@@ -1,7 +1,10 @@
-"""The memory that a command works on: a running service's, or opened here by the settings.
+"""The memory that a command works on: a running service's, or opened here, whoever holds the folder.
 
 A folder that another process holds is asked for over the service which that process runs (`serve`, `mcp`, `chat` and
 `worker` do). Commands call what MemoryService and ServiceClient share, so that it makes no difference to them.
+
+For processes that stay: two chat clients that each start an MCP server over one folder have one memory. Whoever came
+first holds the folder; when it ends, one of the others takes over, and a call that fell in between is made again.
 """
 
 from __future__ import annotations
@@ -35,21 +38,19 @@ from memory_agent.errors import (
 from memory_agent.service import MemoryService
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
+    from types import TracebackType
 
     from memory_agent.agent.agent import MemoryAgent
     from memory_agent.cli.options import ThreadOptions
     from memory_agent.client import MemoryClient, ServiceClient
     from memory_agent.config import MemoryConfig
     from memory_agent.domain import Reach
+    from memory_agent.mcp.tools import Memory
 
     Service: TypeAlias = "MemoryService | ServiceClient"
     Agent: TypeAlias = "MemoryAgent | MemoryClient"
-    from collections.abc import Awaitable, Callable
-    from types import TracebackType
-
-    from memory_agent.mcp.tools import Memory
 
 
 _COMMAND_OF: Final[dict[str, tuple[str, ...]]] = {

@@ -1,4 +1,4 @@
-"""Repair: what is derived and wrong is dropped, and made anew from the turns."""
+"""Repair: what is derived is made anew from the turns; of a damaged SQLite file, what can be read is saved."""
 
 from __future__ import annotations
 

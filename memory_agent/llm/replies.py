@@ -1,8 +1,10 @@
-"""Finding JSON in a language model's reply. Pure.
+"""A language model's reply: finding JSON in it, and telling that it refuses. Pure.
 
 Prose, code fences and thinking are passed over; single quotes, trailing commas, comments and Python's literals mended; a
 reply that was cut off is refused. Every step is linear in the reply's length, and the repair tool, which is slow, gets
 `MAX_MENDED_CHARS` at most.
+
+"I'm sorry, I can't help with that." is an answer: asking again and again brings no other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Serving: uvicorn on a socket of ours, until it is told to stop.
+"""Serving: uvicorn on a socket of ours, for everybody or for whoever may read a held folder.
 
 It has no limits on slow or many connections; `config/nginx.conf` has them, for a proxy in front of it.
 """
@@ -26,21 +26,21 @@ from memory_agent.keys import MAX_LIMIT, new_key
 from memory_agent.server.incoming import is_loopback
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
     from starlette.applications import Starlette
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from memory_agent.config import MemoryConfig
+    from memory_agent.service import MemoryService
 
     OnStop = list[Callable[[], Awaitable[None]]]
     """Awaited as soon as the server is to stop, before it waits for requests in progress: streams end here."""
-    from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from starlette.types import Receive, Scope, Send
-
-    from memory_agent.service import MemoryService
-
+# What the application will need, which is made later.
+for needed in ("fastapi", "fastapi_offline", "jinja2", "opentelemetry", "prometheus_client"):
+    if importlib.util.find_spec(needed) is None:
+        raise ModuleNotFoundError(f"{needed} is not installed", name=needed)
 
 log = logging.getLogger(__name__)
 
@@ -190,12 +190,6 @@ def _allow_open_files() -> None:
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-# What the application will need, which is made later.
-for needed in ("fastapi", "fastapi_offline", "jinja2", "opentelemetry", "prometheus_client"):
-    if importlib.util.find_spec(needed) is None:
-        raise ModuleNotFoundError(f"{needed} is not installed", name=needed)
 
 
 _LARGEST_BODY: Final = 1_000_000_000

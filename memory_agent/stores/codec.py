@@ -1,4 +1,9 @@
-"""Pieces of the stored form that MongoDB and SQLite share."""
+"""The stored form that MongoDB and SQLite share: packed texts, vectors, and the nearest of them.
+
+A segment names its codec by a number, so that others can follow and old segments stay readable. Before the codec,
+texts are joined with their lengths in front: lengths as unsigned LEB128 (https://dwarfstd.org, section 7.6), how
+many texts first, then the UTF-8 bytes of all.
+"""
 
 from __future__ import annotations
 

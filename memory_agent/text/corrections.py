@@ -1,8 +1,11 @@
-"""Corrections: what one turn says instead of what an earlier one did. Pure.
+"""Corrections: what a turn says instead of an earlier one, and what it shows at a glance. Pure.
 
 A turn gives another value for something ("pushed to Thursday"), takes it back ("not going with MEO any more"), or
 answers what was left open ("We found it!"). Here a wrong mark does more harm than a missing one, so a value counts as
 new only right beside a cue, and only against one of its kind with the same telling words around it.
+
+A question for a time is more likely answered by a turn that tells one. The rules are few and coarse on purpose: they
+only add to a score (`search.fusion`), and what each is worth is in `docs/benchmarks.md`. Names are told by their capitals, so scripts without them name nothing.
 """
 
 from __future__ import annotations

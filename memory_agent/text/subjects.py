@@ -1,4 +1,4 @@
-"""Subjects of turns: content words, as keys under which their forms meet, and noun phrases to show.
+"""Subjects of turns: content words by which their forms meet, noun phrases to show, and repeats.
 
 Function words, greetings and fillers don't count, nor do code, links, quoted speech and numbers.
 """

@@ -3,8 +3,11 @@
 Words are runs of letters, digits and marks (Unicode categories L, N, M), with inner apostrophes kept together,
 after NFKC and case folding. They are stemmed by Snowball where it has the language: by script where the script
 decides (Greek, Cyrillic as Russian, Arabic, Armenian, Devanagari as Hindi, Tamil), by the setting
-`search_language` for Latin script. Accents are taken off the stem, since the stemmers expect them. Scripts
-without spaces, and Korean, are in `scripts`.
+`search_language` for Latin script. Accents are taken off the stem, since the stemmers expect them.
+
+Scripts without spaces, and Korean, have no dictionary: overlapping pairs of characters, as in Lucene's CJK analyser, so that parts of compounds are found. Pairs
+alone miss words of one character, since what follows changes (집에, 집을; 猫が, 我的猫). Those are terms of their own
+where something shows that the character is a word: a particle after it, kana around it, or Chinese function characters.
 """
 
 from __future__ import annotations

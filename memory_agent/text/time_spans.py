@@ -1,4 +1,4 @@
-"""Dates, months, years, seasons and holidays that a text names, as spans of the calendar; for `times`.
+"""Dates, months, seasons and holidays that a text names, as spans of the calendar, and their words.
 
 Seasons are those of the northern half of the earth; days are those of the time zone of `Frame.now`.
 """

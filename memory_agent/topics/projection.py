@@ -1,6 +1,21 @@
-"""Topic projection: a topic folded from its turns in order, first and anew.
+"""Projection: which topic a turn joins, and a topic folded from its turns in order, first and anew.
 
 A topic says up to which `seq` it holds its turns, and is saved under a revision, so that folding twice changes nothing.
+
+A turn is held against each topic by meaning and by words:
+
+    u·e - chance + sum of idf(w) share(w) / (share(w) + 0.1) over its words / (sum of idf(w) + 2)
+
+with u the turn's unit vector; e the topic's embedding, a mean of unit vectors, so that u·e is the mean cosine with the
+topic's recent turns and a topic of everything is near to nothing; chance the cosine that the model gives any two texts
+of the turn's language; share(w) the part of the topic's turns that have the word; idf(w) = log((topics + 1) / topics with w).
+A vector alone cannot part what a model hardly knows (Korean for an English model), words alone miss paraphrases.
+
+It joins the best topic that reaches a threshold. The topic of the turn before has a bonus, since people mostly go on with
+what they are talking about; an archived one has to be surer by as much. A turn with next to no content of its own ("yes, the
+second one") never opens a topic: its subject is in the turns around it.
+
+Figures behind every constant: `docs/topics.md`, measured by `python -m benchmarks.topics`.
 """
 
 from __future__ import annotations

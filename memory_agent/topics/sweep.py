@@ -1,4 +1,4 @@
-"""The sweep: topics that are surely one are merged, what has faded is archived (or deleted), old turns are forgotten.
+"""Topics looked after: by the sweep, which merges, archives and forgets, and by people.
 
 It goes over all users page by page, so that memory does not grow with them, first the topics, then the ages. What
 it does is found anew from the store each time, so a sweep that was cut short is simply run again; where it had come

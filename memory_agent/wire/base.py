@@ -4,6 +4,9 @@ An answer is derived from the dataclass of the value that it stands for (`Answer
 its docstrings as the API's documentation. `of(value)` reads them, nested values too, and `domain()` gives an equal value
 back. Two things stay behind: the tenant, which only the service
 knows of, in user ids and in error texts; and what no JSON can hold (lone surrogates in error texts).
+
+Answers are written straight from the values. Made into models first, those of one context are looked at four times, and take six times as long: each is checked to
+be what it is known to be, and those from which the text is put together are made anew.
 """
 
 from __future__ import annotations

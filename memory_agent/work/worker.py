@@ -3,6 +3,10 @@
 Everything it does is idempotent, so a worker that dies loses nothing: its leases run out and another goes on.
 `Unavailable` (a part is down) holds the stage back and is waited out, for as long as it takes; any other error of a
 turn is counted and, after `max_attempts`, parks the turn with its last error, visibly.
+
+A stage that needs a part that is down waits, longer each time, instead of failing turn by turn.
+
+Which one, since when and with which error is kept in the document store as well, so that every process can tell.
 """
 
 from __future__ import annotations

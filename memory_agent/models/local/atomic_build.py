@@ -1,4 +1,4 @@
-"""Making a file once, by another process, for all processes: it is there whole or not at all."""
+"""A file made once, by another process, for all processes: it is there whole or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Choice of the backend for a local embedding model: the folder, the ONNX file or torch, and the reason. Loads nothing."""
+"""The backend for a local embedding model: the file that runs, made here if need be, and why that one.
+
+Encoders of BERT's family are written, without torch; what else there is, torch runs where it is installed.
+Files are kept in a cache folder under the model's fingerprint, so that the same weights found elsewhere need no other.
+
+safetensors and ONNX files name their tensors differently and exporters transpose matrices, so a tensor's digest is
+that of its float32 values in one of its two orientations, and a model's is that of the set of its tensors' digests.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory_agent.stores.mongo.copies import MongoCopies, MongoDamaged
+from memory_agent.stores.mongo.copies import MongoCopies
 from memory_agent.stores.mongo.events import MongoEvents
 from memory_agent.stores.mongo.forgetting import MongoForgetting
 from memory_agent.stores.mongo.meta import MongoMeta
@@ -13,7 +13,6 @@ __all__ = ["MongoStore"]
 
 class MongoStore(
     MongoCopies,
-    MongoDamaged,
     MongoWork,
     MongoPeople,
     MongoForgetting,

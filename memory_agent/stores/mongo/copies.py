@@ -202,25 +202,6 @@ class MongoCopies(MongoTurns, MongoSessions, MongoFacts):
             floor = {"$max": {"floor": remains.last_change}}
             await self._update_facts(scope.user_id, {thread_of(scope): floor})
 
-
-def _turn_document(copied: CopiedTurn) -> Document:
-    turn = copied.turn
-    document = TURN.document(turn, segment_id=None, **({} if turn.pending else {"due_at": None}))
-    for name in ("attempts", "parked"):  # which a turn that never failed doesn't have
-        if not document[name]:
-            del document[name]
-    call = {"call_index": copied.call_index, "call_size": copied.call_size}
-    if copied.idempotency_key is not None:
-        document["idempotency_key"] = copied.idempotency_key
-    return {**document, **call, **({"owes": True} if turn.pending else {})}
-
-
-_READ_AT_ONCE: Final = 1_000
-
-
-class MongoDamaged(MongoTurns, MongoFacts):
-    """The damaged records of a MongoStore."""
-
     def _readers(self) -> list[tuple[Collection, str, Callable[[Document], object]]]:
         """Of each collection the field of its id, and how its documents are read."""
         return [
@@ -267,3 +248,18 @@ class MongoDamaged(MongoTurns, MongoFacts):
                 await self._delete_changes(scope.user_id, {"thread_id": thread_id, **one_of(keys)})
             else:
                 await self._bounded(collection.delete_many({**scope_filter(scope), **one_of(keys)}))
+
+
+def _turn_document(copied: CopiedTurn) -> Document:
+    turn = copied.turn
+    document = TURN.document(turn, segment_id=None, **({} if turn.pending else {"due_at": None}))
+    for name in ("attempts", "parked"):  # which a turn that never failed doesn't have
+        if not document[name]:
+            del document[name]
+    call = {"call_index": copied.call_index, "call_size": copied.call_size}
+    if copied.idempotency_key is not None:
+        document["idempotency_key"] = copied.idempotency_key
+    return {**document, **call, **({"owes": True} if turn.pending else {})}
+
+
+_READ_AT_ONCE: Final = 1_000

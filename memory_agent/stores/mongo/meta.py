@@ -1,4 +1,7 @@
-"""Metadata of a MongoDB store and its schema; API keys, in the collection `api_keys`."""
+"""Metadata of a MongoDB store and its schema; API keys; and what is left of forgotten turns.
+
+A document gets another id by being written under it, before the first goes; whoever looks meanwhile asks for the first and then for the other.
+"""
 
 from __future__ import annotations
 

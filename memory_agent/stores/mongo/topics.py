@@ -1,4 +1,10 @@
-"""Topics in MongoDB: one document each, replaced under its revision; which turns are a topic's, their documents say."""
+"""Topics in MongoDB, replaced under their revision, and the texts of compressed turns, packed together.
+
+A turn is plain (it has its `content`), then packed (it has a `segment_id` instead), then gone, and never goes back.
+A segment is written before any turn points at it, and a text leaves it only when its turn can't need it there any
+more: when it is gone, or points at another segment. So no transaction is needed: whoever moves a turn on trims the
+segments that hold it afterwards, a crash leaves at most a text too many, and a repeat finds and finishes that.
+"""
 
 from __future__ import annotations
 

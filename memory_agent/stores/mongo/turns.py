@@ -1,7 +1,11 @@
-"""Turns in MongoDB: appended with one write, numbered by a unique index, read by scope; and whose they are.
+"""Turns in MongoDB: appended with one write, read by scope; the stages they owe; and whose they are.
 
 A turn that was forgotten leaves its document, emptied but for its number (and its idempotency key, if it has
 one): a number must not be given twice, and a late repeat of its call must find that it was here.
+
+A turn's document carries `owes` while stages are pending and `due_at` while they are not parked, and only then,
+so that partial indexes hold just the turns that somebody still has to work on. `indexed` is set when `index` is struck
+off and goes when it is owed again: change streams tell what an update set, but not what `pending` was before it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory_agent.stores.sqlite.copies import SqliteCopies, SqliteDamaged
+from memory_agent.stores.sqlite.copies import SqliteCopies
 from memory_agent.stores.sqlite.events import SqliteEvents
 from memory_agent.stores.sqlite.facts import SqliteFacts
 from memory_agent.stores.sqlite.forgetting import SqliteForgetting
@@ -27,7 +27,6 @@ class SqliteStore(
     SqliteForgetting,
     SqliteMeta,
     SqliteCopies,
-    SqliteDamaged,
 ):
     """`DocumentStore` in the SQLite file `path`; its folder is made if it is missing.
 

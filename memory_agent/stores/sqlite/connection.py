@@ -1,4 +1,8 @@
-"""One SQLite file, off the event loop: a thread that writes and a thread that reads."""
+"""One SQLite file, off the event loop, and the mark beside it by which a lost or shortened file shows.
+
+It is written after each commit, and not flushed: a process that is killed leaves it as far as the commit, and after a power cut it may be behind
+the file, which is on disk first. So it never is ahead of a file that is whole.
+"""
 
 from __future__ import annotations
 

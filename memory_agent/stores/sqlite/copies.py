@@ -69,6 +69,14 @@ class SqliteCopies(SqliteConnection):
         thread_of(scope)
         return await self._write(lambda db: _put(db, scope, copies))
 
+    async def damaged_records(self, scope: Scope) -> list[DamagedRecord]:
+        thread_of(scope)
+        return await self._read(lambda db: _found(db, scope))
+
+    async def drop_damaged(self, scope: Scope, records: Sequence[DamagedRecord]) -> None:
+        thread_of(scope)
+        await self._write(lambda db: _drop(db, scope, records))
+
 
 def _users(db: sqlite3.Connection, after: str, limit: int) -> list[str]:
     least = " UNION ALL ".join(
@@ -238,18 +246,6 @@ _TABLES: Final = {
     "fact_events": _Table("seq", "key", CHANGE.columns, CHANGE.read, turn="turn_id"),
     "facts": _Table("thread_id", "thread_id", "facts, through, at, revision", facts_document),
 }
-
-
-class SqliteDamaged(SqliteConnection):
-    """The damaged records of a SqliteStore."""
-
-    async def damaged_records(self, scope: Scope) -> list[DamagedRecord]:
-        thread_of(scope)
-        return await self._read(lambda db: _found(db, scope))
-
-    async def drop_damaged(self, scope: Scope, records: Sequence[DamagedRecord]) -> None:
-        thread_of(scope)
-        await self._write(lambda db: _drop(db, scope, records))
 
 
 def _found(db: sqlite3.Connection, scope: Scope) -> list[DamagedRecord]:

@@ -1,4 +1,4 @@
-"""Pieces of statements: conditions with their parameters, and what several parts of the store ask or note."""
+"""Pieces of statements: conditions with their parameters, and what is left of forgotten turns."""
 
 from __future__ import annotations
 

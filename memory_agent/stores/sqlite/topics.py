@@ -1,4 +1,12 @@
-"""Topics in SQLite, which turns carry them, and the compressing of their texts."""
+"""Topics in SQLite, which turns carry them, and the texts of compressed turns, packed together.
+
+Brotli needs a second for a megabyte. So what is packed is checked again in the transaction that stores it; if a
+turn was forgotten or packed meanwhile, the caller packs anew. A turn's text never changes, so equal ids are equal
+texts.
+
+Which text is whose only the turns say, by its place: a few bytes where ids in the segment would take as many as the
+packed text. So places stay when others go, and a text that went is left empty.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns in SQLite, and whose they are: users and threads are read from indexes, by leaps from one id to the next.
+"""Turns in SQLite, the stages they owe, and whose they are, read from indexes by leaps between ids.
 
 A write transaction sees every earlier one, so the next number is simply the last plus one.
 """
