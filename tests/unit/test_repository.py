@@ -331,7 +331,7 @@ def test_what_is_imported_loads_nothing_heavy_and_a_client_nothing_of_the_servic
 # --- docstrings and lengths ----------------------------------------------------------------------------------
 
 LONGEST_FIRST_LINE = 100
-LONG_FIRST_LINES = 1_082
+LONG_FIRST_LINES = 974
 """How many docstrings of the package begin with a longer line. The number only falls; at 0 this becomes a plain rule."""
 
 
@@ -352,6 +352,7 @@ def test_every_module_says_what_it_is() -> None:
 def test_no_more_docstrings_begin_with_a_long_line_than_before() -> None:
     found = sum(len(lines) for lines in wrong_in("stiff").values())
     assert found <= LONG_FIRST_LINES, "shorten the first line of the docstring that you wrote"
+    assert found == LONG_FIRST_LINES, f"fewer than before: set LONG_FIRST_LINES to {found}"
 
 
 def test_the_check_would_notice_a_long_first_line() -> None:
