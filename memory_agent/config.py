@@ -377,6 +377,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
     chat_model: Annotated[str, Field(min_length=1)] | None = None
     llm_timeout_seconds: Seconds = 60.0
     llm_concurrency: Annotated[int, Field(ge=1, le=256)] = 4
+    llm_request_tokens: Annotated[int, Field(ge=1_000, le=2_000_000)] = 3_000
 
     # Facts
     enable_fact_extraction: bool = True
