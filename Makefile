@@ -9,6 +9,7 @@ STAMP  := $(VENV)/.installed
 STRANGERS := .strangers
 FRAMEWORKS := .frameworks
 BROWSER := .browser
+LLM := .llm
 LINE = ****************************************************************************************************
 # Tests run side by side on workers with servers of their own. One more than the cores of a small machine: tests wait
 # for processes to start, for clocks and for disks half of their time. A worker that has done its share takes over half
@@ -26,7 +27,7 @@ test test-nightly: export PYTHONPYCACHEPREFIX =
 test test-nightly: export MALLOC_ARENA_MAX = 2
 test test-nightly: export MALLOC_MMAP_THRESHOLD_ = 1000000
 
-.PHONY: help setup demo strangers frameworks browser test test-nightly check format lock clean
+.PHONY: help setup demo strangers frameworks browser llm test test-llm test-nightly check format lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -88,6 +89,14 @@ $(BROWSER)/.installed: $(STAMP) tests/browser/requirements.txt
 	$(BROWSER)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/browser/requirements.txt
 	touch $@
 
+# Two language models, 1.6 GB, and llama.cpp's server, which is built from source: some eight minutes once, with cmake and a C++ compiler.
+llm: $(LLM)/.installed  ## what tests with a real language model need
+$(LLM)/.installed: tests/llm/requirements.txt tests/llm/models.py
+	test -x $(LLM)/bin/python || $(PYTHON) -m venv $(LLM)
+	$(LLM)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/llm/requirements.txt
+	$(LLM)/bin/python -m tests.llm.models
+	touch $@
+
 # A browser that is not to be had is missed loudly, at the end, where it is seen; by night the tests fail without one.
 test: $(STAMP) $(FRAMEWORKS)/.installed $(BROWSER)/.installed  ## the tests, on a real MongoDB, a real Chroma server and the real model
 	$(BIN)/python $(PYTEST) -m "not nightly"
@@ -96,11 +105,16 @@ test: $(STAMP) $(FRAMEWORKS)/.installed $(BROWSER)/.installed  ## the tests, on 
 	@if $(BROWSER)/bin/python -m tests.browser.chromium; then $(BROWSER)/bin/python -m pytest -m "not nightly" tests/browser; \
 	else printf '\n%s\n%s\n%s\n' "$(LINE)" "NOT RUN: tests/browser, the pages in a browser. No Chromium was found, and none was to be had (see above)." "$(LINE)" >&2; fi
 
+# One after the other: each of them takes all cores.
+test-llm: $(STAMP) $(LLM)/.installed  ## facts by real language models on this machine, some half an hour on two cores
+	$(BIN)/python -m pytest --durations=0 tests/llm
+
 test-nightly: $(STAMP) $(STRANGERS)/.installed $(FRAMEWORKS)/.installed browser  ## all of them, with more examples, every kill and every server
 	TEST_PROFILE=nightly $(BIN)/python $(PYTEST)
 	TEST_PROFILE=nightly $(FRAMEWORKS)/bin/python $(PYTEST) -n $(FEWER) tests/frameworks/test_[a-l]*.py
 	TEST_PROFILE=nightly $(FRAMEWORKS)/bin/python $(PYTEST) -n $(FEWER) tests/frameworks/test_[m-z]*.py
 	TEST_PROFILE=nightly $(BROWSER)/bin/python -m pytest tests/browser
+	$(MAKE) test-llm
 
 check: $(STAMP) $(FRAMEWORKS)/.installed  ## format, lint and types
 	$(BIN)/ruff format --check .
@@ -124,4 +138,4 @@ lock:            ## constraints.txt anew: the newest releases that pyproject.tom
 	rm -rf .venv-lock
 
 clean:           ## remove the environment and every cache
-	rm -rf $(VENV) $(STRANGERS) $(FRAMEWORKS) $(BROWSER) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(STRANGERS) $(FRAMEWORKS) $(BROWSER) $(LLM) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis

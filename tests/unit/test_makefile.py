@@ -13,7 +13,7 @@ def would_run(goal: str, venv: Path) -> str:
     """The commands of `make goal` with the environment `venv`, and those of the frameworks and the browser beside it."""
     finished = subprocess.run(
         [
-            "make", "--dry-run", goal, f"VENV={venv}", f"FRAMEWORKS={venv}-frameworks", f"BROWSER={venv}-browser",
+            "make", "--dry-run", goal, f"VENV={venv}", f"FRAMEWORKS={venv}-frameworks", f"BROWSER={venv}-browser", f"LLM={venv}-llm",
         ],
         cwd=ROOT,
         capture_output=True,
@@ -65,7 +65,8 @@ def test_the_frameworks_get_an_environment_and_a_run_of_their_own(tmp_path: Path
         commands = would_run(goal, venv)
         [pinned] = installs(commands, frameworks)
         assert pinned.endswith("-r tests/frameworks/requirements.txt")
-        ours, *theirs, browsers = [line for line in commands.splitlines() if " -m pytest " in line]
+        ran = [line for line in commands.splitlines() if " -m pytest " in line]
+        ours, *theirs, browsers = [line for line in ran if not line.endswith(" tests/llm")]
         assert f"{venv}/bin/python" in ours
         assert all(f"{frameworks}/bin/python" in half for half in theirs)
         same, halves = zip(*(half.split(" -m pytest ")[1].rsplit(" ", 1) for half in theirs), strict=True)
@@ -88,6 +89,19 @@ def test_a_browser_is_found_or_fetched_by_day_and_night_and_by_day_its_absence_i
         assert installed.endswith("-r tests/browser/requirements.txt")
         assert f"{browser}/bin/python -m tests.browser.chromium" in commands
         assert ("NOT RUN: tests/browser" in commands) is (goal == "test")
+
+
+def test_models_and_their_server_are_made_once_and_asked_by_night_alone(tmp_path: Path) -> None:
+    venv = stamped(tmp_path / "venv", ".installed-demo", ".installed")
+    llm = tmp_path / "venv-llm"
+    for goal in ("test-llm", "test-nightly"):
+        commands = would_run(goal, venv)
+        assert [line.split(" -r ")[1] for line in installs(commands, llm)] == ["tests/llm/requirements.txt"]
+        assert f"{llm}/bin/python -m tests.llm.models" in commands
+        assert any(line.endswith("-m pytest --durations=0 tests/llm") for line in commands.splitlines())
+    assert "tests/llm" not in would_run("test", venv)
+    stamped(llm, ".installed")
+    assert "tests.llm.models" not in would_run("test-llm", venv)
 
 
 def test_what_is_installed_is_not_installed_again(tmp_path: Path) -> None:

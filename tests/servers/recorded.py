@@ -1,0 +1,166 @@
+"""Real HTTP servers on loopback that keep a language model's answers in a file, and that give them again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, Final, Self
+
+from tests.servers.loopback import Answering, Loopback
+
+Request = dict[str, Any]
+_PATIENCE_SECONDS: Final = 1_200
+_SHOWN_CHARS: Final = 300
+_KEPT: Final = ("choices", "usage", "error")
+"""Of an answer; the rest are ids and times."""
+
+
+def asked_in(request: Request) -> str:
+    """What a request asks about: what it says to the model last, without regard to white space. The system's words may change."""
+    said = [message["content"] for message in request["messages"] if message["role"] == "user"]
+    return " ".join(str(said[-1] if said else "").split())
+
+
+def key_of(request: Request) -> str:
+    """The name of a recorded answer: what is asked about, in which turn of the talk with the model, and in which form."""
+    form = request.get("response_format", {}).get("type", "text")
+    turns = sum(message["role"] == "assistant" for message in request["messages"])
+    return hashlib.sha256(f"{form}\n{turns}\n{asked_in(request)}".encode()).hexdigest()[:16]
+
+
+def read_records(file: Path) -> dict[str, dict[str, Any]]:
+    """The answers of a file by their key; of several with one key the last."""
+    rows = map(json.loads, file.read_text("utf-8").splitlines()) if file.exists() else ()
+    return {row["key"]: row for row in rows}
+
+
+class _Handler(Answering["_Answers"]):
+    def answer(self, body: bytes) -> None:
+        told = self.script.reply_to(self.path, body)
+        if told is None:
+            self.close_connection = True
+            return
+        status, payload = told
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(payload)))
+        self.end_headers()
+        self.wfile.write(payload)
+
+
+class _Answers(Loopback):
+    """What both have in common: `seen` are the answered chat requests' keys, in order."""
+
+    handler = _Handler
+
+    def __init__(self, file: Path, *, port: int = 0) -> None:
+        super().__init__(port=port)
+        self.file = file
+        self.records = read_records(file)
+        self.seen: list[str] = []
+        self._lock = threading.Lock()
+
+    def reply_to(self, path: str, body: bytes) -> tuple[int, bytes] | None:
+        """Status and body of the answer; None hangs up."""
+        raise NotImplementedError
+
+    @property
+    def base_url(self) -> str:
+        return f"{self.url}/v1"
+
+    @property
+    def answers(self) -> list[Any]:
+        """The bodies that were sent, in order."""
+        return [self.records[key]["body"] for key in self.seen]
+
+
+class Recorder(_Answers):
+    """Asks the server at `upstream` and appends its answers to `file`.
+
+    A request that the file holds to the last character is answered from it, so that a recording that was
+    interrupted goes on where it was.
+    """
+
+    def __init__(self, file: Path, upstream: str) -> None:
+        super().__init__(file)
+        self.upstream = upstream.rstrip("/").removesuffix("/v1")
+
+    def reply_to(self, path: str, body: bytes) -> tuple[int, bytes]:
+        if not path.endswith("/chat/completions"):
+            return self._asked(path, body)
+        request = json.loads(body)
+        key, whole = key_of(request), hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+        known = self.records.get(key)
+        if known is None or known["request"] != whole:
+            status, answer = self._asked(path, body)
+            told = {name: value for name, value in json.loads(answer).items() if name in _KEPT}
+            known = {"key": key, "request": whole, "status": status, "body": told}
+            self.records[key] = known
+            with self._lock, self.file.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(known, ensure_ascii=False) + "\n")
+        self.seen.append(key)
+        return known["status"], json.dumps(known["body"]).encode()
+
+    def tidy(self) -> None:
+        """Leave in the file what was asked for by now alone, in order."""
+        rows = [json.dumps(self.records[key], ensure_ascii=False) for key in dict.fromkeys(self.seen)]
+        self.file.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+
+    def _asked(self, path: str, body: bytes) -> tuple[int, bytes]:
+        request = urllib.request.Request(
+            self.upstream + path, data=body or None, headers={"Content-Type": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+
+class Replay(_Answers):
+    """Gives the answers in `file`, and 503 for a request that isn't in it; `missing` is what those ask about.
+
+    It stops by itself when it is asked for more than `gives` answers: the request gets none, nor do those that follow
+    until `start`, which listens on the same port.
+    """
+
+    def __init__(self, file: Path, *, gives: int | None = None) -> None:
+        super().__init__(file)
+        self.missing: list[str] = []
+        self.gives = gives
+        self.down = threading.Event()
+
+    def start(self) -> Self:
+        """Listen."""
+        self.down.clear()
+        return super().start()
+
+    def stop(self) -> None:
+        """Stop listening."""
+        super().stop()
+        self.down.set()
+
+    def reply_to(self, path: str, body: bytes) -> tuple[int, bytes] | None:
+        if not path.endswith("/chat/completions"):
+            return 200, json.dumps(
+                {"object": "list", "data": [{"id": "recorded", "object": "model"}]}
+            ).encode()
+        request = json.loads(body)
+        key = key_of(request)
+        if key not in self.records:
+            self.missing.append(re.sub(r"\s+", " ", asked_in(request))[:_SHOWN_CHARS])
+            return 503, json.dumps({"error": {"message": f"no recorded answer {key}"}}).encode()
+        with self._lock:
+            if self.gives is not None and len(self.seen) >= self.gives:
+                self.gives = None
+                self.stopping.set()
+                threading.Thread(target=self.stop).start()
+            if self.stopping.is_set():
+                return None
+        self.seen.append(key)
+        return self.records[key]["status"], json.dumps(self.records[key]["body"]).encode()
