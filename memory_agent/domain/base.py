@@ -179,6 +179,11 @@ class Counts:
         added = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(mine)}
         return type(self)(**added)
 
+    def __sub__(self, other: Self) -> Self:
+        mine: Any = self
+        left = {f.name: getattr(self, f.name) - getattr(other, f.name) for f in fields(mine)}
+        return type(self)(**left)
+
 
 ALL_TENANTS: Final = "*"
 """What stands for the tenant of a key for all tenants; no tenant can have that name."""
@@ -222,19 +227,14 @@ class Completion:
     prompt_tokens: int
     completion_tokens: int
     truncated: bool = False
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usage(Counts):
-    """Requests to a language model, and their tokens as its server counts them."""
+    """Requests that a language model answered, their tokens as its server counts them, and how long they took."""
 
     requests: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-
-    def __sub__(self, other: Usage) -> Usage:
-        return Usage(
-            requests=self.requests - other.requests,
-            prompt_tokens=self.prompt_tokens - other.prompt_tokens,
-            completion_tokens=self.completion_tokens - other.completion_tokens,
-        )
+    seconds: float = 0.0

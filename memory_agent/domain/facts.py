@@ -180,12 +180,13 @@ class FactRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExtractionCost(Counts):
-    """The cost of extracting facts with a language model: requests and tokens, for so many turns."""
+    """The cost of extracting facts with a language model: requests, tokens and seconds, for so many turns."""
 
     turns: int = 0
     requests: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    seconds: float = 0.0
 
     @property
     def tokens_per_turn(self) -> float:

@@ -568,7 +568,9 @@ class LLMFactExtractor:
         except ModelRefused as exc:
             return Extraction(cost=ExtractionCost(requests=1), problem=exc)
         sent, received = completion.prompt_tokens, completion.completion_tokens
-        cost = ExtractionCost(requests=1, prompt_tokens=sent, completion_tokens=received)
+        cost = ExtractionCost(
+            requests=1, prompt_tokens=sent, completion_tokens=received, seconds=completion.seconds
+        )
         text, truncated = completion.text, completion.truncated
         read = functools.partial(read_stated, text, turns=request.turn_of, truncated=truncated)
         try:

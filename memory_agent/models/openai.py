@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import logging
 import re
+import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
@@ -20,7 +24,7 @@ from memory_agent.errors import (
     Unavailable,
 )
 from memory_agent.models.batching import BatchingEmbedder, BatchLimits, Piece, cut_passages
-from memory_agent.models.tokens import estimated_pieces
+from memory_agent.models.tokens import EstimatedTokens, estimated_pieces
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -33,13 +37,18 @@ if TYPE_CHECKING:
 
     Harmless = Callable[[AsyncOpenAI], Awaitable[object]]
 
+log = logging.getLogger(__name__)
 
 MAX_ANSWER_CHARS: Final = 400
 """Of a server's own words, which are kept with what waits and shown by `status`."""
 
 _UNAVAILABLE_STATUS: Final = frozenset({401, 402, 403, 404, 405, 407, 408, 409, 410, 425, 429})
-_CONTENT_CODES: Final = frozenset({"context_length_exceeded", "content_filter", "string_above_max_length"})
-"""`code` of a refusal that is certainly about what was sent."""
+_OF_WHAT_WAS_SENT: Final = re.compile(
+    r"content_filter|string_above_max_length|\bn_(?:ctx|keep)\b|context.?(?:length|size|window)"
+    r"|(?:prompt|inputs?|messages?) (?:is |are )?too long|\b(?:prompt|input)\b.{0,40}\bexceed",
+    re.IGNORECASE,
+)
+"""In a refusal that is certainly about what was sent, mostly its length."""
 _READ_CHARS: Final = 10_000
 """Of an answer that is looked at: whole pages come from servers that are no API."""
 _ECHO_CHARS: Final = 20
@@ -55,7 +64,11 @@ _UNSEEN: Final = re.compile(r"<(script|style)\b.{0,5000}?</\1>|<[^<>]{0,1000}>",
 
 
 class NoAnswer(ValueError):
-    """Something else than what the API answers with, sent as if it were that."""
+    """Something else than what the API answers with, or an error (`body`, with its own `status_code`), sent as an answer."""
+
+    def __init__(self, message: str, *, status_code: int = 0, body: object = None) -> None:
+        self.status_code, self.body = status_code, body
+        super().__init__(message)
 
 
 def translate(
@@ -68,13 +81,14 @@ def translate(
     import openai
 
     detail = _SECRETS.sub("***", f"{type(exc).__name__}: {exc}"[:_READ_CHARS])
-    if isinstance(exc, openai.APIStatusError):
-        if exc.status_code >= 500 or exc.status_code in _UNAVAILABLE_STATUS:
+    if status := _status_of(exc):
+        about_sent = _OF_WHAT_WAS_SENT.search(_body_of(exc))
+        if status in _UNAVAILABLE_STATUS or (status >= 500 and not about_sent):
             error = unavailable(f"the model's server answered {answer_of(exc, sent)}")
             if isinstance(error, Unavailable):
                 error.retry_after = retry_after(getattr(exc, "response", None))
             return error
-        if exc.code == "content_filter" and refused is LLMError:  # as Azure says it
+        if about_sent and about_sent[0] == "content_filter" and refused is LLMError:  # as Azure says it
             return ModelRefused(f"the model's server let nothing pass: {answer_of(exc)}", reply="")
         return refused(f"the model's server refused the request: {answer_of(exc)}")
     if isinstance(exc, (openai.APIConnectionError, OSError)):
@@ -98,14 +112,24 @@ def retry_after(response: Any) -> float | None:
 
 def is_doubtful(exc: Exception) -> bool:
     """True if `exc` may be about what was sent, or about how the server is set up: a refusal, or no answer at all."""
+    status = _status_of(exc)
+    if not status:
+        return isinstance(exc, ValueError)
+    return status < 500 and status not in _UNAVAILABLE_STATUS and not _OF_WHAT_WAS_SENT.search(_body_of(exc))
+
+
+def _status_of(exc: Exception) -> int:
+    """The status of an error that the server answered; 0 for any other."""
     import openai
 
-    return isinstance(exc, ValueError) or (
-        isinstance(exc, openai.APIStatusError)
-        and 400 <= exc.status_code < 500
-        and exc.status_code not in _UNAVAILABLE_STATUS
-        and exc.code not in _CONTENT_CODES
-    )
+    return exc.status_code if isinstance(exc, (openai.APIStatusError, NoAnswer)) else 0
+
+
+def _body_of(exc: Exception) -> str:
+    """The whole of an error that the server answered, as far as it is looked at."""
+    response, body = getattr(exc, "response", None), getattr(exc, "body", None)
+    text = json.dumps(body, ensure_ascii=False, default=str) if response is None else str(response.text)
+    return text[:_READ_CHARS]
 
 
 def answer_of(exc: Exception, sent: str = "") -> str:
@@ -114,8 +138,7 @@ def answer_of(exc: Exception, sent: str = "") -> str:
     words = words if len(words) <= MAX_ANSWER_CHARS else f"{words[:MAX_ANSWER_CHARS]}…"
     if _echoes(words, sent):
         words = "(an answer that repeats what it was sent)"
-    status = getattr(exc, "status_code", None)
-    return f"{status}: {words}" if status else words
+    return f"{status}: {words}" if (status := _status_of(exc)) else words
 
 
 def _message_of(exc: Exception) -> str:
@@ -144,10 +167,6 @@ def _echoes(words: str, sent: str) -> bool:
         words[start : start + _ECHO_CHARS] in said for start in range(len(words) - _ECHO_CHARS + 1)
     )
 
-
-Form = Literal["json_schema", "json_object", "words"]
-FORMS: Final[tuple[Form, ...]] = ("json_schema", "json_object", "words")
-"""How a server can be asked for JSON, best first."""
 
 PASSAGE_TOKENS: Final = 480
 """Estimated tokens per passage: what compatible servers run often reads 512, and shorter passages are found better."""
@@ -231,10 +250,12 @@ class _Connection:
         from openai import AsyncOpenAI
 
         class Client(AsyncOpenAI):
-            """Leaves a long wait to whoever asks: the worker says what it waits for, and does other work meanwhile."""
+            """Leaves a long wait, and what should be asked in another way, to whoever asks."""
 
             def _should_retry(self, response: Any) -> bool:
-                return (retry_after(response) or 0) <= _QUICK_SECONDS and super()._should_retry(response)
+                named = named_in(response.status_code, response.text)
+                wait = retry_after(response) or 0
+                return not named and wait <= _QUICK_SECONDS and super()._should_retry(response)
 
         base_url = self._access.get("base_url")
         return Client(
@@ -246,9 +267,74 @@ class _Connection:
         )
 
 
-def _tokens(reply: Any, name: str) -> int:
-    """A figure of the reply's `usage`; some compatible servers leave them out."""
-    return getattr(getattr(reply, "usage", None), name, None) or 0
+# --- ways to ask ---------------------------------------------------------------------------------------------
+class Way(NamedTuple):
+    """How a model is asked: for each part of a request the step that is taken, from 0, the best."""
+
+    temperature: int = 0
+    """Of 0; not said."""
+    limit: int = 0
+    """By the one name; by the other; none."""
+    roles: int = 0
+    """A system message; its text in the user's."""
+    form: int = 0
+    """A JSON Schema; a JSON object, the schema in words; words alone."""
+
+    def told(self, limits: Sequence[str]) -> str:
+        """What is not as at first, in words."""
+        told = (
+            ("without a temperature" if self.temperature else ""),
+            (f"with {name}" if (name := limits[self.limit]) else "without a limit") if self.limit else "",
+            ("with the instructions in the user's message" if self.roles else ""),
+            ("", "for a JSON object", "for JSON in words alone")[self.form],
+        )
+        return ", ".join(filter(None, told))
+
+
+SIMPLEST: Final = Way(temperature=1, limit=2, roles=1, form=2)
+_NAMED: Final = {
+    "temperature": re.compile("temperature", re.IGNORECASE),
+    "limit": re.compile(
+        r"max[_ ]?(?:(?:completion|new|output)[_ ])?tokens|num_predict|\d in the completion|\boutput tokens",
+        re.IGNORECASE,
+    ),
+    "roles": re.compile(r"\broles?\b|\b(?:system|developer) (?:message|prompt|instruction)", re.IGNORECASE),
+    "form": re.compile(r"response.?format|json(?! body)|schema|grammar|structured.output", re.IGNORECASE),
+}
+"""What the text of a refusal names where a part of the request is not taken, by the part."""
+_KEY: Final = re.compile(r"""["']\w+["']\s*:""")
+"""Of a body that repeats the request; what it is about stands in its values."""
+_NEVER_OF_THE_WAY: Final = frozenset({401, 402, 407, 408, 429})
+_UNNAMED: Final = frozenset({400, 404, 415, 422, 501})
+"""Such a refusal may be of the form, whatever its words, where it is not of what was sent."""
+
+
+def named_in(status: int, body: str) -> list[str]:
+    """The parts of a request that a refusal names; none if it is about something else, or no API's."""
+    if status < 400 or status in _NEVER_OF_THE_WAY or _PAGE.match(body):
+        return []
+    words = _KEY.sub("", body[:_READ_CHARS])
+    return [part for part, pattern in _NAMED.items() if pattern.search(words)]
+
+
+@dataclass
+class Learned:
+    """What this process found out about a model at an endpoint. `cut`: the tokens that its server cuts a prompt to.
+
+    0: it does not, whatever it counts; None: not known.
+    """
+
+    way: Way
+    cut: int | None = None
+
+
+LEARNED: Final[dict[tuple[str, str], Learned]] = {}
+"""By endpoint and model."""
+
+_LEAST_CUT: Final = 500
+"""No server is set to fewer tokens; a figure below counts what was not in its cache, or nothing at all."""
+_CUT_SHARE: Final = 0.7
+"""Of the estimated tokens; below, the prompt may have been cut. What tokenizers of models count is above 0.8 of the estimate."""
 
 
 class OpenAIChat:
@@ -257,9 +343,10 @@ class OpenAIChat:
     def __init__(self, model: str, **access: Unpack[Access]) -> None:
         self._model = model
         self._connection = _Connection(access, unavailable=LLMUnavailable, refused=LLMError)
+        self._endpoint = access.get("base_url") or ""
         # OpenAI's newer models refuse `max_tokens`; many compatible servers know nothing else.
-        self._limit_name = "max_tokens" if access.get("base_url") else "max_completion_tokens"
-        self._form: Form = "json_schema"
+        first, second = ("max_tokens", "max_completion_tokens")[:: 1 if self._endpoint else -1]
+        self._limits = (first, second, "")
         self._usage = Usage()
 
     @property
@@ -279,98 +366,213 @@ class OpenAIChat:
         schema: Mapping[str, object] | None = None,
         max_tokens: int | None = None,
     ) -> Completion:
-        """See `LLM.complete`. An empty reply is a Completion with the text "".
+        """See `LLM.complete`. An empty reply, if the model gives it twice, is a Completion with the text "".
 
         A model that the server doesn't know, or a request that it refuses whatever it holds, is LLMUnavailable: an
         operator mends it, and then the same call works.
         """
-        options = {} if max_tokens is None else {self._limit_name: max_tokens}
         sent = "\n".join(message.content for message in messages)
 
         async def harmless(client: AsyncOpenAI) -> None:
-            # With the options of this call: they may be what no request may have, as too high a limit.
-            await self._choice(client, [Message(role="user", content=_HARMLESS)], options)
+            # With the limit of this call: it may be what no request may have.
+            await self._answered(client, [Message(role="user", content=_HARMLESS)], None, max_tokens)
 
         async with self._connection.client(sent, harmless) as client:
-            if schema is None:
-                return await self._ask(client, messages, options)
-            return await self._ask_for_json(client, messages, schema, options)
+            completion = await self._answered(client, messages, schema, max_tokens)
+            cut = await self._cut_to(client, messages, completion.prompt_tokens)
+        if cut:
+            raise LLMError(
+                f"the server cut the prompt to {cut:,} tokens; raise num_ctx (OLLAMA_CONTEXT_LENGTH),"
+                " or lower llm_request_tokens"
+            )
+        return completion
 
     async def close(self) -> None:
         """See `LLM.close`."""
         await self._connection.close()
 
-    async def _ask_for_json(
+    @property
+    def _learned(self) -> Learned:
+        return LEARNED.setdefault((self._endpoint, self._model), Learned(Way()))
+
+    async def _answered(
         self,
         client: AsyncOpenAI,
         messages: Sequence[Message],
-        schema: Mapping[str, object],
-        options: dict[str, Any],
+        schema: Mapping[str, object] | None,
+        max_tokens: int | None,
     ) -> Completion:
-        """Ask in the best form that the server takes, and remember which one that is.
+        """Ask in the best way that the server takes, each time in a simpler one, and remember which one that is."""
+        import openai
 
-        Servers refuse a form they don't know in their own ways, so any refusal is tried once more in the next
-        form; only if that is answered was the form to blame.
+        way, asked_again = self._learned.way, False
+        request_in = functools.partial(self._request, messages, schema, max_tokens)
+
+        def simpler(*parts: str) -> Way | None:
+            """With the next step of the first of these parts that has one in this request."""
+            for part in parts:
+                step = getattr(way, part) + 1
+                next_way = way._replace(**{part: step}) if step <= getattr(SIMPLEST, part) else way
+                if request_in(next_way) != request_in(way):
+                    return next_way
+            return None
+
+        while True:
+            try:
+                completion = await self._ask(client, request_in(way), wants_json=schema is not None)
+            except (openai.APIStatusError, NoAnswer) as exc:
+                body, status = _body_of(exc), _status_of(exc)
+                if isinstance(exc.body, dict) and (text := exc.body.get("failed_generation")):
+                    return Completion(text=str(text), prompt_tokens=0, completion_tokens=0)  # as Groq says it
+                unnamed = status in _UNNAMED and not _OF_WHAT_WAS_SENT.search(body)
+                if (next_way := simpler(*named_in(status, body), *["form"] * unnamed)) is None:
+                    raise
+                way = next_way
+                continue
+            if asked_again or completion.text.strip() or completion.truncated:
+                break
+            asked_again, way = True, simpler("form") or way
+        if completion.text.strip():
+            self._learn(way)
+        return completion
+
+    def _learn(self, way: Way) -> None:
+        """Ask in this way from now on."""
+        learned = self._learned
+        way = Way(*map(max, way, learned.way))
+        if way != learned.way:
+            learned.way = way
+            where = _SECRETS.sub("***", self._endpoint or "OpenAI")
+            log.info("%s at %s is asked %s from now on", self._model, where, way.told(self._limits))
+
+    def _request(
+        self,
+        messages: Sequence[Message],
+        schema: Mapping[str, object] | None,
+        max_tokens: int | None,
+        way: Way,
+    ) -> dict[str, Any]:
+        """The body of a request in this way."""
+        request: dict[str, Any] = {} if way.temperature else {"temperature": 0}
+        if max_tokens is not None and (limit := self._limits[way.limit]):
+            request[limit] = max_tokens
+        system = [message.content for message in messages[:1] if message.role == "system"]
+        rest = [{"role": message.role, "content": message.content} for message in messages[len(system) :]]
+        if schema is not None:
+            if way.form == 0:
+                # Not strict: a strict schema may have no free-form objects, which facts are.
+                wanted = {"name": "reply", "schema": dict(schema), "strict": False}
+                request["response_format"] = {"type": "json_schema", "json_schema": wanted}
+            else:
+                written = json.dumps(schema, ensure_ascii=False)
+                system.append(
+                    f"Answer with one JSON object and nothing else, in the form of this JSON Schema:\n{written}"
+                )
+            if way.form == 1:
+                request["response_format"] = {"type": "json_object"}
+        if system and not way.roles:
+            rest.insert(0, {"role": "system", "content": "\n\n".join(system)})
+        elif system:
+            first = rest.pop(0)["content"] if rest and rest[0]["role"] == "user" else ""
+            rest.insert(0, {"role": "user", "content": "\n\n".join(filter(None, [*system, first]))})
+        return {"model": self._model, "messages": rest, **request}
+
+    async def _ask(self, client: AsyncOpenAI, request: dict[str, Any], *, wants_json: bool) -> Completion:
+        started = time.monotonic()
+        answer = await client.chat.completions.with_raw_response.create(**request)
+        seconds = time.monotonic() - started
+        reply, choice = _choice_in(answer.text)
+        counts = usage if isinstance(usage := reply.get("usage"), dict) else {}
+        prompt, completion = (counts.get(f"{of}_tokens") or 0 for of in ("prompt", "completion"))
+        self._usage += Usage(requests=1, prompt_tokens=prompt, completion_tokens=completion, seconds=seconds)
+        message, finish = choice["message"], choice.get("finish_reason")
+        text = _text_in(message, wants_json=wants_json, cut_off=finish == "length")
+        if not text and (declined := message.get("refusal")):
+            said = f"the model {self._model} refused to answer: {declined[:200]}"
+            raise ModelRefused(said, reply=declined)
+        if not text and finish == "content_filter":
+            raise ModelRefused(f"a filter of contents stopped the answer of {self._model}", reply="")
+        return Completion(
+            text=text,
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            truncated=finish == "length",
+            seconds=seconds,
+        )
+
+    async def _cut_to(self, client: AsyncOpenAI, messages: Sequence[Message], counted: int) -> int:
+        """The tokens that the server has cut the prompt to, as Ollama does without a word; 0 if it took all of it.
+
+        Servers count in their own ways, some without what is in their cache. So one that counts far too few is asked about a
+        longer prompt, once: only one that cuts counts the same again.
         """
         import openai
 
-        refusals: list[openai.APIStatusError] = []
-        for form in FORMS[FORMS.index(self._form) :]:
+        learned, limit = self._learned, self._limits[self._learned.way.limit]
+        if counted < _LEAST_CUT or learned.cut == 0 or not limit:
+            return 0
+        contents = [message.content for message in messages]
+        if counted >= _CUT_SHARE * EstimatedTokens().count("\n".join(contents)):
+            return 0
+        if learned.cut != counted:
+            longer = [*messages[:-1], Message(role=messages[-1].role, content="\n".join(contents[-1:] * 3))]
+            request = {**self._request(longer, None, None, learned.way), limit: 1}
             try:
-                completion = await self._ask(client, *_in_form(form, messages, schema, options))
-            except openai.APIStatusError as exc:
-                if exc.status_code not in (400, 404, 415, 422, 501) or exc.code == "context_length_exceeded":
-                    raise
-                refusals.append(exc)
-            else:
-                self._form = form
-                return completion
-        raise refusals[0]
-
-    async def _ask(
-        self, client: AsyncOpenAI, messages: Sequence[Message], options: Mapping[str, Any]
-    ) -> Completion:
-        reply, choice = await self._choice(client, messages, options)
-        cost = {name: _tokens(reply, name) for name in ("prompt_tokens", "completion_tokens")}
-        self._usage += Usage(requests=1, **cost)
-        message = choice.message
-        if not message.content and (said := getattr(message, "refusal", None)):
-            raise ModelRefused(f"the model {self._model} refused to answer: {said[:200]}", reply=said)
-        if not message.content and choice.finish_reason == "content_filter":
-            raise ModelRefused(f"a filter of contents stopped the answer of {self._model}", reply="")
-        return Completion(
-            text=message.content or "",
-            **cost,
-            truncated=choice.finish_reason == "length",
-        )
-
-    async def _choice(
-        self, client: AsyncOpenAI, messages: Sequence[Message], options: Mapping[str, Any]
-    ) -> tuple[Any, Any]:
-        """The reply, and the one choice in it. Raises NoAnswer if it has none."""
-        sent: Any = [{"role": message.role, "content": message.content} for message in messages]
-        reply: Any = await client.chat.completions.create(model=self._model, messages=sent, **options)
-        choices = getattr(reply, "choices", None)
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        if getattr(choice, "message", None) is None:
-            raise NoAnswer(f"the server's answer is no chat completion: {said(str(reply))!r:.300}")
-        return reply, choice
+                again = await self._ask(client, request, wants_json=False)
+            except (openai.OpenAIError, NoAnswer, ModelRefused):
+                return 0  # nothing can be told from that
+            learned.cut = counted if again.prompt_tokens == counted else 0
+            if learned.cut:
+                log.warning("%s: its server cuts prompts to %s tokens; raise num_ctx", self._model, counted)
+        return learned.cut
 
 
-def _in_form(
-    form: Form, messages: Sequence[Message], schema: Mapping[str, object], options: Mapping[str, Any]
-) -> tuple[list[Message], dict[str, Any]]:
-    """Messages and options that ask for `schema` in `form`."""
-    if form == "json_schema":
-        # Not strict: a strict schema may have no free-form objects, which facts are.
-        wanted = {"name": "reply", "schema": dict(schema), "strict": False}
-        return list(messages), {**options, "response_format": {"type": "json_schema", "json_schema": wanted}}
-    written = json.dumps(schema, ensure_ascii=False)
-    words = f"Answer with one JSON object and nothing else, in the form of this JSON Schema:\n{written}"
-    has_system = bool(messages) and messages[0].role == "system"
-    system = f"{messages[0].content}\n\n{words}" if has_system else words
-    told = [Message(role="system", content=system), *messages[has_system:]]
-    return told, dict(options, response_format={"type": form}) if form == "json_object" else dict(options)
+# --- what a reply may be -------------------------------------------------------------------------------------
+def _choice_in(answer: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The reply, and the one choice in it. Raises NoAnswer if it has none, or an error instead."""
+    try:
+        reply = json.loads(answer)
+    except ValueError:
+        reply = None
+    found = reply if isinstance(reply, dict) else {}
+    choice = choices[0] if isinstance(choices := found.get("choices"), list) and choices else None
+    choice = choice if isinstance(choice, dict) else {}
+    if error := found.get("error") or choice.get("error"):
+        code = error.get("code") if isinstance(error, dict) else None
+        status = code if isinstance(code, int) and 400 <= code < 600 else 400
+        raise NoAnswer(f"the server answered with an error: {error}", status_code=status, body=error)
+    if not isinstance(choice.get("message"), dict):
+        raise NoAnswer(f"the server's answer is no chat completion: {said(answer)!r:.300}")
+    return found, choice
+
+
+def _text_in(message: Mapping[str, Any], *, wants_json: bool, cut_off: bool) -> str:
+    """The answer's text: the content, or what the model called a tool with, or what it thought where it wrote nothing else."""
+    content = _plain(message.get("content"))
+    if content.strip():
+        return content
+    calls = [call.get("function") for call in message.get("tool_calls") or () if isinstance(call, dict)]
+    given = [
+        call.get("arguments") for call in (*calls, message.get("function_call")) if isinstance(call, dict)
+    ]
+    if arguments := "\n".join(filter(None, map(_plain, given))):
+        return arguments
+    for name in ("reasoning_content", "reasoning", "thinking"):
+        thought = "" if cut_off else _plain(message.get(name))
+        if thought.strip() and ("{" in thought or not wants_json):
+            return thought
+    return content
+
+
+def _plain(value: object) -> str:
+    """A text that servers send as such, as a list of parts (those of thinking are left out) or as an object."""
+    if isinstance(value, list):
+        return "".join(map(_plain, value))
+    if not isinstance(value, dict):
+        return value if isinstance(value, str) else ""
+    if re.search("think|reason", str(value.get("type"))):
+        return ""
+    return text if isinstance(text := value.get("text"), str) else json.dumps(value, ensure_ascii=False)
 
 
 class OpenAIEmbedder(BatchingEmbedder):

@@ -71,9 +71,9 @@ async def test_a_server_that_cannot_is_asked_in_words(
 
 
 async def test_a_bad_request_is_not_blamed_on_the_form(chat: OpenAIChat, server: ScriptedOpenAI) -> None:
-    """If every form is refused the first refusal is told, and the next call asks in the best form again."""
+    """If every form is refused the last refusal is told, and the next call asks in the best form again."""
     server.then(*(Reply(status=400, text=f"bad {n}") for n in range(3)))
-    with pytest.raises(LLMError, match="bad 0"):
+    with pytest.raises(LLMError, match="bad 2"):
         await chat.complete(ASK, schema=SCHEMA)
     assert len(server.chats) == 4  # and once whether it answers anything at all, which it does
     await chat.complete(ASK, schema=SCHEMA)
@@ -100,28 +100,80 @@ def said(**message: Any) -> Reply:
     return Reply(raw=json.dumps({"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}))
 
 
-async def test_no_content_is_empty_and_a_refusal_is_an_error(
-    chat: OpenAIChat, server: ScriptedOpenAI
-) -> None:
+async def test_a_refusal_of_the_model_is_an_error(chat: OpenAIChat, server: ScriptedOpenAI) -> None:
     """A model that declines in words of its own, or a filter of contents that stops the answer or the request.
 
     Nothing else is asked to find that out.
     """
     error = {"message": "The prompt triggered the filter.", "code": "content_filter"}
     server.then(
-        said(),
         said(refusal="I can't do that"),
         Reply(text="", finish_reason="content_filter"),
         Reply(status=400, raw=json.dumps({"error": error})),
     )
-    assert (await chat.complete(ASK)).text == ""
     with pytest.raises(ModelRefused, match="can't do that") as caught:
         await chat.complete(ASK)
     assert caught.value.reply == "I can't do that"
     for _ in range(2):
         with pytest.raises(ModelRefused, match="filter"):
             await chat.complete(ASK)
+    assert len(server.chats) == 3
+
+
+ANSWER = '{"name": "Ann"}'
+SHAPES: dict[str, dict[str, Any]] = {
+    "parts": {"content": [{"type": "text", "text": '{"name":'}, {"type": "text", "text": ' "Ann"}'}]},
+    "thinking-parts": {
+        "content": [
+            {"type": "thinking", "thinking": [{"type": "text", "text": '{"name": "Bo"}'}]},
+            {"type": "reasoning", "text": '{"name": "Bo"}'},
+            {"type": "text", "text": ANSWER},
+        ]
+    },
+    "tool-call": {"tool_calls": [{"type": "function", "function": {"name": "reply", "arguments": ANSWER}}]},
+    "tool-call-as-object": {"content": "", "tool_calls": [{"function": {"arguments": {"name": "Ann"}}}]},
+    "function-call": {"function_call": {"name": "reply", "arguments": ANSWER}},
+    "reasoning-content": {"content": "", "reasoning_content": ANSWER},
+    "reasoning": {"reasoning": ANSWER},
+    "thinking": {"content": " \n", "thinking": ANSWER},
+    "no-tool-calls": {"content": ANSWER, "tool_calls": [], "reasoning_content": "hm {"},
+    "object": {"content": {"name": "Ann"}},
+}
+
+
+@pytest.mark.parametrize("message", SHAPES.values(), ids=SHAPES.keys())
+async def test_the_answer_is_found_where_a_server_puts_it(
+    chat: OpenAIChat, server: ScriptedOpenAI, message: dict[str, Any]
+) -> None:
+    server.then(said(**message))
+    assert (await chat.complete(ASK, schema=SCHEMA)).text == ANSWER
+    assert len(server.chats) == 1
+
+
+async def test_a_rejected_generation_is_the_answer(chat: OpenAIChat, server: ScriptedOpenAI) -> None:
+    """Groq refuses what its model wrote if it is no JSON, and tells it; the reader of replies may well read it."""
+    error = {
+        "message": "Failed to generate JSON.",
+        "code": "json_validate_failed",
+        "failed_generation": "{'a': 1",
+    }
+    server.then(Reply(status=400, raw=json.dumps({"error": error})))
+    assert (await chat.complete(ASK, schema=SCHEMA)).text == "{'a': 1"
+    assert len(server.chats) == 1
+
+
+async def test_an_empty_answer_is_asked_for_once_more(chat: OpenAIChat, server: ScriptedOpenAI) -> None:
+    """In a simpler form where there is one. What was cut off while thinking is no answer, and none that a second one mends."""
+    server.then(said(content=""), "yes", said(), said(), Reply(text="", finish_reason="length"))
+    assert (await chat.complete(ASK)).text == "yes"
+    assert (await chat.complete(ASK)).text == ""
     assert len(server.chats) == 4
+    assert (await chat.complete(ASK)).truncated
+    assert len(server.chats) == 5
+    server.then(said(reasoning_content="Hm, a name.", content=""), ANSWER)
+    assert (await chat.complete(ASK, schema=SCHEMA)).text == ANSWER
+    forms = [body["response_format"]["type"] for body in server.chats[5:]]
+    assert forms == ["json_schema", "json_object"]
 
 
 NONSENSE = ("not json at all", "{}", '{"choices": []}', '{"choices": [{}]}', "[1, 2]", "null")
