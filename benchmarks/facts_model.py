@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 from benchmarks.measure import machine, markdown, say
 from tests.llm.models import FOLDER, MODELS
 from tests.llm.talks import TALK, Line, Said, Score, lines_of, read_talk
-from tests.servers.recorded import Recorder
+from tests.servers.recorded import Recorder, share_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -80,14 +80,6 @@ def cells(row: Row, messages: int, asked: Recorder) -> list[str]:
         f"{prompt:,.0f} + {reply:,.0f}" if answers else "–",
         f"{row.seconds:.0f}",
     ]
-
-
-def share_read(answers: Sequence[Mapping[str, Any]]) -> float:
-    """The share of a model's replies in which there is a whole JSON value."""
-    from memory_agent.llm.replies import json_documents
-
-    texts = [answer["choices"][0]["message"]["content"] for answer in answers if answer.get("choices")]
-    return sum(bool(json_documents(text or "")) for text in texts) / max(len(texts), 1)
 
 
 def show(row: Row) -> None:

@@ -23,6 +23,12 @@ FACTS_ALONE: Final[Mapping[str, Any]] = {"enable_topics": False, "enable_compres
 """Settings by which a model is asked for nothing else."""
 
 
+BARS: Final[Mapping[str, tuple[float, float]]] = {"qwen-1.5b": (0.75, 0.03), "qwen-0.5b": (0.45, 0.05)}
+"""Of a talk's musts the least share that a model has to find, and of its must-nots the most that it may violate."""
+EVERYDAY_LEAST: Final = 12
+"""Of the musts of the ten everyday messages, for the larger model."""
+
+
 @dataclass(kw_only=True)
 class Outcome:
     """Facts documents by person, items that were left by their reason, and the cost."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -31,6 +33,20 @@ def key_of(request: Request) -> str:
     form = request.get("response_format", {}).get("type", "text")
     turns = sum(message["role"] == "assistant" for message in request["messages"])
     return hashlib.sha256(f"{form}\n{turns}\n{asked_in(request)}".encode()).hexdigest()[:16]
+
+
+def share_read(answers: Sequence[Mapping[str, Any]]) -> float:
+    """The share of a model's replies that hold JSON, be there text around it."""
+    said = [answer["choices"][0]["message"]["content"] or "" for answer in answers if answer.get("choices")]
+    return sum(map(_holds_json, said)) / max(len(said), 1)
+
+
+def _holds_json(text: str) -> bool:
+    for start in re.finditer(r"[{\[]", text):
+        with contextlib.suppress(ValueError):
+            json.JSONDecoder(strict=False).raw_decode(text, start.start())
+            return True
+    return False
 
 
 def read_records(file: Path) -> dict[str, dict[str, Any]]:
