@@ -333,8 +333,11 @@ LEARNED: Final[dict[tuple[str, str], Learned]] = {}
 
 _LEAST_CUT: Final = 500
 """No server is set to fewer tokens; a figure below counts what was not in its cache, or nothing at all."""
-_CUT_SHARE: Final = 0.7
-"""Of the estimated tokens; below, the prompt may have been cut. What tokenizers of models count is above 0.8 of the estimate."""
+_CUT_SHARES: Final = (0.8, 0.45)
+"""Of the estimated tokens; below, the prompt may have been cut: to a whole context or the half of one and two, or to anything.
+
+Tokenizers of models count more than 0.8 of the estimate.
+"""
 
 
 class OpenAIChat:
@@ -481,7 +484,7 @@ class OpenAIChat:
         started = time.monotonic()
         answer = await client.chat.completions.with_raw_response.create(**request)
         seconds = time.monotonic() - started
-        reply, choice = _choice_in(answer.text)
+        reply, choice = _choice_in(answer.content.decode())
         counts = usage if isinstance(usage := reply.get("usage"), dict) else {}
         prompt, completion = (counts.get(f"{of}_tokens") or 0 for of in ("prompt", "completion"))
         self._usage += Usage(requests=1, prompt_tokens=prompt, completion_tokens=completion, seconds=seconds)
@@ -512,7 +515,8 @@ class OpenAIChat:
         if counted < _LEAST_CUT or learned.cut == 0 or not limit:
             return 0
         contents = [message.content for message in messages]
-        if counted >= _CUT_SHARE * EstimatedTokens().count("\n".join(contents)):
+        share = counted / EstimatedTokens().count("\n".join(contents))
+        if share >= _CUT_SHARES[counted % 256 not in (0, 2)]:
             return 0
         if learned.cut != counted:
             longer = [*messages[:-1], Message(role=messages[-1].role, content="\n".join(contents[-1:] * 3))]
