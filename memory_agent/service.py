@@ -18,16 +18,25 @@ from memory_agent.checks import checked_id
 from memory_agent.concurrency import together
 from memory_agent.config import MemoryConfig
 from memory_agent.conversations.people import check_user, checked_limit, list_threads, list_users
-from memory_agent.domain import DEFAULT_TENANT, RebuildStep, Scope, WorkerStatus, checked_tenant, new_id
+from memory_agent.domain import (
+    DEFAULT_TENANT,
+    STAGES,
+    RebuildStep,
+    Scope,
+    WorkerStatus,
+    checked_tenant,
+    new_id,
+    stages_but,
+)
 from memory_agent.errors import InvalidInput, NotFound, NotOpen, SettleTimeout, TurnsParked
 from memory_agent.ports import known_fingerprint, known_scripts
 from memory_agent.search.user_index import IDLE_SECONDS, unread
 from memory_agent.wiring import Core, wire
-from memory_agent.work.owed import Looks, owed_in_words, waits_for_a_part
+from memory_agent.work.owed import FAR, Looks, owed_in_words, waits_for_a_part
 from memory_agent.work.worker import repeating, running
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
     from types import TracebackType
@@ -444,31 +453,33 @@ class MemoryService(Upkeep):
         timeout: float | None = None,
         *,
         scope: Scope | None = None,
+        without: Collection[Stage] = (),
         progress: Callable[[MemoryStatus], None] | None = None,
     ) -> None:
-        """Wait until nothing is owed to the scope's turns (None: anybody's).
+        """Wait until nothing is owed to the scope's turns (None: anybody's), but for the stages in `without`.
 
-        `timeout` in seconds; without one SettleTimeout is raised as well once nothing has moved for a minute because a
+        `without=["facts"]` waits for all that needs no language model. `timeout` in seconds; without one SettleTimeout is raised as well once nothing has moved for a minute because a
         part is down, for nobody knows how long that takes. `progress` is called with every status seen. Raises
         TurnsParked if what is left is parked, SettleTimeout if time runs out.
         """
-        looks = Looks(timeout)
+        looks, stages = Looks(timeout), stages_but(without)
         owed: Mapping[Stage, int] | None = None
         moved_at = counted_at = time.monotonic()
         while True:
             worker = self.core.worker if self._works else None
             moved = self.core.worker.moved
             # Who only waits looks for one turn that owes something, and has them counted now and then.
-            owes = None if progress is not None else await self._owes(scope)
-            if owes is False:
-                return
-            if owes and time.monotonic() - counted_at < _SETTLE_COUNT_SECONDS and not looks.is_over:
-                await self._look_later(looks, moved)
-                continue
+            owes = await self._owes(scope, stages, parked=False)
+            if progress is None:
+                if not owes and not await self._owes(scope, stages, parked=True):
+                    return
+                if owes and time.monotonic() - counted_at < _SETTLE_COUNT_SECONDS and not looks.is_over:
+                    await self._look_later(looks, moved)
+                    continue
             status, counted_at = await self._counts(scope), time.monotonic()
             if progress is not None:
                 progress(status)
-            if status.owed_count == status.parked_count:
+            if not owes:
                 break
             now = time.monotonic()
             if status.pending != owed or not waits_for_a_part(status, worker):
@@ -479,8 +490,8 @@ class MemoryService(Upkeep):
                 words = await owed_in_words(self.core.store, scope, status, worker, now=self.clock.now())
                 raise SettleTimeout(f"after {waited:g} s {words}")
             await self._look_later(looks, moved)
-        if status.parked_count:
-            raise TurnsParked(status.parked)
+        if parked := [turn for turn in status.parked if not set(stages).isdisjoint(turn.pending)]:
+            raise TurnsParked(parked)
 
     async def _look_later(self, looks: Looks, moved: asyncio.Event) -> None:
         is_at_work = self._works and bool(self.core.worker.at_work)
@@ -488,14 +499,16 @@ class MemoryService(Upkeep):
             self.core.worker.wake()
         await looks.pause(moved, seldom=is_at_work)
 
-    async def _owes(self, scope: Scope | None) -> bool | None:
-        """True if turns of the scope owe a stage and are not parked, False if none owes any; None if a count has to tell."""
-        if scope is None:
-            return await self.core.store.owes_more_than(0) or None
-        owed = await self.core.store.owed_turns(scope, None, limit=1)
-        if owed and owed[0].parked:
-            return bool(await self.core.store.owed_turns(scope, None, limit=1, parked=False)) or None
-        return bool(owed)
+    async def _owes(self, scope: Scope | None, stages: Sequence[Stage], *, parked: bool) -> bool:
+        """Whether turns of the scope owe one of the stages; with `parked` also such, which may be so of everybody."""
+        store, any_stage = self.core.store, tuple(stages) == STAGES
+        if scope is not None:
+            asked = [None] if any_stage else stages
+            return any(await together(*(store.owed_turns(scope, s, limit=1, parked=parked) for s in asked)))
+        if parked or any_stage:
+            return parked or await store.owes_more_than(0)
+        ever = self.clock.now() + FAR
+        return any(await together(*(store.due_threads(ever, stage, limit=1) for stage in stages)))
 
     @property
     def _works(self) -> bool:

@@ -17,7 +17,7 @@ from memory_agent.domain import ErasedTier
 from memory_agent.facts.edits import FactEditor
 from memory_agent.facts.extractors import LLMFactExtractor, PatternFactExtractor
 from memory_agent.facts.keeper import FactKeeper, Reextractor
-from memory_agent.llm.summaries import ExtractiveSummarizer, LLMSummarizer
+from memory_agent.llm.summaries import ExtractiveSummarizer, LLMSummarizer, ModelOrExtract
 from memory_agent.ports import known_fingerprint, known_scripts
 from memory_agent.search.candidates import CandidateKeeper
 from memory_agent.search.entities import EntityCounter
@@ -208,8 +208,8 @@ def _search_settings(on: Adapters) -> SearchSettings:
 
 
 def _make_compactor(on: Adapters, folder: TopicFolder) -> Compactor:
-    summarizer, extract = _make_summarizer(on.summary_llm, on), _make_summarizer(None, on)
-    return Compactor(on.store, summarizer, extract, folder, on.clock, on.cfg.max_messages_per_topic)
+    summaries = ModelOrExtract(_make_summarizer(on.summary_llm, on), _make_summarizer(None, on))
+    return Compactor(on.store, summaries, folder, on.clock, on.cfg.max_messages_per_topic)
 
 
 def _make_fact_keeper(on: Adapters) -> FactKeeper:

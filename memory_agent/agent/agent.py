@@ -43,7 +43,7 @@ from memory_agent.work.admit import admit
 from memory_agent.work.owed import Looks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime
 
     from memory_agent.config import MemoryConfig
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         Preset,
         Reach,
         Session,
+        Stage,
         TurnDraft,
     )
     from memory_agent.service import MemoryService
@@ -463,14 +464,18 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
 
     # --- look after ------------------------------------------------------------------------------------------
     async def settle(
-        self, timeout: float | None = None, *, progress: Callable[[MemoryStatus], None] | None = None
+        self,
+        timeout: float | None = None,
+        *,
+        without: Collection[Stage] = (),
+        progress: Callable[[MemoryStatus], None] | None = None,
     ) -> None:
-        """Wait until nothing is owed to this thread's turns.
+        """Wait until nothing is owed to this thread's turns, but for the stages in `without`.
 
-        Raises TurnsParked if turns are parked, SettleTimeout after `timeout` seconds, or without one after a minute in
+        `without=["facts"]` waits for all that needs no language model. Raises TurnsParked if turns are parked, SettleTimeout after `timeout` seconds, or without one after a minute in
         which nothing moved because a part is down.
         """
-        await self._service.settle(timeout, scope=self.scope, progress=progress)
+        await self._service.settle(timeout, scope=self.scope, without=without, progress=progress)
 
     async def status(self) -> MemoryStatus:
         """Counts of this thread: turns, owed stages, parked turns with their last error, lag."""

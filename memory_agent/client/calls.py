@@ -23,7 +23,7 @@ from memory_agent.checks import (
 )
 from memory_agent.client.connection import Call, encoded, value_of, value_or_none
 from memory_agent.conversations.sessions import checked_participants
-from memory_agent.domain import checked_tenant, new_id
+from memory_agent.domain import checked_tenant, new_id, stages_but
 from memory_agent.errors import InvalidInput, ServiceError, SettleTimeout
 from memory_agent.wire.base import Items, quoted_segment
 from memory_agent.wire.pages import Page
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from memory_agent.client.connection import Reply
     from memory_agent.client.service import ServiceClient
-    from memory_agent.domain import MemoryStatus
+    from memory_agent.domain import MemoryStatus, Stage
     from memory_agent.wire.base import Answer, Request
 
 P = ParamSpec("P")
@@ -274,17 +274,19 @@ async def settled(
     about: Asked,
     status: Callable[[], Awaitable[MemoryStatus]],
     timeout: float | None,
+    without: Collection[Stage],
     progress: Callable[[MemoryStatus], None] | None,
 ) -> None:
-    """Wait in the service until nothing is owed; `progress` is told the `status` before each request and at the end.
+    """Wait in the service until nothing is owed but the stages in `without`; `progress` is told the `status` before each request and at the end.
 
     Raises SettleTimeout only after `timeout` seconds.
     """
+    stages_but(without)
 
     async def ask(seconds: float, deadline: float | None) -> None:
         if progress is not None:
             progress(await status())
-        asked = {**about, "timeout": seconds}
+        asked = {**about, "timeout": seconds, "without": list(without) or None}
         await client._ask(route, asked, Settle, repeatable=True, waits=seconds, until=deadline)
 
     await in_slices(ask, timeout, slice_seconds=_WAIT_SECONDS if progress is None else _WATCHED_SLICE_SECONDS)

@@ -350,6 +350,8 @@ class ContextReader:
             _or_degraded(self._searcher.searched(reach), None, "long_term", down),
         )
         missing = [part for part in missing if part != "embedder" or searched is None or searched[0]]
+        if any("facts" in turn.pending for turn in last_turns):  # they are read in order: the last ones tell
+            missing.append("facts")
         window, people = last_turns[max(len(last_turns) - most, 0) :], facts.people
         request = recall_request(scope, reach, question, people, last_turns, budget, now, until)
         standing = self._standing(scope, window, last_turns, budget, until, down)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -20,10 +19,10 @@ from memory_agent.context.budget import SUMMARY_TOKENS
 from memory_agent.context.render import summary_line
 from memory_agent.context.state import NONE, Extract
 from memory_agent.domain import SUMMARY_KINDS, Compression, Message, SummaryItem, new_id
-from memory_agent.errors import MalformedReply, ModelRefused
+from memory_agent.errors import MalformedReply
 from memory_agent.lazily import lazily
 from memory_agent.llm.redact import redacted_turns
-from memory_agent.llm.summaries import calls_of, question_of, reply_text, turns_of
+from memory_agent.llm.summaries import ModelOrExtract, calls_of, question_of, reply_text, turns_of
 from memory_agent.text.quotes import (
     LEAST_TELLING,
     PICKED_UP,
@@ -246,8 +245,6 @@ def within(items: Sequence[SummaryItem], counter: TokenCounter, max_tokens: int)
     return in_order(kept)
 
 
-log = logging.getLogger(__name__)
-
 TRIGGER_SHARE: Final = 0.75
 """Of `context_limit_tokens`: what is said until the compression is done still has room."""
 _LONGEST_GAP_TURNS: Final = 100
@@ -314,19 +311,14 @@ class Compressor:
         settings: CompressSettings,
     ) -> None:
         self._store = store
-        self._summarizer = summarizer
         self._extract = ExtractiveConversationSummarizer()
+        self.summaries = ModelOrExtract(summarizer, self._extract)
         self._states = states
         self._clock = clock
         self._counter = counter
         self._settings = settings
 
     # --- the stage -------------------------------------------------------------------------------------------
-    @property
-    def asks_model(self) -> bool:
-        """True unless summaries are extracts by intention."""
-        return self._summarizer.name != self._extract.name
-
     async def due(self, turns: Sequence[Turn]) -> list[Turn]:
         """The last of these turns of one thread, if its conversation is to be compressed by then; else none.
 
@@ -343,7 +335,7 @@ class Compressor:
         return [] if step is None or failed else [turns[-1]]
 
     async def work(self, turns: Sequence[Turn]) -> None:
-        """Compress up to the last of these turns of one thread, step by step. Raises what the summarizer raises."""
+        """Compress up to the last of these turns of one thread, step by step."""
         await self._advance(turns[-1].scope, turns[-1].seq)
 
     async def _since(
@@ -426,7 +418,7 @@ class Compressor:
             whole = await self._states.whole(scope, digest, through=newest.seq, as_of=None)
             if whole is not None:
                 return whole
-        items, made_by = await self._summarised(() if last is None else last.summary, new)
+        items, made_by = await self.summaries.summarize(() if last is None else last.summary, new)
         summary = within(items, self._counter, SUMMARY_TOKENS)
         made = Compression(
             id=new_id(),
@@ -462,19 +454,6 @@ class Compressor:
         """
         stands = await self._states.last(last.scope, last.through)
         return stands is None or stands.id != last.id
-
-    async def _summarised(
-        self, previous: Sequence[SummaryItem], turns: Sequence[Turn]
-    ) -> tuple[tuple[SummaryItem, ...], str]:
-        """The summary, and what made it: if the model's cannot be read, or it makes none, an extract stands in.
-
-        Asking again hardly helps, and a conversation that grows on without any summary is the worse prompt.
-        """
-        try:
-            return await self._summarizer.summarize(previous, turns), self._summarizer.name
-        except (MalformedReply, ModelRefused) as exc:
-            log.warning("a conversation is summed up by an extract: %s", type(exc).__name__)
-            return await self._extract.summarize(previous, turns), self._extract.name
 
     async def _extracted(self, turns: Sequence[Turn]) -> Extract:
         """The summary that a first compression of these turns would have without a model."""

@@ -25,6 +25,7 @@ from memory_agent.domain.base import (
     next_of_tenant as next_of_tenant,
     role_of as role_of,
     split_user_id as split_user_id,
+    stages_but as stages_but,
     stored_at as stored_at,
     tenants_range as tenants_range,
 )

@@ -14,13 +14,13 @@ from memory_agent.errors import InvalidInput
 from memory_agent.lazily import lazily
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 
 Role = Literal["user", "assistant", "system", "tool"]
 GivenRole = Literal[Role, "human", "ai", "model", "developer", "function"]
 """A role as callers may name it; see `ROLE_OF`."""
-Stage = Literal["index", "topics", "facts", "compact", "compress", "reextract"]
+Stage = Literal["index", "topics", "compact", "compress", "facts", "reextract"]
 """What can be owed to a stored turn, in the order the worker runs it."""
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 ROLE_OF: Final[Mapping[str, Role]] = {
@@ -33,6 +33,14 @@ ROLE_OF: Final[Mapping[str, Role]] = {
 }
 """What a role is stored as: itself, or the role that frameworks have another name for."""
 STAGES: Final[tuple[Stage, ...]] = get_args(Stage)
+
+
+def stages_but(without: Collection[str]) -> tuple[Stage, ...]:
+    """All stages but those named, in order. Raises InvalidInput for a name that no stage has."""
+    unknown = [without] if isinstance(without, str) else [name for name in without if name not in STAGES]
+    if unknown:
+        raise InvalidInput(f"without is {unknown[0]!r:.80}; pass a list of stages, of {', '.join(STAGES)}")
+    return tuple(stage for stage in STAGES if stage not in without)
 
 
 def role_of(value: object) -> Role | None:

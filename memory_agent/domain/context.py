@@ -289,7 +289,7 @@ class MemoryContext(_Rendered):
     What changes least comes first, so that providers' prompt caches hit: persona, summary, preserved turns, facts,
     entities; then the recent turns, the active topic, the state of the conversation, and the recollections. `degraded` names the
     parts that were down while it was put together (`embedder`, `vector_index`, `llm`, `short_term`, `long_term`,
-    `facts`, `entities`, `topic`, `compression`).
+    `facts`, `entities`, `topic`, `compression`); `facts` also while the last turns' facts are still to be read.
     """
 
     persona: str = ""
@@ -308,7 +308,7 @@ class MemoryContext(_Rendered):
     """How the conversation stands: what was talked about last."""
     long_term: tuple[Recollection, ...] = ()
     degraded: tuple[str, ...] = ()
-    """Parts that were down while it was put together."""
+    """What it was put together without, see above."""
     preset: str = "balanced"
     """How the budget was divided."""
 

@@ -8,12 +8,14 @@ and is kept with each summary.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Protocol
+import logging
+import time
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 import regex
 
 from memory_agent.domain import Message
-from memory_agent.errors import MalformedReply, ModelRefused
+from memory_agent.errors import BackendError, MalformedReply, ModelRefused, Unavailable
 from memory_agent.lazily import lazily
 from memory_agent.llm.redact import redacted_turns
 from memory_agent.llm.replies import is_refusal
@@ -25,10 +27,18 @@ if TYPE_CHECKING:
     from memory_agent.domain import Completion, Turn
     from memory_agent.ports import LLM, Redactor
 
+log = logging.getLogger(__name__)
+
+Earlier = TypeVar("Earlier", contravariant=True)
+Made = TypeVar("Made", covariant=True)
+
 PROMPT_VERSION: Final = "1"
 
 MAX_PROMPT_CHARS: Final = 24_000
 """Of turns in one call; about 6,000 tokens of English, so that models with a window of 8,192 read them whole."""
+
+_AWAY_SECONDS: Final = 60.0
+"""For which a model that was away is not asked again: each try may take as long as its timeout."""
 
 # Half as many words as tokens: most languages need more than one token a word, and no reply should be cut off.
 _WORDS_PER_TOKEN: Final = 0.5
@@ -101,6 +111,46 @@ class ExtractiveSummarizer:
         said = [(f"{turn.speaker or turn.role} ({turn.timestamp:%Y-%m-%d})", turn.content) for turn in turns]
         # In a thread, for long turns take it tenths of a second.
         return await asyncio.to_thread(self._summarize, previous, said)
+
+
+class MakesSummaries(Protocol[Earlier, Made]):
+    """A maker of summaries of any form, such as a `Summarizer`."""
+
+    @property
+    def name(self) -> str:
+        """See `Summarizer.name`."""
+
+    async def summarize(self, previous: Earlier, turns: Sequence[Turn]) -> Made:
+        """See `Summarizer.summarize`."""
+
+
+class ModelOrExtract(Generic[Earlier, Made]):
+    """Summaries by a model; by an extract where it is away or gives nothing usable, so that nobody waits for it."""
+
+    def __init__(self, model: MakesSummaries[Earlier, Made], extract: MakesSummaries[Earlier, Made]) -> None:
+        """`model` is the extract itself where no language model is configured."""
+        self.model, self.extract = model, extract
+        self._ask_at = float("-inf")
+
+    @property
+    def asks_model(self) -> bool:
+        """True unless summaries are extracts by intention."""
+        return self.model.name != self.extract.name
+
+    async def summarize(self, previous: Earlier, turns: Sequence[Turn]) -> tuple[Made, str]:
+        """The summary, and the name of what made it.
+
+        Asking again about the same hardly helps, and what grows on without any summary is the worse prompt.
+        """
+        if time.monotonic() >= self._ask_at:
+            try:
+                return await self.model.summarize(previous, turns), self.model.name
+            except BackendError as exc:
+                if isinstance(exc, Unavailable):
+                    self._ask_at = time.monotonic() + _AWAY_SECONDS
+                # No message: it may quote the reply, which is about all of the turns.
+                log.warning("summed up by an extract instead of the model: %s", type(exc).__name__)
+        return await self.extract.summarize(previous, turns), self.extract.name
 
 
 # --- what is asked -------------------------------------------------------------------------------------------

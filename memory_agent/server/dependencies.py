@@ -212,10 +212,11 @@ LONGEST_WAIT_SECONDS: Final = 60.0
 """That a request may wait; whoever wants to wait longer asks again."""
 
 
-def waited(body: Settle | None) -> float:
-    """The seconds that a request waits for pending work."""
-    asked = None if body is None else body.timeout
-    return LONGEST_WAIT_SECONDS if asked is None else min(asked, LONGEST_WAIT_SECONDS)
+def waited(body: Settle | None) -> dict[str, Any]:
+    """For how long a request waits for pending work, and for which stages not."""
+    asked = body or Settle()
+    seconds = LONGEST_WAIT_SECONDS if asked.timeout is None else min(asked.timeout, LONGEST_WAIT_SECONDS)
+    return {"timeout": seconds, "without": asked.without}
 
 
 def nothing() -> Response:

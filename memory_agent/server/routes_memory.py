@@ -257,7 +257,7 @@ async def settle_thread(memory: Memory, body: Settle | None = None) -> Response:
 
     409 if time runs out (`settle-timeout`) or turns are parked (`turns-parked`).
     """
-    await memory.settle(waited(body))
+    await memory.settle(**waited(body))
     return nothing()
 
 

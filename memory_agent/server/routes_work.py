@@ -63,7 +63,7 @@ async def user_status(api: OpenApi, principal: Caller, user_id: PathText) -> Res
 @router.post("/api/settle", status_code=204, response_class=Response)
 async def settle_everybody(api: OpenApi, _: Operator, body: Settle | None = None) -> Response:
     """Wait until nothing is owed to anybody's turns, as `settle` of a thread does. For a key for all tenants."""
-    await api.service.settle(waited(body))
+    await api.service.settle(**waited(body))
     return nothing()
 
 
@@ -72,7 +72,7 @@ async def settle_user(
     api: OpenApi, principal: Caller, user_id: PathText, body: Settle | None = None
 ) -> Response:
     """Wait until nothing is owed to the user's turns, as `settle` of a thread does."""
-    await api.service.settle(waited(body), scope=principal.scope(user_id))
+    await api.service.settle(**waited(body), scope=principal.scope(user_id))
     return nothing()
 
 

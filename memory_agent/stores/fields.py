@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from memory_agent.domain import (
+    STAGES,
     ApiKey,
     Character,
     Compression,
@@ -67,7 +68,7 @@ STAGE_BITS: Final[dict[Stage, int]] = {
     "compress": 32,
     "reextract": 64,
 }
-"""How `turns.pending` keeps the owed stages, in their order. Never renumber: files on disk hold these bits.
+"""How `turns.pending` keeps the owed stages, whatever order they run in. Never renumber: files on disk hold these bits.
 
 4 was once reserved for entities and stays unused: they are found in the index stage.
 """
@@ -97,7 +98,12 @@ def _words(packed: str) -> dict[str, tuple[int, str]]:
 @functools.cache
 def stages(pending: int) -> tuple[Stage, ...]:
     """The stages in SQLite's `turns.pending`, in the order they run."""
-    return tuple(stage for stage, bit in STAGE_BITS.items() if pending & bit)
+    return tuple(stage for stage in STAGES if pending & STAGE_BITS[stage])
+
+
+def _in_order(pending: list[Stage]) -> tuple[Stage, ...]:
+    """MongoDB's `turns.pending` in the order the stages run, which was another when some turns were stored."""
+    return tuple(stage for stage in STAGES if stage in pending)
 
 
 _TEXT: Final = Kind()
@@ -124,7 +130,7 @@ _STAGES: Final = Kind(
     write=lambda pending: sum(STAGE_BITS[stage] for stage in pending),
     read=stages,
     put=list,
-    get=tuple,
+    get=_in_order,
 )
 _ENTITIES: Final = Kind(
     write=lambda entities: dump_json(pack_entities(entities)) if entities else None,

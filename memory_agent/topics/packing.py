@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.concurrency import COSTLY_TRIES, Tries, overtaken
 from memory_agent.domain import TopicSummary, TopicTurns
-from memory_agent.errors import MalformedReply, ModelRefused
 from memory_agent.llm.summaries import MAX_PROMPT_CHARS
 from memory_agent.topics.index import count_turns, load_topic
 
@@ -22,11 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from memory_agent.domain import PackedSize, Scope, Topic, Turn
-    from memory_agent.llm.summaries import Summarizer
+    from memory_agent.llm.summaries import ModelOrExtract
     from memory_agent.ports import Clock, DocumentStore
     from memory_agent.topics.projection import TopicFolder
-
-log = logging.getLogger(__name__)
 
 _OWED_LOOKED_AT: Final = 50
 """The oldest turns that owe the stage: what is parked stays behind while the others move on."""
@@ -42,18 +38,11 @@ class Compactor:
     """Runs the compact stage, and packs topics that are archived."""
 
     store: DocumentStore
-    summarizer: Summarizer
-    extract: Summarizer
-    """What sums up where `summarizer` will not, or gives nothing that can be read."""
+    summaries: ModelOrExtract[str | None, str]
     folder: TopicFolder
     clock: Clock
     most: int
     """Active turns that a topic may have; a third of them stay active then."""
-
-    @property
-    def asks_model(self) -> bool:
-        """True unless summaries are extracts by intention."""
-        return self.summarizer.name != self.extract.name
 
     async def grown(self, turns: Sequence[Turn]) -> list[Turn]:
         """Of these turns of one thread the last of each topic that has to be compacted (and so, needs no other).
@@ -91,10 +80,7 @@ class Compactor:
         return counts.turns - counts.compressed > self.most
 
     async def compact(self, turns: Sequence[Turn]) -> None:
-        """Compact the topics of these turns of one thread, those that have grown too long.
-
-        Raises what the summarizer raises; then the topic is as it was, but for what it summarised before that.
-        """
+        """Compact the topics of these turns of one thread, those that have grown too long."""
         scope = turns[0].scope
         await self.folder.renew_stale(scope)
         ids = {turn.topic_id for turn in turns if turn.topic_id is not None}
@@ -143,7 +129,7 @@ class Compactor:
             new = prompt_of([turn for turn in new if turn.seq <= through])
             if not new:
                 return
-            text, made_by = await self._summarised(text if topic.summary else None, new)
+            text, made_by = await self.summaries.summarize(text if topic.summary else None, new)
             summary = TopicSummary(
                 text=text,
                 made_by=made_by,
@@ -156,18 +142,6 @@ class Compactor:
                     return
                 tries.won()
         raise overtaken(f"the topic {topic_id} while it was summarised")
-
-    async def _summarised(self, previous: str | None, turns: Sequence[Turn]) -> tuple[str, str]:
-        """The summary, and what made it: if the model's cannot be read, or it makes none, an extract stands in.
-
-        Asking again hardly helps, and a topic that grows on without any summary is the worse prompt.
-        """
-        try:
-            return await self.summarizer.summarize(previous, turns), self.summarizer.name
-        except (MalformedReply, ModelRefused) as exc:
-            # No message: the reply is about all turns of the topic.
-            log.warning("a topic is summed up by an extract: %s", type(exc).__name__)
-            return await self.extract.summarize(previous, turns), self.extract.name
 
     async def _save_summary(self, topic: Topic, summary: TopicSummary, turn_ids: Sequence[str]) -> bool:
         """Save unless the summary before it changed or one of its turns went; turns that joined don't matter."""

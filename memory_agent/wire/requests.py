@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, StrictBool
 
 from memory_agent import domain as values
 from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, MAX_TAG_CHARS
-from memory_agent.domain import GivenRole, Preset, Reach
+from memory_agent.domain import STAGES, GivenRole, Preset, Reach, Stage
 from memory_agent.wire.base import GivenObject, GivenValue, Path, PathOrAll, Request, Time
 
 MAX_TURNS: Final = 10_000
@@ -178,10 +178,12 @@ class Forget(Request):
 class Settle(Request):
     """The time to wait for the thread's pending work."""
 
-    model_config = example({"timeout": 30})
+    model_config = example({"timeout": 30, "without": ["facts"]})
 
     timeout: Seconds | None = None
     """In seconds; default: as long as the service lets a request wait."""
+    without: Annotated[tuple[Stage, ...], Field(max_length=len(STAGES), fail_fast=True)] = ()
+    """Stages that are not waited for; `facts` waits for all that needs no language model."""
 
 
 class Sweep(Request):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _NAMED: Final = 5
 _LOOKED_AT: Final = 10_000
 _COUNTED: Final = 1_000
-_FAR: Final = timedelta(days=3_650)
+FAR: Final = timedelta(days=3_650)
 """Whatever is put off is due by then."""
 
 
@@ -67,7 +67,7 @@ async def _threads_in_words(store: WorkStore, scope: Scope | None, *, now: datet
 async def _threads(store: WorkStore, scope: Scope | None, stage: Stage, now: datetime) -> list[Scope]:
     if scope is not None and scope.thread_id is not None:
         return [scope]
-    everybodys = await store.due_threads(now + _FAR, stage, limit=_LOOKED_AT)
+    everybodys = await store.due_threads(now + FAR, stage, limit=_LOOKED_AT)
     return [thread for thread in everybodys if scope in (None, thread.user)][: _NAMED + 1]
 
 

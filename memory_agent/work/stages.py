@@ -84,13 +84,13 @@ class Stages:
             ),
             one_by_one(
                 stage="compact",
-                inline=not self.compactor.asks_model,
+                inline=not self.compactor.summaries.asks_model,
                 work=self.compactor.compact,
                 narrow=self.compactor.grown,
             ),
             one_by_one(
                 stage="compress",
-                inline=not self.compressor.asks_model,
+                inline=not self.compressor.summaries.asks_model,
                 work=self.compressor.work,
                 narrow=self.compressor.due,
             ),

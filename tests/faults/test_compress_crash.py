@@ -181,7 +181,7 @@ async def test_a_compression_does_not_follow_one_that_was_made_anew(
         await compressor.compress(memory.scope, through=12)
         (before,) = await memory.compressions()
         assert SECRET in str(before)
-        summarize, slow = compressor._summarizer.summarize, iter([True])
+        summarize, slow = compressor.summaries.model.summarize, iter([True])
 
         async def meanwhile(previous: Sequence[SummaryItem], new: Sequence[Turn]) -> tuple[SummaryItem, ...]:
             """While the model answers, the turn is forgotten, and the first compression made anew."""
@@ -192,7 +192,7 @@ async def test_a_compression_does_not_follow_one_that_was_made_anew(
             return reply
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(compressor._summarizer, "summarize", meanwhile)
+            patch.setattr(compressor.summaries.model, "summarize", meanwhile)
             await memory.compress()
         made = await memory.compressions()
         assert [(compression.number, compression.through) for compression in made] == [(1, 12), (2, TURNS)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memory_agent import LLMError, LLMUnavailable, MemoryAgent, MemoryService, SettleTimeout, TurnsParked
+from memory_agent import MemoryAgent, MemoryService
 from tests.integration.conversations import (
     everything,
     lines,
@@ -21,7 +21,7 @@ from tests.integration.conversations import (
     said,
     settings_on,
 )
-from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
+from tests.servers.openai_script import Request, ScriptedOpenAI
 
 FIRST = "[fact | 3 | user | 8] Ann's sister Mia lives in Leeds.\n[decision | 5-9 | user, assistant | 9] They take the train."
 SECOND = "[decision | 5-9 | user | 9] They take the train.\n[event | 44 | user | 7] The train is late."
@@ -77,28 +77,6 @@ async def test_the_second_summary_is_made_of_the_first_and_what_is_new(
     assert [turn.content for turn in await everything(memory)] == lines(60)
 
 
-async def test_a_model_that_is_down_is_waited_for(memory: MemoryAgent, openai_server: ScriptedOpenAI) -> None:
-    """Who asks is told; the worker waits; contexts are served and say so; once it is back, it is made up for."""
-    openai_server.answer = lambda _: Reply(status=503, text="overloaded")
-    await memory.add_turns(said(lines(110)))
-    told = ""
-    while "llm" not in told:  # on a busy machine the first second may go into indexing
-        with pytest.raises(SettleTimeout) as caught:
-            await memory.settle(timeout=1)
-        told = str(caught.value)
-    with pytest.raises(LLMUnavailable):
-        await memory.compress()
-    context = await memory.fetch_memory("What now?")
-    assert context.degraded == ("llm",)
-    assert context.short_term[-1].content == lines(110)[-1]
-    assert (await memory.session_context()).metadata.number == 0
-    assert await memory.compressions() == []
-    openai_server.answer = lambda _: FIRST
-    await memory.settle(timeout=60)
-    assert [event.reason for event in await memory.compressions()] == ["turns"]
-    assert (await memory.fetch_memory("What now?")).degraded == ()
-
-
 @on_each_store
 @pytest.mark.parametrize("reply", ["", "I'm sorry, I can't help a Quagga."])
 async def test_an_extract_stands_in_for_a_reply_of_nothing(
@@ -119,33 +97,6 @@ async def test_an_extract_stands_in_for_a_reply_of_nothing(
     openai_server.answer = lambda _: FIRST
     assert (await memory.compress()).metadata.made_by == "llm:gpt-4o-mini:typed-1"
     assert "Porto" in prompt(openai_server.chats[1]).partition("</summary_so_far>")[0]
-
-
-async def test_a_request_that_is_refused_parks_one_turn_visibly(
-    memory: MemoryAgent, service: MemoryService, openai_server: ScriptedOpenAI
-) -> None:
-    """After so many attempts, and more turns don't ask again; contexts are served meanwhile, and retrying mends it."""
-    openai_server.answer = lambda body: (
-        Reply(status=400, text="too long") if "<turn" in prompt(body) else "{}"
-    )
-    await memory.add_turns(said(lines(105)))
-    with pytest.raises(TurnsParked, match="LLMError"):
-        await memory.settle(timeout=60)
-    status = await memory.status()
-    (parked,) = status.parked
-    assert (status.parked_count, parked.turn_id) == (1, (await everything(memory))[-1].id)
-    with pytest.raises(LLMError):
-        await memory.compress()
-    assert (await memory.fetch_memory("x")).short_term[-1].content == lines(105)[-1]
-    asked = len(openai_server.chats)
-    await memory.add_turns(said(lines(105, first=106)))
-    with pytest.raises(TurnsParked):
-        await memory.settle(timeout=60)
-    assert (len(openai_server.chats), (await memory.status()).parked_count) == (asked, 1)
-    openai_server.answer = lambda _: FIRST
-    await service.retry_parked(memory.scope)
-    await memory.settle(timeout=60)
-    assert (await memory.compressions())[-1].through >= 100
 
 
 class Held:

@@ -592,14 +592,16 @@ def owing(stage: Stage, now: datetime) -> list[dict[str, Any]]:
 
 
 def _stages_where(stages: list[Stage] | str, condition: Document) -> Document:
-    """Those of `stages` (in the order they run, or a field that holds them) that fulfil `condition`."""
+    """Those of `stages` (a list, or a field that holds one) that fulfil `condition`."""
     return {"$filter": {"input": stages, "as": "this", "cond": condition}}
 
 
 def _due_threads_pipeline(now: datetime, stage: Stage, read: int) -> list[dict[str, Any]]:
     thread = {"user": "$user_id", "thread": "$thread_id"}
+    # As an expression, so that it is not taken for the bounds of the index.
+    comes_next = {"$eq": [{"$setIntersection": ["$pending", list(STAGES[: STAGES.index(stage)])]}, []]}
     return [
-        {"$match": {"pending": stage, "pending.0": stage, "due_at": {"$lte": now}}},
+        {"$match": {"pending": stage, "due_at": {"$lte": now}, "$expr": comes_next}},
         {"$sort": {"due_at": 1}},
         {"$limit": read},
         {"$group": {"_id": thread, "due_at": {"$min": "$due_at"}, "turns": {"$sum": 1}}},

@@ -173,7 +173,7 @@ def _value(kind: int, data: bytes) -> Any:
 
 _TURN: Final = ("number", *(DRAFT.kinds | TURN.kinds), "segment_at")
 _SEGMENT: Final = ("id", "user_id", "thread_id", "topic_id", "live", "raw_bytes", "codec", "data")
-_OWED: Final = ("index", "topics", "facts", "compact", "compress")
+_OWED: Final = ("index", "topics", "compact", "compress", "facts")
 _UNPACKED_SEGMENTS: Final = 4
 
 

@@ -241,17 +241,16 @@ class SqliteWork(SqliteConnection):
     """The owed work of a SqliteStore."""
 
     async def due_threads(self, now: datetime, stage: Stage, *, limit: int) -> list[Scope]:
-        bit = STAGE_BITS[stage]
+        before = sum(STAGE_BITS[each] for each in STAGES[: STAGES.index(stage)])
         threads = (
             "SELECT user_id, thread_id, min(due_at) AS due FROM turns"
             # For the grouping's sake SQLite would read all turns.
             " INDEXED BY turns_due_stage"
-            # The bits below are the stages that run before this one.
             " WHERE due_at <= ? AND pending & ? AND NOT pending & ? GROUP BY user_id, thread_id"
         )
         nth = "row_number() OVER (PARTITION BY user_id ORDER BY due, thread_id)"
         sql = f"SELECT user_id, thread_id FROM ({threads}) ORDER BY {nth}, due, user_id, thread_id LIMIT ?"
-        found = await self._fetch(sql, [milliseconds(now), bit, bit - 1, max(limit, 0)])
+        found = await self._fetch(sql, [milliseconds(now), STAGE_BITS[stage], before, max(limit, 0)])
         return [Scope(user_id=user_id, thread_id=thread_id) for user_id, thread_id in found]
 
     async def owed_turns(
