@@ -349,9 +349,6 @@ class ContextReader:
             _or_degraded(newest_turns, [], "short_term", down),
             _or_degraded(self._searcher.searched(reach), None, "long_term", down),
         )
-        missing = [part for part in missing if part != "embedder" or searched is None or searched[0]]
-        if any("facts" in turn.pending for turn in last_turns):  # they are read in order: the last ones tell
-            missing.append("facts")
         window, people = last_turns[max(len(last_turns) - most, 0) :], facts.people
         request = recall_request(scope, reach, question, people, last_turns, budget, now, until)
         standing = self._standing(scope, window, last_turns, budget, until, down)
@@ -386,7 +383,7 @@ class ContextReader:
             spoken_of=things,
             question=question,
             language=self._settings.search_language,
-            degraded=sorted({*missing, *down, *answer.degraded}),
+            degraded=sorted({*_lacking(missing, searched, last_turns), *down, *answer.degraded}),
             thread_id=scope.thread_id,
         )
 
@@ -540,6 +537,12 @@ class ContextReader:
             return _NOTHING_KEPT
         digest = await self._states.with_moments(scope, stand.last, stand.since)
         return await self._states.preserved(scope, stand.last, digest, window)
+
+
+def _lacking(missing: Sequence[str], searched: Searched | None, last_turns: Sequence[Turn]) -> set[str]:
+    """Which of the parts that are down the context lacks, and whether facts: of a thread they are read in order."""
+    lacks = {part for part in missing if part != "embedder" or searched is None or searched[0]}
+    return lacks | {"facts" for turn in last_turns if "facts" in turn.pending}
 
 
 _NOTHING_FOUND: Final = SearchAnswer(recollections=(), degraded=())
