@@ -534,10 +534,7 @@ class OpenAIChat:
 # --- what a reply may be -------------------------------------------------------------------------------------
 def _choice_in(answer: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The reply, and the one choice in it. Raises NoAnswer if it has none, or an error instead."""
-    try:
-        reply = json.loads(answer)
-    except ValueError:
-        reply = None
+    reply = json.loads(answer) if not _PAGE.match(answer) else None
     found = reply if isinstance(reply, dict) else {}
     choice = choices[0] if isinstance(choices := found.get("choices"), list) and choices else None
     choice = choice if isinstance(choice, dict) else {}
