@@ -3,7 +3,7 @@
 Remembers labelled talks (`tests/llm/README.md`), every person's as a user of their own, and holds the facts documents that come
 of it against the labels: how many of the facts that must be there are, and how many of those that must not. Without `--model` by
 patterns alone; else by patterns and by each model, behind an OpenAI-compatible server. Requests, tokens and replies are
-counted by a proxy in between. `--record FOLDER` keeps the replies there, for the tests, as NAME-TALK.jsonl: a recording that
+counted by a proxy in between; seconds are the model's. `--record FOLDER` keeps the replies there, for the tests, as NAME-TALK.jsonl: a recording that
 is broken off goes on where it was, and what a changed request asks is asked again. `--show` prints the documents.
 
 `--peer mem0` asks mem0 with the first of the models instead. In the peers' environment (`benchmarks.peers`), for example:
@@ -19,20 +19,18 @@ import argparse
 import asyncio
 import contextlib
 import os
-import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from benchmarks.measure import machine, markdown, say
 from tests.llm.models import FOLDER, MODELS
-from tests.llm.talks import TALK, Line, Said, Score, lines_of, read_talk
+from tests.llm.talks import TALK, Line, Outcome, Said, Score, lines_of, read_talk
 from tests.servers.recorded import Recorder, share_read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
 HEAD: Final = ("", "messages", "facts right", "of them ends", "must-nots violated", "replies read", "items left", "requests",
                "tokens a message: prompt + reply", "seconds")  # fmt: skip
@@ -40,70 +38,47 @@ NOBODY: Final = "http://127.0.0.1:9"
 """Nobody is asked there."""
 
 
-@dataclass(kw_only=True)
-class Row:
-    """What came of a talk."""
-
-    name: str
-    score: Score
-    documents: Mapping[str, Any]
-    left: Mapping[str, int] = field(default_factory=dict)
-    seconds: float
-
-
-class Watched(Recorder):
-    """Says how far it is."""
-
-    def reply_to(self, path: str, body: bytes) -> tuple[int, bytes]:
-        began = time.perf_counter()
-        told = super().reply_to(path, body)
-        say(f"request {len(self.seen)}: {told[0]} after {time.perf_counter() - began:.1f} s")
-        return told
-
-
-def cells(row: Row, messages: int, asked: Recorder) -> list[str]:
+def cells(name: str, outcome: Outcome, messages: int, asked: Recorder) -> list[str]:
     """A line of the table."""
-    score, answers = row.score, asked.answers
+    score, answers = outcome.score, asked.answers
     usages = [answer["usage"] for answer in answers if answer.get("usage")]
     prompt, reply = (
-        sum(usage[name] for usage in usages) / messages for name in ("prompt_tokens", "completion_tokens")
+        sum(usage[kind] for usage in usages) / messages for kind in ("prompt_tokens", "completion_tokens")
     )
+    of_model = [
+        f"{share_read(answers):.0%}",
+        str(outcome.left.total()),
+        str(len(answers)),
+        f"{prompt:,.0f} + {reply:,.0f}",
+    ]
     return [
-        row.name,
+        name,
         str(messages),
         f"{len(score.found)} of {score.musts} ({score.right:.0%})",
         str(len(score.ended)),
         f"{len(score.violated)} of {score.must_nots} ({score.wrong:.1%})",
-        f"{share_read(answers):.0%}" if answers else "–",
-        str(sum(row.left.values())),
-        str(len(answers)) if answers else "–",
-        f"{prompt:,.0f} + {reply:,.0f}" if answers else "–",
-        f"{row.seconds:.0f}",
+        *(of_model if answers else ["–"] * len(of_model)),
+        f"{asked.seconds if answers else outcome.seconds:.0f}",
     ]
 
 
-def show(row: Row) -> None:
+def show(outcome: Outcome) -> None:
     """The documents, a leaf a line, with what was wanted and missed, and what is there and mustn't be."""
-    for who, document in row.documents.items():
+    for who, document in outcome.documents.items():
         print(f"\n{who}", *(f"  {line.text}" for line in lines_of(document)), sep="\n")
-    print("\nmissed", *(f"  {label}" for label in row.score.missed), sep="\n")
-    print("\nviolated", *(f"  {label}: {line.text}" for label, line in row.score.violated), sep="\n")
-    print("\nleft", *(f"  {count} × {reason}" for reason, count in row.left.items()), sep="\n")
+    print("\nmissed", *(f"  {label}" for label in outcome.score.missed), sep="\n")
+    print("\nviolated", *(f"  {label}: {line.text}" for label, line in outcome.score.violated), sep="\n")
+    print("\nleft", *(f"  {count} × {reason}" for reason, count in outcome.left.most_common()), sep="\n")
 
 
-# --- who is asked ----------------------------------------------------------------------------------------------
-def by_memory_agent(name: str, talk: Sequence[Said], folder: Path, base_url: str | None) -> Row:
+def by_memory_agent(talk: Sequence[Said], folder: Path, base_url: str | None) -> Outcome:
     """This project, with a model or with patterns alone."""
     from tests.llm.runs import FACTS_ALONE, of_model, run
 
-    settings = dict(FACTS_ALONE) if base_url is None else of_model(base_url, **FACTS_ALONE)
-    result = asyncio.run(run(talk, folder, **settings))
-    return Row(
-        name=name, score=result.score, documents=result.documents, left=result.left, seconds=result.seconds
-    )
+    return asyncio.run(run(talk, folder, **FACTS_ALONE, **(of_model(base_url) if base_url else {})))
 
 
-def by_mem0(name: str, talk: Sequence[Said], folder: Path, base_url: str | None) -> Row:
+def by_mem0(talk: Sequence[Said], folder: Path, base_url: str | None) -> Outcome:
     """mem0 with the same model, a call for each message and its reply, as its documentation has it."""
     os.environ["MEM0_TELEMETRY"] = "False"  # read when mem0 is imported
     os.environ["MEM0_DIR"] = str(folder)
@@ -134,82 +109,53 @@ def by_mem0(name: str, talk: Sequence[Said], folder: Path, base_url: str | None)
         documents[who] = {"memories": known}
         lines = [Line(("memories",), text) for text in known]
         score.judge((said for said in talk if said.who == who), lines, whose=False)
-    return Row(name=name, score=score, documents=documents, seconds=seconds)
+    return Outcome(score=score, documents=documents, seconds=seconds)
 
 
-def measured(
-    name: str,
-    file: Path,
-    url: str | None,
-    record: Path | None,
-    by: Callable[[str, Sequence[Said], Path, str | None], Row],
-) -> tuple[Row, list[str]]:
-    """Run one talk, and tell the figures."""
-    talk = read_talk(file)
+def measured(given: argparse.Namespace, name: str, url: str | None, file: Path) -> list[str]:
+    """Run one talk; its line of the table."""
+    talk, by = read_talk(file), by_mem0 if given.peer else by_memory_agent
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
-        kept = (record if record and url else Path(temporary)) / f"{name}-{file.stem}.jsonl"
-        asked = Watched(kept, url or NOBODY).start()
+        kept = (given.record if given.record and url else Path(temporary)) / f"{name}-{file.stem}.jsonl"
+        asked = Recorder(kept, url or NOBODY, tell=say).start()
         try:
-            row = by(name, talk, Path(temporary) / "data", asked.base_url if url else None)
+            outcome = by(talk, Path(temporary) / "data", asked.base_url if url else None)
         finally:
             asked.stop()
-        if record and url:
+        if given.record and url:
             asked.tidy()
-    row.name = f"{name}, {file.stem}"
-    return row, cells(row, len(talk), asked)
-
-
-@contextlib.contextmanager
-def served(model: str, context: int) -> Iterator[str | None]:
-    """The address of `NAME=URL`, or of a server that is started for the model of this name; none for nobody."""
-    name, _, url = model.partition("=")
-    if url or not name:
-        yield url or None
-        return
-    from tests.servers.llama import LlamaServer
-
-    (local,) = (one for one in MODELS if one.name == name)
-    with LlamaServer(local, FOLDER / f"{name}.log", context=context) as server:
-        say(f"{name} answers at {server.base_url}")
-        yield server.base_url
+    if given.show:
+        show(outcome)
+    return cells(f"{given.peer or ''} {name}, {file.stem}".strip(), outcome, len(talk), asked)
 
 
 def main() -> None:
     """Parse the command line, run, print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    add = parser.add_argument
+    add, local = parser.add_argument, {model.name: model for model in MODELS}
     add(
-        "--model",
-        action="append",
-        default=[],
-        metavar="NAME[=URL]",
-        help="a model, and its OpenAI-compatible server",
+        "--model", action="append", default=[], metavar="NAME[=URL]", help="a model, and its server's address"
     )
     add("--peer", choices=["mem0"], help="this one instead of memory_agent, with the first model")
     add("--talk", action="append", type=Path, metavar="FILE", help="labelled talks")
     add("--record", type=Path, metavar="FOLDER", help="keep the replies there, for the tests")
     add("--show", action="store_true", help="print documents, what is missed, violated and left")
     given = parser.parse_args()
-    models: list[tuple[str, str | None]] = []
-    for model in given.model:
-        name, found, url = model.partition("=")
-        if not found:
-            parser.error(f"--model {model}: write NAME=URL, such as qwen-1.5b=http://127.0.0.1:8080/v1")
-        models.append((name, url))
-    if given.peer and not models:
-        parser.error("--peer wants a --model")
-    asked = (
-        [(f"{given.peer} with {models[0][0]}", models[0][1])] if given.peer else [("patterns", None), *models]
-    )
+    if (given.peer and not given.model) or any("=" not in one and one not in local for one in given.model):
+        parser.error(
+            "--model is NAME=URL, such as qwen-1.5b=http://127.0.0.1:8080/v1, or a model of `make llm`"
+        )
     lines = []
-    for name, url in asked:
-        for file in given.talk or [TALK]:
-            row, line = measured(name, file, url, given.record, by_mem0 if given.peer else by_memory_agent)
-            lines.append(line)
-            if given.show:
-                show(row)
+    for model in given.model[:1] if given.peer else ["", *given.model]:
+        name, _, url = model.partition("=")
+        with contextlib.ExitStack() as started:
+            if name and not url:
+                from tests.servers.llama import LlamaServer
+
+                url = started.enter_context(LlamaServer(local[name], FOLDER / f"{name}.log")).base_url
+            lines += [measured(given, name or "patterns", url or None, file) for file in given.talk or [TALK]]
     print(f"\n{machine()}, {time.strftime('%Y-%m-%d')}\n\n{markdown(HEAD, lines)}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

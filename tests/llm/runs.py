@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent import MemoryConfig, MemoryService
-from tests.llm.talks import Said, judged
+from tests.llm.talks import Outcome, Said, judged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from memory_agent.domain import ExtractionCost
     from memory_agent.ports import Embedder
-    from tests.llm.talks import Score
 
 THREAD: Final = "talk"
 FACTS_ALONE: Final[Mapping[str, Any]] = {"enable_topics": False, "enable_compression": False}
@@ -27,17 +24,6 @@ BARS: Final[Mapping[str, tuple[float, float]]] = {"qwen-1.5b": (0.75, 0.03), "qw
 """Of a talk's musts the least share that a model has to find, and of its must-nots the most that it may violate."""
 EVERYDAY_LEAST: Final = 12
 """Of the musts of the ten everyday messages, for the larger model."""
-
-
-@dataclass(kw_only=True)
-class Outcome:
-    """Facts documents by person, items that were left by their reason, and the cost."""
-
-    documents: dict[str, dict[str, Any]] = field(default_factory=dict)
-    left: Counter[str] = field(default_factory=Counter)
-    cost: ExtractionCost
-    seconds: float
-    score: Score
 
 
 def of_model(base_url: str, **others: Any) -> dict[str, Any]:
@@ -72,8 +58,7 @@ async def outcome_of(service: MemoryService, talk: Sequence[Said], *, began: flo
         documents[who] = await memory.fetch_facts()
         left.update(record.refused for record in await memory.fact_history() if record.refused)
     seconds = time.perf_counter() - began
-    cost = (await service.status()).extraction
-    return Outcome(documents=documents, left=left, cost=cost, seconds=seconds, score=judged(talk, documents))
+    return Outcome(documents=documents, left=left, seconds=seconds, score=judged(talk, documents))
 
 
 async def run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -166,6 +167,16 @@ class Score:
                     self.violated.append((label, claims[0]))
                 else:
                     self.kept_out.append(label)
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """What came of a talk: facts documents by person, and the items that were left, by their reason."""
+
+    documents: dict[str, Any]
+    left: Counter[str] = field(default_factory=Counter)
+    seconds: float
+    score: Score
 
 
 def judged(talk: Sequence[Said], documents: Mapping[str, object]) -> Score:

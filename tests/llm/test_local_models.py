@@ -43,7 +43,7 @@ async def test_a_model_notes_a_talk(model: LocalModel, tmp_path: Path) -> None:
     with LlamaServer(model, tmp_path / "llama.log") as server:
         settings = of_model(server.base_url, **FACTS_ALONE)
         outcome = await run(read_talk(TALK), tmp_path / "data", **settings)
-    print(model.name, outcome.cost, f"{outcome.seconds:.0f} s", dict(outcome.left))
+    print(model.name, f"{outcome.seconds:.0f} s", dict(outcome.left))
     least, most = BARS[model.name]
     assert outcome.score.right >= least, outcome.score.missed
     assert outcome.score.wrong <= most, outcome.score.violated
@@ -96,6 +96,6 @@ async def test_ten_messages_while_the_server_is_stopped_halfway_and_started_agai
         await asyncio.sleep(5)
         larger.start()
         outcome = await outcome_of(service, talk, began=began)
-    print(outcome.cost, f"{outcome.seconds:.0f} s")
+    print(f"{outcome.seconds:.0f} s")
     assert len(outcome.score.found) >= EVERYDAY_LEAST, outcome.score.missed
     assert outcome.score.violated == []

@@ -7,9 +7,10 @@ import hashlib
 import json
 import re
 import threading
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -18,21 +19,22 @@ from tests.servers.loopback import Answering, Loopback
 Request = dict[str, Any]
 _PATIENCE_SECONDS: Final = 1_200
 _SHOWN_CHARS: Final = 300
-_KEPT: Final = ("choices", "usage", "error")
+_HELP: Final = re.compile(r"<(known|before)\b.*?</\1>", re.DOTALL)
+"""Facts that are known by then and the turns before, of a request for facts."""
+_KEPT: Final = ("choices", "usage", "error", "detail", "message")
 """Of an answer; the rest are ids and times."""
 
 
 def asked_in(request: Request) -> str:
-    """What a request asks about: what it says to the model last, without regard to white space. The system's words may change."""
-    said = [message["content"] for message in request["messages"] if message["role"] == "user"]
-    return " ".join(str(said[-1] if said else "").split())
+    """What a request asks about: its last message to the model, without what only helps to understand that, nor white space."""
+    said = [str(message["content"]) for message in request["messages"] if message["role"] == "user"]
+    return " ".join(_HELP.sub(" ", said[-1] if said else "").split())
 
 
 def key_of(request: Request) -> str:
-    """The name of a recorded answer: what is asked about, in which turn of the talk with the model, and in which form."""
+    """The name of a recorded answer: what is asked about, and in which form."""
     form = request.get("response_format", {}).get("type", "text")
-    turns = sum(message["role"] == "assistant" for message in request["messages"])
-    return hashlib.sha256(f"{form}\n{turns}\n{asked_in(request)}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{form}\n{asked_in(request)}".encode()).hexdigest()[:16]
 
 
 def share_read(answers: Sequence[Mapping[str, Any]]) -> float:
@@ -94,16 +96,22 @@ class _Answers(Loopback):
         """The bodies that were sent, in order."""
         return [self.records[key]["body"] for key in self.seen]
 
+    @property
+    def seconds(self) -> float:
+        """How long the model took when it was asked."""
+        return sum(self.records[key]["seconds"] for key in self.seen)
+
 
 class Recorder(_Answers):
     """Asks the server at `upstream` and appends its answers to `file`.
 
     A request that the file holds to the last character is answered from it, so that a recording that was
-    interrupted goes on where it was.
+    interrupted goes on where it was. `tell` is called with how far it is.
     """
 
-    def __init__(self, file: Path, upstream: str) -> None:
+    def __init__(self, file: Path, upstream: str, *, tell: Callable[[str], None] = lambda _: None) -> None:
         super().__init__(file)
+        self.tell = tell
         self.upstream = upstream.rstrip("/").removesuffix("/v1")
 
     def reply_to(self, path: str, body: bytes) -> tuple[int, bytes]:
@@ -113,13 +121,16 @@ class Recorder(_Answers):
         key, whole = key_of(request), hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
         known = self.records.get(key)
         if known is None or known["request"] != whole:
+            began = time.perf_counter()
             status, answer = self._asked(path, body)
+            seconds = round(time.perf_counter() - began, 1)
             told = {name: value for name, value in json.loads(answer).items() if name in _KEPT}
-            known = {"key": key, "request": whole, "status": status, "body": told}
+            known = {"key": key, "request": whole, "status": status, "seconds": seconds, "body": told}
             self.records[key] = known
             with self._lock, self.file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(known, ensure_ascii=False) + "\n")
         self.seen.append(key)
+        self.tell(f"request {len(self.seen)}: {known['status']} after {known['seconds']} s")
         return known["status"], json.dumps(known["body"]).encode()
 
     def tidy(self) -> None:

@@ -168,13 +168,10 @@ def test_what_is_not_the_model_is_left_nowhere(
 
 
 # --- records -------------------------------------------------------------------------------------------------
-def ask(
-    base_url: str, text: str, *, system: str = "", form: str = "text", said: str | None = None
-) -> tuple[int, Any]:
+def ask(base_url: str, text: str, *, system: str = "", form: str = "text") -> tuple[int, Any]:
     """Status and body of a chat request."""
     messages = [{"role": "system", "content": system}, {"role": "user", "content": text}]
-    if said is not None:
-        messages[1:1] = [{"role": "user", "content": text}, {"role": "assistant", "content": said}]
+    messages[1:1] = [{"role": "user", "content": "an example"}, {"role": "assistant", "content": system}]
     body = {"model": "local", "messages": messages, "response_format": {"type": form}}
     request = urllib.request.Request(f"{base_url}/chat/completions", data=json.dumps(body).encode())
     try:
@@ -209,12 +206,13 @@ def test_answers_are_recorded_and_replayed_whatever_the_system_says(
     asked: list[dict[str, Any]] = [
         {"text": "First\nmessage"},
         {"text": "Second"},
-        {"text": "First message", "said": "one"},
+        {"text": "<known>\nname: Ann\n</known> First message, and only JSON"},
         {"text": "Second", "form": "json_schema"},
     ]
     told = [ask(recorder.base_url, system="Old words", **each) for each in asked]
     assert [status for status, _ in told] == [200, 200, 200, 400]
     replay = Replay(file).start()
+    asked[2]["text"] = '<before from="assistant">Hello?</before>First message, and only JSON'
     again = [ask(replay.base_url, system="New words", **each) for each in asked]
     assert [text_of(answer) for answer in again[:3]] == ["one", "two", "three"]
     assert again[3][0] == 400
