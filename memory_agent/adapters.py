@@ -236,7 +236,6 @@ def make_embedder(cfg: MemoryConfig, stack: AsyncExitStack) -> Embedder:
             cfg.openai_embedding_model,
             api_key=cfg.openai_api_key,
             base_url=cfg.openai_base_url,
-            timeout_seconds=cfg.llm_timeout_seconds,
             max_retries=_QUICK_RETRIES,
         )
     stack.push_async_callback(embedder.close)

@@ -375,7 +375,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
     openai_api_key: SecretStr | None = None
     openai_base_url: HttpAddress | None = None
     chat_model: Annotated[str, Field(min_length=1)] | None = None
-    llm_timeout_seconds: Seconds = 60.0
+    llm_timeout_seconds: Seconds = 300.0
     llm_concurrency: Annotated[int, Field(ge=1, le=256)] = 4
     llm_request_tokens: Annotated[int, Field(ge=1_000, le=2_000_000)] = 3_000
 
