@@ -117,7 +117,7 @@ def wire(on: Adapters) -> Core:
     topics = TopicKeeper(store, folder, _section(cfg, MatchSettings))
     compactor = _make_compactor(on, folder)
     facts = _make_fact_keeper(on)
-    reextractor = Reextractor(store, facts, clock, cfg.max_attempts)
+    reextractor = Reextractor(store, facts, clock)
     live = AnalysisCache()
     counts = KeptCounts(on.counter)
     texts = TextCaches(functools.partial(_empty_text_caches, searcher, on.embedder, counts), live.drop)
@@ -298,7 +298,7 @@ def _make_summarizer(llm: LLM | None, on: Adapters) -> Summarizer:
 
 def _make_extractor(llm: LLM | None, on: Adapters) -> FactExtractor:
     if llm is not None:
-        return LLMFactExtractor(llm, redact=on.redact)
+        return LLMFactExtractor(llm, on.counter, request_tokens=on.cfg.llm_request_tokens, redact=on.redact)
     from memory_agent.text.patterns import EXTRACTOR_VERSION, extract_facts
 
     return PatternFactExtractor(extract_facts, version=EXTRACTOR_VERSION)

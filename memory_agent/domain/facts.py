@@ -59,12 +59,13 @@ class FactEvent:
 class StatedFact:
     """A fact as an extractor stated it of a turn, before anybody has checked it.
 
-    `add`: a value for a path, or one element more for a list; `update`: the value replaces what is known at the path
-    (in a list: the element `old`); `retract`: what is known at the path (in a list: the element `value`) holds no more.
-    `quote` is the span of the turn that says so. `subject` is whose fact it is, None for the speaker's own.
+    `add`: a value for a path, or one element more for a list, in which it takes the place of the element `old`;
+    `retract`: what is known at the path holds no more, and `value` says loosely what that is. `quote` is the span of the
+    turn that says so. `subject` is whose fact it is, None for the speaker's own. `plain`: a pattern found it, which has
+    looked itself at how it is meant.
     """
 
-    op: Literal["add", "update", "retract"]
+    op: Literal["add", "retract"]
     path: tuple[str, ...]
     value: Any = None
     quote: str | None = None
@@ -73,6 +74,7 @@ class StatedFact:
     confidence: float | None = None
     valid_from: str | None = None
     subject: str | None = None
+    plain: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

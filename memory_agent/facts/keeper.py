@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.concurrency import COSTLY_TRIES, Tries, together
 from memory_agent.domain import ExtractionCost, RefusedFact, Scope, new_id
-from memory_agent.errors import BackendError, MalformedReply, ModelRefused, StoreUnavailable, Unavailable
+from memory_agent.errors import BackendError, StoreUnavailable
 from memory_agent.facts.documents import FactDocuments
-from memory_agent.facts.extractors import ExtractionRequest, most_related, requested
+from memory_agent.facts.extractors import ExtractionRequest, most_related
 from memory_agent.facts.fold import (
     change_by_person,
     change_key,
@@ -33,14 +33,22 @@ from memory_agent.facts.fold import (
 )
 from memory_agent.facts.merge import encodable
 from memory_agent.facts.tree import FactTree, fact_json, fact_words, leaves
-from memory_agent.facts.vetting import REPEATED_WORDS, own_words, plain_words, usual_path_terms, vet
+from memory_agent.facts.vetting import (
+    REPEATED_WORDS,
+    SaidText,
+    own_words,
+    plain_words,
+    usual_path_terms,
+    vet,
+)
+from memory_agent.text.cues import people_in, states_nothing
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from memory_agent.domain import FactChange, FactRecord, StatedFact, Turn
-    from memory_agent.facts.extractors import FactExtractor, Passage
+    from memory_agent.facts.extractors import Extraction, FactExtractor, Passage
     from memory_agent.facts.fold import Folded
     from memory_agent.ports import Clock, DocumentStore
 
@@ -156,9 +164,7 @@ def _runs(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
 log = logging.getLogger(__name__)
 
 _LONG_CHARS: Final = 2_000
-_DECLINED_CHARS: Final = 500
-_CONTEXT_TURNS: Final = 6
-"""Before those asked about, to understand "she" and "there"; each costs its tokens again."""
+_UNREAD_CHARS: Final = 500
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -166,26 +172,26 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class Examined:
     """The changes that some turns would bring about (none for a turn that states nothing), and what they cost.
 
-    `problem` is a reply that could not be read, or a refusal of several turns at once; then there are no changes.
+    `unread`: ids of turns of which the reply could not be read.
     """
 
     changes: tuple[FactChange, ...] = ()
     cost: ExtractionCost = field(default_factory=ExtractionCost)
-    problem: MalformedReply | ModelRefused | None = None
+    unread: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
 class TurnStatements:
     """Statements of one turn, with the texts of all turns that were in view, by id, and whom they may be about.
 
-    `declined`: what the model said instead of an answer about it; None if it answered.
+    `unread`: what the model said instead of an answer about it; None if it answered. Then patterns found the items.
     """
 
     turn: Turn
     texts: dict[str, str]
     people: dict[str, str] = field(default_factory=dict)
     items: list[StatedFact] = field(default_factory=list)
-    declined: str | None = None
+    unread: str | None = None
 
 
 class FactKeeper(FactDocuments):
@@ -195,13 +201,16 @@ class FactKeeper(FactDocuments):
         self,
         store: DocumentStore,
         extractor: FactExtractor,
-        meanwhile: FactExtractor,
+        patterns: FactExtractor,
         clock: Clock,
         never: tuple[str, ...],
     ) -> None:
-        """`meanwhile`: what finds facts while `extractor`'s model stays away; needs none itself. `never`: categories that are not noted."""
+        """`patterns` find facts beside `extractor`'s model, and alone while that stays away or says nothing that can be read.
+
+        `never`: categories that are not noted.
+        """
         super().__init__(store)
-        self.extractor, self._meanwhile = extractor, meanwhile
+        self.extractor, self._patterns = extractor, patterns
         self._clock, self._never = clock, never
         self._to_confirm: dict[str, str] = {}
 
@@ -209,8 +218,8 @@ class FactKeeper(FactDocuments):
     async def extract(self, turns: Sequence[Turn]) -> None:
         """Append what these turns of one thread state to its facts, each turn's once, and save the document.
 
-        What stood in for a turn counts no more then. Raises MalformedReply if a reply could not be read, ModelRefused if
-        the model would not look at several turns at once; then nothing of these turns was appended.
+        What stood in for a turn counts no more then. Of a turn about which the model says nothing that can be read the
+        change has what patterns find, and says so. Raises LLMUnavailable; then nothing of these turns was appended.
         """
         scope = turns[0].scope
         waiting: Sequence[Turn]
@@ -237,8 +246,6 @@ class FactKeeper(FactDocuments):
                 among = await self._without(scope, standing_in) if standing_in else None
                 examined = await self.examine(waiting, among=among)
                 await self.count(scope, examined.cost)
-                if examined.problem is not None:
-                    raise examined.problem
                 # Of a turn that states nothing after all, a change without events.
                 stating = {change.turn_id for change in examined.changes}
                 emptied = {change.turn_id for change in standing_in} - stating
@@ -278,8 +285,8 @@ class FactKeeper(FactDocuments):
         waiting = [turn for turn in waiting if turn.id not in done]
         if not waiting:
             return
-        examined = await self.examine(waiting, extractor=self._meanwhile)
-        by, replace = f"stand-in:{self._meanwhile.name}", dataclasses.replace
+        examined = await self.examine(waiting, extractor=self._patterns)
+        by, replace = f"stand-in:{self._patterns.name}", dataclasses.replace
         changes = [
             replace(change, key=stand_in_key(str(change.turn_id)), extractor=by)
             for change in examined.changes
@@ -327,11 +334,10 @@ class FactKeeper(FactDocuments):
         extractor: FactExtractor | None = None,
         among: Sequence[FactChange] | None = None,
         generation: str = "",
-        takes_refusals: bool = True,
     ) -> Examined:
         """Extract what `turns` of one thread state, given what `among` (default: all that is stored) comes to. Writes nothing.
 
-        `takes_refusals`: a refusal about a single turn is its answer; else it is a problem.
+        In a new `generation` there is no change of a turn whose reply can't be read: what is known from it stays.
         """
         extractor = extractor or self.extractor
         scope = turns[0].scope
@@ -340,14 +346,15 @@ class FactKeeper(FactDocuments):
         if extractor.sees_conversation:
             shown = await self._store.fact_changes(scope) if among is None else among
             folded = await self.folded(shown)
-        heard, cost, problem = await self._ask(extractor, turns, folded, takes_refusals=takes_refusals)
-        if problem is not None:
-            return Examined(cost=cost, problem=problem)
+        heard, cost = await self._ask(extractor, turns, folded)
         if cost.requests:
             cost += ExtractionCost(turns=len(turns))
-        stating = [one for one in heard.values() if one.items or one.declined is not None]
+        stating = [one for one in heard.values() if one.items or one.unread is not None]
+        unread = frozenset(one.turn.id for one in stating if one.unread is not None)
+        if generation:
+            stating = [one for one in stating if one.turn.id not in unread]
         if not stating:
-            return Examined(cost=cost)
+            return Examined(cost=cost, unread=unread)
         changes = await self._store.fact_changes(scope) if among is None else among
         lenders = [Known(await self.folded(changes))]
         # What the model was shown may have been forgotten while it was thinking; what it took from there must go too.
@@ -355,43 +362,32 @@ class FactKeeper(FactDocuments):
             lenders.append(Known(await self.folded(shown)))
         made = functools.partial(self._changes, stating, lenders, extractor.name, generation)
         long = sum(len(text) for one in stating for text in one.texts.values()) > _LONG_CHARS
-        return Examined(changes=tuple(await asyncio.to_thread(made) if long else made()), cost=cost)
+        made_now = await asyncio.to_thread(made) if long else made()
+        return Examined(changes=tuple(made_now), cost=cost, unread=unread)
 
     async def _ask(
-        self, extractor: FactExtractor, turns: Sequence[Turn], folded: Folded | None, *, takes_refusals: bool
-    ) -> tuple[dict[str, TurnStatements], ExtractionCost, MalformedReply | ModelRefused | None]:
-        """Ask the extractor about these turns: its answers by turn id, their cost, and why it ended early, if it did."""
-        scope = turns[0].scope
+        self, extractor: FactExtractor, turns: Sequence[Turn], folded: Folded | None
+    ) -> tuple[dict[str, TurnStatements], ExtractionCost]:
+        """Ask the extractor about these turns: its answers by turn id, and their cost."""
         heard = {turn.id: TurnStatements(turn, {turn.id: turn.content}) for turn in turns}
         cost = ExtractionCost()
         # Without the gaps where memory's words were.
         own = [(turn, re.sub(r" {3,}", " ", own_words(turn.content))) for turn in turns]
-        for passages in requested([(turn, text) for turn, text in own if text.strip()]):
-            request = await self._request(scope, passages, folded)
+        asks = extractor.sees_conversation
+        own = [(turn, text) for turn, text in own if text.strip() and not (asks and states_nothing(text))]
+        for passages in extractor.passages(own) if own else ():
+            request = await self._request(turns[0].scope, passages, folded)
             try:
                 extraction = await extractor.extract(request)
             except BackendError:
-                await self.count(scope, cost)  # what was answered before was paid for
+                await self.count(turns[0].scope, cost)  # what was answered before was paid for
                 raise
             cost += extraction.cost
-            if isinstance(extraction.problem, ModelRefused) and len(turns) == 1:
-                # Perhaps it was only its mood. If not, that is its answer: nothing about this turn.
-                extraction = await extractor.extract(request)
-                cost += extraction.cost
-            if isinstance(extraction.problem, ModelRefused) and len(turns) == 1 and takes_refusals:
-                heard[turns[0].id].declined = extraction.problem.reply or str(extraction.problem)
-            elif extraction.problem is not None:
-                return heard, cost, extraction.problem
-            asked = list(dict.fromkeys(passage.turn.id for passage in passages))
-            for turn_id in asked if extractor.sees_conversation else ():
-                heard[turn_id].texts |= request.texts
-                heard[turn_id].people |= {
-                    person_key(name): subject for name, subject in request.people.items()
-                }
-            for item in extraction.items:
-                # What names no turn that was asked about is refused with the first that was.
-                heard[item.turn_id if item.turn_id in asked else asked[0]].items.append(item)
-        return heard, cost, None
+            if asks:
+                plain = await self._patterns.extract(request)
+                extraction = dataclasses.replace(extraction, items=plain.items + extraction.items)
+            _hear(heard, request, extraction)
+        return heard, cost
 
     def _changes(
         self, stating: Sequence[TurnStatements], lenders: Sequence[Known], extractor: str, generation: str
@@ -403,15 +399,18 @@ class FactKeeper(FactDocuments):
         known = lenders[0]
         made: list[FactChange] = []
         for one in stating:
-            vetted = vet(one.items, one.turn, known, people=one.people, never=self._never)
-            refused = vetted.refused + (() if one.declined is None else (_declined(one.declined),))
+            named = [owner for text in one.texts.values() for owner in people_in(text)]
+            vetted = vet(one.items, one.turn, known, people=one.people, named=named, never=self._never)
+            refused = vetted.refused + (() if one.unread is None else (_unread(one.unread),))
             told = [[*event.path, event.value] for event in vetted.events]
             told += [[item.path, item.said, item.quote] for item in refused]
             own = {term for text in one.texts.values() for term in count_terms(text)} | usual_path_terms()
             borrowed = [lender.borrowed(values, own) for lender in lenders for values in told]
             change = change_of(
                 one.turn,
-                extractor=extractor,
+                extractor=extractor
+                if one.unread is None
+                else f"instead of {extractor}: {self._patterns.name}",
                 now=self._clock.now(),
                 generation=generation,
                 turns=tuple(sorted({*one.texts}.union(*borrowed))),
@@ -426,21 +425,19 @@ class FactKeeper(FactDocuments):
     async def _request(
         self, scope: Scope, passages: tuple[Passage, ...], folded: Folded | None
     ) -> ExtractionRequest:
-        """About these passages; with what is known and the few turns before each, if the extractor makes use of them."""
-        turns: dict[int, Turn] = {}
+        """About these passages; with what is known and the turn before each, if the extractor makes use of them."""
         request = ExtractionRequest(passages=passages, never=self._never)
         if folded is None:
             return request
-        before = _CONTEXT_TURNS
-        for last in (passage.turn.seq for passage in passages):
-            missing = [seq for seq in range(max(last - before, 1), last + 1) if seq not in turns]
-            if missing:
-                first, limit = missing[0] - 1, missing[-1] - missing[0] + 1
-                found = await self._store.list_turns(scope, after_seq=first, limit=limit)
-                turns |= {turn.seq: turn for turn in found if turn.seq <= last}
-        shown = tuple(turns[seq] for seq in sorted(turns))
-        texts = [passage.text for passage in passages] + [turn.content for turn in shown]
-        return dataclasses.replace(request, shown=shown, known=most_related(folded.standing(), texts))
+        turns = {passage.turn.seq: passage.turn for passage in passages}
+        before: dict[str, Turn] = {}
+        first, last = min(turns), max(turns)
+        found = await self._store.list_turns(scope, after_seq=first - 2, limit=last - first + 1)
+        for turn in found:
+            if (following := turns.get(turn.seq + 1)) is not None and turn.seq not in turns:
+                before[following.id] = turn
+        texts = [*(passage.text for passage in passages), *(turn.content for turn in before.values())]
+        return dataclasses.replace(request, before=before, known=most_related(folded.standing(), texts))
 
     async def _all_there(self, scope: Scope, changes: Sequence[FactChange]) -> bool:
         """True if every turn that was in view of one of `changes` is still there."""
@@ -449,10 +446,24 @@ class FactKeeper(FactDocuments):
         return len(found) == len(ids)
 
 
-def _declined(reply: str) -> RefusedFact:
+def _hear(heard: Mapping[str, TurnStatements], request: ExtractionRequest, extraction: Extraction) -> None:
+    """Give each turn the items that quote it: the newest where several do, the first of the request where none does."""
+    asked = {passage.turn.id: passage.turn for passage in request.passages}
+    for turn_id in asked:
+        heard[turn_id].texts |= request.texts
+        heard[turn_id].people |= {person_key(name): subject for name, subject in request.people.items()}
+        heard[turn_id].unread = extraction.unread.get(turn_id, heard[turn_id].unread)
+    texts = {turn_id: SaidText(turn.content) for turn_id, turn in reversed(asked.items())}
+    for item in extraction.items:
+        quoted = (turn_id for turn_id, text in texts.items() if item.quote and text.find(item.quote))
+        turn_id = item.turn_id or next(quoted, "")
+        heard[turn_id or next(iter(asked))].items.append(dataclasses.replace(item, turn_id=turn_id))
+
+
+def _unread(reply: str) -> RefusedFact:
     """Record of an answer without facts, in a form that every store can hold."""
-    said = " ".join(encodable(reply).split())[:_DECLINED_CHARS]
-    reason = f"the model answered without facts: {said or 'nothing at all'}"
+    said = " ".join(encodable(reply).split())[:_UNREAD_CHARS]
+    reason = f"the model answered without facts that can be read, so patterns read the message: {said or 'nothing at all'}"
     return RefusedFact(path="", said=said, quote=None, reason=reason)
 
 
@@ -462,12 +473,11 @@ _PREFIX: Final = "again:"
 
 @dataclass(frozen=True, slots=True)
 class Reextractor:
-    """Reads turns again. `max_attempts`: after which the worker parks a turn."""
+    """Reads turns again."""
 
     store: DocumentStore
     keeper: FactKeeper
     clock: Clock
-    max_attempts: int
 
     async def begin(self, thread: Scope) -> int:
         """Have the thread's turns read again, by owing the stage to them; how many.
@@ -484,19 +494,8 @@ class Reextractor:
         return await self.store.owe(thread, "reextract", now=self.clock.now(), turn_ids=ids) if ids else 0
 
     async def work(self, turns: Sequence[Turn]) -> None:
-        """The stage, for these turns of one thread. What is known from a turn whose reply can't be read stays.
-
-        Raises MalformedReply and ModelRefused for such, also for several at once: see `FactKeeper.examine`.
-        """
-        try:
-            await self._read(turns)
-        except Unavailable:
-            raise
-        except Exception:
-            if len(turns) == 1 and turns[0].attempts + 1 >= self.max_attempts:
-                # It will be parked, and the others need not wait until somebody has it tried again.
-                await self._switch(turns[0].scope, turns)
-            raise
+        """The stage, for these turns of one thread. What is known from a turn whose reply can't be read stays."""
+        await self._read(turns)
         await self._switch(turns[0].scope, turns)
 
     async def renew(self, scope: Scope) -> None:
@@ -522,13 +521,11 @@ class Reextractor:
             waiting,
             among=self._known_before(waiting[0], changes, generation),
             generation=generation,
-            takes_refusals=False,  # what is known from the turn stays
         )
         await self.keeper.count(scope, examined.cost)
-        if examined.problem is not None:
-            raise examined.problem
         # A change without events for a turn that states nothing any more, or its former one would show.
         emptied = {change.turn_id for change in changes} - {change.turn_id for change in examined.changes}
+        emptied -= examined.unread
         told: dict[str, Any] = {"extractor": self.keeper.extractor.name, "now": self.clock.now()}
         made = [
             *examined.changes,

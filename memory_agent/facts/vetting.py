@@ -5,9 +5,7 @@ A stated fact becomes events, or is refused with the reason; both are kept with 
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
-import itertools
 import json
 import re
 from dataclasses import dataclass
@@ -17,19 +15,31 @@ from typing import TYPE_CHECKING, Any, Final
 import regex
 
 from memory_agent.domain import REMARK, TAGS, FactEvent, RefusedFact
-from memory_agent.facts.fold import MOST_CONFIDENT, person_key, subject_of
-from memory_agent.facts.merge import UnmergeableFacts, encodable, fact_path, value_events
+from memory_agent.facts.fold import MOST_CONFIDENT, overlap, person_key, subject_of
+from memory_agent.facts.merge import (
+    MAX_EVENTS,
+    UnmergeableFacts,
+    encodable,
+    fact_key,
+    fact_path,
+    value_events,
+)
 from memory_agent.facts.tree import FactTree, fact_json, fact_words
 from memory_agent.lazily import lazily
+from memory_agent.text.cues import kin_names, read_statement
 from memory_agent.text.inert import MONTHS
 from memory_agent.text.languages import any_of
 from memory_agent.text.terms import count_terms, normalized
+from memory_agent.text.times import time_spans
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from memory_agent.domain import FactOp, FactRecord, StatedFact, Turn
     from memory_agent.facts.keeper import Known
+    from memory_agent.facts.tree import Leaf
+    from memory_agent.text.cues import Owner, Statement
 
 
 REPEATED_WORDS: Final = 5
@@ -58,12 +68,13 @@ _SHOWN: Final = tuple(
 _FACT: Final = lazily(re.compile, r"^[ \t>]*- (?:.*?, )??(?P<path>[^\s:]+): (?P<value>.*)$", re.MULTILINE)
 _SAME_SHAPE: Final = str.maketrans("’‘ʼ‛‚‹›´`′“”„‟«»「」『』″–—―‐‑−", "'" * 10 + '"' * 11 + "-" * 6)
 _BLANK_FOR_MARK: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
-_EDGES: Final = " \"'.,:;!?()。、"
 _UNSPACED: Final = lazily(
     regex.compile, r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 )
 """Languages that join particles to words, or put nothing between words at all."""
-_IN_WORD: Final = lazily(regex.compile, r"\w")
+_IN_WORD: Final = lazily(regex.compile, r"[\p{L}\p{N}\p{M}]")
+_WORD: Final = lazily(regex.compile, r"[\p{L}\p{N}\p{M}']+")
+_CHARACTER: Final = lazily(regex.compile, r"\X")
 
 
 def own_words(text: str, known: Mapping[str, Collection[str]] | None = None) -> str:
@@ -96,50 +107,59 @@ def _listed(value: str) -> set[str]:
 
 
 class SaidText:
-    """A text to look quotes up in, prepared once: its words, folded, with single blanks between them."""
+    """A text to look quotes up in, prepared once: its letters and digits, folded, each with its place."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._spans = [match.span() for match in re.finditer(r"\S+", text)]
-        folded = [_folded_word(text[start:end]) for start, end in self._spans]
-        self._plain = " ".join(folded)
-        self._starts = list(itertools.accumulate((len(word) + 1 for word in folded), initial=0))
+        self._plain, self._places = _letters(text)
 
-    def find(self, quote: str) -> str | None:
-        """The span of the text that `quote` means, word for word as it stands there; None if there is none.
+    def find(self, quote: str, start: int = 0, end: int | None = None) -> tuple[int, int] | None:
+        """Where `quote` stands in the text (between `start` and `end`); None if it does not.
 
-        White space, case, and the shapes of quotation marks, apostrophes and dashes don't matter, nor do dots or
-        quotation marks around the quote.
+        Case, white space and marks don't matter. It begins and ends with whole words where a language parts them.
         """
-        wanted = " ".join(" ".join(map(_folded_word, quote.split())).strip(_EDGES).split())
-        if sum(map(str.isalnum, wanted)) < 2:
+        wanted, _ = _letters(quote)
+        end = len(self.text) if end is None else end
+        if len(wanted) < 2:
             return None
-        first = start = self._plain.find(wanted)
-        while start >= 0:
+        joined = _UNSPACED.search(quote) is not None
+        at = self._plain.find(wanted)
+        while at >= 0:
+            behind = at + len(wanted)
+            first, last = self._places[at][0], self._places[behind - 1][1]
             # To `regex`, unlike `re`, accents and vowel signs are parts of words.
-            before = start and _IN_WORD.match(self._plain, start - 1)
-            if not before and not _IN_WORD.match(self._plain, start + len(wanted)):
-                break
-            start = self._plain.find(wanted, start + 1)
-        if start < 0 and _UNSPACED.search(quote):
-            start = first  # its words need not end there
-        if start < 0:
-            return None
-        return self.text[self._place(start)[0] : self._place(start + len(wanted) - 1)[1]]
+            cut = (first and _IN_WORD.match(self.text, first - 1)) or _IN_WORD.match(self.text, last)
+            part = self._places[behind : behind + 1] == self._places[behind - 1 : behind]  # of a character
+            if start <= first and last <= end and not part and (joined or not cut):
+                return first, last
+            at = self._plain.find(wanted, at + 1)
+        return None
 
-    def _place(self, position: int) -> tuple[int, int]:
-        """The span of the text that the folded character at `position` comes from."""
-        number = bisect.bisect_right(self._starts, position) - 1
-        start, end = self._spans[number]
-        within = position - self._starts[number]
-        word = self.text[start:end]
-        if word.isascii():
-            return start + within, start + within + 1
-        # By whole characters, so that composed and decomposed ones are the same.
-        places: list[tuple[int, int]] = []
-        for match in regex.finditer(r"\X", word):
-            places += [(start + match.start(), start + match.end())] * len(_folded_word(match[0]))
-        return places[within] if within < len(places) else (start, end)
+    def find_words(self, words: str, start: int, end: int) -> tuple[int, int] | None:
+        """Where the text has words that share a stem with one of `words`, from the first to the last of them."""
+        stems = count_terms(words).keys()
+        found = [
+            match.span()
+            for match in _WORD.finditer(self.text, start, end)
+            if not stems.isdisjoint(count_terms(match[0]))
+        ]
+        return (found[0][0], found[-1][1]) if found else None
+
+
+def _letters(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """The letters and digits of a text, folded, and the span of the text that each comes from."""
+    plain: list[str] = []
+    places: list[tuple[int, int]] = []
+    # By whole characters, so that composed and decomposed ones are the same.
+    whole = ((char, place, place + 1) for place, char in enumerate(text))
+    if not text.isascii():
+        whole = ((match[0], *match.span()) for match in _CHARACTER.finditer(text))
+    for char, start, end in whole:
+        for letter in char.lower() if char.isascii() else _folded(char):
+            if _IN_WORD.match(letter):
+                plain.append(letter)
+                places.append((start, end))
+    return "".join(plain), places
 
 
 def plain_words(text: str) -> list[str]:
@@ -151,11 +171,6 @@ def plain_words(text: str) -> list[str]:
 
 def _folded(text: str) -> str:
     return normalized(text.translate(_SAME_SHAPE)).casefold()
-
-
-def _folded_word(word: str) -> str:
-    """A word folded; some characters come apart into white space and an accent."""
-    return "".join(_folded(word).split())
 
 
 USUAL_CONFIDENCE: Final = 0.8
@@ -181,31 +196,97 @@ _OPPOSITES: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
     ("preferences", "dislikes"): ("preferences", "likes"),
 }
 _LISTS: Final = (
-    "likes dislikes interests hobbies goals plans constraints pets allergies languages children siblings friends"
-    " skills instruments sports projects trips"
+    "likes dislikes interests hobbies goals plans habits constraints pets allergies health languages skills instruments"
+    " sports projects trips relatives events children siblings friends"
+    " son daughter brother sister child kid cousin aunt uncle nephew niece grandson granddaughter grandmother"
+    " grandfather friend roommate brother_in_law sister_in_law"
 )
 LISTS: Final = frozenset(_LISTS.split())
 """Where several can be true at once, whatever an extractor says."""
-_WRAPPERS: Final = frozenset({"user", "personal_info", "personal", "profile", "about", "facts"})
+_ENUMERATED: Final = frozenset({"likes", "dislikes", "interests", "pets", "allergies", "languages", "skills"})
+"""Lists of names of things, in which "tea, jam and hiking" is three."""
+_SAY_NO: Final = frozenset({"dislikes", "allergies", "constraints", "diet", "health", "habits"})
+"""Where "I don't eat meat" may be what holds."""
+_WRAPPERS: Final = frozenset({"user", "personal_info", "personal", "profile", "about", "facts", "me"})
 _SAME_PATHS: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
-    (name,): usual
+    tuple(name.split(".")): tuple(usual.split("."))
     for usual, names in {
-        ("occupation",): "job profession role job_title",
-        ("location",): "city home residence",
-        ("name",): "full_name",
-        ("preferences", "likes"): "likes",
-        ("preferences", "dislikes"): "dislikes",
-        ("interests",): "hobbies",
+        "occupation": "job profession role job_title work work.role work.job work.occupation career",
+        "employer": "company workplace work.employer work.company work.place",
+        "location": "city residence home.location home.city place_of_residence hometown_now location.city",
+        "name": "full_name first_name",
+        "preferences.likes": "likes preferences like favorites",
+        "preferences.dislikes": "dislikes dislike preferences.dislike",
+        "interests": "hobbies hobby interest",
+        "plans": "plan trips trip events event travel schedule plans.trip plans.travel",
+        "habits": "habit routine routines work.schedule exercise",
+        "allergies": "allergy health.allergies health.allergy intolerance intolerances health.intolerance",
+        "diet": "health.diet food.diet",
+        "goals": "goal",
+        "pets": "pet pets.dog pets.cat family.pet family.pets",
+        "languages": "language",
+        "health": "medical condition conditions health.condition health.conditions",
+        "relatives": "family family.members family.member",
     }.items()
     for name in names.split()
 }
-_SENDERS: Final = frozenset({"user", "the user"})
+_SENDERS: Final = frozenset(
+    [
+        "user",
+        "speaker",
+        "author",
+        "writer",
+        "sender",
+        "i",
+        "me",
+        "myself",
+        "self",
+        "we",
+        "us",
+        "the_user",
+        "the_speaker",
+        "the_author",
+        "the_writer",
+        "나",
+        "저",
+        "본인",
+        "사용자",
+        "화자",
+    ]
+)
 """What a model calls who wrote a message, also where that one has a name."""
 _MAX_PATH_CHARS: Final = 200
 _MAX_SAID_CHARS: Final = 500
 _MAX_QUOTE_CHARS: Final = 1_000
 
 _INSTRUCTION: Final = any_of("facts", "instruction", regex.IGNORECASE)
+_CHANGES: Final = tuple(
+    any_of("corrections", key, regex.IGNORECASE) for key in ("changes", "changed", "leads", "follows")
+)
+_TASTES: Final = {key: any_of("cues", f"tastes.{key}", regex.IGNORECASE) for key in ("likes", "dislikes")}
+_NEAR: Final = 80
+"""Characters before a value in which the verb that it is the object of is looked for."""
+_NEGATIONS: Final = frozenset({"no", "not", "never", "without", "free", "none"})
+_SEPARATOR: Final = lazily(re.compile, r"\s*[,;、]\s*(?:and\s+|or\s+)?|\s+and\s+(?=\S+$)|\s+und\s+(?=\S+$)")
+
+
+def changes(text: str) -> bool:
+    """True if a cue says that what a text states is new: "moved to", "actually", "instead"."""
+    return any(cue.search(text) for cue in _CHANGES)
+
+
+def dated(value: Any, said_at: datetime) -> Any:
+    """A value with the day that "tomorrow" or "next Friday" in it is, by the day of its message.
+
+    >>> dated("interview next Friday", datetime(2026, 3, 2, 9, tzinfo=UTC))
+    'interview next Friday (2026-03-06)'
+    """
+    if not isinstance(value, str) or any(map(str.isdigit, value)):
+        return value
+    spans = time_spans(value, now=said_at)
+    if len(spans) != 1 or spans[0].precision != "day":
+        return value
+    return f"{value} ({spans[0].start:%Y-%m-%d})"
 
 
 @cache
@@ -237,55 +318,251 @@ def vet(
     known: Known,
     *,
     people: Mapping[str, str] | None = None,
+    named: Iterable[Owner] = (),
     never: Collection[str] = (),
 ) -> Vetted:
     """The events that `items`, said of `turn`, come to, and the items that are refused.
 
-    `people`: whom an item may be about beside the speaker, each subject by the key of the name that was shown. An item
-    is joined with what is known of its subject alone. It is refused if it is about anybody else, if it names another turn or no part of this one, if the words it quotes are not the user's own
-    (memory put them there, or they repeat what a known fact came from), if the turn gives the extractor orders, if it is
-    about one of the categories `never` to note, if it would make a whole group or list of facts give way to one value, or
-    if no document can hold it.
+    `people`: who else takes part, each subject by the key of the name that was shown; `named`: relatives and others that
+    the turns in view name. An item is joined with what is known of its subject alone. It is refused if its turn doesn't
+    hold its quote or its value; if the words it quotes are not the user's own (memory put them there, or they repeat
+    what a known fact came from); if they aren't meant as said (a question, a wish, a joke, somebody else's words); if it
+    is about nobody who is known; if the turn gives the extractor orders; if it is about one of the categories `never` to
+    note; if it would make a whole group of facts give way to one value; or if no document can hold it.
     """
-    own = SaidText(own_words(turn.content, known.values))
-    whole = own if own.text == turn.content else SaidText(turn.content)
-    orders = _INSTRUCTION.search(" ".join(own.text.split())) is not None
-    trees: dict[str, FactTree[int]] = {}
-    events: list[FactEvent] = []
-    refused: list[RefusedFact] = []
+    vetting = _Vetting(turn, known, people or {}, list(named), never)
     for item in items:
-        subject = subject_of(turn.speaker)
+        for part in _parts(item):
+            vetting.take(part)
+    return Vetted(events=tuple(vetting.events), refused=tuple(vetting.refused))
+
+
+def _parts(item: StatedFact) -> list[StatedFact]:
+    """A model's item as one for each thing that it lists: each may be meant in its own way."""
+    values = item.value
+    if isinstance(values, str) and item.path[-1:] and item.path[-1].casefold() in _ENUMERATED:
+        values = [part for part in _SEPARATOR.split(values) if part.strip()]
+    if item.plain or not isinstance(values, list) or not 1 <= len(values) <= MAX_EVENTS:
+        return [item]
+    first, *others = [dataclasses.replace(item, value=value) for value in values]
+    return [first, *(dataclasses.replace(other, old=None) for other in others)]
+
+
+class _Vetting:
+    """What is made of the items of one turn."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        known: Known,
+        people: Mapping[str, str],
+        named: Sequence[Owner],
+        never: Collection[str],
+    ) -> None:
+        self._turn, self._known, self._people, self._never = turn, known, people, never
+        self._speaker = subject_of(turn.speaker)
+        self._own = SaidText(own_words(turn.content, known.values))
+        self._orders = _INSTRUCTION.search(" ".join(self._own.text.split())) is not None
+        self._trees: dict[str, FactTree[int]] = {}
+        self._named = {person_key(owner.name): owner for owner in named if owner.name}
+        self.events: list[FactEvent] = []
+        self.refused: list[RefusedFact] = []
+
+    def take(self, item: StatedFact) -> None:
+        """Add the events that an item comes to, or that it is refused."""
+        subject = self._speaker
         try:
-            _check_raw_category(item, never)
-            subject = _subject(item, subject, people or {})
-            tree = trees[subject] = trees.get(subject) or known.tree(subject)
-            quote = _quoted(item, turn, own, whole)
-            if orders:
+            _check_raw_category(item, self._never)
+            span = self._quoted(item)
+            if self._orders:
                 raise _Refusal("the turn gives the extractor orders")
+            if not item.plain:
+                subject, item = self._meant(item, span)
+            tree = self._trees[subject] = self._trees.get(subject) or self._known.tree(subject)
+            quote = self._own.text[slice(*span)][:_MAX_QUOTE_CHARS].rstrip()
             path = _own_path(fact_path(item.path), tree)
-            stated = _stated(item, tree)
+            stated = _stated(item, path, tree)
             told = [FactEvent(op="add", path=path), *stated, *_removed(path, item.old)]
-            _check_category((f"{' '.join(event.path)} {fact_words(event.value)}" for event in told), never)
-            _check_repetition(item, stated, quote, known.repeated(quote, turn.id, subject))
+            _check_category(
+                (f"{' '.join(event.path)} {fact_words(event.value)}" for event in told), self._never
+            )
+            _check_repetition(item, stated, quote, self._known.repeated(quote, self._turn.id, subject))
             made = list(_events(item, path, stated, tree))
         except _NeverNoted as exc:
-            refused.append(RefusedFact(path="", said="", quote=None, reason=str(exc)))
-            continue
+            self.refused.append(RefusedFact(path="", said="", quote=None, reason=str(exc)))
+            return
         except (_Refusal, UnmergeableFacts) as exc:
-            refused.append(refusal(item, str(exc), subject))
-            continue
+            self.refused.append(refusal(item, str(exc), subject))
+            return
         # What the next item says may be about what this one said.
         for event in made:
             tree.apply(event, 0)
         sure = USUAL_CONFIDENCE if item.confidence is None else min(item.confidence, MOST_CONFIDENT)
         source: dict[str, Any] = {"quote": quote, "confidence": sure, "valid_from": item.valid_from}
-        events += [dataclasses.replace(event, **source, subject=subject) for event in made]
-    return Vetted(events=tuple(events), refused=tuple(refused))
+        self.events += [dataclasses.replace(event, **source, subject=subject) for event in made]
+
+    def _quoted(self, item: StatedFact) -> tuple[int, int]:
+        if item.turn_id != self._turn.id:
+            raise _Refusal("no message that was asked about has its quote")
+        if not item.quote:
+            raise _Refusal("it has no quote")
+        said = item.quote[: 4 * _MAX_QUOTE_CHARS]
+        span = self._own.find(said)
+        if span is None:
+            if SaidText(self._turn.content).find(said) is not None:
+                raise _Refusal("the quote is an echo: memory put it into the turn")
+            raise _Refusal("the quote is not in its turn")
+        return span
+
+    # --- what a model's item means ---------------------------------------------------------------------------
+    def _meant(self, item: StatedFact, span: tuple[int, int]) -> tuple[str, StatedFact]:
+        """Whose fact a model's item is, and the item as its quote bears it out: at the path where it belongs."""
+        said = fact_words(item.value)
+        at = self._own.find(said, *span) or self._own.find_words(said, *span)
+        if said and at is None and not self._bears_out(item):
+            raise _Refusal("its value is not in its message")
+        statement = read_statement(self._own.text, *(at or span))
+        if statement.doubt is not None:
+            raise _Refusal(statement.doubt)
+        item = self._over(item, statement)
+        subject, below = self._whose(item, statement.owner)
+        path = self._path(item, below)
+        value = dated(item.value, self._turn.timestamp) if item.op == "add" else item.value
+        item = dataclasses.replace(item, path=path, value=value)
+        if item.op == "add" and item.old is None and changes(self._own.text[slice(*span)]):
+            item = dataclasses.replace(item, old=self._replaced(subject, item))
+        if item.op == "add" and self._said_already(subject, item):
+            raise _Refusal("it says again what another item says")
+        return subject, item
+
+    def _bears_out(self, item: StatedFact) -> bool:
+        """True if the message has a word of the item's value, or of its path where that is only true."""
+        said = item.path[-1:] if isinstance(item.value, bool) else [fact_words(item.value)]
+        words = count_terms(" ".join(said).replace("_", " ")).keys()
+        return not words.isdisjoint(count_terms(self._own.text))
+
+    def _over(self, item: StatedFact, statement: Statement) -> StatedFact:
+        """The item as something that holds or that is over, by the words of its message rather than by the model's."""
+        says_no = {*item.path} & _SAY_NO or {*map(str.lower, fact_words(item.value).split())} & _NEGATIONS
+        if statement.ended and not (statement.negated and says_no and item.op == "add"):
+            return dataclasses.replace(item, op="retract")
+        if item.op == "retract" and self._takes_back(item):
+            raise _Refusal("nothing in its words says that it is over")
+        return dataclasses.replace(item, op="add")
+
+    def _takes_back(self, item: StatedFact) -> bool:
+        tree = self._trees.get(self._speaker) or self._known.tree(self._speaker)
+        return (
+            any(True for _ in _meant_leaves(fact_path(item.path), item.value, tree)) if item.path else False
+        )
+
+    def _whose(self, item: StatedFact, owner: Owner | None) -> tuple[str, tuple[str, ...]]:
+        """The subject of an item's fact, and the path below which it stands there: "people" for who is no speaker."""
+        about = person_key(item.subject or "user").replace("_", " ").removeprefix("my ").removeprefix("the ")
+        own = {
+            person_key(self._speaker),
+            person_key(str(self._known.tree(self._speaker).get(("name",)) or "")),
+        }
+        mine = about in own or fact_key(about) in _SENDERS
+        if owner is not None and (owner.name or owner.relation):
+            name = owner.name or self._relative(owner.relation)
+            if (subject := self._people.get(person_key(name))) is not None and name:
+                return subject, ()
+            if item.value == owner.name:
+                self._named.setdefault(person_key(owner.name), owner)
+                return self._speaker, ()
+            return self._speaker, ("people", fact_key(name or owner.relation))
+        if not mine and (subject := self._people.get(about)) is not None:
+            return subject, ()
+        if not mine and (name := self._acquainted(about)):
+            return self._speaker, ("people", fact_key(name))
+        if owner is not None or (not mine and item.subject and item.subject[:1].isupper()):
+            raise _Refusal(f"it is about {item.subject!r:.80}, and nobody in the conversation has that name")
+        return self._speaker, ()
+
+    def _acquainted(self, about: str) -> str:
+        """The name of somebody that the turns in view or the known facts name, or whom they tell of by a relation."""
+        if about in self._named:
+            return self._named[about].name
+        tree = self._known.tree(self._speaker)
+        for path, kept, _ in tree.leaves(("family",)):
+            if person_key(str(kept.value)) == about or path[-1] == fact_key(about):
+                return str(kept.value)
+        known_people = tree.get(("people",))
+        return (
+            about
+            if isinstance(known_people, dict) and fact_key(about) in known_people
+            else self._relative(fact_key(about))
+        )
+
+    def _relative(self, relation: str) -> str:
+        """The name of the one with that relation, as the turns in view or the known facts tell it; "" if they don't."""
+        found = {owner.name for owner in self._named.values() if owner.relation == relation}
+        found |= {
+            str(kept.value) for _, kept, _ in self._known.tree(self._speaker).leaves(("family", relation))
+        }
+        return found.pop() if len(found) == 1 and relation else ""
+
+    def _path(self, item: StatedFact, below: tuple[str, ...]) -> tuple[str, ...]:
+        """Where an item belongs: names of relatives at their relation, facts of others below them."""
+        path = fact_path(item.path)
+        words = count_terms(fact_words(item.value)).keys()
+        for owner in () if below or item.op == "retract" else self._named.values():
+            if (
+                words
+                and words <= count_terms(f"{owner.relation.replace('_', ' ')} {owner.name}").keys()
+                and (not words.isdisjoint(count_terms(owner.name)))
+            ):
+                kin = owner.relation in kin_names()
+                return ("family", owner.relation) if kin else ("people", fact_key(owner.name), "relation")
+        if below and path[0] in ("family", "people", "relatives", "friends"):
+            relations = {below[-1], *(owner.relation for owner in self._named.values())}
+            path = tuple(key for key in path[1:] if key not in relations) or ("details",)
+        elif below and path[-1] == below[-1]:
+            path = ("name",)
+        taste = self._taste(item)
+        if path[-1] in ("likes", "dislikes") and taste is not None:
+            path = (*(key for key in path[:-1] if key not in ("likes", "dislikes")), taste)
+        return (*below, *path)
+
+    def _taste(self, item: StatedFact) -> str | None:
+        """ "likes" or "dislikes", by the last verb before the value in its message; None if there is none."""
+        at = self._own.find_words(fact_words(item.value), 0, len(self._own.text))
+        before = self._own.text[max(at[0] - _NEAR, 0) : at[0]] if at else ""
+        found = [(match.start(), name) for name, cue in _TASTES.items() for match in cue.finditer(before)]
+        return max(found)[1] if found else None
+
+    def _replaced(self, subject: str, item: StatedFact) -> Any:
+        """The element of a list that a changed one takes the place of: it has more words in common than any other."""
+        tree = self._trees.get(subject) or self._known.tree(subject)
+        path = _own_path(fact_path(item.path), tree)
+        if not tree.is_list(path):
+            return None
+        words = count_terms(fact_words(item.value)).keys()
+        shared = [
+            (len(words & count_terms(fact_words(kept.value)).keys()), kept.value)
+            for _, kept, _ in tree.leaves(path)
+        ]
+        most = max(shared, key=lambda each: each[0], default=(0, None))
+        return most[1] if most[0] and fact_json(most[1]) != fact_json(item.value) else None
+
+    def _said_already(self, subject: str, item: StatedFact) -> bool:
+        """True if an event of the same turn has all that an item says, or is said by it."""
+        words = count_terms(fact_words(item.value)).keys()
+        for event in self.events:
+            there = count_terms(fact_words(event.value)).keys()
+            same = event.subject == subject and (event.path[0] == "people") == (item.path[0] == "people")
+            alike = words <= there or (
+                there <= words and event.path[-1] in (item.path[-1], *item.path[-2:-1])
+            )
+            if same and event.op in ("set", "add") and there and alike:
+                return True
+        return False
 
 
 def refusal(item: StatedFact, reason: str, subject: str = "") -> RefusedFact:
     """`item` as it is kept when it is not believed."""
-    ops: Mapping[str, FactOp] = {"add": "add", "update": "set", "retract": "retract"}
+    ops: Mapping[str, FactOp] = {"add": "add", "retract": "retract"}
     said = item.value if isinstance(item.value, str) else _as_text(item.value)
     return RefusedFact(
         op=ops[item.op],
@@ -304,32 +581,6 @@ def _as_text(value: Any) -> str:
         return f"a {type(value).__name__} that cannot be written as JSON"
 
 
-def _subject(item: StatedFact, speaker: str, people: Mapping[str, str]) -> str:
-    """Whose fact it is: the speaker's, unless it names somebody else who is known."""
-    if item.subject is None or person_key(item.subject) == person_key(speaker):
-        return speaker
-    named = people.get(person_key(item.subject))
-    if named is None and person_key(item.subject) in _SENDERS:
-        return speaker
-    if named is None:
-        raise _Refusal(f"it is about {item.subject!r:.80}, and nobody in the conversation has that name")
-    return named
-
-
-def _quoted(item: StatedFact, turn: Turn, own: SaidText, whole: SaidText) -> str:
-    if item.turn_id != turn.id:
-        raise _Refusal("it names a message that was not asked about")
-    if not item.quote:
-        raise _Refusal("it has no quote")
-    said = item.quote[: 4 * _MAX_QUOTE_CHARS]
-    quote = own.find(said)
-    if quote is None:
-        if whole.find(said) is not None:
-            raise _Refusal("the quote is an echo: memory put it into the turn")
-        raise _Refusal("the quote is not in its turn")
-    return quote[:_MAX_QUOTE_CHARS].rstrip()
-
-
 def _own_path(path: tuple[str, ...], tree: FactTree[int]) -> tuple[str, ...]:
     """The one path for what may be called by several, unless a group of facts is known by that name."""
     while len(path) > 1 and path[0] in _WRAPPERS:
@@ -337,14 +588,15 @@ def _own_path(path: tuple[str, ...], tree: FactTree[int]) -> tuple[str, ...]:
     return path if tree.is_group(path) else _SAME_PATHS.get(path, path)
 
 
-def _stated(item: StatedFact, tree: FactTree[int]) -> list[FactEvent]:
+def _stated(item: StatedFact, path: tuple[str, ...], tree: FactTree[int]) -> list[FactEvent]:
     """The values that `item` states or takes back, each at its own path. Raises UnmergeableFacts."""
-    path, value = fact_path(item.path), item.value
-    if isinstance(value, dict):
-        own = _own_path(path, tree)
-        if item.op == "retract" or tree.is_list(own) or (own[-1] in LISTS and own not in tree):
-            # One pet with its name and kind is an element of the pets, not a group of facts.
-            value = [value]
+    value = item.value
+    listed = tree.is_list(path) or (path[-1] in LISTS and path not in tree)
+    if isinstance(value, dict) and (item.op == "retract" or listed):
+        # One pet with its name and kind is an element of the pets, not a group of facts.
+        value = [value]
+    if value is None:
+        return []
     return [
         dataclasses.replace(event, path=_own_path(event.path, tree)) for event in value_events(path, value)
     ]
@@ -399,39 +651,67 @@ def _events(
     item: StatedFact, path: tuple[str, ...], stated: Sequence[FactEvent], tree: FactTree[int]
 ) -> Iterator[FactEvent]:
     if item.op == "retract":
-        yield from _retracted(item, path, tree)
+        yield from _taken_back(path, stated, tree)
         return
     if not stated:
         raise _Refusal("it states nothing")
-    if item.op == "update" and tree.is_list(path):
-        new = {fact_json(event.value) for event in stated}
-        yield from (event for event in _removed(path, item.old) if fact_json(event.value) not in new)
+    new = {fact_json(event.value) for event in stated}
+    for gone in _removed(path, item.old):
+        leaves = list(_meant_leaves(path, gone.value, tree))
+        yield from (_removal(leaf) for leaf in leaves if fact_json(leaf[1].value) not in new)
     for event in stated:
-        if (
-            item.op == "update"
-            and event.op == "set"
-            and _is_spelled_otherwise(tree.get(event.path), event.value)
-        ):
-            # A name put right says the same, and must replace it.
-            yield FactEvent(op="retract", path=event.path)
         yield from _joined(event, tree)
 
 
-def _is_spelled_otherwise(before: Any, value: Any) -> bool:
-    return isinstance(before, str) and before != value and fact_json(before) == fact_json(value)
+def _taken_back(
+    path: tuple[str, ...], stated: Sequence[FactEvent], tree: FactTree[int]
+) -> Iterator[FactEvent]:
+    """The end of what is meant: each leaf that the words of a value mean, or all of a path that holds one thing.
+
+    Without such a leaf that of the value itself, which another thread may have stated.
+    """
+    if not stated:
+        leaves = list(_meant_leaves(path, None, tree))
+        if len(leaves) > 1:
+            raise _Refusal(f"{'.'.join(path)} holds {len(leaves)} facts; name the one that holds no more")
+        yield FactEvent(op="retract", path=leaves[0][0] if leaves else path)
+    for event in stated:
+        leaves = list(_meant_leaves(path, event.value, tree))
+        yield from map(_removal, leaves)
+        if not leaves:
+            yield FactEvent(op="remove", path=event.path, value=event.value)
 
 
-def _retracted(item: StatedFact, path: tuple[str, ...], tree: FactTree[int]) -> Iterator[FactEvent]:
-    count = sum(1 for _ in tree.leaves(path))
-    if item.value is not None and (tree.is_list(path) or path[-1] in LISTS):
-        removed = _removed(path, item.value)
-        if not removed:
-            raise _Refusal("it states nothing")
-        yield from removed
-    elif count > 1:
-        raise _Refusal(f"{'.'.join(path)} holds {count} facts; name the one that holds no more")
-    else:
-        yield FactEvent(op="retract", path=path)
+def _removal(leaf: Leaf[int]) -> FactEvent:
+    path, kept, _ = leaf
+    return FactEvent(op="remove", path=path, value=kept.value)
+
+
+def _meant_leaves(path: tuple[str, ...], value: Any, tree: FactTree[int]) -> Iterator[Leaf[int]]:
+    """What of the known a path and the words of a value loosely mean: "Rex" at `pets` is "dog Rex" there.
+
+    Looked for at, below and right above the path, else everywhere; without a value all of these at or below the path.
+    """
+    if value is None:
+        yield from tree.leaves(path)
+        return
+    words = count_terms(fact_words(value)).keys()
+    near = [
+        leaf
+        for leaf in tree.leaves()
+        if overlap(leaf[0], path) or (len(path) > 1 and leaf[0][-1] == path[-1])
+    ]
+    for leaves in (near, [leaf for leaf in tree.leaves() if leaf[0][0] != "people" or path[0] == "people"]):
+        found = [leaf for leaf in leaves if _means(words, value, leaf)]
+        yield from found
+        if found:
+            return
+
+
+def _means(words: Collection[str], value: Any, leaf: Leaf[int]) -> bool:
+    known = count_terms(fact_words(leaf[1].value)).keys()
+    same = fact_json(leaf[1].value) == fact_json(value)
+    return same or (bool(words) and bool(known) and (set(words) <= known or known <= set(words)))
 
 
 def _joined(event: FactEvent, tree: FactTree[int]) -> Iterator[FactEvent]:
@@ -444,6 +724,12 @@ def _joined(event: FactEvent, tree: FactTree[int]) -> Iterator[FactEvent]:
         raise _Refusal(f"{'.'.join(event.path)} is a group of facts, which one value would replace")
     if event.op == "set" and (tree.is_list(event.path) or event.path[-1] in LISTS):
         event = dataclasses.replace(event, op="add")
+    if event.op == "add":
+        # Of "hiking" and "to hike" the first one stays.
+        words = count_terms(fact_words(event.value)).keys()
+        there = (kept.value for _, kept, _ in tree.leaves(event.path))
+        same = (value for value in there if words and count_terms(fact_words(value)).keys() == words)
+        event = dataclasses.replace(event, value=next(same, event.value))
     opposite = _OPPOSITES.get(event.path)
     if opposite is not None:
         yield FactEvent(op="remove", path=opposite, value=event.value)

@@ -37,11 +37,13 @@ class Owner:
 class Statement:
     """How something is said.
 
-    `doubt`: why it is no fact; `ended`: it is over or not so; `owner`: whose it is, None for the author.
+    `doubt`: why it is no fact; `ended`: it is over, gone or not so; `negated`: only not so; `owner`: whose it is, None
+    for the author.
     """
 
     doubt: str | None = None
     ended: bool = False
+    negated: bool = False
     owner: Owner | None = None
 
 
@@ -234,8 +236,10 @@ class _Cues:
             if (found.groupdict().get("name") or "").lower() not in all_words("cues", "words.nobody")
         ]
 
-    def is_over(self, plain: str, start: int, end: int, first: int, last: int) -> bool:
-        """True if the clause from `first` to `last` says that what it states is over, gone, or not so."""
+    def is_over(
+        self, plain: str, start: int, end: int, first: int, last: int, *, not_so: bool = True
+    ) -> bool:
+        """True if the clause from `first` to `last` says that what it states is over, gone, or `not_so`."""
         near = max(first - _NEAR, 0)
         for found in self.mentions(plain):
             if near <= found.start() < last and (
@@ -243,9 +247,9 @@ class _Cues:
                 or self.ended["lost"].search(plain, max(found.start() - _NEAR, 0), found.start())
             ):
                 return True
-        return any(self.ended[cue].search(plain, first, last) for cue in ("no_more", "not_so")) or (
-            self.ended["gone"].match(plain, end) is not None
-        )
+        return any(
+            self.ended[cue].search(plain, first, last) for cue in ("no_more", "not_so")[: 1 + not_so]
+        ) or (self.ended["gone"].match(plain, end) is not None)
 
     def owner(self, own: Sequence[Sentence], number: int, start: int, end: int) -> Owner | None:
         """Whose fact it is: of the last subject before `start`, or the first behind it."""
@@ -288,11 +292,17 @@ def _owner(found: regex.Match[str]) -> Owner:
 
 @cache
 def _kin() -> dict[str, str]:
+    """The usual name of each word for a relative, in any language."""
     return {
         word: name
         for each in languages_with("words", "kin")
         for word, name in each.words.items("kin").items()
     }
+
+
+def kin_names() -> Collection[str]:
+    """The usual names of relations within a family."""
+    return frozenset(_kin().values())
 
 
 @cache
@@ -316,13 +326,14 @@ def statement_in(
     play = _PLAYS.search(text)
     if play and (play.start() <= sentence.offsets[-1] or _PLAYS_BEHIND.search(text)):
         return Statement(doubt=_PLAY)
-    doubt, ended, owner = None, False, None
+    doubt, ended, over, owner = None, False, False, None
     for letters, cues in _cues():
         if not letters.search(plain.lower()):
             continue
         first, last = cues.clause(plain, start, end)
         owner = owner or cues.owner(own, number, start, end)
         ended = ended or cues.is_over(plain, start, end, first, last)
+        over = over or (ended and cues.is_over(plain, start, end, first, last, not_so=False))
         if cues.quoted(own, number, start):
             doubt = _QUOTED
         elif cues.taken_back(own, number, end):
@@ -333,7 +344,19 @@ def statement_in(
             doubt = doubt or cues.doubted(
                 plain, start, first, last, f"{without} hearsay other" if owner else without
             )
-    return Statement(doubt=doubt, ended=ended, owner=owner)
+    return Statement(doubt=doubt, ended=ended, negated=ended and not over, owner=owner)
+
+
+def people_in(text: str) -> list[Owner]:
+    """Relatives and others whom a text names: "my husband Jonas", "our daughter Lena"."""
+    found = (
+        mention
+        for sentence in sentences(text)
+        for letters, cues in _cues()
+        if letters.search(sentence.plain.lower())
+        for mention in cues.mentions(sentence.plain)
+    )
+    return [owner for mention in found if (owner := _owner(mention)).name and owner.relation]
 
 
 def read_statement(text: str, start: int, end: int) -> Statement:
@@ -349,6 +372,7 @@ def read_statement(text: str, start: int, end: int) -> Statement:
     return Statement(
         doubt=next((one.doubt for one in read if one.doubt), None),
         ended=any(one.ended for one in read),
+        negated=any(one.negated for one in read),
         owner=next((one.owner for one in read if one.owner), None),
     )
 

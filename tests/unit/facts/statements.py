@@ -42,4 +42,4 @@ def reason(vetted_items: Vetted) -> str:
 
 def states(path: str, value: Any = None, **more: Any) -> StatedFact:
     """An item with a quote that is in its turn."""
-    return item(path, value, more.pop("quote", QUOTE), **more)
+    return item(path, value, more.pop("quote", QUOTE), **{"plain": True} | more)

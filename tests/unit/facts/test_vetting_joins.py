@@ -64,12 +64,14 @@ def nested(depth: int) -> Any:
         pytest.param(("a",), "x" * 100_000, id="a long text"),
     ],
 )
-@pytest.mark.parametrize("op", ["add", "update", "retract"])
+@pytest.mark.parametrize("op", ["add", "retract"])
 def test_what_no_document_can_hold_is_refused_with_the_reason(
     path: tuple[str, ...], value: Any, op: Any
 ) -> None:
     """Nothing breaks, and what is kept of it is short and can be stored."""
-    item_of_it = StatedFact(op=op, path=path, value=value, quote=QUOTE, turn_id="t0009", old=value)
+    item_of_it = StatedFact(
+        op=op, path=path, value=value, quote=QUOTE, turn_id="t0009", old=value, plain=True
+    )
     [refused] = vetted(item_of_it, holds=holding({"a": ["x", "y"]}), never=("health",)).refused
     stored = json.dumps([refused.path, refused.said, refused.reason], ensure_ascii=False).encode()
     assert len(stored) < 4_000
@@ -78,7 +80,8 @@ def test_what_no_document_can_hold_is_refused_with_the_reason(
 
 FACTS = st.builds(
     StatedFact,
-    op=st.sampled_from(["add", "update", "retract"]),
+    plain=st.booleans(),
+    op=st.sampled_from(["add", "retract"]),
     path=st.lists(
         st.sampled_from(["a", "b", "likes", "preferences", "user", "pets"]) | st.text(max_size=5), max_size=4
     ).map(tuple),
@@ -124,7 +127,7 @@ def test_whatever_is_stated_is_believed_or_refused(
 def test_what_is_known_can_always_be_said_again(holds: dict[str, Any]) -> None:
     held = holding({"x": holds})
     items = [
-        StatedFact(op="add", path=path, value=kept.value, quote=QUOTE, turn_id="t0009")
+        StatedFact(op="add", path=path, value=kept.value, quote=QUOTE, turn_id="t0009", plain=True)
         for path, kept, _ in FactTree.of(held.tree("").document()).leaves()
     ]
     found = vetted(*items, holds=held)
@@ -133,8 +136,8 @@ def test_what_is_known_can_always_be_said_again(holds: dict[str, Any]) -> None:
 
 
 def test_a_refusal_keeps_the_op_and_what_was_said() -> None:
-    """As the history shows it: an update would have set."""
-    refused = refusal(StatedFact(op="update", path=("a", "b"), value={"x": "é"}, quote="q"), "why")
+    """As the history shows it."""
+    refused = refusal(StatedFact(op="add", path=("a", "b"), value={"x": "é"}, quote="q"), "why")
     assert (refused.op, refused.path, refused.said, refused.quote, refused.reason) == (
-        *("set", "a.b", '{"x": "é"}', "q", "why"),
+        *("add", "a.b", '{"x": "é"}', "q", "why"),
     )
