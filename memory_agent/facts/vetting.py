@@ -26,7 +26,7 @@ from memory_agent.facts.merge import (
 )
 from memory_agent.facts.tree import FactTree, fact_json, fact_words
 from memory_agent.lazily import lazily
-from memory_agent.text.cues import kin_names, read_statement
+from memory_agent.text.cues import Owner, kin_names, read_statement
 from memory_agent.text.inert import MONTHS
 from memory_agent.text.languages import any_of
 from memory_agent.text.terms import count_terms, normalized
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import FactOp, FactRecord, StatedFact, Turn
     from memory_agent.facts.keeper import Known
     from memory_agent.facts.tree import Leaf
-    from memory_agent.text.cues import Owner, Statement
+    from memory_agent.text.cues import Statement
 
 
 REPEATED_WORDS: Final = 5
@@ -203,10 +203,28 @@ _LISTS: Final = (
 )
 LISTS: Final = frozenset(_LISTS.split())
 """Where several can be true at once, whatever an extractor says."""
+_SINGULAR: Final = {"children": "child", "wives": "wife"} | {
+    f"{relation}s": relation
+    for relation in [
+        "son",
+        "daughter",
+        "brother",
+        "sister",
+        "kid",
+        "cousin",
+        "aunt",
+        "uncle",
+        "nephew",
+        "niece",
+        "grandson",
+        "granddaughter",
+    ]
+}
+"""Below a group of people each stands by the name of one."""
 _ENUMERATED: Final = frozenset({"likes", "dislikes", "interests", "pets", "allergies", "languages", "skills"})
 """Lists of names of things, in which "tea, jam and hiking" is three."""
-_SAY_NO: Final = frozenset({"dislikes", "allergies", "constraints", "diet", "health", "habits"})
-"""Where "I don't eat meat" may be what holds."""
+_SAY_NO: Final = frozenset({"dislikes", "constraints"})
+"""Where "I don't like mushrooms" is what holds."""
 _WRAPPERS: Final = frozenset({"user", "personal_info", "personal", "profile", "about", "facts", "me"})
 _SAME_PATHS: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
     tuple(name.split(".")): tuple(usual.split("."))
@@ -266,6 +284,7 @@ _CHANGES: Final = tuple(
 _TASTES: Final = {key: any_of("cues", f"tastes.{key}", regex.IGNORECASE) for key in ("likes", "dislikes")}
 _NEAR: Final = 80
 """Characters before a value in which the verb that it is the object of is looked for."""
+_TO_ME: Final = lazily(re.compile, r"\b(?:me|us)\b", re.IGNORECASE)
 _NEGATIONS: Final = frozenset({"no", "not", "never", "without", "free", "none"})
 _SEPARATOR: Final = lazily(re.compile, r"\s*[,;、]\s*(?:and\s+|or\s+)?|\s+and\s+(?=\S+$)|\s+und\s+(?=\S+$)")
 
@@ -340,7 +359,8 @@ def vet(
 def _parts(item: StatedFact) -> list[StatedFact]:
     """A model's item as one for each thing that it lists: each may be meant in its own way."""
     values = item.value
-    if isinstance(values, str) and item.path[-1:] and item.path[-1].casefold() in _ENUMERATED:
+    named = item.path[:1] in (("family",), ("relatives",)) and len(item.path) > 1
+    if isinstance(values, str) and item.path and (named or item.path[-1].casefold() in _ENUMERATED):
         values = [part for part in _SEPARATOR.split(values) if part.strip()]
     if item.plain or not isinstance(values, list) or not 1 <= len(values) <= MAX_EVENTS:
         return [item]
@@ -378,7 +398,7 @@ class _Vetting:
                 raise _Refusal("the turn gives the extractor orders")
             if not item.plain:
                 subject, item = self._meant(item, span)
-            tree = self._trees[subject] = self._trees.get(subject) or self._known.tree(subject)
+            tree = self._tree(subject)
             quote = self._own.text[slice(*span)][:_MAX_QUOTE_CHARS].rstrip()
             path = _own_path(fact_path(item.path), tree)
             stated = _stated(item, path, tree)
@@ -400,6 +420,12 @@ class _Vetting:
         sure = USUAL_CONFIDENCE if item.confidence is None else min(item.confidence, MOST_CONFIDENT)
         source: dict[str, Any] = {"quote": quote, "confidence": sure, "valid_from": item.valid_from}
         self.events += [dataclasses.replace(event, **source, subject=subject) for event in made]
+
+    def _tree(self, subject: str) -> FactTree[int]:
+        """What is known of a person, with what this turn has said so far."""
+        if subject not in self._trees:
+            self._trees[subject] = self._known.tree(subject)
+        return self._trees[subject]
 
     def _quoted(self, item: StatedFact) -> tuple[int, int]:
         if item.turn_id != self._turn.id:
@@ -425,7 +451,7 @@ class _Vetting:
         if statement.doubt is not None:
             raise _Refusal(statement.doubt)
         item = self._over(item, statement)
-        subject, below = self._whose(item, statement.owner)
+        subject, below = self._whose(item, statement.owner, span)
         path = self._path(item, below)
         value = dated(item.value, self._turn.timestamp) if item.op == "add" else item.value
         item = dataclasses.replace(item, path=path, value=value)
@@ -451,56 +477,62 @@ class _Vetting:
         return dataclasses.replace(item, op="add")
 
     def _takes_back(self, item: StatedFact) -> bool:
-        tree = self._trees.get(self._speaker) or self._known.tree(self._speaker)
+        tree = self._tree(self._speaker)
         return (
             any(True for _ in _meant_leaves(fact_path(item.path), item.value, tree)) if item.path else False
         )
 
-    def _whose(self, item: StatedFact, owner: Owner | None) -> tuple[str, tuple[str, ...]]:
+    def _whose(
+        self, item: StatedFact, owner: Owner | None, span: tuple[int, int]
+    ) -> tuple[str, tuple[str, ...]]:
         """The subject of an item's fact, and the path below which it stands there: "people" for who is no speaker."""
+        quote = self._own.text[slice(*span)]
         about = person_key(item.subject or "user").replace("_", " ").removeprefix("my ").removeprefix("the ")
         own = {
             person_key(self._speaker),
-            person_key(str(self._known.tree(self._speaker).get(("name",)) or "")),
+            person_key(str(self._tree(self._speaker).get(("name",)) or "")),
         }
         mine = about in own or fact_key(about) in _SENDERS
+        named = "" if mine else self._acquainted(about, quote)
         if owner is not None and (owner.name or owner.relation):
             name = owner.name or self._relative(owner.relation)
-            if (subject := self._people.get(person_key(name))) is not None and name:
+            if named and (owner.name or owner.relation) not in quote:  # "she", whom the model knows better
+                name = named
+            if name and (subject := self._people.get(person_key(name))) is not None:
                 return subject, ()
-            if item.value == owner.name:
-                self._named.setdefault(person_key(owner.name), owner)
+            if name and person_key(fact_words(item.value)) == person_key(name):
+                self._named.setdefault(person_key(name), Owner(relation=owner.relation, name=name))
                 return self._speaker, ()
+            if mine and not name and _TO_ME.search(quote):
+                raise _Refusal("its words don't say whether it is the speaker's")
             return self._speaker, ("people", fact_key(name or owner.relation))
         if not mine and (subject := self._people.get(about)) is not None:
             return subject, ()
-        if not mine and (name := self._acquainted(about)):
-            return self._speaker, ("people", fact_key(name))
-        if owner is not None or (not mine and item.subject and item.subject[:1].isupper()):
+        if named:
+            return self._speaker, ("people", fact_key(named))
+        if owner is not None or not (mine or (item.subject or "").islower()):
             raise _Refusal(f"it is about {item.subject!r:.80}, and nobody in the conversation has that name")
         return self._speaker, ()
 
-    def _acquainted(self, about: str) -> str:
-        """The name of somebody that the turns in view or the known facts name, or whom they tell of by a relation."""
+    def _acquainted(self, about: str, quote: str) -> str:
+        """The name of somebody whom a quote begins with, the turns in view or the known facts name or tell of by a relation."""
         if about in self._named:
             return self._named[about].name
-        tree = self._known.tree(self._speaker)
+        first = quote[: len(about)]
+        if first[:1].isupper() and person_key(first) == about:
+            return first
+        tree = self._tree(self._speaker)
         for path, kept, _ in tree.leaves(("family",)):
             if person_key(str(kept.value)) == about or path[-1] == fact_key(about):
                 return str(kept.value)
         known_people = tree.get(("people",))
-        return (
-            about
-            if isinstance(known_people, dict) and fact_key(about) in known_people
-            else self._relative(fact_key(about))
-        )
+        known = isinstance(known_people, dict) and fact_key(about) in known_people
+        return about if known else self._relative(fact_key(about))
 
     def _relative(self, relation: str) -> str:
         """The name of the one with that relation, as the turns in view or the known facts tell it; "" if they don't."""
         found = {owner.name for owner in self._named.values() if owner.relation == relation}
-        found |= {
-            str(kept.value) for _, kept, _ in self._known.tree(self._speaker).leaves(("family", relation))
-        }
+        found |= {str(kept.value) for _, kept, _ in self._tree(self._speaker).leaves(("family", relation))}
         return found.pop() if len(found) == 1 and relation else ""
 
     def _path(self, item: StatedFact, below: tuple[str, ...]) -> tuple[str, ...]:
@@ -508,13 +540,15 @@ class _Vetting:
         path = fact_path(item.path)
         words = count_terms(fact_words(item.value)).keys()
         for owner in () if below or item.op == "retract" else self._named.values():
-            if (
+            if owner.relation and (
                 words
                 and words <= count_terms(f"{owner.relation.replace('_', ' ')} {owner.name}").keys()
                 and (not words.isdisjoint(count_terms(owner.name)))
             ):
                 kin = owner.relation in kin_names()
                 return ("family", owner.relation) if kin else ("people", fact_key(owner.name), "relation")
+        if below and path == ("family", below[-1]):
+            return path
         if below and path[0] in ("family", "people", "relatives", "friends"):
             relations = {below[-1], *(owner.relation for owner in self._named.values())}
             path = tuple(key for key in path[1:] if key not in relations) or ("details",)
@@ -534,7 +568,7 @@ class _Vetting:
 
     def _replaced(self, subject: str, item: StatedFact) -> Any:
         """The element of a list that a changed one takes the place of: it has more words in common than any other."""
-        tree = self._trees.get(subject) or self._known.tree(subject)
+        tree = self._tree(subject)
         path = _own_path(fact_path(item.path), tree)
         if not tree.is_list(path):
             return None
@@ -585,6 +619,8 @@ def _own_path(path: tuple[str, ...], tree: FactTree[int]) -> tuple[str, ...]:
     """The one path for what may be called by several, unless a group of facts is known by that name."""
     while len(path) > 1 and path[0] in _WRAPPERS:
         path = path[1:]
+    if len(path) > 1:
+        path = (*path[:-1], _SINGULAR.get(path[-1], path[-1]))
     return path if tree.is_group(path) else _SAME_PATHS.get(path, path)
 
 

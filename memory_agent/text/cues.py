@@ -185,7 +185,7 @@ class _Cues:
             return its.patterns(name, keys, regex.IGNORECASE)
 
         self.doubt, self.before = part("doubt"), part("before")
-        self.back, self.colon = part("back", "whole within"), part("colon", "others")
+        self.back, self.colon = part("back", "whole within"), part("colon", "others speakers")
         self.ended = part("ended", "no_more not_so gone lost")
         self.joint = part("joint", "before after then_asks reason")
         self.subject = part("subject", "own other begins owns with_me speaks asks asking")
@@ -226,7 +226,9 @@ class _Cues:
         leads += [
             earlier.plain for earlier in own[max(number - 4, 0) : number] if earlier.plain.endswith(":")
         ]
-        return any(self.colon["others"].search(lead) for lead in leads)
+        speaks = self.subject["speaks"].search(own[number].plain, len(before) if colon else 0)
+        cues = [self.colon["others"], *([self.colon["speakers"]] if speaks else ())]
+        return any(cue.search(lead) for cue in cues for lead in leads)
 
     def mentions(self, plain: str) -> list[regex.Match[str]]:
         """Relatives, animals, people and names that a sentence speaks of."""
@@ -285,9 +287,9 @@ def _owner(found: regex.Match[str]) -> Owner:
     word = (said.get("relation") or "").lower()
     kin = _kin()
     relation = kin.get(word) or kin.get(word.removesuffix("s")) or word
-    return Owner(
-        relation=relation + ("_in_law" if "-in-law" in found[0].lower() else ""), name=said.get("name") or ""
-    )
+    # "Tom's sister" is nobody's sister here; without a name nobody knows who she is.
+    relation = "" if said.get("others") else relation + ("_in_law" if "-in-law" in found[0].lower() else "")
+    return Owner(relation=relation, name=said.get("name") or "")
 
 
 @cache
@@ -302,7 +304,7 @@ def _kin() -> dict[str, str]:
 
 def kin_names() -> Collection[str]:
     """The usual names of relations within a family."""
-    return frozenset(_kin().values())
+    return frozenset(_kin().values()) - {""}
 
 
 @cache
@@ -348,7 +350,7 @@ def statement_in(
 
 
 def people_in(text: str) -> list[Owner]:
-    """Relatives and others whom a text names: "my husband Jonas", "our daughter Lena"."""
+    """Relatives and others whom a text names: "my husband Jonas", "Tom's sister Ellie" (of no relation here)."""
     found = (
         mention
         for sentence in sentences(text)
@@ -356,7 +358,7 @@ def people_in(text: str) -> list[Owner]:
         if letters.search(sentence.plain.lower())
         for mention in cues.mentions(sentence.plain)
     )
-    return [owner for mention in found if (owner := _owner(mention)).name and owner.relation]
+    return [owner for mention in found if (owner := _owner(mention)).name]
 
 
 def read_statement(text: str, start: int, end: int) -> Statement:
