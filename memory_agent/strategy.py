@@ -104,7 +104,9 @@ class HybridMemoryStrategy:
         self._counter = counter or make_counter()
         redact = redact or load_redactor(self._cfg)
         size = ROLLING_SUMMARY_TOKENS
-        self._summaries = MessageSummaries(_llm(llm), _picker(size), max_tokens=size, redact=redact)
+        self._summaries = MessageSummaries(
+            _llm(llm), _picker(size), self._counter, max_tokens=size, redact=redact
+        )
         self._older = OlderMessages(embedder)
         self.degraded: tuple[str, ...] = ()
         """What was down when the last context was prepared: "llm", "embedder", both or nothing."""

@@ -17,7 +17,12 @@ from memory_agent.domain import ErasedTier
 from memory_agent.facts.edits import FactEditor
 from memory_agent.facts.extractors import LLMFactExtractor, PatternFactExtractor
 from memory_agent.facts.keeper import FactKeeper, Reextractor
-from memory_agent.llm.summaries import ExtractiveSummarizer, LLMSummarizer, ModelOrExtract
+from memory_agent.llm.summaries import (
+    ExtractiveSummarizer,
+    LLMSummarizer,
+    ModelOrExtract,
+    SummaryWriter,
+)
 from memory_agent.ports import known_fingerprint, known_scripts
 from memory_agent.search.candidates import CandidateKeeper
 from memory_agent.search.entities import EntityCounter
@@ -290,7 +295,7 @@ def _section(cfg: MemoryConfig, kind: type[Section], **more: Any) -> Section:
 
 def _make_summarizer(llm: LLM | None, on: Adapters) -> Summarizer:
     if llm is not None:
-        return LLMSummarizer(llm, max_tokens=ROLLING_SUMMARY_TOKENS, redact=on.redact)
+        return LLMSummarizer(_make_writer(llm, on, ROLLING_SUMMARY_TOKENS, titled=True))
     from memory_agent.text.quotes import SUMMARY_VERSION, extractive_summary
 
     return ExtractiveSummarizer(extractive_summary, version=SUMMARY_VERSION)
@@ -312,4 +317,15 @@ def _make_conversation_summarizer(on: Adapters) -> ConversationSummarizer:
 
     if on.summary_llm is None:
         return ExtractiveConversationSummarizer()
-    return LLMConversationSummarizer(on.summary_llm, max_tokens=SUMMARY_TOKENS, redact=on.redact)
+    return LLMConversationSummarizer(_make_writer(on.summary_llm, on, SUMMARY_TOKENS))
+
+
+def _make_writer(llm: LLM, on: Adapters, max_tokens: int, *, titled: bool = False) -> SummaryWriter:
+    return SummaryWriter(
+        llm,
+        on.counter,
+        max_tokens=max_tokens,
+        titled=titled,
+        redact=on.redact,
+        request_tokens=on.cfg.llm_request_tokens,
+    )

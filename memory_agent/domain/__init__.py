@@ -51,6 +51,7 @@ from memory_agent.domain.context import (
     Tier as Tier,
     TopicRanges as TopicRanges,
     prompt_messages as prompt_messages,
+    indented as indented,
     prompt_text as prompt_text,
 )
 from memory_agent.domain.facts import (

@@ -230,6 +230,8 @@ class TopicSummary:
     turns: int
     """How many turns it covers."""
     made_at: datetime
+    title: str = ""
+    """What the topic is about in the words of a language model; empty where none said so."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

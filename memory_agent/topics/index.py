@@ -84,11 +84,13 @@ class WordCounts(NamedTuple):
 
 def title_of(topic: Topic, beside: WordCounts) -> str:
     """The most telling noun phrase of the users' turns, as "marathon training plan", and another where there is room; else
-    what the opener is likely about, or its first clause.
+    what the opener is likely about, or its first clause. A title that came with the topic's summary goes before all of these.
 
     A word tells by its turns times log(1 + topics / topics that have the word), over the topic and those `beside` it,
     which are other ones; a phrase by the words of its own.
     """
+    if topic.summary is not None and topic.summary.title:
+        return topic.summary.title
     opening = set(subject_of(topic.opener).words)
     told = {
         word: (_OPENING if word in opening else 1.0)

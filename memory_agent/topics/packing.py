@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.concurrency import COSTLY_TRIES, Tries, overtaken
 from memory_agent.domain import TopicSummary, TopicTurns
-from memory_agent.llm.summaries import MAX_PROMPT_CHARS
+from memory_agent.llm.summaries import REQUEST_TOKENS
 from memory_agent.topics.index import count_turns, load_topic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from memory_agent.domain import PackedSize, Scope, Topic, Turn
-    from memory_agent.llm.summaries import ModelOrExtract
+    from memory_agent.llm.summaries import ModelOrExtract, Summed
     from memory_agent.ports import Clock, DocumentStore
     from memory_agent.topics.projection import TopicFolder
 
@@ -38,7 +38,7 @@ class Compactor:
     """Runs the compact stage, and packs topics that are archived."""
 
     store: DocumentStore
-    summaries: ModelOrExtract[str | None, str]
+    summaries: ModelOrExtract[str | None, Summed]
     folder: TopicFolder
     clock: Clock
     most: int
@@ -122,19 +122,20 @@ class Compactor:
             topic = await load_topic(self.store, scope, topic_id)
             if topic is None or (topic.summary is not None and topic.summary.through >= through):
                 return
-            text, done, turns = ("", 0, 0)
-            if topic.summary is not None:
-                text, done, turns = topic.summary.text, topic.summary.through, topic.summary.turns
-            new = await self.store.list_turns(scope, topic_ids=topic.turns_of, after_seq=done)
+            before = topic.summary
+            new = await self.store.list_turns(
+                scope, topic_ids=topic.turns_of, after_seq=before.through if before else 0
+            )
             new = prompt_of([turn for turn in new if turn.seq <= through])
             if not new:
                 return
-            text, made_by = await self.summaries.summarize(text if topic.summary else None, new)
+            made, made_by = await self.summaries.summarize(before.text if before else None, new)
             summary = TopicSummary(
-                text=text,
+                text=made.text,
+                title=made.title or (before.title if before else ""),
                 made_by=made_by,
                 through=new[-1].seq,
-                turns=turns + len(new),
+                turns=(before.turns if before else 0) + len(new),
                 made_at=self.clock.now(),
             )
             if await self._save_summary(topic, summary, [turn.id for turn in new]):
@@ -155,14 +156,14 @@ class Compactor:
             alive = await self.store.list_turns(topic.scope, ids=turn_ids)
             if len(alive) < len(turn_ids):
                 return False
-            updated = dataclasses.replace(current, summary=summary)
+            updated = dataclasses.replace(current, summary=summary, title=summary.title or current.title)
             if await self.store.save_topics([updated]):
                 return True
         return False
 
 
 def prompt_of(turns: Sequence[Turn]) -> list[Turn]:
-    """As many of the first turns as one prompt takes, at least one."""
-    chars = itertools.accumulate(len(turn.content) for turn in turns)
-    fit = [turn for turn, total in zip(turns, chars, strict=True) if total <= MAX_PROMPT_CHARS]
+    """As many of the first turns as about one request to a model takes, at least one."""
+    tokens = itertools.accumulate(turn.tokens for turn in turns)
+    fit = [turn for turn, total in zip(turns, tokens, strict=True) if total <= REQUEST_TOKENS // 2]
     return fit or list(turns[:1])

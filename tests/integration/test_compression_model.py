@@ -23,8 +23,8 @@ from tests.integration.conversations import (
 )
 from tests.servers.openai_script import Request, ScriptedOpenAI
 
-FIRST = "[fact | 3 | user | 8] Ann's sister Mia lives in Leeds.\n[decision | 5-9 | user, assistant | 9] They take the train."
-SECOND = "[decision | 5-9 | user | 9] They take the train.\n[event | 44 | user | 7] The train is late."
+FIRST = "KEY MOMENTS: Turn 3 (first clock), Turn 5-9 (lines 5 and 9)\nDECISIONS: clock 7 settled"
+SECOND = "KEY MOMENTS: Turn 5-9 (lines 5 and 9), Turn 44 (line 44 is late)"
 
 
 @pytest.fixture
@@ -59,21 +59,25 @@ async def test_the_second_summary_is_made_of_the_first_and_what_is_new(
     assert (waiting.metadata.made_by, openai_server.chats) == ("extractive:quotes-1", [])
     first = await memory.compress()
     assert [(i.kind, i.first_seq, i.last_seq, i.participants, i.importance) for i in first.summary] == [
-        ("fact", 3, 3, ("user",), 8.0),
-        ("decision", 5, 9, ("user", "assistant"), 9.0),
+        ("event", 3, 3, ("user",), 5.0),
+        ("event", 5, 9, ("user", "assistant"), 5.0),
+        ("decision", 7, 7, ("user",), 8.0),
     ]
     await memory.add_turns(said(lines(20, first=41)))
     second = await memory.compress()
-    assert [i.text for i in second.summary] == ["They take the train.", "The train is late."]
+    assert [i.text for i in second.summary] == [
+        *(i.text for i in first.summary),
+        "line 44 is late",
+    ]
     one, two = map(prompt, openai_server.chats)
     assert "<summary_so_far>" not in one
     assert all(f"line {n} " in one for n in range(1, 41))
-    assert FIRST.splitlines()[1] in two
+    assert f"<summary_so_far>\n{FIRST}\n</summary_so_far>" in two
     assert not any(f"line {n} " in two for n in range(1, 41))
-    assert all(f'number="{n}"' in two for n in range(41, 61))
+    assert all(f"): line {n} " in two and f"Turn {n} (" in two for n in range(41, 61))
     made = {event.made_by for event in await memory.compressions()}
-    assert made == {"llm:gpt-4o-mini:typed-1"}
-    assert "They take the train." in str(await memory.fetch_memory("What now?", max_tokens=600))
+    assert made == {"llm:gpt-4o-mini:form-2"}
+    assert "line 44 is late" in str(await memory.fetch_memory("What now?", max_tokens=600))
     assert [turn.content for turn in await everything(memory)] == lines(60)
 
 
@@ -84,7 +88,7 @@ async def test_an_extract_stands_in_for_a_reply_of_nothing(
 ) -> None:
     """Nobody waits for it, the record says so, the reply is kept nowhere, and the next summary builds on the extract."""
     openai_server.answer = lambda _: reply
-    texts = lines(105)
+    texts = lines(105, words=2)
     texts[40] = "We have decided to take the train to Porto on 12 May."
     await memory.add_turns(said(texts))
     await memory.settle(timeout=60)
@@ -94,9 +98,9 @@ async def test_an_extract_stands_in_for_a_reply_of_nothing(
     assert len(openai_server.chats) == 2 - bool(reply)  # an empty one is asked for once more
     assert (await memory.status()).parked_count == 0
     assert await remains(service, "Quagga") == []
-    openai_server.answer = lambda _: FIRST
-    assert (await memory.compress()).metadata.made_by == "llm:gpt-4o-mini:typed-1"
-    assert "Porto" in prompt(openai_server.chats[1]).partition("</summary_so_far>")[0]
+    openai_server.answer = lambda _: "FACTS: talks about clocks"
+    assert (await memory.compress()).metadata.made_by == "llm:gpt-4o-mini:form-2"
+    assert "Porto" in prompt(openai_server.chats[-1]).partition("</summary_so_far>")[0]
 
 
 class Held:
@@ -128,9 +132,9 @@ async def test_a_turn_that_is_forgotten_meanwhile_is_in_no_compression(
     memory: MemoryAgent, service: MemoryService, asked: bool, openai_server: ScriptedOpenAI
 ) -> None:
     """What the model makes of it is thrown away, and it is asked again without."""
-    held = Held("[decision | 60 | user | 9] They sell the Quaggawagon.")
+    held = Held("DECISIONS: They sell the Quaggawagon.")
     openai_server.answer = lambda body: held(body) if not held.asked.is_set() else FIRST
-    texts = lines(101)
+    texts = lines(101, words=2)
     texts[59] = "We sell the Quaggawagon."
     if asked:
         texts = texts[:90]

@@ -225,10 +225,8 @@ async def test_a_context_that_is_said_back_adds_no_facts(
     note = eager()
 
     def answer(body: Request) -> Reply | str:
-        if "[kind | turns | who | importance]" in str(body["messages"]):
-            return (
-                "[decision | 3-5 | user | 9] They sell the boat.\n[fact | 1 | Ann | 8] Ann owns a red boat."
-            )
+        if "THE SAME FORMAT" in str(body["messages"]):
+            return "FACTS: Ann owns a red boat.\nDECISIONS: They sell the boat."
         return note(body)
 
     openai_server.answer = answer

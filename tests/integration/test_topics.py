@@ -224,15 +224,22 @@ async def test_search_gives_the_same_answers_after_compression(open_service: Ope
 async def test_a_model_summarises_what_is_new_on_top_of_what_it_said(
     open_service: OpenService, openai_server: ScriptedOpenAI
 ) -> None:
-    """The second summary is made of the first and the turns since; it says which model made it."""
+    """The second summary is made of the first and the turns since; it says which model made it.
+
+    The topic bears the title that came with the summary, as long as no other takes its place.
+    """
     asked: list[str] = []
+    replies = [
+        "TITLE: Lisbon in May\nSUMMARY: They plan a trip to Lisbon.",
+        "TITLE: Rome\nSUMMARY: They plan trams on their trip to Lisbon.",
+    ]
 
     def answer(request: Request) -> Reply:
         text = str(request["messages"])
         if "<conversation>" not in text:
             return Reply(text="{}")
         asked.append(text)
-        return Reply(text=f"Summary number {len(asked)}.")
+        return Reply(text=replies[len(asked) - 1])
 
     openai_server.answer = answer
     async with open_service(**asking(openai_server), **SMALL) as service:
@@ -240,13 +247,15 @@ async def test_a_model_summarises_what_is_new_on_top_of_what_it_said(
         await say(memory, LISBON[:4])
         await memory.settle(timeout=60)
         first = await memory.topic_stats()
-        assert first.summary_made_by == "llm:gpt-4o-mini:prompt-1"
+        assert (first.summary_made_by, first.topic_title) == ("llm:gpt-4o-mini:form-2", "Lisbon in May")
         await say(memory, LISBON[2:], start=START + timedelta(days=1))
         await memory.settle(timeout=60)
         assert len(asked) == 2
-        assert "Summary number 1." in asked[1]
+        assert "They plan a trip to Lisbon." in asked[1]
         assert LISBON[0] not in asked[1]
-        assert "summarised:\nSummary number 2." in (await memory.topic_context())[0]["content"]
+        context = (await memory.topic_context())[0]["content"]
+        assert context.startswith("The conversation is about: Lisbon in May\n")
+        assert "summarised:\nThey plan trams on their trip to Lisbon." in context
         usage = service.usage
         assert usage is not None
         assert usage.requests == 2
@@ -504,7 +513,7 @@ async def test_forgetting_while_a_model_summarises_leaves_no_trace(
     def answer(request: Request) -> Reply:
         text = str(request["messages"])
         if "zebulon4711" in text:
-            return Reply(text="The code is zebulon4711.", delay_seconds=1.0)
+            return Reply(text="TITLE: Code zebulon4711\nSUMMARY: The code is zebulon4711.", delay_seconds=1.0)
         return Reply(text="They plan a trip.")
 
     openai_server.answer = answer

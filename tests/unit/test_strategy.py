@@ -1,6 +1,7 @@
 """The strategy that works alone: what is kept of a history, what goes first, and what is asked of a model."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -124,7 +125,7 @@ async def test_the_summary_comes_first_is_marked_as_data_and_covers_what_is_not_
     assert "Summary of 14 earlier messages" in content
     assert content.count("</memory_summary>") == 1
     assert set(prepared.summarized) == set(range(15)) - {3}
-    asked = llm.calls[0][1].content
+    asked = llm.calls[0][-1].content
     assert "number 4\n" in asked
     assert DECISION not in asked
 
@@ -141,15 +142,14 @@ async def test_an_unchanged_rest_is_never_summarised_twice() -> None:
 
 async def test_a_summary_is_brought_up_to_date_with_what_is_new() -> None:
     """So that its cost does not rise with the conversation's length."""
-    llm = ScriptedLLM(["Of twenty.", "Of twenty-one."])
+    llm = ScriptedLLM(["They take the ferry.", "They take the ferry, or the bus."])
     strategy = hybrid(llm)
     await strategy.prepare(history(30), "And now?")
     prepared = await strategy.prepare(history(31), "And now?")
-    asked = llm.calls[1][1].content
-    assert "Of twenty." in asked
-    assert asked.count("<turn from=") == 1
-    assert "number 20\n" in asked
-    assert "Of twenty-one." in prepared.messages[0][1]
+    asked = llm.calls[1][-1].content
+    assert "<summary_so_far>\nSUMMARY: They take the ferry.\n</summary_so_far>" in asked
+    assert re.findall(r"^Turn (\d+) \((\w+)\): .*number (\d+)$", asked, re.M) == [("21", "user", "20")]
+    assert "They take the ferry, or the bus." in prepared.messages[0][1]
 
 
 class Chat:
@@ -185,7 +185,7 @@ async def test_a_langchain_model_makes_the_summary() -> None:
     for answer in (*answers, shaped("Of ferries. And of", type="ai", **cut)):
         model = Chat(answer)
         prepared = await HybridMemoryStrategy(llm=model, counter=OneAWord()).prepare(history(30), "And now?")
-        assert [role for role, _ in model.asked[0]] == ["system", "user"]
+        assert [role for role, _ in model.asked[0]] == ["system", "user", "assistant", "user"]
         assert prepared.degraded == (("llm",) if isinstance(answer, ValueError) else ())
         shown = prepared.messages[0][1].split("not shown:\n")[1].split("\n")[0].strip()
         assert (shown == "Of ferries.") is not isinstance(answer, ValueError)
@@ -235,8 +235,8 @@ async def test_what_the_model_is_shown_is_redacted_or_nothing_is() -> None:
     llm = summaries()
     redacting = HybridMemoryStrategy(llm=llm, redact=lambda text: text.replace("ferry", "█"))
     await redacting.prepare(history(30), "And now?")
-    assert "█" in llm.calls[0][1].content
-    assert "ferry" not in llm.calls[0][1].content
+    assert "█" in llm.calls[0][-1].content
+    assert "ferry" not in llm.calls[0][-1].content
     failing = HybridMemoryStrategy(llm=llm, redact=lambda _: str(1 // 0))
     assert (await failing.prepare(history(30), "?")).degraded == ("llm",)
     assert len(llm.calls) == 1

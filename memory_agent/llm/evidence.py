@@ -1,0 +1,163 @@
+"""What texts hold, and whether a claim about them names somebody, a number or a day that they don't. Pure.
+
+A language model's summary reads well whether it is true or not; what it may not do is bring in what nobody said.
+"""
+
+from __future__ import annotations
+
+import functools
+from datetime import timedelta
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+import regex
+
+from memory_agent.lazily import lazily
+from memory_agent.text.languages import all_words, any_of, languages, stop_words
+from memory_agent.text.quotes import terms_of
+from memory_agent.text.terms import folded, normalized
+from memory_agent.text.time_spans import ISO, TWO_AND_YEAR, known, matches, number
+from memory_agent.text.times import time_spans
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+_ONE_DAY: Final = timedelta(days=1)
+_READ_CHARS: Final = 2_000  # of a text at a time, as `time_spans` does
+_LEAST_COUNT: Final = 2
+"""In words; "one" and "first" seldom count anything."""
+
+_WORD: Final = lazily(regex.compile, r"[\p{L}\p{N}][\p{L}\p{M}\p{N}]*")
+_CAPITAL: Final = lazily(regex.compile, r"\p{Lu}")
+_NUMERAL: Final = lazily(regex.compile, r"\d+(?:[.,:]\d+)*(?P<thousands>k\b)?", regex.IGNORECASE)
+_THOUSANDS: Final = lazily(regex.compile, r",(?=\d{3}(?!\d))")
+_BEGINS: Final = lazily(regex.compile, r"(?:^|[.!?:;…→>\n]|(?:^|\s)[-*•])\s*$")
+"""What stands before the first word of a sentence, which has a capital whatever it is."""
+_ORDINARY: Final = lazily(
+    regex.compile, r"\w{3,}(?:tions?|sions?|ments?|ness|fully|ously|ability|ingly|edly)"
+)
+"""No name ends so."""
+_VERB: Final = any_of("nouns", "verbs", regex.IGNORECASE)
+
+Day = tuple[int, int, int | None]
+"""Month, day, and year where it is told."""
+
+
+class Evidence:
+    """The words, numbers and days of the texts that were added."""
+
+    def __init__(self) -> None:
+        self.terms = set[str]()
+        self._words = set[str]()
+        self._numbers = set[str]()
+        self._days = set[Day]()
+
+    def add(self, text: str, at: datetime | None = None) -> None:
+        """`at`: when it was said, by which its "yesterday" is a day."""
+        text = normalized(text)
+        self.terms |= terms_of(text)
+        words = {_fold(word[0]) for word in _WORD.finditer(text)}
+        self._words |= words
+        self._numbers.update(str(_counts()[word]) for word in words & _counts().keys())
+        for match in _NUMERAL.finditer(text):
+            whole = _plain(match[0])
+            self._numbers.update((whole, *whole.split(".")))
+            if match["thousands"]:
+                self._numbers.add(f"{_plain(match[0][:-1])}000")
+        self._days.update(day for _, day in _days_in(text))
+        if at is not None:
+            self._add_day(at)
+            for start in range(0, len(text), _READ_CHARS):
+                for span in time_spans(text[start : start + _READ_CHARS], now=at):
+                    if span.end - span.start <= _ONE_DAY:
+                        self._add_day(span.start)
+
+    def _add_day(self, at: datetime) -> None:
+        """The calendar's words for it may stand in a claim, whatever the text calls it."""
+        self._days.add((at.month, at.day, at.year))
+        self._numbers.add(str(at.year))
+        for key, value in (("months", at.month), ("weekdays", at.weekday())):
+            self._words.update(word for word, which in known(key).items() if which == value)
+
+    def missing(self, claim: str) -> str:
+        """The first name, number or day of `claim` that is in none of the texts; empty without one."""
+        text = normalized(claim)
+        missing = chain(self._missing_days(text), self._missing_numbers(text), self._missing_names(text))
+        return next(missing, "")
+
+    def _missing_days(self, text: str) -> Iterator[str]:
+        for match, (month, day, year) in _days_in(text):
+            years = {told for m, d, told in self._days if (m, d) == (month, day)}
+            if not years or not (year is None or None in years or year in years):
+                yield match[0]
+
+    def _missing_numbers(self, text: str) -> Iterator[str]:
+        in_days = [match.span() for match, _ in _days_in(text)]
+        for match in _NUMERAL.finditer(text):
+            is_of_day = any(start <= match.start() < end for start, end in in_days)
+            if not is_of_day and _plain(match[0]) not in self._numbers:
+                yield match[0]
+        for match in _WORD.finditer(text):
+            count = _counts().get(word := _fold(match[0]), 0)
+            if count >= _LEAST_COUNT and word not in self._words and str(count) not in self._numbers:
+                yield match[0]
+
+    def _missing_names(self, text: str) -> Iterator[str]:
+        for match in _WORD.finditer(text):
+            word = _fold(match[0])
+            if not _CAPITAL.search(match[0]) or not {word, f"{word}s", word.removesuffix("s")}.isdisjoint(
+                self._words
+            ):
+                continue
+            if not (_BEGINS.search(text, 0, match.start()) and self._is_ordinary(word)):
+                yield match[0]
+
+    def _is_ordinary(self, word: str) -> bool:
+        """True for a word that would be written small within a sentence."""
+        return (
+            word in _small_words()
+            or _ORDINARY.fullmatch(word) is not None
+            or _VERB.fullmatch(word) is not None
+            or terms_of(word) <= self.terms
+        )
+
+
+def _days_in(text: str) -> Iterator[tuple[regex.Match[str], Day]]:
+    """The days of the calendar that a text writes out, and where."""
+    for match in ISO.finditer(text):
+        if match["day"]:
+            yield match, (int(match["month"]), int(match["day"]), int(match["year"]))
+    for match in TWO_AND_YEAR.finditer(text):
+        first, second = int(match["first"]), int(match["second"])
+        day, month = (
+            (first, second) if second <= 12 and (match["sep"] == "." or first > 12) else (second, first)
+        )
+        yield match, (month, day, int(match["year"]))
+    for key in ("month_day", "day_month", "date"):
+        for match in matches(key, text):
+            if match["day"] and match["month"]:
+                month = number(match["month"]) or known("months")[match["month"].casefold()]
+                yield match, (month, number(match["day"]) or 0, int(match["year"]) if match["year"] else None)
+
+
+def _plain(numeral: str) -> str:
+    """A number without what is written one way or another: "1,450.00" as "1450", "06:30" as "6.30"."""
+    parts = _THOUSANDS.sub("", numeral).replace(",", ".").replace(":", ".").split(".")
+    return ".".join([parts[0].lstrip("0") or "0", *parts[1:]]).removesuffix(".00").casefold()
+
+
+def _fold(word: str) -> str:
+    return folded(word.casefold())
+
+
+@functools.cache
+def _counts() -> dict[str, int]:
+    """The words of numbers, and of numbers of order."""
+    return {_fold(word): value for key in ("ordinals", "numbers") for word, value in known(key).items()}
+
+
+@functools.cache
+def _small_words() -> frozenset[str]:
+    stops = (stop_words(language.name) for language in languages())
+    return frozenset(all_words("words", "fillers", "small_talk")).union(*stops)
