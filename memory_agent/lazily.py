@@ -48,8 +48,11 @@ class LateFields:
 
     __slots__ = ("_make",)
 
-    def made_later(self, make: Callable[[str], Any], *names: str) -> Self:
-        """This value with these fields left for `make`, whatever they were given. For whoever has just made it."""
+    def made_later(self, make: Callable[[Self, str], Any], *names: str) -> Self:
+        """This value with these fields left for `make` (of the value and a field's name), whatever they were given.
+
+        For whoever has just made it.
+        """
         object.__setattr__(self, "_make", make)
         for name in names:
             object.__delattr__(self, name)
@@ -60,7 +63,7 @@ class LateFields:
         def __getattr__(self, name: str) -> Any:
             if name not in getattr(self, "__dataclass_fields__", ()):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            made = object.__getattribute__(self, "_make")(name)
+            made = object.__getattribute__(self, "_make")(self, name)
             object.__setattr__(self, name, made)
             return made
 

@@ -321,4 +321,4 @@ def _context(
         preset=preset,
         persona=packed.text_of("persona"),
         state=packed.text_of("state"),
-    ).made_later(lambda _: packed.ledger, "ledger")
+    ).made_later(lambda *_: packed.ledger, "ledger")

@@ -413,7 +413,7 @@ def _context(
             made_by=made_by,
             summary_through=0 if made_by is None else digest.through if last is None else last.through,
         ),
-    ).made_later(lambda _: packed.ledger, "ledger")
+    ).made_later(lambda *_: packed.ledger, "ledger")
 
 
 def choose_preserved(

@@ -434,7 +434,7 @@ class Packing:
         kept = frozenset((item.tier, item.name) for item in self._taken)
         taken, said = tuple(self._taken), tuple(self._said)
         return Packed(blocks=blocks, ledger=(), tokens=tokens, taken=taken, kept=kept).made_later(
-            lambda _: _ledger(self._order, taken, _left(said), tokens), "ledger"
+            lambda *_: _ledger(self._order, taken, _left(said), tokens), "ledger"
         )
 
     def _blocks(self) -> tuple[ContextBlock, ...]:

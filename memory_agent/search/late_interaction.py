@@ -99,7 +99,7 @@ def unpacked(codes: Iterable[bytes], directions: int) -> Floats:
     """The inverse of `packed`, to the nearest value and at unit length: all tokens, shape (tokens, directions)."""
     joined = b"".join(each[len(_FORM) :] for each in codes)
     fours = np.frombuffer(joined, dtype=np.uint8).reshape(-1, max(token_bytes(directions), 1))
-    numbers = _IN_A_BYTE[fours].reshape(len(fours), 4 * fours.shape[1])[:, :directions]
+    numbers = np.take(_IN_A_BYTE, fours, axis=0).reshape(len(fours), 4 * fours.shape[1])[:, :directions]
     lengths = np.sqrt(np.einsum("ij,ij->i", numbers, numbers))
     vectors: Floats = numbers / np.maximum(lengths, np.float32(1e-6))[:, None]
     return vectors

@@ -68,8 +68,8 @@ class SearchRequest:
         """True if the turn passes the filters that its search row says nothing about."""
         if self.topic_ids is not None and turn.topic_id not in self.topic_ids:
             return False
-        given = (self.metadata or {}).items()
-        return all(key in turn.metadata and turn.metadata[key] == value for key, value in given)
+        given = self.metadata
+        return not given or all(key in turn.metadata and turn.metadata[key] == given[key] for key in given)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

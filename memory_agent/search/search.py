@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -88,38 +88,38 @@ _LEAST_SHARE: Final = 0.05
 class Explanations:
     """Explanations of the results of one search, made when they are first asked for: prompts do without them.
 
-    `values`: the signals of all candidates, of which the results are those at `positions`; `heard`: see `heard_weights`;
-    `shared`: terms of the question, by the id of a turn that has them; `query` is in `language`.
+    `values`: the signals of all candidates, of which the results are those at `positions`, by id; `heard`: see
+    `heard_weights`; `shared`: terms of the question, by the id of a turn that has them; `query` is in `language`.
     """
 
     def __init__(
         self,
         values: Mapping[Signal, Floats],
         heard: Mapping[Signal, float],
-        positions: Sequence[int],
+        positions: Mapping[str, int],
         shared: Mapping[str, Sequence[str]],
         *,
         query: str,
         language: str,
     ) -> None:
         # Not the whole arrays, which somebody who keeps an answer would keep with it.
-        self._values = {signal: values[signal][positions] for signal in heard}
-        self._heard, self._results, self._shared = heard, range(len(positions)), shared
+        at = list(positions.values())
+        self._values = {signal: values[signal][at] for signal in heard}
+        self._heard, self._turn_ids, self._shared = heard, list(positions), shared
         self._query, self._language = query, language
 
-    def of(self, found: Recollection, number: int) -> Recollection:
-        """The recollection, which is the result of that number, as one that asks here for what is said of it."""
-        return found.made_later(partial(self._said, number, found.turn), "why", "explanation")
-
-    def _said(self, number: int, turn: Turn, field: str) -> dict[str, float] | str:
+    def of(self, found: Recollection, field: str) -> dict[str, float] | str:
+        """The recollection's `why`, or its `explanation`."""
+        turn, why = found.turn, self._whys[found.turn.id]
         if field == "why":
-            return self._whys[number]
+            return why
         words = [self._as_asked.get(term, term) for term in self._shared.get(turn.id, ())]
-        return explain(self._whys[number], turn, words)
+        return explain(why, turn, words)
 
     @cached_property
-    def _whys(self) -> list[dict[str, float]]:
-        return contributions(self._values, self._heard, self._results)
+    def _whys(self) -> dict[str, dict[str, float]]:
+        results = range(len(self._turn_ids))
+        return dict(zip(self._turn_ids, contributions(self._values, self._heard, results), strict=True))
 
     @cached_property
     def _as_asked(self) -> dict[str, str]:
@@ -296,6 +296,10 @@ class CurrentSearch:
         named = any(term.startswith("@") and frequency.get(term) for term in terms)
         return 0.0 if named else self.statistics.weight(terms, most=_MOST_TERMS)
 
+    def lengths(self, turn_ids: Sequence[str]) -> Floats:
+        """Terms in the row of each of the turns."""
+        return np.maximum(self.index.lengths(turn_ids), self.fresh.lengths(turn_ids))
+
     def shared(self, turn_ids: Sequence[str]) -> dict[str, list[str]]:
         """The question's terms that each of the turns holds."""
         terms = self.asked.terms
@@ -327,8 +331,8 @@ _PAGE: Final = 64
 """Turns that are read at first where their tokens tell how many are enough."""
 _TOKENS_OF_TERM: Final = 2.0
 """In any conversation and language that was looked at, within a tenth."""
-_MORE: Final = 1.125
-"""What is found first is not all as long as a mean turn."""
+_MORE: Final = 1.2
+"""That tenth, and the rest of a page."""
 _WIDER: Final = 8
 """How many times more candidates are taken when filters left too few."""
 
@@ -503,7 +507,7 @@ class Searcher:
         # What rows don't tell, filters may refuse any number of.
         best = best_first(scores, most=None if current.request.is_filtered else most)
         ranking = behind_repeats(best, scored.turn_ids, current.index, most=most)
-        turns = await self._read_back(current.request, scored, ranking, current.statistics.mean_length)
+        turns = await self._read_back(current, scored, ranking)
         ranked = Ranked(
             scored=scored,
             values=values,
@@ -579,19 +583,20 @@ class Searcher:
         return detail
 
     async def _read_back(
-        self, request: SearchRequest, scored: Scored, ranking: NDArray[np.intp], mean_terms: float
+        self, current: CurrentSearch, scored: Scored, ranking: NDArray[np.intp]
     ) -> list[tuple[int, Turn]]:
-        """Positions and turns of the truth for the ranking, page by page, until enough of them passed every filter.
-
-        `mean_terms`: of a turn, by which so many are read ahead as should be enough.
-        """
+        """Positions and turns of the truth for the ranking, page by page, until enough of them passed every filter."""
+        request = current.request
         found: list[tuple[int, Turn]] = []
         turns: dict[str, Turn] = {}
         read = 0
         enough, tokens = request.enough_tokens, 0
         page, start = min(_PAGE, request.top_k) if enough else request.top_k, 0
-        tokens_each = max(min(_TOKENS_OF_TERM * mean_terms, request.tokens_each), 1.0)
-        most = min(int(_MORE * (enough or 0) / tokens_each), request.top_k)
+        most = 0
+        if enough:  # read at once what should be enough, by the terms of the rows
+            terms = current.lengths([scored.turn_ids[at] for at in ranking[: request.top_k].tolist()])
+            about = np.minimum(_TOKENS_OF_TERM * terms, request.tokens_each)
+            most = int(np.searchsorted(np.cumsum(about), _MORE * enough)) + 1
         while start < len(ranking) and len(found) < request.top_k and (enough is None or tokens < enough):
             if read < min(start + page, len(ranking)):
                 end = max(start + page, most)
@@ -618,34 +623,32 @@ class Searcher:
         replaced: Mapping[str, str],
         ranked: Ranked,
     ) -> tuple[Recollection, ...]:
-        at = [position for position, _ in turns]
-        explanations = Explanations(
+        positions = {turn.id: position for position, turn in turns}
+        ids, at = list(positions), list(positions.values())
+        explained = Explanations(
             ranked.values,
             heard_weights(ranked.values, ranked.weights),
-            at,
-            current.shared([turn.id for _, turn in turns]),
+            positions,
+            current.shared(ids),
             query=current.request.query[:MAX_CHARS],
             language=self._settings.language,
-        )
+        ).of
         confident = current.confidence(ranked.surest, ranked.scored, at)
         similarity = (
-            current.index.similarity(current.asked.query, [turn.id for _, turn in turns])
+            current.index.similarity(current.asked.query, ids)
             if ranked.similarity is None
             else ranked.similarity[at]
         )
         told = (ranked.scores[at], confident, similarity)
         numbers = zip(*(each.tolist() for each in told), strict=True)
         return tuple(
-            explanations.of(
-                Recollection(
-                    turn=turn,
-                    score=score,
-                    confidence=confident,
-                    why={},
-                    similarity=None if math.isnan(cosine) else cosine,
-                    replaced_by=replaced.get(turn.id),
-                ),
-                number,
-            )
-            for number, ((_, turn), (score, confident, cosine)) in enumerate(zip(turns, numbers, strict=True))
+            Recollection(
+                turn=turn,
+                score=score,
+                confidence=confident,
+                why={},
+                similarity=None if math.isnan(cosine) else cosine,
+                replaced_by=replaced.get(turn.id),
+            ).made_later(explained, "why", "explanation")
+            for (_, turn), (score, confident, cosine) in zip(turns, numbers, strict=True)
         )

@@ -397,6 +397,10 @@ class ResidentIndex:
         positions = np.array([self._position[turn_id] for turn_id in here], dtype=np.intp)
         return dict(zip(here, self._postings.held_by(positions, terms), strict=True))
 
+    def lengths(self, turn_ids: Sequence[str]) -> Floats:
+        """Terms in each of the turns; 0 in one that has no row here."""
+        return np.append(self._postings.lengths, np.float32(0.0))[self._positions(turn_ids)]
+
     def time_of(self, turn_id: str) -> datetime:
         """Timestamp of the turn, which has a row here."""
         return _moment(self._time[self._position[turn_id]])
@@ -483,8 +487,11 @@ class ResidentIndex:
         """
         question = asked.question
         if question.persons:
-            named = [self._speakers[name] for name in question.persons if name in self._speakers]
-            of_person: Floats = np.isin(np.array(self._speaker, dtype=np.int32), named).astype(np.float32)
+            is_named = np.zeros(
+                len(self._speakers) + 1, dtype=np.float32
+            )  # the last for turns without a speaker
+            is_named[[self._speakers[name] for name in question.persons if name in self._speakers]] = 1.0
+            of_person: Floats = is_named[np.array(self._speaker)]
             return of_person
         if question.about_user != question.about_assistant:
             of_side = self._has_role("user" if question.about_user else "assistant").astype(np.float32)

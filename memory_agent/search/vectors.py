@@ -111,16 +111,14 @@ class Vectors:
     def nearest(self, query: Floats | None, positions: Sequence[int] | NDArray[np.intp]) -> Floats:
         """The cosine of `query` with the best passage of each of these rows, NaN for -1 and without a vector."""
         self._pack()
-        at = np.array(positions, dtype=np.intp)
-        count = np.append(np.array(self._count, dtype=np.intc), 0)[at]  # none for -1
-        found = np.full(len(at), np.nan, dtype=np.float32)
+        count, first = self._passages_of(positions)
+        found = np.full(len(count), np.nan, dtype=np.float32)
         has = np.flatnonzero(count)
         if query is None or not len(has):
             return found
         ends = np.cumsum(count[has])
         begins = ends - count[has]
-        first = np.array(self._first, dtype=np.intp)[at[has]]
-        passages = np.arange(ends[-1]) + np.repeat(first - begins, count[has])
+        passages = np.arange(ends[-1]) + np.repeat(first[has] - begins, count[has])
         if _FEW * len(passages) < self._passages:
             products = product(self._numbers[passages] * self._steps[passages, None], query)
         else:
@@ -132,14 +130,23 @@ class Vectors:
         """The mean vectors of rows at unit length, shape (len(positions), dimension); zeros for -1 and without vectors."""
         self._pack()
         found = np.zeros((len(positions), self._numbers.shape[1]), dtype=np.float32)
-        at = np.array(positions, dtype=np.intp)
-        count = np.append(np.array(self._count, dtype=np.intc), 0)[at]  # none for -1
+        count, first = self._passages_of(positions)
         single = np.flatnonzero(count == 1)
-        first = np.array(self._first, dtype=np.intp)[at[single]]
-        found[single] = self._numbers[first] * self._steps[first, None]
+        found[single] = self._numbers[first[single]] * self._steps[first[single], None]
         for i in np.flatnonzero(count > 1).tolist():
             found[i] = self._mean(positions[i]) / max(self._length[positions[i]], _LEAST)
         return found
+
+    def _passages_of(
+        self, positions: Sequence[int] | NDArray[np.intp]
+    ) -> tuple[NDArray[np.intc], NDArray[np.int64]]:
+        """How many passages each of these rows has, none for -1, and where they begin."""
+        at = np.array(positions, dtype=np.intp)
+        if not self._passages:
+            return np.zeros(len(at), np.intc), at
+        # The views live no longer than this: while there is one, an array cannot grow.
+        count, first = np.frombuffer(self._count, np.intc)[at], np.frombuffer(self._first, np.int64)[at]
+        return np.where(at >= 0, count, 0), first
 
     def _products(self, question: Floats) -> Floats:
         """The product of each passage with the question, by blocks that stay in the processor's cache while they are read."""
