@@ -117,3 +117,28 @@ async def test_a_fetch_reads_no_more_turns_than_would_fill_its_prompt_well(
         assert context.tokens > 850
         looked_at[words] = sum(entry.tier == "long_term" for entry in context.ledger)
     assert looked_at[40] <= 64 < looked_at[5] <= 120
+
+
+async def test_a_fetch_reads_back_about_as_many_turns_as_it_looks_at(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Most turns are short and what is found is long: no more of it is read than fills the prompt, and a tenth."""
+    long = [f"Tide {number} of the harbour: {'sail mast rope ' * 13}" for number in range(150)]
+    texts = [text for one in long for text in (one, "Fine.", "Good.", "Well.")]
+    settings: dict[str, Any] = settings_on("sqlite", request, tmp_path)
+    async with opened(settings) as service:
+        await service.agent("ann", "chat").add_turns(said(texts, start=START))
+        await service.settle(timeout=60)
+    async with opened(settings, run_worker=False) as service:
+        store = service.core.store
+        assert isinstance(store, SqliteStore)
+        assert store._reader is not None
+        assert store._reader.connection is not None
+        statements = list[str]()
+        store._reader.connection.set_trace_callback(statements.append)
+        context = await service.agent("ann", "chat").fetch_memory(
+            "Which tides of the harbour?", max_tokens=4_000
+        )
+    looked_at = sum(entry.tier == "long_term" for entry in context.ledger)
+    read = sum(sql.count('","') + 1 for sql in statements if "FROM turns" in sql and "json_each" in sql)
+    assert 64 <= looked_at <= read <= 1.4 * looked_at

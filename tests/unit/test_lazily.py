@@ -66,9 +66,9 @@ def test_a_field_that_is_left_for_later_is_made_when_it_is_read_and_once() -> No
     """Until then nothing is made; whatever reads all fields, such as a comparison or a copy, finds it."""
     asked: list[str] = []
 
-    def made(field: str) -> str:
+    def made(told: Told, field: str) -> str:
         asked.append(field)
-        return f"{field} at last"
+        return f"{told.name}: {field} at last"
 
     told, others = (
         Told(name="a").made_later(made, "said"),
@@ -76,9 +76,9 @@ def test_a_field_that_is_left_for_later_is_made_when_it_is_read_and_once() -> No
     )
     assert told.name == "a"
     assert asked == []
-    assert told.said == told.said == "said at last"
+    assert told.said == told.said == "a: said at last"
     assert asked == ["said"]
-    whole = Told(name="a", said="said at last")
+    whole = Told(name="a", said="a: said at last")
     assert others[0] == whole
     assert repr(others[1]) == repr(whole)
     assert replace(others[2], name="b") == replace(whole, name="b")
