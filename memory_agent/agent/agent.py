@@ -245,7 +245,7 @@ class SessionCalls(ThreadCalls):
         """Sum the conversation up to now, record it, and return what stands for it. The history is untouched.
 
         Nothing is recorded without turns since the last compression, or where the conversation is short and shown whole.
-        Raises LLMUnavailable or LLMError if the model that summarises fails; if its answer cannot be read, an extract stands in (`Compression.made_by` says so).
+        An extract stands in where the language model is away or gives nothing usable (`Compression.made_by` says so).
         """
         return await self._core.compressor.compress(self.scope)
 

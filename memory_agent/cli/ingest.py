@@ -19,7 +19,14 @@ from memory_agent.checks import checked_id, has_visible
 from memory_agent.cli.opening import opened, tell_if_idle
 from memory_agent.cli.options import FAILED, OK, UNFINISHED, MemoryTyper, ThreadOptions, argument, flag
 from memory_agent.cli.output import complain, many, note, out, print_json, progress_bar
-from memory_agent.cli.status import NO_TIMEOUT, PATIENCE, settled, status_as_json, tell_what_is_owed
+from memory_agent.cli.status import (
+    NO_TIMEOUT,
+    PATIENCE,
+    WITHOUT_FACTS,
+    settled,
+    status_as_json,
+    tell_what_is_owed,
+)
 from memory_agent.domain import Scope, TurnInput
 from memory_agent.errors import InvalidInput
 
@@ -54,6 +61,7 @@ async def ingest(
     skip_bad: bool = flag("--skip-bad", "Leave bad lines out (exit code 3)."),
     no_wait: bool = flag("--no-wait", "Leave when stored; a worker does the rest later."),
     patience: float = PATIENCE,
+    without_facts: bool = WITHOUT_FACTS,
 ) -> int:
     """Remember a file of turns.
 
@@ -68,6 +76,7 @@ async def ingest(
 
     Examples:
         memory-agent ingest chat.jsonl --user ada --thread work
+        memory-agent ingest chat.jsonl --user ada --without-facts
         jq -c '.[]' export.json | memory-agent ingest - --user ada
     """
 
@@ -83,7 +92,7 @@ async def ingest(
     async with opened(where.data_dir, works=wait, new=True) as service:
         before = (await service.worker_status()).usage
         new = await _store(service, batches, where)
-        left = await _settled(service, batches, where, patience) if wait else None
+        left = await _settled(service, batches, where, patience, without_facts) if wait else None
         after = (await service.worker_status()).usage
     usage = None if before is None or after is None else after - before
     told = {
@@ -93,7 +102,7 @@ async def ingest(
         "threads": len({(batch.user_id, batch.thread_id) for batch in batches}),
         "invisible": turns.invisible,
         "skipped": turns.bad,
-        "settled": wait and left is None,
+        "settled": wait and left is None and not without_facts,
         "left": None if left is None else status_as_json(left),
         "llm": usage,
     }
@@ -175,7 +184,7 @@ async def _store(service: Service, batches: list[Batch], where: ThreadOptions) -
 
 
 async def _settled(
-    service: Service, batches: list[Batch], where: ThreadOptions, patience: float
+    service: Service, batches: list[Batch], where: ThreadOptions, patience: float, without_facts: bool
 ) -> MemoryStatus | None:
     """Wait for the work on these threads; how everything stands if a part stays down, None if all is done."""
     turns: Counter[tuple[str, str]] = Counter()
@@ -187,7 +196,8 @@ async def _settled(
         before = 0
         for thread, of in turns.items():
             agent = service.agent(*thread, tenant=where.tenant)
-            await agent.settle(NO_TIMEOUT, progress=functools.partial(moved, before=before, of=of))
+            done = functools.partial(moved, before=before, of=of)
+            await agent.settle(NO_TIMEOUT, without=["facts"] * without_facts, progress=done)
             before += of
 
     # Of one user, for whom any key may ask that may store.

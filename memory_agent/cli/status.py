@@ -21,6 +21,7 @@ from memory_agent.cli.options import (
     FolderOptions,
     TenantOptions,
     argument,
+    flag,
     option,
     scope_of,
 )
@@ -59,6 +60,9 @@ PATIENCE: Final[Any] = option(
     "Seconds without progress until what waits for a part that is down is left owed.",
     PATIENCE_SECONDS,
     min=0,
+)
+WITHOUT_FACTS: Final[Any] = flag(
+    "--without-facts", "Wait for all but facts, which a model may take long over."
 )
 NO_TIMEOUT: Final = math.inf
 """For `settle` within `settled`, whose patience is asked for; its own would end sooner than a longer one."""

@@ -22,7 +22,7 @@ from memory_agent.cli.options import (
     scope_of,
 )
 from memory_agent.cli.output import many, note, out, print_json, print_rows, say, settle_bar
-from memory_agent.cli.status import NO_TIMEOUT, PATIENCE, settled, tell_what_is_owed
+from memory_agent.cli.status import NO_TIMEOUT, PATIENCE, WITHOUT_FACTS, settled, tell_what_is_owed
 from memory_agent.domain import Scope
 from memory_agent.errors import DataDirInUse, InvalidInput, TurnsParked
 
@@ -45,6 +45,7 @@ async def worker(
     pause: bool = flag("--pause", "Instead: let a running service's leave everything owed."),
     resume: bool = flag("--resume", "Instead: let it go on."),
     patience: float = PATIENCE,
+    without_facts: bool = WITHOUT_FACTS,
 ) -> int:
     """Run the worker as a process of its own, until SIGTERM or ctrl-C; or look after that of a running service.
 
@@ -64,10 +65,10 @@ async def worker(
         return await _control(where, pause=pause, resume=resume)
     if where.as_json:
         raise typer.BadParameter("--json is for --show, --pause and --resume")
-    return await _work(where.data_dir, until_idle=until_idle, patience=patience)
+    return await _work(where.data_dir, until_idle=until_idle, patience=patience, without_facts=without_facts)
 
 
-async def _work(data_dir: Path | None, *, until_idle: bool, patience: float) -> int:
+async def _work(data_dir: Path | None, *, until_idle: bool, patience: float, without_facts: bool) -> int:
     """Run until SIGTERM or SIGINT (the stage in hand is finished), or until nothing is owed that can be done.
 
     Where a service has the stores, and a worker of its own, wait for that one, if at all.
@@ -92,7 +93,9 @@ async def _work(data_dir: Path | None, *, until_idle: bool, patience: float) -> 
             if until_idle:
                 left = await settled(
                     service,
-                    lambda moved: service.settle(NO_TIMEOUT, progress=moved),
+                    lambda moved: service.settle(
+                        NO_TIMEOUT, without=["facts"] * without_facts, progress=moved
+                    ),
                     patience=patience,
                     working=working,
                 )

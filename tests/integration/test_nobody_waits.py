@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from memory_agent import InvalidInput, MemoryAgent, TurnsParked
+from tests.integration.commands import Quick, asking, user
 from tests.integration.conversations import counted, lines, opened, said
 from tests.integration.fact_script import Asked, Item, add, asked, by_message
 from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
@@ -234,3 +236,14 @@ async def test_a_stage_that_there_is_not_is_refused(settings: dict[str, Any], wi
     async with opened(settings, run_worker=False) as service:
         with pytest.raises(InvalidInput, match="index, topics, compact, compress, facts"):
             await service.agent("ann", "chat").settle(without=without)
+
+
+def test_commands_wait_for_all_but_facts(tmp_path: Path, llm_server: ScriptedOpenAI) -> None:
+    model = asking(llm_server)
+    llm_server.stop()
+    quick = Quick(tmp_path)
+    stored = quick.json("ingest", quick.file(user("I keep bees.")), "--without-facts", **model)
+    assert (stored["settled"], stored["left"]) == (False, None)
+    quick("worker", "--until-idle", "--without-facts", **model)
+    pending = quick.json("status", **model)["pending"]
+    assert {stage: turns for stage, turns in pending.items() if turns} == {"facts": 1}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import pytest
 
@@ -55,6 +56,25 @@ async def test_parked_turns_are_tried_again(rest: Rest) -> None:
         assert await rest.post(path, headers=headers) == {"turns": 2}
         await rest.post("settle", {"timeout": 30}, status=204)
         assert await rest.post(path, headers=headers) == {"turns": 0}
+
+
+async def test_what_is_parked_for_its_facts_keeps_nobody_waiting_who_does_without_them(rest: Rest) -> None:
+    """Of a thread, a user and everybody; a stage that there is not is refused."""
+    store = rest.service.core.store
+    await rest.service.agent("ann", "chat").settle(30)
+    (turn,) = await rest.service.agent("ann", "chat").add_turns([OLD])
+    await rest.service.agent("ann", "chat").settle(30)
+    await store.owe(turn.scope, "facts", now=rest.service.clock.now() + timedelta(days=1), turn_ids=[turn.id])
+    await store.postpone(turn.scope, [turn.id], error="broken", due_at=None, counted=True)
+    for path, headers in (
+        ("settle", {}),
+        ("/api/users/ann/settle", {}),
+        ("/api/settle", await operator(rest)),
+    ):
+        await rest.post(path, {"timeout": 0, "without": ["facts"]}, status=204, headers=headers)
+        told = await rest.refused("POST", path, {"timeout": 0}, status=409, headers=headers)
+        assert told["type"].endswith(":turns-parked")
+        await rest.refused("POST", path, {"without": ["fact"]}, status=422, headers=headers)
 
 
 @shows("rebuild_user", "rebuild_some")

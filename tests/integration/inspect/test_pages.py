@@ -242,7 +242,9 @@ async def test_a_turn_says_what_it_carries_and_what_is_owed_to_it(looker: Looker
     assert "allergies" in text
     await looker.service.pause_worker()
     await looker.service.agent("ann", "home").add_user_message("And now?")
-    assert "owed: index, topics, compact, compress, facts" in text_of(await looker.look(f"{HOME}/conversation"))
+    assert "owed: index, topics, compact, compress, facts" in text_of(
+        await looker.look(f"{HOME}/conversation")
+    )
     await looker.look(f"{HOME}/turns/99", status=404)
     for odd in ("x", "0", "1" * 17, "0" * 16 + "1" + "9" * 5_000):
         await looker.look(f"{HOME}/turns/{odd}", status=422)
