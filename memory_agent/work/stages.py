@@ -70,38 +70,33 @@ class Stages:
         """The stages after `index`. `batch`: turns at once; `fact_batch`: turns in one request for facts."""
         # Patterns look at each turn alone and cost nothing: the fewer writes, the better.
         together = fact_batch if self.facts.extractor.sees_conversation else batch
-        one_by_one = functools.partial(OrderedStage, at_once=1, per_claim=batch)
+        read = functools.partial(
+            OrderedStage, at_once=together, per_claim=min(_FACT_BATCHES * together, batch)
+        )
+        sum_up = functools.partial(OrderedStage, at_once=1, per_claim=batch)
         return (
             OrderedStage(stage="topics", work=self.topics.assign, at_once=batch, per_claim=batch),
-            OrderedStage(
-                stage="facts",
-                inline=not self.facts.extractor.sees_conversation,
-                work=self.facts.extract,
-                at_once=together,
-                per_claim=min(_FACT_BATCHES * together, batch),
-                after=self.facts.confirm,
-                meanwhile=self.facts.stand_in,
-            ),
-            one_by_one(
+            sum_up(
                 stage="compact",
                 inline=not self.compactor.summaries.asks_model,
                 work=self.compactor.compact,
                 narrow=self.compactor.grown,
             ),
-            one_by_one(
+            sum_up(
                 stage="compress",
                 inline=not self.compressor.summaries.asks_model,
                 work=self.compressor.work,
                 narrow=self.compressor.due,
             ),
-            # What was said before waits for what is said now.
-            OrderedStage(
-                stage="reextract",
-                inline=False,
-                work=self.reextractor.work,
-                at_once=together,
-                per_claim=min(_FACT_BATCHES * together, batch),
+            read(
+                stage="facts",
+                inline=not self.facts.extractor.sees_conversation,
+                work=self.facts.extract,
+                after=self.facts.confirm,
+                meanwhile=self.facts.stand_in,
             ),
+            # What was said before waits for what is said now.
+            read(stage="reextract", inline=False, work=self.reextractor.work),
         )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from memory_agent.domain import STAGES
 from memory_agent.work.stages import Rounds
 from tests.integration.conversations import counted, opened
 
@@ -91,10 +91,10 @@ async def test_a_round_leaves_a_stage_alone_that_asks_a_model_or_is_behind(quiet
         turns = await memory.add_turns([{"role": "user", "content": f"{word} " * 3} for word in WORDS])
         await worker._run_index(turns)
         await worker._strike_off(turns, "index")
-        *inline, compress = worker._in_order
+        assert [kind.stage for kind in worker._in_order] == list(STAGES[1:])
         rounds = Rounds(
             worker._claims,
-            [*inline, replace(compress, inline=False)],
+            worker._in_order,
             service.clock,
             may_work=lambda _: True,
             strike_off=worker._strike_off,
@@ -108,8 +108,8 @@ async def test_a_round_leaves_a_stage_alone_that_asks_a_model_or_is_behind(quiet
 
         await store.strike_off(memory.scope, [turn.id for turn in turns[:5]], "topics")
         assert await round_from(5) == ["topics"]
-        await store.strike_off(memory.scope, [turn.id for turn in turns[:10]], "facts")
-        assert await round_from(10) == ["facts", "topics"]
-        await store.strike_off(memory.scope, [turn.id for turn in turns[:15]], "compact")
-        assert await round_from(15) == ["compact", "facts", "topics"]
-        assert {turn.pending for turn in await store.list_turns(memory.scope)} == {("compress",)}
+        await store.strike_off(memory.scope, [turn.id for turn in turns[:10]], "compact")
+        assert await round_from(10) == ["compact", "topics"]
+        await store.strike_off(memory.scope, [turn.id for turn in turns[:15]], "compress")
+        assert await round_from(15) == ["compact", "compress", "topics"]
+        assert {turn.pending for turn in await store.list_turns(memory.scope)} == {("facts",)}
