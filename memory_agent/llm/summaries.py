@@ -52,7 +52,7 @@ _MAX_PROSE_CHARS: Final = 1_200
 """Of a reply without any section that still passes for a summary."""
 
 _AWAY_SECONDS: Final = 60.0
-"""For which a model that was away is not asked again: each try may take as long as its timeout."""
+"""For which a model that was away is not asked again, or for as long as it took to find that out: a timeout is long."""
 
 SECTIONS: Final[Mapping[SummaryKind, tuple[str, float]]] = {
     "topic": ("SUMMARY", 9.0),
@@ -297,14 +297,16 @@ class ModelOrExtract(Generic[Earlier, Made]):
 
         Asking again about the same hardly helps, and what grows on without any summary is the worse prompt.
         """
-        if time.monotonic() >= self._ask_at:
+        if (began := time.monotonic()) >= self._ask_at:
             try:
                 return await self.model.summarize(previous, turns), self.model.name
+            except Unavailable as exc:
+                now = time.monotonic()
+                self._ask_at = now + max(_AWAY_SECONDS, now - began)
+                log.warning("extracts stand in for summaries for a while: %s", exc)
             except BackendError as exc:
-                if isinstance(exc, Unavailable):
-                    self._ask_at = time.monotonic() + _AWAY_SECONDS
                 # No message: it may quote the reply, which is about all of the turns.
-                log.warning("summed up by an extract instead of the model: %s", type(exc).__name__)
+                log.warning("an extract stands in for a summary: %s", type(exc).__name__)
         return await self.extract.summarize(previous, turns), self.extract.name
 
 
