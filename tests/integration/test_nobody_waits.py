@@ -240,7 +240,7 @@ async def test_a_stage_that_there_is_not_is_refused(settings: dict[str, Any], wi
 
 def test_commands_wait_for_all_but_facts(tmp_path: Path, llm_server: ScriptedOpenAI) -> None:
     model = asking(llm_server)
-    llm_server.stop()
+    llm_server.answer = lambda _: Reply(status=503, text="overloaded")
     quick = Quick(tmp_path)
     stored = quick.json("ingest", quick.file(user("I keep bees.")), "--without-facts", **model)
     assert (stored["settled"], stored["left"]) == (False, None)

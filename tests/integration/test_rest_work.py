@@ -61,9 +61,8 @@ async def test_parked_turns_are_tried_again(rest: Rest) -> None:
 async def test_what_is_parked_for_its_facts_keeps_nobody_waiting_who_does_without_them(rest: Rest) -> None:
     """Of a thread, a user and everybody; a stage that there is not is refused."""
     store = rest.service.core.store
-    await rest.service.agent("ann", "chat").settle(30)
-    (turn,) = await rest.service.agent("ann", "chat").add_turns([OLD])
-    await rest.service.agent("ann", "chat").settle(30)
+    turn = await rest.service.agent("ann", "chat").add_user_message("I keep bees.")
+    await rest.service.agent("ann", "chat").settle(60)
     await store.owe(turn.scope, "facts", now=rest.service.clock.now() + timedelta(days=1), turn_ids=[turn.id])
     await store.postpone(turn.scope, [turn.id], error="broken", due_at=None, counted=True)
     for path, headers in (
