@@ -76,10 +76,8 @@ async def ingest(
 
     Examples:
         memory-agent ingest chat.jsonl --user ada --thread work
-        memory-agent ingest chat.jsonl --user ada --without-facts
         jq -c '.[]' export.json | memory-agent ingest - --user ada
     """
-
     data, wait = _read(file), not no_wait
     turns = read_turns(data)
     if turns.bad and not _may_skip(turns, skip_bad=skip_bad):
