@@ -86,8 +86,7 @@ async def open_adapters(
     embedder = overrides.embedder or make_embedder(cfg, stack)
     redact = overrides.redact or load_redactor(cfg)
     llm = overrides.llm or make_llm(cfg, cfg.fact_extraction_model, stack)
-    is_shared = overrides.llm is not None or cfg.summary_model == cfg.fact_extraction_model
-    summary_llm = llm if is_shared else make_llm(cfg, cfg.summary_model, stack)
+    summary_llm = overrides.llm or make_llm(cfg, cfg.summary_model, stack)
     spotter = await asyncio.to_thread(_make_spotter, cfg, overrides.entity_finder)
     if overrides.store is None and overrides.mongo_client is None and cfg.mongo_uri is None:
         lock = DataDirLock(cfg.data_dir)

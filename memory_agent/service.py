@@ -23,6 +23,7 @@ from memory_agent.domain import (
     STAGES,
     RebuildStep,
     Scope,
+    Usage,
     WorkerStatus,
     checked_tenant,
     new_id,
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
         Session,
         Stage,
         ThreadsPage,
-        Usage,
         UsersPage,
     )
     from memory_agent.exports.files import Written
@@ -373,11 +373,16 @@ class MemoryService(Upkeep):
 
     @property
     def usage(self) -> Usage | None:
-        """Requests and tokens of the language models since this service was opened; None without any."""
+        """Requests, tokens and seconds of the language models since this service was opened; None without any."""
+        return sum(used.values(), Usage()) if (used := self.usage_by) else None
+
+    @property
+    def usage_by(self) -> dict[str, Usage]:
+        """The same by purpose (`facts`, `summaries`), or as `all` of a model that the application handed in for both."""
         facts, summaries = self.core.llm, self.core.summary_llm
         if facts is None or summaries is None or facts is summaries:
-            return None if facts is None else facts.usage
-        return facts.usage + summaries.usage
+            return {} if facts is None else {"all": facts.usage}
+        return {"facts": facts.usage, "summaries": summaries.usage}
 
     async def get_stats(self) -> LiveStats:
         """Counts of the analysis cache of this process: threads in memory, hits and misses, evictions."""
@@ -414,6 +419,7 @@ class MemoryService(Upkeep):
             down=tuple(sorted(worker.down)),
             extractor=self.core.facts.extractor.name,
             usage=self.usage,
+            usage_by=self.usage_by,
         )
 
     async def pause_worker(self) -> WorkerStatus:

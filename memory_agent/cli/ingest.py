@@ -18,7 +18,7 @@ import typer
 from memory_agent.checks import checked_id, has_visible
 from memory_agent.cli.opening import opened, tell_if_idle
 from memory_agent.cli.options import FAILED, OK, UNFINISHED, MemoryTyper, ThreadOptions, argument, flag
-from memory_agent.cli.output import complain, many, note, out, print_json, progress_bar
+from memory_agent.cli.output import complain, many, note, out, print_json, progress_bar, usage_text
 from memory_agent.cli.status import (
     NO_TIMEOUT,
     PATIENCE,
@@ -111,8 +111,7 @@ async def ingest(
         if left is not None:
             tell_what_is_owed(left, where.data_dir)
         if usage is not None:
-            tokens = f"{usage.prompt_tokens} + {usage.completion_tokens} tokens"
-            note(f"language model: {usage.requests} requests, {tokens}")
+            note(f"language model: {usage_text(usage)}")
     return UNFINISHED if turns.bad or left is not None else OK
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rich.tree import Tree
 
-    from memory_agent.domain import ExtractionCost, MemoryStatus, Outage, Recollection, Turn
+    from memory_agent.domain import ExtractionCost, MemoryStatus, Outage, Recollection, Turn, Usage
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -173,14 +173,16 @@ def print_facts(facts: Mapping[str, Any], *, indent: int = 0) -> None:
 
 def cost_as_json(cost: ExtractionCost) -> dict[str, Any]:
     """An extraction's cost as JSON, with stable keys."""
-    return picked(cost, "turns requests prompt_tokens completion_tokens tokens_per_turn")
+    return picked(cost, "turns requests prompt_tokens completion_tokens tokens_per_turn seconds")
 
 
 def cost_text(cost: ExtractionCost) -> str:
-    return (
-        f"{cost.requests:,} request(s), {cost.prompt_tokens:,} + {cost.completion_tokens:,} tokens, "
-        f"{cost.tokens_per_turn:,.0f} a turn"
-    )
+    return f"{usage_text(cost)}, {cost.tokens_per_turn:,.0f} tokens a turn"
+
+
+def usage_text(used: ExtractionCost | Usage) -> str:
+    tokens = f"{used.prompt_tokens:,} + {used.completion_tokens:,} tokens"
+    return f"{used.requests:,} request(s), {tokens}, {used.seconds:,.1f} s"
 
 
 def outage_text(outage: Outage) -> Text:

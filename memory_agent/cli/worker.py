@@ -21,7 +21,16 @@ from memory_agent.cli.options import (
     option,
     scope_of,
 )
-from memory_agent.cli.output import many, note, out, print_json, print_rows, say, settle_bar
+from memory_agent.cli.output import (
+    many,
+    note,
+    out,
+    print_json,
+    print_rows,
+    say,
+    settle_bar,
+    usage_text,
+)
 from memory_agent.cli.status import NO_TIMEOUT, PATIENCE, WITHOUT_FACTS, settled, tell_what_is_owed
 from memory_agent.domain import Scope
 from memory_agent.errors import DataDirInUse, InvalidInput, TurnsParked
@@ -134,17 +143,13 @@ async def _control(where: ThreadOptions, *, pause: bool, resume: bool) -> int:
 
 def _print(found: WorkerStatus) -> None:
     threads = ", ".join(f"{stage} of {count:,} thread(s)" for stage, count in found.at_work.items())
-    language_model = ""
-    if (used := found.usage) is not None:
-        tokens = f"{used.prompt_tokens:,} + {used.completion_tokens:,} tokens"
-        language_model = f"{used.requests:,} request(s), {tokens}"
     print_rows(
         [
             ("worker", "none in that process" if not found.runs else "paused" if found.paused else "runs"),
             ("at work on", threads or "nothing just now"),
             ("down", ", ".join(found.down) or "nothing"),
             ("facts by", found.extractor),
-            ("language model", language_model),
+            *((f"language model, {purpose}", usage_text(used)) for purpose, used in found.usage_by.items()),
         ]
     )
 

@@ -249,8 +249,8 @@ class WorkerStatus:
 
     `runs`: there is one in that process; `paused`: it was told to leave everything owed. `at_work` counts the threads that
     each stage has under a lease just now. `down` are parts that were down when last needed. `extractor` names what finds
-    facts. `usage` is what language models were asked since the process started; None without any, and for those who may
-    not look after everybody's memory.
+    facts. `usage` is what language models were asked since the process started, `usage_by` the same by purpose; None without
+    any, and for those who may not look after everybody's memory.
     """
 
     runs: bool
@@ -259,6 +259,7 @@ class WorkerStatus:
     down: tuple[str, ...]
     extractor: str
     usage: Usage | None = None
+    usage_by: Mapping[str, Usage] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -146,6 +146,8 @@ class _Memory(Collector):
             yield _gauge("extraction_tokens", words, tokens, "kind")
             words = "Requests to a model for the facts of stored turns"
             yield _gauge("extraction_requests", words, cost.requests)
+            words = "Seconds that a model took for the facts of stored turns"
+            yield _gauge("extraction_seconds", words, cost.seconds)
         if (live := self.live) is not None:
             yield _gauge("live_threads", "Threads with a buffer in this process", live.live_threads)
             yield _gauge("live_threads_most", "How many there may be", live.max_live_threads)
@@ -157,6 +159,7 @@ class _Memory(Collector):
             yield _counter("llm_requests", "Requests to language models", usage.requests)
             tokens = {"prompt": usage.prompt_tokens, "completion": usage.completion_tokens}
             yield _counter("llm_tokens", "Tokens that language models used", tokens, "kind")
+            yield _counter("llm_seconds", "Seconds that language models took", usage.seconds)
         if self.events is not None:
             yield _gauge("event_readers", "Readers of events", self.events.readers)
             yield _counter("event_readers_dropped", "Readers that were sent away", self.events.dropped)

@@ -149,7 +149,9 @@ async def replay_erasures(api: OpenApi, _: WritingOperator, body: ReplayErasures
 async def worker_status(api: OpenApi, principal: Caller) -> Response:
     """The status of the worker in the process that answers; behind one address each process has its own."""
     found = await api.service.worker_status()
-    return answer(json_of(WorkerStatus, found if principal.all_tenants else replace(found, usage=None)))
+    return answer(
+        json_of(WorkerStatus, found if principal.all_tenants else replace(found, usage=None, usage_by={}))
+    )
 
 
 @router.post("/api/worker/pause", response_model=WorkerStatus)

@@ -324,7 +324,11 @@ CHANGE: Final = Fields(
     },
 )
 COST: Final = Fields(
-    ExtractionCost, dict.fromkeys(("turns", "requests", "prompt_tokens", "completion_tokens"), _WHOLE)
+    ExtractionCost,
+    {
+        **dict.fromkeys(("turns", "requests", "prompt_tokens", "completion_tokens"), _WHOLE),
+        "seconds": _REAL.or_absent(float),
+    },
 )
 SESSION: Final = Fields(
     Session,
@@ -409,7 +413,7 @@ API_KEY: Final = Fields(
 )
 
 
-NEWEST: Final = 11
+NEWEST: Final = 12
 OLDEST: Final = 9
 """That of version 0.1.0, the first that was released."""
 

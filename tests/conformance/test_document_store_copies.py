@@ -94,7 +94,7 @@ async def test_copies_are_stored_as_they_are_and_once(store: DocumentStore) -> N
     remains = ThreadRemains(
         last_seq=9,
         last_change=8,
-        cost=ExtractionCost(turns=2, requests=1, prompt_tokens=5, completion_tokens=6),
+        cost=ExtractionCost(turns=2, requests=1, prompt_tokens=5, completion_tokens=6, seconds=0.25),
         turns=(left,),
         keys=(SpentKey(kind="edit", key="e", id="x"),),
     )

@@ -14,7 +14,7 @@ from memory_agent.ports import DocumentStore
 from .values import FULL_CHANGE, NASTY, NOW, OpenStore, a_change, a_scope, appended, on_every_server
 
 SCOPE = a_scope()
-COST = ExtractionCost(turns=1, requests=2, prompt_tokens=2**31, completion_tokens=3)
+COST = ExtractionCost(turns=1, requests=2, prompt_tokens=2**31, completion_tokens=3, seconds=1.5)
 
 
 # --- changes and documents -----------------------------------------------------------------------------------

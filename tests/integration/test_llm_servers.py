@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from memory_agent.domain import Message
+from memory_agent.domain import Message, Usage
 from memory_agent.errors import LLMError, LLMUnavailable, TurnsParked
 from memory_agent.models.openai import LEARNED, OpenAIChat
 from memory_agent.models.tokens import EstimatedTokens
@@ -411,6 +411,21 @@ async def test_facts_come_out_of_each(embedded_settings: dict[str, Any], server:
         await memory.settle(timeout=60)
         assert await memory.fetch_facts() == {"location": "Oslo"}
         assert (await memory.status()).outages == ()
+
+
+async def test_what_was_spent_is_shown(
+    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """Requests, tokens and seconds: of the facts by the store, of facts and of summaries since the process began."""
+    openai_server.answer = SERVERS["vllm"]
+    async with opened(asking(embedded_settings, openai_server), vectors=BruteForceIndex()) as service:
+        memory = service.agent("ada", "chat")
+        await memory.add_user_message(OSLO)
+        await memory.settle(timeout=60)
+        cost, worker = (await memory.status()).extraction, await service.worker_status()
+        assert (cost.requests, cost.seconds) == (1, worker.usage_by["facts"].seconds)
+        assert cost.seconds > 0
+        assert (worker.usage, worker.usage_by["summaries"]) == (worker.usage_by["facts"], Usage())
 
 
 # --- what is no matter of the way ----------------------------------------------------------------------------

@@ -304,6 +304,7 @@ DROP INDEX IF EXISTS search_rows_place;
 DELETE FROM row_tokens; -- in a form that is not read any more: `rebuild` makes them anew
 """
 _DROPPED_COLUMNS: Final = {"events": ("topic_id",)}
+_ADDED_COLUMNS: Final = {"costs": COST}
 _DROPPED_META: Final = ("embedder migration", "embedder migration progress")
 """What earlier schemas have and this one has no more: the upgrade drops it."""
 
@@ -418,6 +419,11 @@ def _upgrade(connection: sqlite3.Connection) -> None:
         there = {name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", [table])}
         for column in there.intersection(columns):
             connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+    for table, fields in _ADDED_COLUMNS.items():
+        there = {name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", [table])}
+        for column, kind in fields.kinds.items():
+            if column not in there:
+                connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind.declared()}")
     for name in _DROPPED_META:
         connection.execute("DELETE FROM meta WHERE name = ?", [name])
     for statement in _statements(_TOPIC_MARKS + _EVENTS):

@@ -91,6 +91,7 @@ async def test_usage_is_counted(chat: OpenAIChat, server: ScriptedOpenAI) -> Non
     assert [reply.truncated for reply in (first, second, third)] == [False, False, True]
     usage = chat.usage
     assert (usage.requests, usage.prompt_tokens, usage.completion_tokens) == (3, 4, 5)
+    assert usage.seconds == first.seconds + second.seconds + third.seconds > 0
     assert server.chats[0]["max_tokens"] == 5  # as compatible servers know it
     assert "max_completion_tokens" not in server.chats[0]
 

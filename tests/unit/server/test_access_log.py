@@ -125,7 +125,7 @@ class Memory:
         self.fails = fails
         self.hangs = hangs
         self.asked = 0
-        self.usage = Usage(requests=3, prompt_tokens=100, completion_tokens=20)
+        self.usage = Usage(requests=3, prompt_tokens=100, completion_tokens=20, seconds=4.5)
 
     async def status(self) -> MemoryStatus:
         self.asked += 1
@@ -161,6 +161,8 @@ async def test_scrape_shows_requests_backlog_tokens_and_readers() -> None:
         "memory_agent_parked_turns 1.0",
         "memory_agent_lag_seconds 1.5",
         'memory_agent_llm_tokens_total{kind="prompt"} 100.0',
+        "memory_agent_llm_seconds_total 4.5",
+        "memory_agent_extraction_seconds 0.0",
         "memory_agent_live_hits_total 7.0",
         "memory_agent_event_readers 4.0",
         "memory_agent_event_readers_dropped_total 2.0",
