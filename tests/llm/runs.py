@@ -27,8 +27,9 @@ EVERYDAY_LEAST: Final = 12
 
 
 def of_model(base_url: str, **others: Any) -> dict[str, Any]:
-    """Settings that name a model's server."""
-    return {"openai_base_url": base_url, "fact_extraction_model": "local", "summary_model": "local", **others}
+    """Settings that name a model's server, which answers one request after the other anyway."""
+    named = {"openai_base_url": base_url, "fact_extraction_model": "local", "summary_model": "local"}
+    return {**named, "llm_concurrency": 1, **others}
 
 
 def drafts_of(talk: Sequence[Said]) -> dict[str, list[dict[str, Any]]]:
