@@ -21,6 +21,8 @@ _PATIENCE_SECONDS: Final = 1_200
 _SHOWN_CHARS: Final = 300
 _HELP: Final = re.compile(r"<(known|before)\b.*?</\1>", re.DOTALL)
 """Facts that are known by then and the turns before, of a request for facts."""
+_FOLDER: Final = re.compile(rb"/[^\s\"]+/(?=site-packages/)")
+"""Where a server is installed, which some tell in their errors."""
 _KEPT: Final = ("choices", "usage", "error", "detail", "message")
 """Of an answer; the rest are ids and times."""
 
@@ -124,7 +126,8 @@ class Recorder(_Answers):
             began = time.perf_counter()
             status, answer = self._asked(path, body)
             seconds = round(time.perf_counter() - began, 1)
-            told = {name: value for name, value in json.loads(answer).items() if name in _KEPT}
+            told = json.loads(_FOLDER.sub(b"", answer))
+            told = {name: value for name, value in told.items() if name in _KEPT}
             known = {"key": key, "request": whole, "status": status, "seconds": seconds, "body": told}
             self.records[key] = known
             with self._lock, self.file.open("a", encoding="utf-8") as file:
