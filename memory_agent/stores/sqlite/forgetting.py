@@ -182,6 +182,8 @@ def _delete_turns(db: sqlite3.Connection, user_id: str, ids: Sequence[str]) -> N
         " ON CONFLICT (user_id, thread_id) DO UPDATE SET last_seq = max(last_seq, excluded.last_seq)",
         f"INSERT OR REPLACE INTO tombstones (turn_id, {left})"
         f" SELECT id, {left} FROM turns WHERE {where} AND idempotency_key IS NOT NULL",
+        # Without an index: there are a hundred thousand events at most, and turns are seldom forgotten.
+        f"DELETE FROM events WHERE turn IN (SELECT number FROM turns WHERE {where})",
         f"DELETE FROM turns WHERE {where}",
     ):
         db.execute(sql, where.values)

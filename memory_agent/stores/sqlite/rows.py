@@ -79,9 +79,8 @@ class SqliteRows(SqliteConnection):
         return int(count)
 
     async def rows_by_others(self, embedder: str) -> int:
-        # Two ranges of the index, where <> would look at every row. Stubs of erased rows are nobody's: ''.
-        count = "SELECT count(*) FROM search_rows WHERE embedder"
-        sql = f"SELECT ({count} > '' AND embedder < ?1) + ({count} > ?1)"
+        # Stubs of erased rows are nobody's: ''.
+        sql = "SELECT coalesce(sum(rows), 0) FROM embedded_rows WHERE embedder NOT IN ('', ?)"
         [(count,)] = await self._fetch(sql, [embedder])
         return int(count)
 

@@ -289,8 +289,11 @@ CREATE TABLE IF NOT EXISTS erasure_receipts ( -- of whom nothing else may be lef
   PRIMARY KEY (id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS erasure_receipts_state ON erasure_receipts (state);
--- How many rows another embedding model made.
-CREATE INDEX IF NOT EXISTS search_rows_embedder ON search_rows (embedder);
+CREATE TABLE IF NOT EXISTS embedded_rows ( -- how many rows each embedding model made
+  embedder TEXT NOT NULL PRIMARY KEY,
+  rows INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT OR REPLACE INTO embedded_rows SELECT embedder, count(*) FROM search_rows GROUP BY embedder;
 -- With the stages that are owed, so that a backlog is looked through without reading its turns.
 CREATE INDEX IF NOT EXISTS turns_due_stage ON turns (due_at, pending, user_id, thread_id) WHERE due_at IS NOT NULL;
 """
@@ -301,8 +304,11 @@ DROP INDEX IF EXISTS turns_due;
 DROP TABLE IF EXISTS row_next;
 DROP TABLE IF EXISTS vector_pointers;
 DROP INDEX IF EXISTS search_rows_place;
-DELETE FROM row_tokens; -- in a form that is not read any more: `rebuild` makes them anew
+DROP INDEX IF EXISTS search_rows_embedder;
+DROP INDEX IF EXISTS events_turn;
 """
+_FORMER_TOKENS: Final = 10
+"""Up to this schema tokens are in a form that is not read any more: `rebuild` makes them anew."""
 _DROPPED_COLUMNS: Final = {"events": ("topic_id",)}
 _ADDED_COLUMNS: Final = {"costs": COST}
 _DROPPED_META: Final = ("embedder migration", "embedder migration progress")
@@ -326,6 +332,15 @@ END;
 """
 
 
+_ROW_COUNTS: Final = """
+CREATE TRIGGER row_stored AFTER INSERT ON search_rows BEGIN
+  INSERT INTO embedded_rows VALUES (NEW.embedder, 1) ON CONFLICT (embedder) DO UPDATE SET rows = rows + 1;
+END;
+CREATE TRIGGER row_gone AFTER DELETE ON search_rows BEGIN
+  UPDATE embedded_rows SET rows = rows - 1 WHERE embedder = OLD.embedder;
+END;
+"""
+
 _EVENTS: Final = f"""
 CREATE TABLE events (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -337,7 +352,6 @@ CREATE TABLE events (
   change_id TEXT,
   at INTEGER NOT NULL DEFAULT ({_NOW})
 ) STRICT;
-CREATE INDEX events_turn ON events (turn) WHERE turn IS NOT NULL;
 CREATE INDEX events_change ON events (change_id) WHERE change_id IS NOT NULL;
 
 CREATE TABLE events_pruned (        -- one row: all events up to this one are gone, whatever happened to their turns
@@ -367,9 +381,6 @@ WHEN NEW.topic_id IS NOT NULL AND NEW.topic_id IS NOT OLD.topic_id BEGIN
 END;
 CREATE TRIGGER turn_parked AFTER UPDATE OF parked ON turns WHEN NEW.parked AND NOT OLD.parked BEGIN
   INSERT INTO events (kind, turn) VALUES ({_of("parked")}, NEW.number);
-END;
-CREATE TRIGGER turn_gone AFTER DELETE ON turns BEGIN
-  DELETE FROM events WHERE turn = OLD.number;
 END;
 
 CREATE TRIGGER facts_changed AFTER INSERT ON fact_events
@@ -404,17 +415,19 @@ def create_schema(connection: sqlite3.Connection, path: str) -> None:
     if found:
         check_version(found, path)
         keep_copy(path)
-        _upgrade(connection)
+        _upgrade(connection, found)
     else:
-        _run(connection, _SCHEMA + _TOPIC_MARKS + _EVENTS + _ADDED)
+        _run(connection, _SCHEMA + _TOPIC_MARKS + _EVENTS + _ADDED + _ROW_COUNTS)
     connection.execute(f"PRAGMA user_version = {NEWEST}")
 
 
-def _upgrade(connection: sqlite3.Connection) -> None:
+def _upgrade(connection: sqlite3.Connection, found: int) -> None:
     """Bring a file of an earlier version into this one's schema. Triggers are all made anew, for a file has those of its own time."""
     for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
         connection.execute(f"DROP TRIGGER {name}")
     _run(connection, _DROPPED + _ADDED)
+    if found <= _FORMER_TOKENS:
+        connection.execute("DELETE FROM row_tokens")
     for table, columns in _DROPPED_COLUMNS.items():
         there = {name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", [table])}
         for column in there.intersection(columns):
@@ -426,7 +439,7 @@ def _upgrade(connection: sqlite3.Connection) -> None:
                 connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind.declared()}")
     for name in _DROPPED_META:
         connection.execute("DELETE FROM meta WHERE name = ?", [name])
-    for statement in _statements(_TOPIC_MARKS + _EVENTS):
+    for statement in _statements(_TOPIC_MARKS + _EVENTS + _ROW_COUNTS):
         if statement.lstrip().startswith("CREATE TRIGGER"):
             connection.execute(statement)
     hash_all_remains(connection)
