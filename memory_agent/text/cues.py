@@ -5,6 +5,7 @@ They stand in each language's table `cues`. Both extractors of facts ask here: t
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
-from memory_agent.lazily import lazily
+from memory_agent.lazily import kept_by_text, lazily
 from memory_agent.text.languages import all_words, any_of, languages_with
 from memory_agent.text.sentences import bounds
 from memory_agent.text.subjects import only_reacts
@@ -185,7 +186,7 @@ class _Cues:
             return its.patterns(name, keys, regex.IGNORECASE)
 
         self.doubt, self.before = part("doubt"), part("before")
-        self.back, self.colon = part("back", "whole within"), part("colon", "others speakers")
+        self.back, self.colon = part("back", "whole within leads"), part("colon", "others speakers")
         self.ended = part("ended", "no_more not_so gone lost")
         self.joint = part("joint", "before after then_asks reason")
         self.subject = part("subject", "own other begins owns with_me speaks asks asking")
@@ -193,16 +194,17 @@ class _Cues:
     def clause(self, plain: str, start: int, end: int) -> tuple[int, int]:
         """Start and end of the clause about a statement."""
         begin = max(0, start - _MOST_SENTENCE_CHARS)
-        joints = (joint.end() for joint in self.joint["before"].finditer(plain, begin, end))
-        first = max((at for at in joints if at <= start + 1), default=begin)
-        after = self.joint["after"].search(plain, max(end - 1, 0), end + _MOST_SENTENCE_CHARS)
-        return min(first, start), after.start() if after else min(len(plain), end + _MOST_SENTENCE_CHARS)
+        joints = self.joint["before"].finditer(plain, begin, end)
+        first = max((joint.end() for joint in joints if joint.start() <= start + 1), default=begin)
+        # Korean statements end with what joins them to the next.
+        after = self.joint["after"].search(plain, max(start, end - 3), end + _MOST_SENTENCE_CHARS)
+        return first, max(after.start(), end) if after else min(len(plain), end + _MOST_SENTENCE_CHARS)
 
     def asked(self, sentence: Sentence, start: int, end: int) -> bool:
         """True if a statement is what a question asks: not its reason, nor what it only begins with."""
         return sentence.asks and not (
             self.joint["reason"].search(sentence.plain, max(start - _NEAR, 0), start)
-            or self.joint["then_asks"].search(sentence.plain, end)
+            or self.joint["then_asks"].search(sentence.plain, max(start, end - 3))
         )
 
     def doubted(self, plain: str, start: int, first: int, last: int, without: str) -> str | None:
@@ -214,8 +216,11 @@ class _Cues:
         return None
 
     def taken_back(self, own: Sequence[Sentence], number: int, end: int) -> bool:
-        """True if its sentence ends with taking it back, or one of the two that follow does nothing else."""
-        if _SARCASTIC & set(own[number].marks) or self.back["within"].search(own[number].plain, end):
+        """True if its sentence is sarcastic or takes it back, or one of the two that follow does nothing else."""
+        plain = own[number].plain
+        if _SARCASTIC & set(own[number].marks) or self.back["leads"].match(plain):
+            return True
+        if self.back["within"].search(plain, end):
             return True
         return any(self.back["whole"].match(after.plain) for after in own[number + 1 : number + 3])
 
@@ -238,20 +243,20 @@ class _Cues:
             if (found.groupdict().get("name") or "").lower() not in all_words("cues", "words.nobody")
         ]
 
-    def is_over(
-        self, plain: str, start: int, end: int, first: int, last: int, *, not_so: bool = True
-    ) -> bool:
-        """True if the clause from `first` to `last` says that what it states is over, gone, or `not_so`."""
+    def is_over(self, plain: str, at: tuple[int, int], first: int, last: int) -> bool:
+        """True if the clause from `first` to `last` says that what it states is over or gone."""
         near = max(first - _NEAR, 0)
-        for found in self.mentions(plain):
-            if near <= found.start() < last and (
-                self.ended["gone"].match(plain, found.end())
-                or self.ended["lost"].search(plain, max(found.start() - _NEAR, 0), found.start())
-            ):
-                return True
-        return any(
-            self.ended[cue].search(plain, first, last) for cue in ("no_more", "not_so")[: 1 + not_so]
-        ) or (self.ended["gone"].match(plain, end) is not None)
+        mentions = [found.span() for found in self.mentions(plain) if near <= found.start() < last]
+        return any(self.is_gone(plain, *mention) for mention in (*mentions, at)) or (
+            self.ended["no_more"].search(plain, first, last) is not None
+        )
+
+    def is_gone(self, plain: str, start: int, end: int) -> bool:
+        """True if what stands right beside a relative or an animal says that they died, left, or were lost."""
+        return bool(
+            self.ended["gone"].match(plain, end)
+            or self.ended["lost"].search(plain, max(start - _NEAR, 0), start)
+        )
 
     def owner(self, own: Sequence[Sentence], number: int, start: int, end: int) -> Owner | None:
         """Whose fact it is: of the last subject before `start`, or the first behind it."""
@@ -316,37 +321,51 @@ _PLAYS: Final = any_of("cues", "turn.play", regex.IGNORECASE)
 _PLAYS_BEHIND: Final = any_of("cues", "turn.behind", regex.IGNORECASE)
 
 
+@kept_by_text(64)
+def _plays_from(text: str) -> float:
+    """Where a turn begins to be somebody's words, a test or play; infinity where it never does."""
+    play = _PLAYS.search(text)
+    if play is None:
+        return math.inf
+    return 0 if _PLAYS_BEHIND.search(text) else play.start()
+
+
 def statement_in(
-    own: Sequence[Sentence], number: int, start: int, end: int, *, without: str = ""
+    own: Sequence[Sentence], number: int, start: int, end: int, *, without: str = "", beside: bool = False
 ) -> Statement:
     """How the sentence of that number says its part from `start` to `end`.
 
-    `own`: all sentences of the turn; `without`: names of doubts that don't count, between blanks.
+    `own`: all sentences of the turn; `without`: names of cues that don't count, between blanks;
+    `beside`: it is true whatever the sentence says of it, unless it is gone ("my wife Anna").
     """
     sentence = own[number]
     plain, text = sentence.plain, sentence.text
-    play = _PLAYS.search(text)
-    if play and (play.start() <= sentence.offsets[-1] or _PLAYS_BEHIND.search(text)):
+    if _plays_from(text) <= sentence.offsets[-1]:
         return Statement(doubt=_PLAY)
-    doubt, ended, over, owner = None, False, False, None
+    doubt, over, denied, owner = None, False, False, None
     for letters, cues in _cues():
         if not letters.search(plain.lower()):
             continue
         first, last = cues.clause(plain, start, end)
-        owner = owner or cues.owner(own, number, start, end)
-        ended = ended or cues.is_over(plain, start, end, first, last)
-        over = over or (ended and cues.is_over(plain, start, end, first, last, not_so=False))
+        if beside:
+            over = over or cues.is_gone(plain, start, end)
+        else:
+            owner = owner or cues.owner(own, number, max(start, first), end)
+            over = over or cues.is_over(plain, (start, end), first, last)
+            denied = denied or cues.ended["not_so"].search(plain, first, last) is not None
         if cues.quoted(own, number, start):
             doubt = _QUOTED
         elif cues.taken_back(own, number, end):
             doubt = _TAKEN_BACK
+        elif beside and not over:
+            continue
         elif cues.asked(sentence, start, end):
             doubt = _ASKED
         else:
             doubt = doubt or cues.doubted(
                 plain, start, first, last, f"{without} hearsay other" if owner else without
             )
-    return Statement(doubt=doubt, ended=ended, negated=ended and not over, owner=owner)
+    return Statement(doubt=doubt, ended=over or denied, negated=denied and not over, owner=owner)
 
 
 def people_in(text: str) -> list[Owner]:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.text.tables import table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
     import regex
 
-    from memory_agent.text.patterns import Op, Sentence
+    from memory_agent.text.cues import Sentence
 
 
 _ADVERBIAL: Final = (
@@ -44,57 +44,22 @@ _GRAMMAR: Final = _TABLE.patterns("grammar")
 _ANIMALS, _NOT_ITSELF, _NO_AND = (_TABLE.words(f"words.{key}") for key in ("animals", "not_itself", "no_and"))
 
 
-class Speaker:
-    """State that tells if a sentence without a subject may be about the speaker, from the sentences before it."""
+def may_be_speakers(own: Sequence[Sentence], sentence: Sentence, match: regex.Match[str]) -> bool:
+    """True if a match names the speaker as its subject, or nobody, and no sentence before speaks of somebody else.
 
-    def __init__(self) -> None:
-        self._others = False
-
-    def heard(self, sentence: Sentence) -> None:
-        """Take note of whom `sentence` is about."""
-        if _GRAMMAR["other"].search(sentence.plain):
-            self._others = True
-        elif _GRAMMAR["speaker"].search(sentence.plain):
-            self._others = False
-
-    def claims(
-        self, pattern: regex.Pattern[str], sentence: Sentence, *, past_is_meant: bool = False
-    ) -> Iterator[regex.Match[str]]:
-        """Matches of `pattern` that are the speaker's own and stated as a fact."""
-        if _GRAMMAR["somebodys"].search(sentence.plain) and not past_is_meant:
-            return
-        # Overlapped: what does not fit from the sentence's beginning may from its second clause.
-        for match in pattern.finditer(sentence.plain, overlapped=True):
-            if asked(sentence, match):
-                continue
-            groups = match.groupdict()
-            # Without a subject and a polite ending it may as well be a question.
-            if not groups.get("subject") and (
-                groups.get("plain")
-                or self._others
-                or _GRAMMAR["topic"].search(sentence.plain[: match.start()])
-            ):
-                continue
-            if not doubtful(sentence, match):
-                yield match
-
-
-def asked(sentence: Sentence, match: regex.Match[str]) -> bool:
-    """True if a match belongs to what a question asks, not to a clause that leads to it."""
-    leads = match.end() < len(sentence.plain) and _GRAMMAR["connects"].search(match[0])
-    return sentence.asks and not leads
-
-
-def doubtful(sentence: Sentence, match: regex.Match[str]) -> bool:
-    """True if the clause of a match supposes, wishes or reports what it says."""
-    ends = _GRAMMAR["clause_end"].finditer(sentence.plain, 0, match.start() + 1)
-    began = max((end.end() for end in ends), default=0)
-    return _GRAMMAR["doubt"].search(sentence.plain, min(began, match.start()), match.end() + 10) is not None
-
-
-def since_now(match: regex.Match[str]) -> Op:
-    """Operation of a statement on the list of facts: with "이제" it replaces the one before."""
-    return "update" if "이제" in match[0] or "이젠" in match[0] else "add"
+    Without a subject and a polite ending it may as well be a question.
+    """
+    said = match.groupdict()
+    if said.get("who"):
+        return True
+    if said.get("plain") or _GRAMMAR["topic"].search(sentence.plain[: match.start()]):
+        return False
+    for before in reversed(own[: sentence.number]):
+        if _GRAMMAR["other"].search(before.plain):
+            return False
+        if _GRAMMAR["speaker"].search(before.plain):
+            break
+    return True
 
 
 # --- words ---------------------------------------------------------------------------------------------------
