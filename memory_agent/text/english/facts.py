@@ -49,11 +49,11 @@ def _is_name(name: str) -> bool:
 
 
 def _names(_: Sentence, match: Match) -> Iterator[str | None]:
+    """Each name, all or none; beside a relative June and Leo are names as well."""
     said = match.groupdict()
-    yield from filter(_is_name, match.captures("value")) if "value" in said else ()
-    yield from filter(_is_name, match.captures("name")) if "name" in said else ()
-    if "value" not in said and "name" not in said:
-        yield None
+    names = [name for group in ("value", "name") if group in said for name in match.captures(group)]
+    if all(_is_name(name) or ("kin" in said and _is(name, "also_names")) for name in names):
+        yield from names or [None]
 
 
 def _ages(_: Sentence, match: Match) -> Iterator[int]:
@@ -97,8 +97,8 @@ def _animals(_: Sentence, match: Match) -> Iterator[str]:
 def _allergens(sentence: Sentence, match: Match) -> Iterator[str]:
     """Each of "cats, dogs and horses", in the one form that "a cat allergy" has as well."""
     said = match.captures("value") if "value" in match.groupdict() else []
-    listed = _IS["allergens_end"].split(sentence.plain[match.end() :], maxsplit=1)[0]
-    for item in said or _listed(listed, split=True):
+    listed = _IS["aside"].sub("", sentence.plain[match.end() :])
+    for item in said or _listed(_IS["allergens_end"].split(listed, maxsplit=1)[0], split=True):
         if not (_is(item.lower(), "no_allergen") or _IS["contextual"].search(item)):
             yield f"{item}s" if _is(item.lower().split()[-1], "counted") else item
 
@@ -108,7 +108,7 @@ def _intolerances(_: Sentence, match: Match) -> Iterator[str]:
 
 
 def _conditions(_: Sentence, match: Match) -> Iterator[str]:
-    yield _CONDITIONS.get(match["value"].lower(), match["value"])
+    yield from (_CONDITIONS.get(said.lower(), said) for said in match.captures("value"))
 
 
 # --- likes, dislikes and favourites --------------------------------------------------------------------------
