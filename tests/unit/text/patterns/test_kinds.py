@@ -1,0 +1,36 @@
+"""What a user's turns come to: each kind of statement that went wrong once, in many words."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from memory_agent.domain import FactChange
+from memory_agent.facts.fold import fold_facts
+from memory_agent.facts.keeper import Known
+from memory_agent.facts.vetting import vet
+from memory_agent.text.patterns import extract_facts
+from tests.unit.examples import examples
+from tests.unit.facts.builders import change, turn
+
+ROWS = [
+    pytest.param(said, document, id=f"{kind}: {' '.join(said)}")
+    for kind, rows in examples("text/patterns/kinds.toml").items()
+    for said, document in rows
+]
+
+
+def document_of(said: list[str]) -> dict[str, Any]:
+    """The facts after turns with these texts, with what of them is believed."""
+    changes: list[FactChange] = []
+    for seq, text in enumerate(said, start=1):
+        one = turn(text, id=f"t{seq:04d}", seq=seq)
+        items = [dataclasses.replace(fact, turn_id=one.id, plain=True) for fact in extract_facts(text)]
+        events = vet(items, one, Known(fold_facts(changes))).events
+        changes.append(change(seq, *events, turn=one.id))
+    return next(iter(fold_facts(changes).people.values()), {})
+
+
+@pytest.mark.parametrize(("said", "document"), ROWS)
+def test_the_document_is_what_was_said(said: list[str], document: dict[str, Any]) -> None:
+    assert document_of(said) == document
