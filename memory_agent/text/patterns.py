@@ -103,7 +103,9 @@ class TableOfFacts:
         kind, beside = rule.kind, rule.kind in _BESIDE
         without = "negated" if kind == "instead" else ""
         for match in rule.pattern.finditer(sentence.plain, overlapped=self._overlapped):
-            if rule.unless.search(sentence.plain) or not (beside or self._fits(own, sentence, match)):
+            if rule.unless.search(sentence.plain):
+                return
+            if not (beside or self._fits(own, sentence, match)):
                 continue
             read = statement_in(own, sentence.number, *match.span(), without=without, beside=beside)
             ended = read.ended and not (read.negated and kind in _ONLY_ENDED)
