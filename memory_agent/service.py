@@ -30,7 +30,7 @@ from memory_agent.domain import (
     stages_but,
 )
 from memory_agent.errors import InvalidInput, NotFound, NotOpen, SettleTimeout, TurnsParked
-from memory_agent.ports import known_fingerprint, known_scripts
+from memory_agent.ports import known_fingerprint, known_scripts, warning_of
 from memory_agent.search.user_index import IDLE_SECONDS, unread
 from memory_agent.wiring import Core, wire
 from memory_agent.work.owed import FAR, Looks, owed_in_words, waits_for_a_part
@@ -452,7 +452,11 @@ class MemoryService(Upkeep):
         return replace(counts, unread_scripts=scripts, unread_language=language)
 
     async def _counts(self, scope: Scope | None) -> MemoryStatus:
-        return await self.core.store.status(scope, now=self.clock.now())
+        counts = await self.core.store.status(scope, now=self.clock.now())
+        told = dict.fromkeys(
+            warning_of(llm) for llm in (self.core.llm, self.core.summary_llm) if llm is not None
+        )
+        return replace(counts, warnings=tuple(filter(None, told)))
 
     async def settle(
         self,

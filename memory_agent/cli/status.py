@@ -110,7 +110,7 @@ def status_as_json(status: MemoryStatus) -> dict[str, Any]:
     return {
         **picked(
             status,
-            "turns pending lag_seconds erasures parked_count unread_scripts unread_language to_rebuild",
+            "turns pending lag_seconds erasures parked_count unread_scripts unread_language to_rebuild warnings",
         ),
         "parked": parked,
         "extraction": cost_as_json(status.extraction),
@@ -143,6 +143,8 @@ def print_status(status: MemoryStatus) -> None:
         out.print(part, soft_wrap=isinstance(part, Text))
     if status.outages:
         note("It goes on by itself once that is mended.")
+    for warning in status.warnings:
+        note(f"{warning}.")
     if status.to_rebuild:
         note(
             f"{many(status.to_rebuild, 'turn')} were embedded by another model and are found by their words alone;"

@@ -135,6 +135,7 @@ class MemoryStatus:
     `unread_language` the language in Latin letters (ISO 639), "" if it knows it or none is told (of everybody: neither is).
     `to_rebuild`: turns whose vectors another embedding model made, so that they are found by words (told of everybody alone).
     `store_schema`: the version of the store's schema, and what its upgrade has left (told of everybody alone).
+    `warnings`: what somebody should mend about the language models of the process that tells.
     """
 
     turns: int
@@ -150,6 +151,7 @@ class MemoryStatus:
     unread_language: str = ""
     to_rebuild: int = 0
     store_schema: SchemaState | None = None
+    warnings: tuple[str, ...] = ()
 
 
 KeyedKind = Literal["edit", "session"]

@@ -388,7 +388,9 @@ class LLMFactExtractor:
 
 
 def _cost_of(reply: Completion) -> ExtractionCost:
-    return ExtractionCost(prompt_tokens=reply.prompt_tokens, completion_tokens=reply.completion_tokens)
+    return ExtractionCost(
+        prompt_tokens=reply.prompt_tokens, completion_tokens=reply.completion_tokens, seconds=reply.seconds
+    )
 
 
 async def _redacted(redact: Redactor | None, request: ExtractionRequest) -> ExtractionRequest:

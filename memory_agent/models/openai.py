@@ -331,6 +331,7 @@ class Learned:
 LEARNED: Final[dict[tuple[str, str], Learned]] = {}
 """By endpoint and model."""
 
+_REMEDY: Final = "raise num_ctx (OLLAMA_CONTEXT_LENGTH), or lower llm_request_tokens"
 _LEAST_CUT: Final = 500
 """No server is set to fewer tokens; a figure below counts what was not in its cache, or nothing at all."""
 _CUT_SHARES: Final = (0.8, 0.45)
@@ -362,6 +363,13 @@ class OpenAIChat:
         """See `LLM.usage`."""
         return self._usage
 
+    @property
+    def warning(self) -> str:
+        """What somebody should mend about the server, as far as this process knows; "" for nothing."""
+        if not (cut := self._learned.cut):
+            return ""
+        return f"the server of {self._model} cuts prompts to {cut:,} tokens; {_REMEDY}"
+
     async def complete(
         self,
         messages: Sequence[Message],
@@ -384,10 +392,7 @@ class OpenAIChat:
             completion = await self._answered(client, messages, schema, max_tokens)
             cut = await self._cut_to(client, messages, completion.prompt_tokens)
         if cut:
-            raise LLMError(
-                f"the server cut the prompt to {cut:,} tokens; raise num_ctx (OLLAMA_CONTEXT_LENGTH),"
-                " or lower llm_request_tokens"
-            )
+            raise LLMError(f"the server cut the prompt to {cut:,} tokens; {_REMEDY}")
         return completion
 
     async def close(self) -> None:
@@ -527,7 +532,7 @@ class OpenAIChat:
                 return 0  # nothing can be told from that
             learned.cut = counted if again.prompt_tokens == counted else 0
             if learned.cut:
-                log.warning("%s: its server cuts prompts to %s tokens; raise num_ctx", self._model, counted)
+                log.warning("%s", self.warning)
         return learned.cut
 
 

@@ -35,6 +35,7 @@ from memory_agent.ports.models import (
     known_scripts as known_scripts,
     pieces_per_word as pieces_per_word,
     tokens_by as tokens_by,
+    warning_of as warning_of,
 )
 from memory_agent.ports.vectors import (
     LOST_INDEX as LOST_INDEX,

@@ -137,6 +137,11 @@ class LLM(Protocol):
         """Release the connection pool. Idempotent."""
 
 
+def warning_of(llm: LLM) -> str:
+    """What somebody should mend about the model's server; "" for nothing. One that can tell has an attribute `warning`."""
+    return getattr(llm, "warning", "")
+
+
 class TokenCounter(Protocol):
     """Counts the tokens of a text, for budgets."""
 

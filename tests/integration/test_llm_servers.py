@@ -14,22 +14,24 @@ from typing import Any, Final
 import pytest
 
 from memory_agent.domain import Message, Usage
-from memory_agent.errors import LLMError, LLMUnavailable, TurnsParked
+from memory_agent.errors import LLMError, LLMUnavailable
 from memory_agent.models.openai import LEARNED, OpenAIChat
 from memory_agent.models.tokens import EstimatedTokens
 from memory_agent.testing import BruteForceIndex
 from tests.integration.fact_script import asking, opened
 from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
-OSLO: Final = "I live in Oslo."
+OSLO: Final = "The office in Oslo is where they keep a desk for me."
+"""What a model can make a fact of, and patterns can't."""
 FACT: Final = {
-    "subject": "user", "path": "location", "value": "Oslo", "turn": 1, "quote": "I live in Oslo"
-}  # fmt: skip
-ANSWER: Final = json.dumps({"additions": [FACT], "updates": [], "retractions": []})
-SCHEMA: Final = {
-    "type": "object",
-    "properties": {"additions": {"type": "array", "items": {"type": "object"}}},
+    "quote": OSLO[:-1],
+    "about": "user",
+    "path": "employer",
+    "value": "office in Oslo",
+    "over": False,
 }
+ANSWER: Final = json.dumps({"facts": [FACT]})
+SCHEMA: Final = {"type": "object", "properties": {"facts": {"type": "array", "items": {"type": "object"}}}}
 QUESTION: Final = [Message(role="system", content="Take notes."), Message(role="user", content=OSLO)]
 
 Condition = Callable[[Request], bool]
@@ -255,7 +257,7 @@ SERVERS: Final = {
                 source="browserbase/stagehand#1204",
             ),
         ),
-        message=lambda body, answer: {"content": answer, "reasoning_content": "The user lives in {Oslo}."},
+        message=lambda body, answer: {"content": answer, "reasoning_content": "The user works in {Oslo}."},
         requests=2,
     ),
     "deepseek, in the words of its parser": Server(
@@ -350,7 +352,7 @@ SERVERS: Final = {
     "mistral, a model that thinks": Server(
         message=lambda body, answer: {
             "content": [
-                {"type": "thinking", "thinking": [{"type": "text", "text": '{"additions": ['}]},
+                {"type": "thinking", "thinking": [{"type": "text", "text": '{"facts": ['}]},
                 {"type": "text", "text": answer},
             ]
         },
@@ -409,7 +411,7 @@ async def test_facts_come_out_of_each(embedded_settings: dict[str, Any], server:
         memory = service.agent("ada", "chat")
         await memory.update_memory(OSLO, "Nice!")
         await memory.settle(timeout=60)
-        assert await memory.fetch_facts() == {"location": "Oslo"}
+        assert await memory.fetch_facts() == {"employer": "office in Oslo"}
         assert (await memory.status()).outages == ()
 
 
@@ -558,7 +560,7 @@ async def test_a_prompt_that_the_server_cut_is_an_error(
         assert len(openai_server.chats) == asked
     assert openai_server.chats[1]["max_tokens"] == 1
     assert (await chat.complete(QUESTION, max_tokens=400)).text == ANSWER
-    assert [r.levelname for r in caplog.records if "cuts prompts to 1026 tokens" in r.getMessage()] == [
+    assert [r.levelname for r in caplog.records if "cuts prompts to 1,026 tokens" in r.getMessage()] == [
         "WARNING"
     ]
     await chat.close()
@@ -593,13 +595,10 @@ async def test_status_says_that_prompts_are_cut(
 ) -> None:
     """With what to do about it."""
     openai_server.answer = counting(lambda tokens: min(tokens, 514))
-    wanted = asking(embedded_settings, openai_server, max_attempts=1)
-    async with opened(wanted, vectors=BruteForceIndex()) as service:
+    async with opened(asking(embedded_settings, openai_server), vectors=BruteForceIndex()) as service:
         memory = service.agent("ada", "chat")
-        await memory.add_user_message(
-            f"{OSLO} " + "The weather was fine again in the morning, and later it rained. " * 150
-        )
-        with pytest.raises(TurnsParked):
-            await memory.settle(timeout=60)
-        (parked,) = (await memory.status()).parked
-        assert "cut the prompt to 514 tokens; raise num_ctx" in parked.last_error
+        assert (await memory.status()).warnings == ()
+        await memory.add_user_message(f"{OSLO} " + "The weather was fine again, and later it rained. " * 150)
+        await memory.settle(timeout=60)
+        (warning,) = (await memory.status()).warnings
+        assert "cuts prompts to 514 tokens; raise num_ctx (OLLAMA_CONTEXT_LENGTH)" in warning
