@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +14,20 @@ import pytest
 
 from memory_agent import InvalidInput, MemoryAgent, TurnsParked
 from tests.integration.commands import Quick, asking, user
-from tests.integration.conversations import counted, lines, opened, said
-from tests.integration.fact_script import Asked, Item, add, asked, by_message
+from tests.integration.conversations import counted, opened, said
 from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
-SUMMARY: Final = "[fact | 3 | user | 8] They talk about clocks."
-TALK: Final = lines(110)
+SUMMARY: Final = "They talk on."
+_MESSAGE: Final = re.compile(r"<message [^>]*>\n(.*?)\n</message>", re.DOTALL)
+_SONG: Final = re.compile(r"I like song (\d+)\.")
+
+
+def songs(count: int, *, first: int = 1) -> list[str]:
+    """Texts that each state a fact, whose number says which."""
+    return [f"I like song {number}." for number in range(first, first + count)]
+
+
+TALK: Final = songs(110)
 """More than a conversation and a topic hold uncompressed."""
 
 
@@ -41,18 +51,21 @@ def settings(embedded_settings: dict[str, Any], llm_server: ScriptedOpenAI) -> d
     }
 
 
-def about_lines(message: Asked) -> list[Item]:
-    """A fact of each message that has a number, which says it."""
-    number = message.text.split()[1]
-    return [add("lines", [number], f"line {number}")]
-
-
-ABOUT_FACTS: Final = by_message(about_lines)
+def read_by(body: Request) -> list[str]:
+    """The numbers of the songs in the messages that a request for facts asks about."""
+    messages = _MESSAGE.findall(body["messages"][-1]["content"])
+    return [number for message in messages for number in _SONG.findall(message)]
 
 
 def answer(body: Request) -> str:
-    """A model that does all that it is asked for."""
-    return ABOUT_FACTS(body) if asked(body) else SUMMARY
+    """A model that does all that it is asked for: facts come in a form, summaries as text."""
+    if "response_format" not in body:
+        return SUMMARY
+    liked = [
+        {"quote": f"I like song {n}.", "about": "me", "path": "likes", "value": f"song {n}", "over": False}
+        for n in read_by(body)
+    ]
+    return json.dumps({"facts": liked})
 
 
 async def is_packed_and_compressed(memory: MemoryAgent, made_by: str) -> None:
@@ -68,9 +81,10 @@ async def is_packed_and_compressed(memory: MemoryAgent, made_by: str) -> None:
     assert sum(topic.compressed_messages for topic in await memory.topics()) > 0
 
 
-async def facts_in_order(memory: MemoryAgent) -> list[str]:
-    """The numbers of the lines of which facts are known, as they came in."""
-    return [record.value for record in await memory.fact_history("lines") if record.stands]
+async def facts_in_order(memory: MemoryAgent) -> list[int]:
+    """The numbers of the songs that are known, as they came in."""
+    records = sorted(await memory.fact_history(), key=lambda record: record.said_at)
+    return [int(str(record.value).removeprefix("song ")) for record in records if record.stands]
 
 
 async def test_with_the_model_away_all_but_facts_are_done(
@@ -81,19 +95,19 @@ async def test_with_the_model_away_all_but_facts_are_done(
     async with opened(settings) as service:
         memory = service.agent("ann", "chat")
         await memory.add_turns(said(TALK))
-        await memory.settle(timeout=60, without=["facts"])
-        await service.settle(timeout=60, without=["facts"])
+        await memory.settle(timeout=200, without=["facts"])
+        await service.settle(timeout=200, without=["facts"])
         await is_packed_and_compressed(memory, "extractive")
         assert (await memory.status()).pending["facts"] == 55
         context = await memory.fetch_memory("What now?")
         assert "facts" in context.degraded
         assert context.short_term[-1].content == TALK[-1]
-        await memory.add_turns(said(lines(20, first=111)))
+        await memory.add_turns(said(songs(20, first=111)))
         assert (await memory.compress()).metadata.made_by == "extractive:quotes-1"
         llm_server.answer = answer
         llm_server.start()
-        await memory.settle(timeout=60)
-        assert await facts_in_order(memory) == [str(number) for number in range(1, 131, 2)]
+        await memory.settle(timeout=200)
+        assert await facts_in_order(memory) == list(range(1, 131, 2))
         assert (await memory.fetch_memory("What now?")).degraded == ()
 
 
@@ -106,11 +120,11 @@ class Slow:
         self.lock = threading.Lock()
 
     def __call__(self, body: Request) -> str:
-        if not asked(body):
+        if "response_format" not in body:
             return SUMMARY
         self.asked.set()
         with self.lock:
-            assert self.go.wait(60)
+            assert self.go.wait(200)
         return answer(body)
 
 
@@ -121,19 +135,19 @@ async def test_a_backlog_of_facts_at_a_slow_model_holds_up_nothing_else(
     slow = llm_server.answer = Slow()
     async with opened(settings) as service:
         backlog, memory = service.agent("ann", "backlog"), service.agent("ann", "chat")
-        await backlog.add_turns(said(lines(200)))
-        assert await asyncio.to_thread(slow.asked.wait, 60)
+        await backlog.add_turns(said(songs(200)))
+        assert await asyncio.to_thread(slow.asked.wait, 200)
         await memory.add_turns(said(TALK))
-        await memory.settle(timeout=60, without=["facts"])
+        await memory.settle(timeout=200, without=["facts"])
         await is_packed_and_compressed(memory, "llm")
-        (turn,) = await backlog.add_turns(said(["line 201 about clocks"]))
-        await backlog.settle(timeout=60, without=["facts"])
+        (turn,) = await backlog.add_turns(said(songs(1, first=201)))
+        await backlog.settle(timeout=200, without=["facts"])
         assert await backlog.turn_topic(turn.id) is not None
         assert (await backlog.status()).pending["facts"] == 101
         assert not slow.go.is_set()
         slow.go.set()
-        await service.settle(timeout=60)
-        assert await facts_in_order(backlog) == [str(number) for number in range(1, 202, 2)]
+        await service.settle(timeout=200)
+        assert await facts_in_order(backlog) == list(range(1, 202, 2))
 
 
 async def test_a_server_that_is_stopped_halfway_reads_each_turn_once(
@@ -148,28 +162,28 @@ async def test_a_server_that_is_stopped_halfway_reads_each_turn_once(
             halfway.set()
         if halfway.is_set():
             return Reply(drop=True)
-        read.extend(message.text for message in asked(body))
+        read.extend(read_by(body))
         return answer(body)
 
     llm_server.answer = until_halfway
-    texts = lines(60)
+    texts = songs(60)
     async with opened(settings) as service:
         memory = service.agent("ann", "chat")
         await memory.add_turns([{"role": "user", "content": text} for text in texts])
-        assert await asyncio.to_thread(halfway.wait, 60)
+        assert await asyncio.to_thread(halfway.wait, 200)
         llm_server.stop()
-        await memory.settle(timeout=60, without=["facts"])
+        await memory.settle(timeout=200, without=["facts"])
         assert 0 < (await memory.status()).pending["facts"] < 60
 
         def again(body: Request) -> str:
-            read.extend(message.text for message in asked(body))
+            read.extend(read_by(body))
             return answer(body)
 
         llm_server.answer = again
         llm_server.start()
-        await memory.settle(timeout=60)
-        assert [text.split()[1] for text in read] == [text.split()[1] for text in texts]
-        assert await facts_in_order(memory) == [str(number) for number in range(1, 61)]
+        await memory.settle(timeout=200)
+        assert read == [str(number) for number in range(1, 61)]
+        assert await facts_in_order(memory) == list(range(1, 61))
 
 
 UNUSABLE: Final = {
@@ -185,11 +199,11 @@ UNUSABLE: Final = {
 async def test_whatever_it_answers_to_be_summed_up_parks_nothing(
     settings: dict[str, Any], llm_server: ScriptedOpenAI, reply: Reply | str
 ) -> None:
-    llm_server.answer = lambda body: answer(body) if asked(body) else reply
+    llm_server.answer = lambda body: answer(body) if "response_format" in body else reply
     async with opened(settings) as service:
         memory = service.agent("ann", "chat")
         await memory.add_turns(said(TALK))
-        await memory.settle(timeout=60)
+        await memory.settle(timeout=200)
         await is_packed_and_compressed(memory, "extractive")
 
 
@@ -202,7 +216,7 @@ async def test_a_model_that_is_away_is_left_alone_for_a_while(
         for thread in ("first", "second", "third"):
             memory = service.agent("ann", thread)
             await memory.add_turns(said(TALK))
-            await memory.settle(timeout=60)
+            await memory.settle(timeout=200)
             assert len(await memory.compressions()) == 1
             if thread == "first":
                 tried = len(llm_server.chats)
