@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from memory_agent.domain import StatedFact
-    from memory_agent.text.patterns import Sentence as Statement
+    from memory_agent.text.cues import Sentence as Statement
 
 LATIN_WORD: Final = lazily(re.compile, r"[a-z]+(?:'[a-z]+)?")
 
