@@ -121,6 +121,20 @@ def lines_of(document: object, path: tuple[str, ...] = ()) -> Iterator[Line]:
         yield Line(path, str(document))
 
 
+_NAMES: Final = re.compile(r"(?<=\s)[A-Z][\w-]+|\d+")
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+def invented(said: Iterable[Said], lines: Iterable[Line]) -> list[Line]:
+    """Lines with a name or a number that no message has. Of a value's first word nobody knows whether it is a name."""
+    text = " ".join(message.text for message in said).casefold()
+    return [
+        line
+        for line in lines
+        if any(name.casefold() not in text for name in _NAMES.findall(_DATE.sub("", line.value)))
+    ]
+
+
 @dataclass(kw_only=True)
 class Score:
     """What a talk's labels find in what was noted."""

@@ -17,7 +17,7 @@ from memory_agent import MemoryConfig, MemoryService
 from tests.documented import blocks
 from tests.llm.models import LARGER, MODELS, LocalModel
 from tests.llm.runs import BARS, EVERYDAY_LEAST, FACTS_ALONE, of_model, outcome_of, remember, run
-from tests.llm.talks import EVERYDAY, TALK, judged, read_talk
+from tests.llm.talks import EVERYDAY, TALK, invented, judged, lines_of, read_talk
 from tests.servers.llama import LlamaServer
 
 pytestmark = pytest.mark.timeout(7_200)
@@ -76,6 +76,7 @@ def test_ten_messages_by_the_words_of_the_readme_from_an_empty_folder(
     score = judged(talk, {talk[0].who: facts})
     assert len(score.found) >= EVERYDAY_LEAST, score.missed
     assert score.violated == []
+    assert invented(talk, lines_of(facts)) == []
 
 
 async def test_ten_messages_while_the_server_is_stopped_halfway_and_started_again(

@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks import facts_model
 from tests.llm import models
-from tests.llm.talks import ANYBODY, EVERYDAY, TALK, USER, Label, Line, Score, lines_of, read_talk
+from tests.llm.talks import ANYBODY, EVERYDAY, TALK, USER, Label, Line, Score, invented, lines_of, read_talk
 from tests.servers.openai_script import ScriptedOpenAI
 from tests.servers.recorded import Recorder, Replay
 
@@ -93,6 +93,20 @@ def test_a_score_counts_what_ended_among_what_was_found() -> None:
     moved.judge(talk, [Line(("plans",), "trip to Trieste on 21 May"), Line(("home",), "Lisbon")])
     assert len(moved.ended) == 1
     assert [(label.says, line.value) for label, line in moved.violated] == [(("lisbon",), "Lisbon")]
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("trip to Trieste on 21 May", True),
+        ("trip to Rome on 21 May", False),
+        ("Swimming on 3 days", False),
+        ("Moving on 2026-07-01", True),
+    ],
+)
+def test_a_name_or_number_that_nobody_said_is_noticed(value: str, told: bool) -> None:
+    lines = [Line(("plans",), value)]
+    assert invented(read_talk(EVERYDAY), lines) == ([] if told else lines)
 
 
 def test_the_talks_are_as_many_as_they_say() -> None:
