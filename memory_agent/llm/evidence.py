@@ -161,3 +161,9 @@ def _counts() -> dict[str, int]:
 def _small_words() -> frozenset[str]:
     stops = (stop_words(language.name) for language in languages())
     return frozenset(all_words("words", "fillers", "small_talk")).union(*stops)
+
+
+@functools.cache
+def calendar_terms() -> frozenset[str]:
+    """Months and days of the week, as search terms."""
+    return terms_of(" ".join((*known("months"), *known("weekdays"))))

@@ -23,7 +23,7 @@ from tests.integration.conversations import (
 )
 from tests.servers.openai_script import Request, ScriptedOpenAI
 
-FIRST = "KEY MOMENTS: Turn 3 (first clock), Turn 5-9 (lines 5 and 9)\nDECISIONS: clock 7 settled"
+FIRST = "KEY MOMENTS: Turn 3 (first clock), Turn 5-9 (lines 5 and 9)\nDECISIONS: clocks on line 7"
 SECOND = "KEY MOMENTS: Turn 5-9 (lines 5 and 9), Turn 44 (line 44 is late)"
 
 
@@ -98,7 +98,7 @@ async def test_an_extract_stands_in_for_a_reply_of_nothing(
     assert len(openai_server.chats) == 2 - bool(reply)  # an empty one is asked for once more
     assert (await memory.status()).parked_count == 0
     assert await remains(service, "Quagga") == []
-    openai_server.answer = lambda _: "FACTS: talks about clocks"
+    openai_server.answer = lambda _: "FACTS: the clocks"
     assert (await memory.compress()).metadata.made_by == "llm:gpt-4o-mini:form-2"
     assert "Porto" in prompt(openai_server.chats[-1]).partition("</summary_so_far>")[0]
 

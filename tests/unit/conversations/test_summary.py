@@ -66,7 +66,7 @@ LONG = [turn(n, f"We sail to port {n}. {'Wind and waves. ' * 100}") for n in ran
 async def test_a_long_conversation_goes_in_several_calls_each_with_the_summary_so_far() -> None:
     """A call of which nothing can be kept is made up for by quotes, and the others count."""
     replies = [
-        "SUMMARY: The waves are high.\nDECISIONS: wait for wind",
+        "SUMMARY: Wind and waves.\nDECISIONS: sail with the wind",
         "Sorry, I can't.",
         "SUMMARY: They sail on to port 12.",
     ]
@@ -74,12 +74,12 @@ async def test_a_long_conversation_goes_in_several_calls_each_with_the_summary_s
     told = [*LONG[:8], turn(9, "We have decided to take the train to Porto on 12 May."), *LONG[9:]]
     items = await asking(llm).summarize((), told)
     assert len(llm.calls) == 3
-    assert "SUMMARY: The waves are high.\nDECISIONS: wait for wind" in llm.calls[1][-1].content
-    assert [(i.kind, i.text) for i in items if i.said_at is None] == [
-        ("decision", "wait for wind"),
-        ("topic", "The waves are high."),
+    assert "SUMMARY: Wind and waves.\nDECISIONS: sail with the wind" in llm.calls[1][-1].content
+    assert {(i.kind, i.text) for i in items if i.said_at is None} == {
+        ("topic", "Wind and waves."),
+        ("decision", "sail with the wind"),
         ("topic", "They sail on to port 12."),
-    ]
+    }
     assert "We have decided to take the train to Porto on 12 May." in [i.text for i in items if i.said_at]
 
 
