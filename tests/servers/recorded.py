@@ -19,7 +19,7 @@ from tests.servers.loopback import Answering, Loopback
 Request = dict[str, Any]
 _PATIENCE_SECONDS: Final = 1_200
 _SHOWN_CHARS: Final = 300
-_HELP: Final = re.compile(r"<(known|before)\b.*?</\1>", re.DOTALL)
+_HELP: Final = re.compile(r"^\((?:Noted before|Before it)\b.*\)$", re.MULTILINE)
 """Facts that are known by then and the turns before, of a request for facts."""
 _FOLDER: Final = re.compile(rb"/[^\s\"]+/(?=site-packages/)")
 """Where a server is installed, which some tell in their errors."""
