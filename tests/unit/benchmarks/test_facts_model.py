@@ -220,13 +220,13 @@ def test_answers_are_recorded_and_replayed_whatever_the_system_says(
     asked: list[dict[str, Any]] = [
         {"text": "First\nmessage"},
         {"text": "Second"},
-        {"text": "<known>\nname: Ann\n</known> First message, and only JSON"},
+        {"text": "(Noted before: name: Ann)\nFirst message, and only JSON"},
         {"text": "Second", "form": "json_schema"},
     ]
     told = [ask(recorder.base_url, system="Old words", **each) for each in asked]
     assert [status for status, _ in told] == [200, 200, 200, 400]
     replay = Replay(file).start()
-    asked[2]["text"] = '<before from="assistant">Hello?</before>First message, and only JSON'
+    asked[2]["text"] = "(Before it, assistant: Hello?)\nFirst message, and only JSON"
     again = [ask(replay.base_url, system="New words", **each) for each in asked]
     assert [text_of(answer) for answer in again[:3]] == ["one", "two", "three"]
     assert again[3][0] == 400
