@@ -26,7 +26,7 @@ from memory_agent.facts.merge import (
 )
 from memory_agent.facts.tree import FactTree, fact_json, fact_words
 from memory_agent.lazily import lazily
-from memory_agent.text.cues import Owner, kin_names, read_statement
+from memory_agent.text.cues import Owner, bears_out, kin_names, read_statement
 from memory_agent.text.inert import MONTHS
 from memory_agent.text.languages import any_of
 from memory_agent.text.terms import count_terms, normalized
@@ -459,6 +459,10 @@ class _Vetting:
             item = dataclasses.replace(item, old=self._replaced(subject, item))
         if item.op == "add" and self._said_already(subject, item):
             raise _Refusal("it says again what another item says")
+        kind = _own_path(path, FactTree())[-1]
+        quote = self._own.text[slice(*span)]
+        if item.op == "add" and not bears_out(kind, quote):
+            raise _Refusal(f"its words tell of no {kind.replace('_', ' ')}")
         return subject, item
 
     def _bears_out(self, item: StatedFact) -> bool:

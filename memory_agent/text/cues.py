@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.lazily import kept_by_text, lazily
-from memory_agent.text.languages import all_words, any_of, languages_with
+from memory_agent.text.languages import all_words, any_of, languages_with, stop_words
 from memory_agent.text.sentences import bounds
 from memory_agent.text.subjects import only_reacts
 from memory_agent.text.tables import table
@@ -170,6 +170,7 @@ _REASONS: Final[Mapping[str, str]] = {
 }
 _ASKED, _QUOTED = "it is a question", "somebody else's words are quoted"
 _PLAY, _TAKEN_BACK = "it is play, a test or a text to work on", "it is taken back as a joke"
+_WORDS: Final = lazily(regex.compile, r"[\p{L}\p{M}]+")
 _NEAR: Final = 80
 """Characters before or behind a statement in which cues that stand right beside it are sought."""
 _MOST_SENTENCE_CHARS: Final = 1_000
@@ -188,8 +189,15 @@ class _Cues:
         self.doubt, self.before = part("doubt"), part("before")
         self.back, self.colon = part("back", "whole within leads"), part("colon", "others speakers")
         self.ended = part("ended", "no_more not_so gone lost")
+        self.paths = part("paths") if "paths" in its else {}
+        self._common = stop_words(language)
+        self._unspaced = language == "korean"
         self.joint = part("joint", "before after then_asks reason")
         self.subject = part("subject", "own other begins owns with_me speaks asks asking")
+
+    def is_its(self, words: str) -> bool:
+        """True if words in these letters are surely of the language."""
+        return self._unspaced or not self._common.isdisjoint(words.lower().split())
 
     def clause(self, plain: str, start: int, end: int) -> tuple[int, int]:
         """Start and end of the clause about a statement."""
@@ -315,6 +323,25 @@ def kin_names() -> Collection[str]:
 @cache
 def _cues() -> tuple[tuple[regex.Pattern[str], _Cues], ...]:
     return tuple((each.letters, _Cues(each.name)) for each in languages_with("cues"))
+
+
+def bears_out(path: str, words: str) -> bool:
+    """True unless these words, in a language with cues for such a path, have none of them: a pet without an animal.
+
+    >>> bears_out("pets", "Josh plays goalie"), bears_out("pets", "I have a cat"), bears_out("plans", "We fly to Rome")
+    (False, True, True)
+    """
+    kin = _kin()
+    if path in kin_names():
+        return any(
+            kin.get(word.lower().removesuffix("s"), kin.get(word.lower())) == path
+            for word in _WORDS.findall(words)
+        )
+    return all(
+        cue.search(words)
+        for letters, cues in _cues()
+        if (cue := cues.paths.get(path)) and letters.search(words.lower()) and cues.is_its(words)
+    )
 
 
 _PLAYS: Final = any_of("cues", "turn.play", regex.IGNORECASE)
