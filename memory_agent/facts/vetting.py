@@ -196,13 +196,18 @@ _OPPOSITES: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
     ("preferences", "dislikes"): ("preferences", "likes"),
 }
 _LISTS: Final = (
-    "likes dislikes interests hobbies goals plans habits constraints pets allergies health languages skills instruments"
+    "likes dislikes interests hobbies goals plans habits constraints notes pets allergies health languages skills instruments"
     " sports projects trips relatives events children siblings friends"
     " son daughter brother sister child kid cousin aunt uncle nephew niece grandson granddaughter grandmother"
     " grandfather friend roommate brother_in_law sister_in_law"
 )
 LISTS: Final = frozenset(_LISTS.split())
 """Where several can be true at once, whatever an extractor says."""
+_OPEN: Final = frozenset({"plans", "habits", "goals", "health", "notes", "events"})
+"""Where a word alone says too little."""
+_LEAST_NOTE_WORDS: Final = 3
+_MOST_NOTE_WORDS: Final = 25
+_PROPER_NAMES: Final = frozenset({"name", "location"})
 _SINGULAR: Final = {"children": "child", "wives": "wife"} | {
     f"{relation}s": relation
     for relation in [
@@ -284,6 +289,11 @@ _CHANGES: Final = tuple(
 _TASTES: Final = {key: any_of("cues", f"tastes.{key}", regex.IGNORECASE) for key in ("likes", "dislikes")}
 _NEAR: Final = 80
 """Characters before a value in which the verb that it is the object of is looked for."""
+_DOES: Final = lazily(
+    re.compile,
+    r"'s\b| (?:is|was|has|had|will|can|could|would|got|just|finally|never|always|[a-z]+(?:s|ed))\b",
+)
+"""What stands behind a name at the head of a sentence, and behind no other word there."""
 _TO_ME: Final = lazily(re.compile, r"\b(?:me|us)\b", re.IGNORECASE)
 _NEGATIONS: Final = frozenset({"no", "not", "never", "without", "free", "none"})
 _SEPARATOR: Final = lazily(re.compile, r"\s*[,;、]\s*(?:and\s+|or\s+)?|\s+and\s+(?=\S+$)|\s+und\s+(?=\S+$)")
@@ -317,6 +327,10 @@ def usual_path_terms() -> frozenset[str]:
 
 class _Refusal(Exception):
     """The reason why an item is not believed."""
+
+
+class _Misfiled(_Refusal):
+    """Its quote states something, but not what the item says of it."""
 
 
 class _NeverNoted(_Refusal):
@@ -385,6 +399,7 @@ class _Vetting:
         self._orders = _INSTRUCTION.search(" ".join(self._own.text.split())) is not None
         self._trees: dict[str, FactTree[int]] = {}
         self._named = {person_key(owner.name): owner for owner in named if owner.name}
+        self._plain: set[tuple[str, tuple[str, ...]]] = set()
         self.events: list[FactEvent] = []
         self.refused: list[RefusedFact] = []
 
@@ -417,6 +432,8 @@ class _Vetting:
         # What the next item says may be about what this one said.
         for event in made:
             tree.apply(event, 0)
+            if item.plain:
+                self._plain.add((subject, event.path))
         sure = USUAL_CONFIDENCE if item.confidence is None else min(item.confidence, MOST_CONFIDENT)
         source: dict[str, Any] = {"quote": quote, "confidence": sure, "valid_from": item.valid_from}
         self.events += [dataclasses.replace(event, **source, subject=subject) for event in made]
@@ -442,28 +459,61 @@ class _Vetting:
 
     # --- what a model's item means ---------------------------------------------------------------------------
     def _meant(self, item: StatedFact, span: tuple[int, int]) -> tuple[str, StatedFact]:
-        """Whose fact a model's item is, and the item as its quote bears it out: at the path where it belongs."""
+        """Whose fact a model's item is, and the item as its quote bears it out: at the path where it belongs.
+
+        What its quote says and the item doesn't is noted in the speaker's own words.
+        """
         said = fact_words(item.value)
         at = self._own.find(said, *span) or self._own.find_words(said, *span)
-        if said and at is None and not self._bears_out(item):
-            raise _Refusal("its value is not in its message")
         statement = read_statement(self._own.text, *(at or span))
         if statement.doubt is not None:
             raise _Refusal(statement.doubt)
         item = self._over(item, statement)
         subject, below = self._whose(item, statement.owner, span)
-        path = self._path(item, below)
+        try:
+            if said and at is None and not self._bears_out(item):
+                raise _Misfiled("its value is not in its message")
+            path = _own_path(self._path(item, below), self._tree(subject))
+            if item.op == "add":
+                self._check_path(subject, path, item, span)
+        except _Misfiled:
+            note = self._own_words(statement, span)
+            if item.op == "retract" or len(note.split()) < _LEAST_NOTE_WORDS:
+                raise
+            path, item = (*below, "notes"), dataclasses.replace(item, value=note)
+        if item.op == "add" and path[-1] in _OPEN and len(fact_words(item.value).split()) < _LEAST_NOTE_WORDS:
+            note = self._own_words(statement, span)
+            if count_terms(fact_words(item.value)).keys() <= count_terms(note).keys():
+                item = dataclasses.replace(item, value=note)
         value = dated(item.value, self._turn.timestamp) if item.op == "add" else item.value
         item = dataclasses.replace(item, path=path, value=value)
         if item.op == "add" and item.old is None and changes(self._own.text[slice(*span)]):
             item = dataclasses.replace(item, old=self._replaced(subject, item))
         if item.op == "add" and self._said_already(subject, item):
             raise _Refusal("it says again what another item says")
-        kind = _own_path(path, FactTree())[-1]
-        quote = self._own.text[slice(*span)]
-        if item.op == "add" and not bears_out(kind, quote):
-            raise _Refusal(f"its words tell of no {kind.replace('_', ' ')}")
         return subject, item
+
+    def _own_words(self, statement: Statement, span: tuple[int, int]) -> str:
+        """What the speaker says of it, within the quote: its clause, on one line; "" if that is long."""
+        start, end = max(statement.clause[0], span[0]), min(statement.clause[1], span[1])
+        words = self._own.text[start:end].strip(" ,;.!-–—").split()
+        return " ".join(words) if len(words) <= _MOST_NOTE_WORDS else ""
+
+    def _check_path(
+        self, subject: str, path: tuple[str, ...], item: StatedFact, span: tuple[int, int]
+    ) -> None:
+        """Raise _Refusal for what isn't of such a kind, or for another value of what is known for sure."""
+        quote, kind = self._own.text[slice(*span)], path[-1].replace("_", " ")
+        if not bears_out(path[-1], quote):
+            raise _Misfiled(f"its words tell of no {kind}")
+        at = self._own.find_words(fact_words(item.value), *span) or span
+        words = self._own.text[slice(*at)].split()
+        if path[-1] in _PROPER_NAMES and words and all(word[0].islower() for word in words):
+            raise _Misfiled(f"a {kind} is written with a capital")
+        if (subject, path) in self._plain and path[-1] not in LISTS:
+            raise _Refusal("its message says plainly something else there")
+        if path == ("name",) and self._tree(subject).get(path) is not None and not changes(quote):
+            raise _Refusal("the name is known, and its words don't say that it is another")
 
     def _bears_out(self, item: StatedFact) -> bool:
         """True if the message has a word of the item's value, or of its path where that is only true."""
@@ -514,7 +564,10 @@ class _Vetting:
             return subject, ()
         if named:
             return self._speaker, ("people", fact_key(named))
-        if owner is not None or not (mine or (item.subject or "").islower()):
+        stray = set(about.split()) <= {
+            *person_key(fact_words(item.value)).split()
+        }  # the thing, taken for a person
+        if owner is not None or not (mine or stray or (item.subject or "").islower()):
             raise _Refusal(f"it is about {item.subject!r:.80}, and nobody in the conversation has that name")
         return self._speaker, ()
 
@@ -523,7 +576,7 @@ class _Vetting:
         if about in self._named:
             return self._named[about].name
         first = quote[: len(about)]
-        if first[:1].isupper() and person_key(first) == about:
+        if first[:1].isupper() and person_key(first) == about and _DOES.match(quote, len(about)):
             return first
         tree = self._tree(self._speaker)
         for path, kept, _ in tree.leaves(("family",)):

@@ -38,13 +38,14 @@ class Owner:
 class Statement:
     """How something is said.
 
-    `doubt`: why it is no fact; `ended`: it is over, gone or not so; `negated`: only not so; `owner`: whose it is, None
+    `clause`: from where to where it says so; `doubt`: why it is no fact; `ended`: it is over, gone or not so; `negated`: only not so; `owner`: whose it is, None
     for the author.
     """
 
     doubt: str | None = None
     ended: bool = False
     negated: bool = False
+    clause: tuple[int, int] = (0, 0)
     owner: Owner | None = None
 
 
@@ -193,7 +194,7 @@ class _Cues:
         self._common = stop_words(language)
         self._unspaced = language == "korean"
         self.joint = part("joint", "before after then_asks reason")
-        self.subject = part("subject", "own other begins owns with_me speaks asks asking")
+        self.subject = part("subject", "own other begins owns with_me speaks asks asking requests")
 
     def is_its(self, words: str) -> bool:
         """True if words in these letters are surely of the language."""
@@ -210,7 +211,7 @@ class _Cues:
 
     def asked(self, sentence: Sentence, start: int, end: int) -> bool:
         """True if a statement is what a question asks: not its reason, nor what it only begins with."""
-        return sentence.asks and not (
+        return (sentence.asks or self.subject["requests"].match(sentence.plain) is not None) and not (
             self.joint["reason"].search(sentence.plain, max(start - _NEAR, 0), start)
             or self.joint["then_asks"].search(sentence.plain, max(start, end - 3))
         )
@@ -370,10 +371,11 @@ def statement_in(
     if _plays_from(text) <= sentence.offsets[-1]:
         return Statement(doubt=_PLAY)
     doubt, over, denied, owner = None, False, False, None
+    around = (0, len(plain))
     for letters, cues in _cues():
         if not letters.search(plain.lower()):
             continue
-        first, last = cues.clause(plain, start, end)
+        first, last = around = cues.clause(plain, start, end)
         if beside:
             over = over or cues.is_gone(plain, start, end)
         else:
@@ -392,7 +394,10 @@ def statement_in(
             doubt = doubt or cues.doubted(
                 plain, start, first, last, f"{without} hearsay other" if owner else without
             )
-    return Statement(doubt=doubt, ended=over or denied, negated=denied and not over, owner=owner)
+    clause = (sentence.offsets[around[0]], sentence.offsets[max(around[1] - 1, around[0])] + 1)
+    return Statement(
+        doubt=doubt, ended=over or denied, negated=denied and not over, owner=owner, clause=clause
+    )
 
 
 def people_in(text: str) -> list[Owner]:
@@ -414,13 +419,14 @@ def read_statement(text: str, start: int, end: int) -> Statement:
     """
     own = list(sentences(text))
     spans = [(each.number, *span) for each in own if (span := _span(each, start, end))]
-    read = [statement_in(own, *span, without="negated") for span in spans]
+    read = [statement_in(own, *span, without="negated other") for span in spans]
     if not read:
         return Statement(doubt=_QUOTED)
     return Statement(
         doubt=next((one.doubt for one in read if one.doubt), None),
         ended=any(one.ended for one in read),
         negated=any(one.negated for one in read),
+        clause=(read[0].clause[0], read[-1].clause[1]),
         owner=next((one.owner for one in read if one.owner), None),
     )
 
