@@ -125,11 +125,12 @@ class ExtractionRequest:
     """What an extractor is asked.
 
     `passages` are asked about; `before` is the turn before each that helps to understand it, by the passage's turn id;
-    `known` are facts that hold; `never` are categories that must not be noted.
+    `earlier` is what its writer said just before it; `known` are facts that hold; `never` are categories that must not be noted.
     """
 
     passages: tuple[Passage, ...]
     before: Mapping[str, Turn] = field(default_factory=dict)
+    earlier: Mapping[str, str] = field(default_factory=dict)
     known: tuple[FactRecord, ...] = ()
     never: tuple[str, ...] = ()
 

@@ -41,7 +41,7 @@ from memory_agent.facts.vetting import (
     usual_path_terms,
     vet,
 )
-from memory_agent.text.cues import people_in, states_nothing
+from memory_agent.text.cues import people_in, plays_on, states_nothing
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
@@ -165,6 +165,8 @@ log = logging.getLogger(__name__)
 
 _LONG_CHARS: Final = 2_000
 _UNREAD_CHARS: Final = 500
+_BEFORE: Final = 2
+"""Turns before a message in which its writer may have begun to play."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -192,6 +194,8 @@ class TurnStatements:
     people: dict[str, str] = field(default_factory=dict)
     items: list[StatedFact] = field(default_factory=list)
     unread: str | None = None
+    earlier: str = ""
+    """What the same person said before, if that was two turns before at most."""
 
 
 class FactKeeper(FactDocuments):
@@ -400,7 +404,15 @@ class FactKeeper(FactDocuments):
         made: list[FactChange] = []
         for one in stating:
             named = [owner for text in one.texts.values() for owner in people_in(text)]
-            vetted = vet(one.items, one.turn, known, people=one.people, named=named, never=self._never)
+            vetted = vet(
+                one.items,
+                one.turn,
+                known,
+                people=one.people,
+                named=named,
+                plays=plays_on(one.earlier, one.turn.content),
+                never=self._never,
+            )
             refused = vetted.refused + (() if one.unread is None else (_unread(one.unread),))
             told = [[*event.path, event.value] for event in vetted.events]
             told += [[item.path, item.said, item.quote] for item in refused]
@@ -432,12 +444,22 @@ class FactKeeper(FactDocuments):
         turns = {passage.turn.seq: passage.turn for passage in passages}
         before: dict[str, Turn] = {}
         first, last = min(turns), max(turns)
-        found = await self._store.list_turns(scope, after_seq=first - 2, limit=last - first + 1)
+        found = await self._store.list_turns(
+            scope, after_seq=first - _BEFORE - 1, limit=last - first + _BEFORE
+        )
         for turn in found:
             if (following := turns.get(turn.seq + 1)) is not None and turn.seq not in turns:
                 before[following.id] = turn
+        earlier = {
+            turn.id: other.content
+            for other in found
+            for seq in range(other.seq + 1, other.seq + _BEFORE + 1)
+            if (turn := turns.get(seq)) is not None
+            and (turn.role, turn.speaker) == (other.role, other.speaker)
+        }
         texts = [*(passage.text for passage in passages), *(turn.content for turn in before.values())]
-        return dataclasses.replace(request, before=before, known=most_related(folded.standing(), texts))
+        known = most_related(folded.standing(), texts)
+        return dataclasses.replace(request, before=before, earlier=earlier, known=known)
 
     async def _all_there(self, scope: Scope, changes: Sequence[FactChange]) -> bool:
         """True if every turn that was in view of one of `changes` is still there."""
@@ -453,6 +475,7 @@ def _hear(heard: Mapping[str, TurnStatements], request: ExtractionRequest, extra
         heard[turn_id].texts |= request.texts
         heard[turn_id].people |= {person_key(name): subject for name, subject in request.people.items()}
         heard[turn_id].unread = extraction.unread.get(turn_id, heard[turn_id].unread)
+        heard[turn_id].earlier = request.earlier.get(turn_id, "")
     texts = {turn_id: SaidText(turn.content) for turn_id, turn in reversed(asked.items())}
     for item in extraction.items:
         quoted = (turn_id for turn_id, text in texts.items() if item.quote and text.find(item.quote))

@@ -26,7 +26,7 @@ from memory_agent.facts.merge import (
 )
 from memory_agent.facts.tree import FactTree, fact_json, fact_words
 from memory_agent.lazily import lazily
-from memory_agent.text.cues import Owner, bears_out, kin_names, read_statement
+from memory_agent.text.cues import Owner, bears_out, jokes_taken_back, kin_names, read_statement
 from memory_agent.text.inert import MONTHS
 from memory_agent.text.languages import any_of
 from memory_agent.text.terms import count_terms, normalized
@@ -294,6 +294,8 @@ _DOES: Final = lazily(
     r"'s\b| (?:is|was|has|had|will|can|could|would|got|just|finally|never|always|[a-z]+(?:s|ed))\b",
 )
 """What stands behind a name at the head of a sentence, and behind no other word there."""
+_DIGITS: Final = lazily(re.compile, r"\d+")
+_QUOTES: Final = lazily(re.compile, r'["“”«»「」]')
 _TO_ME: Final = lazily(re.compile, r"\b(?:me|us)\b", re.IGNORECASE)
 _NEGATIONS: Final = frozenset({"no", "not", "never", "without", "free", "none"})
 _SEPARATOR: Final = lazily(re.compile, r"\s*[,;、]\s*(?:and\s+|or\s+)?|\s+and\s+(?=\S+$)|\s+und\s+(?=\S+$)")
@@ -352,12 +354,13 @@ def vet(
     *,
     people: Mapping[str, str] | None = None,
     named: Iterable[Owner] = (),
+    plays: bool = False,
     never: Collection[str] = (),
 ) -> Vetted:
     """The events that `items`, said of `turn`, come to, and the items that are refused.
 
     `people`: who else takes part, each subject by the key of the name that was shown; `named`: relatives and others that
-    the turns in view name. An item is joined with what is known of its subject alone. It is refused if its turn doesn't
+    the turns in view name; `plays`: the turn goes on with play, of which a model's items are no facts. An item is joined with what is known of its subject alone. It is refused if its turn doesn't
     hold its quote or its value; if the words it quotes are not the user's own (memory put them there, or they repeat
     what a known fact came from); if they aren't meant as said (a question, a wish, a joke, somebody else's words); if it
     is about nobody who is known; if the turn gives the extractor orders; if it is about one of the categories `never` to
@@ -366,7 +369,11 @@ def vet(
     vetting = _Vetting(turn, known, people or {}, list(named), never)
     for item in items:
         for part in _parts(item):
-            vetting.take(part)
+            if plays and not part.plain:
+                vetting.refused.append(refusal(part, "it goes on with play", vetting.speaker))
+            else:
+                vetting.take(part)
+    vetting.take_back_jokes()
     return Vetted(events=tuple(vetting.events), refused=tuple(vetting.refused))
 
 
@@ -394,7 +401,7 @@ class _Vetting:
         never: Collection[str],
     ) -> None:
         self._turn, self._known, self._people, self._never = turn, known, people, never
-        self._speaker = subject_of(turn.speaker)
+        self.speaker = subject_of(turn.speaker)
         self._own = SaidText(own_words(turn.content, known.values))
         self._orders = _INSTRUCTION.search(" ".join(self._own.text.split())) is not None
         self._trees: dict[str, FactTree[int]] = {}
@@ -405,7 +412,7 @@ class _Vetting:
 
     def take(self, item: StatedFact) -> None:
         """Add the events that an item comes to, or that it is refused."""
-        subject = self._speaker
+        subject = self.speaker
         try:
             _check_raw_category(item, self._never)
             span = self._quoted(item)
@@ -437,6 +444,14 @@ class _Vetting:
         sure = USUAL_CONFIDENCE if item.confidence is None else min(item.confidence, MOST_CONFIDENT)
         source: dict[str, Any] = {"quote": quote, "confidence": sure, "valid_from": item.valid_from}
         self.events += [dataclasses.replace(event, **source, subject=subject) for event in made]
+
+    def take_back_jokes(self) -> None:
+        """Add the end of what earlier turns said in jest, as this one tells."""
+        for words, start, end in jokes_taken_back(self._own.text):
+            for leaf in _meant_leaves(("notes",), words, self._tree(self.speaker)):
+                quote = self._own.text[start:end]
+                event = dataclasses.replace(_removal(leaf), quote=quote, confidence=USUAL_CONFIDENCE)
+                self.events.append(dataclasses.replace(event, subject=self.speaker))
 
     def _tree(self, subject: str) -> FactTree[int]:
         """What is known of a person, with what this turn has said so far."""
@@ -471,7 +486,8 @@ class _Vetting:
         item = self._over(item, statement)
         subject, below = self._whose(item, statement.owner, span)
         try:
-            if said and at is None and not self._bears_out(item):
+            invented = set(_DIGITS.findall(said)) - set(_DIGITS.findall(self._own.text))
+            if invented or (said and at is None and not self._bears_out(item)):
                 raise _Misfiled("its value is not in its message")
             path = _own_path(self._path(item, below), self._tree(subject))
             if item.op == "add":
@@ -481,6 +497,8 @@ class _Vetting:
             if item.op == "retract" or len(note.split()) < _LEAST_NOTE_WORDS:
                 raise
             path, item = (*below, "notes"), dataclasses.replace(item, value=note)
+        if path[0] == "people" and path[-1] == "relation":
+            item = dataclasses.replace(item, value=self._named[person_key(fact_words(item.value))].relation)
         if item.op == "add" and path[-1] in _OPEN and len(fact_words(item.value).split()) < _LEAST_NOTE_WORDS:
             note = self._own_words(statement, span)
             if count_terms(fact_words(item.value)).keys() <= count_terms(note).keys():
@@ -497,7 +515,8 @@ class _Vetting:
         """What the speaker says of it, within the quote: its clause, on one line; "" if that is long."""
         start, end = max(statement.clause[0], span[0]), min(statement.clause[1], span[1])
         words = self._own.text[start:end].strip(" ,;.!-–—").split()
-        return " ".join(words) if len(words) <= _MOST_NOTE_WORDS else ""
+        fits = len(words) <= _MOST_NOTE_WORDS and not _QUOTES.search(" ".join(words))
+        return " ".join(words) if fits else ""
 
     def _check_path(
         self, subject: str, path: tuple[str, ...], item: StatedFact, span: tuple[int, int]
@@ -511,7 +530,7 @@ class _Vetting:
         if path[-1] in _PROPER_NAMES and words and all(word[0].islower() for word in words):
             raise _Misfiled(f"a {kind} is written with a capital")
         if (subject, path) in self._plain and path[-1] not in LISTS:
-            raise _Refusal("its message says plainly something else there")
+            raise _Misfiled("its message says plainly something else there")
         if path == ("name",) and self._tree(subject).get(path) is not None and not changes(quote):
             raise _Refusal("the name is known, and its words don't say that it is another")
 
@@ -531,7 +550,7 @@ class _Vetting:
         return dataclasses.replace(item, op="add")
 
     def _takes_back(self, item: StatedFact) -> bool:
-        tree = self._tree(self._speaker)
+        tree = self._tree(self.speaker)
         return (
             any(True for _ in _meant_leaves(fact_path(item.path), item.value, tree)) if item.path else False
         )
@@ -543,10 +562,11 @@ class _Vetting:
         quote = self._own.text[slice(*span)]
         about = person_key(item.subject or "user").replace("_", " ").removeprefix("my ").removeprefix("the ")
         own = {
-            person_key(self._speaker),
-            person_key(str(self._tree(self._speaker).get(("name",)) or "")),
+            person_key(self.speaker),
+            person_key(str(self._tree(self.speaker).get(("name",)) or "")),
         }
         mine = about in own or fact_key(about) in _SENDERS
+        mine = mine or (item.path[-1:] == ("name",) and about == person_key(fact_words(item.value)))
         named = "" if mine else self._acquainted(about, quote)
         if owner is not None and (owner.name or owner.relation):
             name = owner.name or self._relative(owner.relation)
@@ -556,20 +576,20 @@ class _Vetting:
                 return subject, ()
             if name and person_key(fact_words(item.value)) == person_key(name):
                 self._named.setdefault(person_key(name), Owner(relation=owner.relation, name=name))
-                return self._speaker, ()
+                return self.speaker, ()
             if mine and not name and _TO_ME.search(quote):
                 raise _Refusal("its words don't say whether it is the speaker's")
-            return self._speaker, ("people", fact_key(name or owner.relation))
+            return self.speaker, ("people", fact_key(name or owner.relation))
         if not mine and (subject := self._people.get(about)) is not None:
             return subject, ()
         if named:
-            return self._speaker, ("people", fact_key(named))
+            return self.speaker, ("people", fact_key(named))
         stray = set(about.split()) <= {
             *person_key(fact_words(item.value)).split()
         }  # the thing, taken for a person
         if owner is not None or not (mine or stray or (item.subject or "").islower()):
             raise _Refusal(f"it is about {item.subject!r:.80}, and nobody in the conversation has that name")
-        return self._speaker, ()
+        return self.speaker, ()
 
     def _acquainted(self, about: str, quote: str) -> str:
         """The name of somebody whom a quote begins with, the turns in view or the known facts name or tell of by a relation."""
@@ -578,7 +598,7 @@ class _Vetting:
         first = quote[: len(about)]
         if first[:1].isupper() and person_key(first) == about and _DOES.match(quote, len(about)):
             return first
-        tree = self._tree(self._speaker)
+        tree = self._tree(self.speaker)
         for path, kept, _ in tree.leaves(("family",)):
             if person_key(str(kept.value)) == about or path[-1] == fact_key(about):
                 return str(kept.value)
@@ -589,7 +609,7 @@ class _Vetting:
     def _relative(self, relation: str) -> str:
         """The name of the one with that relation, as the turns in view or the known facts tell it; "" if they don't."""
         found = {owner.name for owner in self._named.values() if owner.relation == relation}
-        found |= {str(kept.value) for _, kept, _ in self._tree(self._speaker).leaves(("family", relation))}
+        found |= {str(kept.value) for _, kept, _ in self._tree(self.speaker).leaves(("family", relation))}
         return found.pop() if len(found) == 1 and relation else ""
 
     def _path(self, item: StatedFact, below: tuple[str, ...]) -> tuple[str, ...]:
@@ -625,14 +645,14 @@ class _Vetting:
 
     def _replaced(self, subject: str, item: StatedFact) -> Any:
         """The element of a list that a changed one takes the place of: it has more words in common than any other."""
-        tree = self._tree(subject)
-        path = _own_path(fact_path(item.path), tree)
-        if not tree.is_list(path):
-            return None
+        tree, path = self._tree(subject), item.path
+        lists = [path] if path[-1] not in _OPEN else [(*path[:-1], name) for name in sorted(_OPEN)]
         words = count_terms(fact_words(item.value)).keys()
         shared = [
-            (len(words & count_terms(fact_words(kept.value)).keys()), kept.value)
-            for _, kept, _ in tree.leaves(path)
+            (len(words & count_terms(fact_words(kept.value)).keys()), str(kept.value))
+            for here in lists
+            for _, kept, in_list in tree.leaves(here)
+            if in_list
         ]
         most = max(shared, key=lambda each: each[0], default=(0, None))
         return most[1] if most[0] and fact_json(most[1]) != fact_json(item.value) else None

@@ -212,7 +212,10 @@ class _Cues:
     def asked(self, sentence: Sentence, start: int, end: int) -> bool:
         """True if a statement is what a question asks: not its reason, nor what it only begins with."""
         return (sentence.asks or self.subject["requests"].match(sentence.plain) is not None) and not (
-            self.joint["reason"].search(sentence.plain, max(start - _NEAR, 0), start)
+            (
+                self.joint["reason"].search(sentence.plain, max(start - _NEAR, 0), start)
+                and self.subject["speaks"].search(sentence.plain, start)
+            )
             or self.joint["then_asks"].search(sentence.plain, max(start, end - 3))
         )
 
@@ -346,6 +349,8 @@ def bears_out(path: str, words: str) -> bool:
 
 
 _PLAYS: Final = any_of("cues", "turn.play", regex.IGNORECASE)
+_KIDDING_ABOUT: Final = any_of("cues", "back.about", regex.IGNORECASE)
+_PLAY_IS_OVER: Final = any_of("cues", "turn.over", regex.IGNORECASE)
 _PLAYS_BEHIND: Final = any_of("cues", "turn.behind", regex.IGNORECASE)
 
 
@@ -398,6 +403,17 @@ def statement_in(
     return Statement(
         doubt=doubt, ended=over or denied, negated=denied and not over, owner=owner, clause=clause
     )
+
+
+def plays_on(earlier: str, text: str) -> bool:
+    """True if the same speaker's `earlier` turn is play, a test or a text to work on, and this one doesn't end it."""
+    return _plays_from(earlier) < math.inf and not _PLAY_IS_OVER.search(text)
+
+
+def jokes_taken_back(text: str) -> Iterator[tuple[str, int, int]]:
+    """What a turn says an earlier one said in jest, with its place: "I'm kidding about the boat"."""
+    for match in _KIDDING_ABOUT.finditer(text):
+        yield match["what"], *match.span()
 
 
 def people_in(text: str) -> list[Owner]:

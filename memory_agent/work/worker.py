@@ -189,7 +189,7 @@ STAND_IN_SECONDS: Final = 300.0
 FIRST_RETRY_SECONDS: Final = 1.0
 """Before the first retry of a stage; each further one waits twice as long, with jitter."""
 _BATCH_TURNS: Final = 256
-FACTS_BATCH_TURNS: Final = 3
+FACTS_BATCH_TURNS: Final = 2
 """Turns of a thread in one request for facts. More is cheaper, for instructions and context are sent once; but a long
 reply is cut off sooner, and small models lose track."""
 _LEASED_AT_ONCE: Final = 32

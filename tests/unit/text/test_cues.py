@@ -1,5 +1,6 @@
 """Cues: how statements are meant, of whom, and which turns state nothing."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ def test_what_is_gone_given_up_or_not_so_has_ended(text: str, words: str) -> Non
 
 @pytest.mark.parametrize(("text", "words"), TABLE["plain"])
 def test_what_is_plainly_ones_own_is_neither(text: str, words: str) -> None:
-    assert read(text, words) == Statement()
+    assert dataclasses.replace(read(text, words), clause=(0, 0)) == Statement()
 
 
 @pytest.mark.parametrize(("text", "words", "relation", "name"), TABLE["others"])
