@@ -410,6 +410,7 @@ class FactKeeper(FactDocuments):
                 known,
                 people=one.people,
                 named=named,
+                seen=one.texts.values(),
                 plays=plays_on(one.earlier, one.turn.content),
                 never=self._never,
             )

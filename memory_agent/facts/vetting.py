@@ -26,7 +26,14 @@ from memory_agent.facts.merge import (
 )
 from memory_agent.facts.tree import FactTree, fact_json, fact_words
 from memory_agent.lazily import lazily
-from memory_agent.text.cues import Owner, bears_out, jokes_taken_back, kin_names, read_statement
+from memory_agent.text.cues import (
+    Owner,
+    bears_out,
+    jokes_taken_back,
+    kin_names,
+    read_statement,
+    states_nothing,
+)
 from memory_agent.text.inert import MONTHS
 from memory_agent.text.languages import any_of
 from memory_agent.text.terms import count_terms, normalized
@@ -206,6 +213,7 @@ LISTS: Final = frozenset(_LISTS.split())
 _OPEN: Final = frozenset({"plans", "habits", "goals", "health", "notes", "events"})
 """Where a word alone says too little."""
 _LEAST_NOTE_WORDS: Final = 3
+_LEAST_NOTE_TERMS: Final = 2
 _MOST_NOTE_WORDS: Final = 25
 _PROPER_NAMES: Final = frozenset({"name", "location"})
 _SINGULAR: Final = {"children": "child", "wives": "wife"} | {
@@ -294,7 +302,10 @@ _DOES: Final = lazily(
     r"'s\b| (?:is|was|has|had|will|can|could|would|got|just|finally|never|always|[a-z]+(?:s|ed))\b",
 )
 """What stands behind a name at the head of a sentence, and behind no other word there."""
-_DIGITS: Final = lazily(re.compile, r"\d+")
+_MEASURE: Final = lazily(
+    re.compile, r"\b(?:less|fewer|more|no|without|only|hardly any|not much|a lot of|lots of) $", re.IGNORECASE
+)
+"""Right before a thing, without which it says something else."""
 _QUOTES: Final = lazily(re.compile, r'["“”«»「」]')
 _TO_ME: Final = lazily(re.compile, r"\b(?:me|us)\b", re.IGNORECASE)
 _NEGATIONS: Final = frozenset({"no", "not", "never", "without", "free", "none"})
@@ -354,19 +365,20 @@ def vet(
     *,
     people: Mapping[str, str] | None = None,
     named: Iterable[Owner] = (),
+    seen: Iterable[str] = (),
     plays: bool = False,
     never: Collection[str] = (),
 ) -> Vetted:
     """The events that `items`, said of `turn`, come to, and the items that are refused.
 
     `people`: who else takes part, each subject by the key of the name that was shown; `named`: relatives and others that
-    the turns in view name; `plays`: the turn goes on with play, of which a model's items are no facts. An item is joined with what is known of its subject alone. It is refused if its turn doesn't
+    the turns in view name; `seen`: the texts of those turns; `plays`: the turn goes on with play, of which a model's items are no facts. An item is joined with what is known of its subject alone. It is refused if its turn doesn't
     hold its quote or its value; if the words it quotes are not the user's own (memory put them there, or they repeat
     what a known fact came from); if they aren't meant as said (a question, a wish, a joke, somebody else's words); if it
     is about nobody who is known; if the turn gives the extractor orders; if it is about one of the categories `never` to
     note; if it would make a whole group of facts give way to one value; or if no document can hold it.
     """
-    vetting = _Vetting(turn, known, people or {}, list(named), never)
+    vetting = _Vetting(turn, known, people or {}, list(named), " ".join(seen), never)
     for item in items:
         for part in _parts(item):
             if plays and not part.plain:
@@ -398,9 +410,11 @@ class _Vetting:
         known: Known,
         people: Mapping[str, str],
         named: Sequence[Owner],
+        seen: str,
         never: Collection[str],
     ) -> None:
         self._turn, self._known, self._people, self._never = turn, known, people, never
+        self._seen = seen
         self.speaker = subject_of(turn.speaker)
         self._own = SaidText(own_words(turn.content, known.values))
         self._orders = _INSTRUCTION.search(" ".join(self._own.text.split())) is not None
@@ -486,8 +500,7 @@ class _Vetting:
         item = self._over(item, statement)
         subject, below = self._whose(item, statement.owner, span)
         try:
-            invented = set(_DIGITS.findall(said)) - set(_DIGITS.findall(self._own.text))
-            if invented or (said and at is None and not self._bears_out(item)):
+            if self._invents(said) or (said and at is None and not self._bears_out(item)):
                 raise _Misfiled("its value is not in its message")
             path = _own_path(self._path(item, below), self._tree(subject))
             if item.op == "add":
@@ -504,6 +517,9 @@ class _Vetting:
             if count_terms(fact_words(item.value)).keys() <= count_terms(note).keys():
                 item = dataclasses.replace(item, value=note)
         value = dated(item.value, self._turn.timestamp) if item.op == "add" else item.value
+        if item.op == "add" and isinstance(value, str) and at is not None:
+            measure = _MEASURE.search(self._own.text, max(at[0] - _NEAR, 0), at[0])
+            value = f"{measure[0].strip()} {value}" if measure else value
         item = dataclasses.replace(item, path=path, value=value)
         if item.op == "add" and item.old is None and changes(self._own.text[slice(*span)]):
             item = dataclasses.replace(item, old=self._replaced(subject, item))
@@ -511,12 +527,22 @@ class _Vetting:
             raise _Refusal("it says again what another item says")
         return subject, item
 
+    def _invents(self, value: str) -> bool:
+        """True if a value has a number or a name that nobody said."""
+        known = fact_words(self._tree(self.speaker).document())
+        said = count_terms(f"{self._turn.content} {self._seen} {known}").keys()
+        named = (word for word in value.split() if word[0].isupper() or word[0].isdigit())
+        return any(words and words.isdisjoint(said) for word in named if (words := count_terms(word).keys()))
+
     def _own_words(self, statement: Statement, span: tuple[int, int]) -> str:
         """What the speaker says of it, within the quote: its clause, on one line; "" if that is long."""
         start, end = max(statement.clause[0], span[0]), min(statement.clause[1], span[1])
         words = self._own.text[start:end].strip(" ,;.!-–—").split()
-        fits = len(words) <= _MOST_NOTE_WORDS and not _QUOTES.search(" ".join(words))
-        return " ".join(words) if fits else ""
+        note = " ".join(words)
+        noted = " ".join(fact_words([*event.path, event.value]) for event in self.events)
+        new = count_terms(note).keys() - count_terms(noted.replace("_", " ")).keys()
+        idle = len(new) < _LEAST_NOTE_TERMS or states_nothing(note) or _QUOTES.search(note) is not None
+        return "" if idle or len(words) > _MOST_NOTE_WORDS else note
 
     def _check_path(
         self, subject: str, path: tuple[str, ...], item: StatedFact, span: tuple[int, int]
@@ -526,6 +552,8 @@ class _Vetting:
         if not bears_out(path[-1], quote):
             raise _Misfiled(f"its words tell of no {kind}")
         at = self._own.find_words(fact_words(item.value), *span) or span
+        if any(cue.fullmatch(fact_words(item.value)) for cue in _TASTES.values()):
+            raise _Misfiled("its value is a verb")
         words = self._own.text[slice(*at)].split()
         if path[-1] in _PROPER_NAMES and words and all(word[0].islower() for word in words):
             raise _Misfiled(f"a {kind} is written with a capital")

@@ -192,13 +192,13 @@ class _Cues:
         self.ended = part("ended", "no_more not_so gone lost")
         self.paths = part("paths") if "paths" in its else {}
         self._common = stop_words(language)
-        self._unspaced = language == "korean"
+        self._drops_subjects = language == "korean"
         self.joint = part("joint", "before after then_asks reason")
         self.subject = part("subject", "own other begins owns with_me speaks asks asking requests")
 
     def is_its(self, words: str) -> bool:
         """True if words in these letters are surely of the language."""
-        return self._unspaced or not self._common.isdisjoint(words.lower().split())
+        return self._drops_subjects or not self._common.isdisjoint(words.lower().split())
 
     def clause(self, plain: str, start: int, end: int) -> tuple[int, int]:
         """Start and end of the clause about a statement."""
@@ -277,6 +277,8 @@ class _Cues:
         others = [(found.start(), found) for found in self.mentions(plain) if self._is_subject(plain, found)]
         subjects = sorted((*mine, *others), key=lambda subject: subject[0])
         before = [subject for subject in subjects if subject[0] <= start]
+        if not subjects and number and self._drops_subjects:  # where a subject that goes on is left out
+            return self.owner(own, number - 1, len(own[number - 1].plain), len(own[number - 1].plain))
         at, found = (before or subjects or [(0, None)])[-1 if before else 0]
         if found is None or at >= end:
             return None
