@@ -16,7 +16,7 @@ from memory_agent.facts.fold import person_key, subject_of
 from memory_agent.facts.merge import encodable
 from memory_agent.facts.tree import fact_words
 from memory_agent.llm.redact import redacted, redacted_turns
-from memory_agent.llm.replies import json_values, objects_in
+from memory_agent.llm.replies import is_refusal, json_values, objects_in, spoken
 from memory_agent.text.inert import attribute, delimiters, inert, inert_line
 from memory_agent.text.terms import count_terms
 
@@ -362,7 +362,7 @@ class LLMFactExtractor:
         return requested(turns, self._counter, max_tokens=self._max_tokens)
 
     async def extract(self, request: ExtractionRequest) -> Extraction:
-        """See `FactExtractor`. What can't be read, or is refused, is asked for once more; what was too long in halves."""
+        """See `FactExtractor`. What can't be read is asked for once more; what is too long or refused in halves."""
         asked = messages(await _redacted(self._redact, request))
         limit = _REPLY_TOKENS * (len(request.passages) + 1)
         cost = ExtractionCost()
@@ -372,15 +372,16 @@ class LLMFactExtractor:
             try:
                 reply = await self._llm.complete([*asked[:-1], last], schema=FACTS_SCHEMA, max_tokens=limit)
             except LLMError as exc:
-                said, too_long = str(exc), True
+                said, halve = str(exc), True
                 continue
-            said, too_long = reply.text, reply.truncated
+            said = spoken(reply.text)
+            halve = reply.truncated or is_refusal(said)
             cost += _cost_of(reply)
-            if too_long and len(request.passages) > 1:
+            if halve and len(request.passages) > 1:
                 break
             if (items := read_items(said)) is not None:
                 return Extraction(items=tuple(items), cost=cost)
-        if too_long and len(request.passages) > 1:
+        if halve and len(request.passages) > 1:
             half = len(request.passages) // 2
             halves = (request.passages[:half], request.passages[half:])
             first, second = [await self.extract(dataclasses.replace(request, passages=one)) for one in halves]

@@ -481,7 +481,10 @@ def _hear(heard: Mapping[str, TurnStatements], request: ExtractionRequest, extra
     for item in extraction.items:
         quoted = (turn_id for turn_id, text in texts.items() if item.quote and text.find(item.quote))
         turn_id = item.turn_id or next(quoted, "")
-        heard[turn_id or next(iter(asked))].items.append(dataclasses.replace(item, turn_id=turn_id))
+        items = heard[turn_id or next(iter(asked))].items
+        # Of each part of a long turn a model may say the same.
+        if (found := dataclasses.replace(item, turn_id=turn_id)) not in items:
+            items.append(found)
 
 
 def _unread(reply: str) -> RefusedFact:

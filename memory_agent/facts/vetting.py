@@ -9,7 +9,7 @@ import dataclasses
 import json
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import regex
@@ -29,8 +29,9 @@ from memory_agent.lazily import lazily
 from memory_agent.text.cues import (
     Owner,
     bears_out,
+    is_animal,
     jokes_taken_back,
-    kin_names,
+    kin_name,
     read_statement,
     states_nothing,
 )
@@ -346,6 +347,10 @@ class _Misfiled(_Refusal):
     """Its quote states something, but not what the item says of it."""
 
 
+class _SaidAgain(Exception):
+    """Another item of its turn says it, a model's what patterns found: nothing that anybody has to be told."""
+
+
 class _NeverNoted(_Refusal):
     """It is about a category that must not be noted: not among what is refused either."""
 
@@ -393,7 +398,8 @@ def _parts(item: StatedFact) -> list[StatedFact]:
     """A model's item as one for each thing that it lists: each may be meant in its own way."""
     values = item.value
     named = item.path[:1] in (("family",), ("relatives",)) and len(item.path) > 1
-    if isinstance(values, str) and item.path and (named or item.path[-1].casefold() in _ENUMERATED):
+    last = item.path[-1].casefold() if item.path else ""
+    if isinstance(values, str) and (named or kin_name(last) or last in _ENUMERATED):
         values = [part for part in _SEPARATOR.split(values) if part.strip()]
     if item.plain or not isinstance(values, list) or not 1 <= len(values) <= MAX_EVENTS:
         return [item]
@@ -444,6 +450,8 @@ class _Vetting:
             )
             _check_repetition(item, stated, quote, self._known.repeated(quote, self._turn.id, subject))
             made = list(_events(item, path, stated, tree))
+        except _SaidAgain:
+            return
         except _NeverNoted as exc:
             self.refused.append(RefusedFact(path="", said="", quote=None, reason=str(exc)))
             return
@@ -511,7 +519,9 @@ class _Vetting:
                 raise
             path, item = (*below, "notes"), dataclasses.replace(item, value=note)
         if path[0] == "people" and path[-1] == "relation":
-            item = dataclasses.replace(item, value=self._named[person_key(fact_words(item.value))].relation)
+            words = count_terms(fact_words(item.value)).keys()
+            relations = [who.relation for who in self._named.values() if _is_called(words, who)]
+            item = dataclasses.replace(item, value=(relations or [item.value])[0])
         if item.op == "add" and path[-1] in _OPEN and len(fact_words(item.value).split()) < _LEAST_NOTE_WORDS:
             note = self._own_words(statement, span)
             if count_terms(fact_words(item.value)).keys() <= count_terms(note).keys():
@@ -524,7 +534,7 @@ class _Vetting:
         if item.op == "add" and item.old is None and changes(self._own.text[slice(*span)]):
             item = dataclasses.replace(item, old=self._replaced(subject, item))
         if item.op == "add" and self._said_already(subject, item):
-            raise _Refusal("it says again what another item says")
+            raise _SaidAgain
         return subject, item
 
     def _invents(self, value: str) -> bool:
@@ -566,7 +576,11 @@ class _Vetting:
         """True if the message has a word of the item's value, or of its path where that is only true."""
         said = item.path[-1:] if isinstance(item.value, bool) else [fact_words(item.value)]
         words = count_terms(" ".join(said).replace("_", " ")).keys()
-        return not words.isdisjoint(count_terms(self._own.text))
+        return not words.isdisjoint(self._terms)
+
+    @cached_property
+    def _terms(self) -> Collection[str]:
+        return count_terms(self._own.text).keys()
 
     def _over(self, item: StatedFact, statement: Statement) -> StatedFact:
         """The item as something that holds or that is over, by the words of its message rather than by the model's."""
@@ -602,8 +616,8 @@ class _Vetting:
                 name = named
             if name and (subject := self._people.get(person_key(name))) is not None:
                 return subject, ()
-            if name and person_key(fact_words(item.value)) == person_key(name):
-                self._named.setdefault(person_key(name), Owner(relation=owner.relation, name=name))
+            if introduced := _introduced(item, Owner(relation=owner.relation, name=name)):
+                self._named.setdefault(person_key(introduced.name), introduced)
                 return self.speaker, ()
             if mine and not name and _TO_ME.search(quote):
                 raise _Refusal("its words don't say whether it is the speaker's")
@@ -645,12 +659,10 @@ class _Vetting:
         path = fact_path(item.path)
         words = count_terms(fact_words(item.value)).keys()
         for owner in () if below or item.op == "retract" else self._named.values():
-            if owner.relation and (
-                words
-                and words <= count_terms(f"{owner.relation.replace('_', ' ')} {owner.name}").keys()
-                and (not words.isdisjoint(count_terms(owner.name)))
-            ):
-                kin = owner.relation in kin_names()
+            if owner.relation and _is_called(words, owner):
+                if is_animal(owner.relation):
+                    return ("pets",)
+                kin = kin_name(owner.relation.removesuffix("_in_law"))
                 return ("family", owner.relation) if kin else ("people", fact_key(owner.name), "relation")
         if below and path == ("family", below[-1]):
             return path
@@ -659,17 +671,21 @@ class _Vetting:
             path = tuple(key for key in path[1:] if key not in relations) or ("details",)
         elif below and path[-1] == below[-1]:
             path = ("name",)
-        taste = self._taste(item)
+        taste = self._taste(item) if item.op == "add" else None
         if path[-1] in ("likes", "dislikes") and taste is not None:
             path = (*(key for key in path[:-1] if key not in ("likes", "dislikes")), taste)
         return (*below, *path)
 
     def _taste(self, item: StatedFact) -> str | None:
-        """ "likes" or "dislikes", by the last verb before the value in its message; None if there is none."""
+        """ "likes" or "dislikes", by the last verb before the value in its message, with what negates it; else None."""
         at = self._own.find_words(fact_words(item.value), 0, len(self._own.text))
-        before = self._own.text[max(at[0] - _NEAR, 0) : at[0]] if at else ""
-        found = [(match.start(), name) for name, cue in _TASTES.items() for match in cue.finditer(before)]
-        return max(found)[1] if found else None
+        before = self._own.text[max(at[0] - _NEAR, 0) : at[0]].translate(_SAME_SHAPE) if at else ""
+        found = [
+            (match.end(), -match.start(), name)
+            for name, cue in _TASTES.items()
+            for match in cue.finditer(before)
+        ]
+        return max(found)[2] if found else None
 
     def _replaced(self, subject: str, item: StatedFact) -> Any:
         """The element of a list that a changed one takes the place of: it has more words in common than any other."""
@@ -697,6 +713,23 @@ class _Vetting:
             if same and event.op in ("set", "add") and there and alike:
                 return True
         return False
+
+
+def _introduced(item: StatedFact, owner: Owner) -> Owner | None:
+    """Whom an item says the name of rather than anything else: `owner`, or another one of the same relation."""
+    name = fact_words(item.value)
+    if owner.name and (name == owner.name or _is_called(count_terms(name).keys(), owner)):
+        return owner
+    path = tuple(map(str.casefold, item.path))
+    relative = owner.relation and kin_name("".join(path[-1:])) == owner.relation and name[:1].isupper()
+    animal = is_animal(owner.relation) and _SAME_PATHS.get(path, path)[-1:] == ("pets",)
+    return Owner(relation=owner.relation, name=name) if relative or animal else None
+
+
+def _is_called(words: Collection[str], owner: Owner) -> bool:
+    """True if these are the words of somebody's name, and at most of the relation besides."""
+    name, relation = count_terms(owner.name).keys(), count_terms(owner.relation.replace("_", " ")).keys()
+    return set(words) <= name | relation and not name.isdisjoint(words)
 
 
 def refusal(item: StatedFact, reason: str, subject: str = "") -> RefusedFact:
@@ -815,7 +848,11 @@ def _taken_back(
         leaves = list(_meant_leaves(path, None, tree))
         if len(leaves) > 1:
             raise _Refusal(f"{'.'.join(path)} holds {len(leaves)} facts; name the one that holds no more")
-        yield FactEvent(op="retract", path=leaves[0][0] if leaves else path)
+        words = path[-1].replace("_", " ")  # of `likes.coffee`, an element of `likes`
+        elements = list(_meant_leaves(path[:-1], words, tree)) if not leaves and path[1:] else []
+        yield from map(_removal, elements)
+        if not elements:
+            yield FactEvent(op="retract", path=leaves[0][0] if leaves else path)
     for event in stated:
         leaves = list(_meant_leaves(path, event.value, tree))
         yield from map(_removal, leaves)

@@ -34,7 +34,7 @@ _REFUSAL: Final = lazily(
     r"|i (?:can'?t|cannot|can not|won'?t|will not|must decline|have to decline|am unable|am not able)\b"
     r"|i'?m (?:unable|not able|not comfortable|afraid (?:that )?i)\b"
     r"|as an? (?:ai|artificial intelligence|(?:large )?language model|assistant)\b"
-    r"|(?:es )?tut mir (?:sehr )?leid|ich kann (?:das|dir|ihnen|diese[nrs]?|hierbei|dabei)\b.{0,80}\bnicht\b"
+    r"|(?:es )?tut mir (?:sehr )?leid|(?:(?:da(?:bei|zu)|das) kann ich|ich kann (?:das|dir|ihnen|diese[nrs]?|hierbei|dabei))\b.{0,80}\bnicht\b"
     r"|je suis (?:vraiment )?désolée?|désolée?\b|je ne (?:peux|suis)\b|lo siento|no puedo\b"
     r"|sinto muito|desculpe|não posso\b|mi dispiace|non posso\b|helaas|het spijt me"
     r"|죄송|미안하지만|抱歉|对不起|對不起|很遗憾|我(?:无法|不能)|申し訳|すみません|ごめんなさい|お手伝いできません"

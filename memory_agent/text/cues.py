@@ -304,8 +304,7 @@ class _Cues:
 def _owner(found: regex.Match[str]) -> Owner:
     said = found.groupdict()
     word = (said.get("relation") or "").lower()
-    kin = _kin()
-    relation = kin.get(word) or kin.get(word.removesuffix("s")) or word
+    relation = kin_name(word) or word
     # "Tom's sister" is nobody's sister here; without a name nobody knows who she is.
     relation = "" if said.get("others") else relation + ("_in_law" if "-in-law" in found[0].lower() else "")
     return Owner(relation=relation, name=said.get("name") or "")
@@ -321,9 +320,14 @@ def _kin() -> dict[str, str]:
     }
 
 
-def kin_names() -> Collection[str]:
-    """The usual names of relations within a family."""
-    return frozenset(_kin().values()) - {""}
+def kin_name(word: str) -> str:
+    """The usual name of a relation within a family, of one or of several: "son" for "boys"; "" for any other word."""
+    return _kin().get(word) or _kin().get(word.removesuffix("s"), "")
+
+
+def is_animal(word: str) -> bool:
+    """True if a word names an animal that people keep, in any language."""
+    return not {word, word.removesuffix("s")}.isdisjoint(all_words("cues", "words.pets"))
 
 
 @cache
@@ -337,12 +341,8 @@ def bears_out(path: str, words: str) -> bool:
     >>> bears_out("pets", "Josh plays goalie"), bears_out("pets", "I have a cat"), bears_out("plans", "We fly to Rome")
     (False, True, True)
     """
-    kin = _kin()
-    if path in kin_names():
-        return any(
-            kin.get(word.lower().removesuffix("s"), kin.get(word.lower())) == path
-            for word in _WORDS.findall(words)
-        )
+    if path and kin_name(path) == path:
+        return any(kin_name(word.lower()) == path for word in _WORDS.findall(words))
     return all(
         cue.search(words)
         for letters, cues in _cues()
@@ -430,12 +430,18 @@ def people_in(text: str) -> list[Owner]:
     return [owner for mention in found if (owner := _owner(mention)).name]
 
 
+@kept_by_text(2)
+def _sentences_of(text: str) -> tuple[Sentence, ...]:
+    """Kept for a while: a reply has many items of one turn."""
+    return tuple(sentences(text))
+
+
 def read_statement(text: str, start: int, end: int) -> Statement:
     """How `text` says what stands in it from `start` to `end`.
 
     Its whole clause is read, and what stands around that. Pass the span of the value where a quote of several clauses has its words: "I used to run, but now I swim".
     """
-    own = list(sentences(text))
+    own = _sentences_of(text)
     spans = [(each.number, *span) for each in own if (span := _span(each, start, end))]
     read = [statement_in(own, *span, without="negated other") for span in spans]
     if not read:
