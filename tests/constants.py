@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "compress_every_turns": ("memory_agent.conversations.compress._LONGEST_GAP_TURNS",),
     "facts_batch_turns": ("memory_agent.work.worker.FACTS_BATCH_TURNS",),
-    "facts_context_turns": ("memory_agent.facts.keeper._CONTEXT_TURNS",),
     "max_turns_per_session": ("memory_agent.conversations.sessions._MOST_TURNS",),
     "server_concurrent_requests": ("memory_agent.server.app._CONCURRENT_REQUESTS",),
     "server_event_streams": ("memory_agent.server.app.MOST_READERS",),

@@ -15,7 +15,6 @@ from tests.integration.fact_script import Asked, Item, add, by_message, context,
 SETTINGS: dict[str, Any] = {
     "enable_fact_extraction": True,
     "enable_topics": False,
-    "facts_context_turns": 3,
     "facts_batch_turns": 4,
     "max_attempts": 2,
     "lease_seconds": 5,
@@ -28,10 +27,9 @@ _SAYS = re.compile(r"My (?P<what>\w+) is (?P<value>\w+)\.")
 
 
 class Model(ScriptedLLM):
-    """States what "My dog is Rex." says; it writes the name of what it saw before along with "She agrees.".
+    """States what "My town is Oslo." says; it writes the name of what it saw before along with "agreed".
 
-    Of turns that hold "riddle" it makes JSON that nobody can read, of those that hold "rhyme" prose, with that name in
-    both. `model="again"` puts all below "again".
+    Of turns that hold "rhyme" it makes prose with that name. `model="again"` puts all below "again".
     """
 
     def __init__(self, model: str = "plain") -> None:
@@ -47,13 +45,10 @@ class Model(ScriptedLLM):
             top = "again." if self.model == "again" else ""
             for said in _SAYS.finditer(asked.text):
                 yield add(f"{top}{said['what']}", said["value"], said[0])
-            if "She agrees." in asked.text:
-                yield add(f"{top}agrees", [name], "She agrees.")
+            if "agreed" in asked.text:
+                yield add(f"{top}agrees", f"{name} agreed", asked.text)
 
-        last = messages[-1].content.rpartition("<message")[2]
-        if "riddle" in last:
-            return f"{{A riddle about {name}!"
-        if "rhyme" in last:
+        if "rhyme" in messages[-1].content.rpartition("<message")[2]:
             return f"A rhyme about {name}."
         return by_message(state)(body)
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import pytest
-
-from memory_agent import MemoryAgent, MemoryService, TurnsParked
+from memory_agent import MemoryAgent, MemoryService
 from memory_agent.facts.fold import applied_generations, fold, shown, unfinished_generations
 from tests.faults import fact_jobs
 from tests.faults.fact_jobs import WATCHED, Model
@@ -22,18 +19,18 @@ Check = Callable[[MemoryService, MemoryAgent, list[str]], Awaitable[None]]
 
 SETTINGS = fact_jobs.SETTINGS
 TALK = (
-    "My sister is Zebulon.",
-    "My dog is Rex.",
-    "She agrees.",
+    "My motto is Zebulon.",
+    "My colour is Teal.",
+    "My motto was agreed.",
     "My town is Bergen.",
     "My town is Oslo.",
     "Nothing to say.",
 )
-FACTS = {"sister": "Zebulon", "dog": "Rex", "agrees": ["Zebulon"], "town": "Oslo"}
-WITHOUT_HER = {"dog": "Rex", "agrees": ["somebody"], "town": "Oslo"}
+FACTS = {"motto": "Zebulon", "colour": "Teal", "agrees": "Zebulon agreed", "town": "Oslo"}
+WITHOUT_HER = {"colour": "Teal", "agrees": "somebody agreed", "town": "Oslo"}
 
 
-async def fill(database: Database, *, extracted: bool, riddle: bool = False) -> list[str]:
+async def fill(database: Database, *, extracted: bool, rhyme: bool = False) -> list[str]:
     """The talk; the turns' ids."""
     async with opened({**database.settings, "run_worker": extracted}, llm=Model()) as service:
         memory = service.agent("ann", "chat")
@@ -41,14 +38,10 @@ async def fill(database: Database, *, extracted: bool, riddle: bool = False) -> 
         if extracted:
             await memory.settle(200)
             assert await memory.fetch_facts() == FACTS
-        if riddle:
-            rhyme = await memory.add_user_message("A rhyme.")
+        if rhyme:
+            turns.append(await memory.add_user_message("My motto has a rhyme."))
             await memory.settle(200)
             assert "A rhyme about Zebulon." in str(await memory.fact_history())
-            turns.append(rhyme)
-            await memory.add_user_message("A riddle.")
-            with pytest.raises(TurnsParked, match="A riddle about Zebulon"):
-                await memory.settle(200)
     return [turn.id for turn in turns]
 
 
@@ -71,9 +64,8 @@ async def check_whole(service: MemoryService, memory: MemoryAgent) -> None:
 
 
 async def owes(service: MemoryService) -> bool:
-    """Whether anything is to be done but for what is parked, which ends the wait for all else."""
-    status = await service.status()
-    return status.owed_count > status.parked_count
+    """Whether anything is to be done."""
+    return (await service.status()).owed_count > 0
 
 
 async def kill(
@@ -96,8 +88,7 @@ async def kill(
         async with opened(database.settings, llm=Model(model), clock=clock) as service:
             await end_erasures(service, clock)
             for _ in range(2):
-                with contextlib.suppress(TurnsParked):  # a riddle stays one
-                    await service.settle(200)
+                await service.settle(200)
                 # What was struck off while it was forgotten is owed again a moment later.
                 async with asyncio.timeout(200):
                     while any(service.core.worker.at_work.values()) or await owes(service):
@@ -146,7 +137,7 @@ async def test_killed_while_editing(nursery: Nursery, database: Database) -> Non
     await kill(nursery, database, {"step": "edit"}, check, least=12)
 
 
-AGAIN = {"again": {"sister": "Zebulon", "dog": "Rex", "agrees": ["Zebulon"], "town": "Oslo"}}
+AGAIN = {"again": {"motto": "Zebulon", "colour": "Teal", "agrees": "Zebulon agreed", "town": "Oslo"}}
 
 
 async def test_killed_while_extracting_again(nursery: Nursery, database: Database) -> None:
@@ -173,14 +164,14 @@ async def test_killed_while_extracting_again(nursery: Nursery, database: Databas
 
 async def test_killed_while_forgetting_what_others_had_in_view(nursery: Nursery, database: Database) -> None:
     """Killed at any write of a forget call, the turn, and what was understood with its help, are gone in the end."""
-    ids = await fill(database, extracted=True, riddle=True)
+    ids = await fill(database, extracted=True, rhyme=True)
     async with opened(database.settings, llm=Model()) as service:
         await service.agent("ann", "chat").set_fact("nickname", "Bee")
     database.keep()
 
     async def check(service: MemoryService, memory: MemoryAgent, done: list[str]) -> None:
         turns = await service.core.store.list_turns(memory.scope)
-        if len(turns) == len(TALK) + 2:  # killed before the call was recorded
+        if len(turns) == len(TALK) + 1:  # killed before the call was recorded
             assert not done
             assert await service.core.store.receipts() == []
             assert await memory.fetch_facts() == {**FACTS, "nickname": "Bee"}

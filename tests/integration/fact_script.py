@@ -15,16 +15,12 @@ from memory_agent.testing import HashEmbedder
 from tests.constants import settings_of
 from tests.servers.openai_script import Request, ScriptedOpenAI
 
-Item = tuple[str, dict[str, Any]]
-"""One stated fact with the list of the reply that it belongs to."""
+Item = dict[str, Any]
+"""One item of a reply."""
 
-_MESSAGE = re.compile(
-    r'<message number="(?P<number>\d+)" date="(?P<date>[^"]*)" from="(?P<speaker>[^"]*)">\n'
-    r"(?P<text>.*?)\n</message>",
-    re.DOTALL,
-)
-_CONTEXT = re.compile(r'<context date="[^"]*" from="[^"]*">\n(?P<text>.*?)\n</context>', re.DOTALL)
-_KNOWN = re.compile(r"<known_facts>\n(?P<lines>.*?)\n</known_facts>", re.DOTALL)
+_MESSAGE = re.compile(r'<message from="(?P<speaker>[^"]*)">\n(?P<text>.*?)\n</message>', re.DOTALL)
+_CONTEXT = re.compile(r"^\(Before it, (?P<text>.*)\)$", re.MULTILINE)
+_KNOWN = re.compile(r"^\(Noted before: (?P<facts>.*)\)$", re.MULTILINE)
 
 
 # --- what was asked ------------------------------------------------------------------------------------------
@@ -32,72 +28,52 @@ _KNOWN = re.compile(r"<known_facts>\n(?P<lines>.*?)\n</known_facts>", re.DOTALL)
 class Asked:
     """One message that a request asks about."""
 
-    number: int
-    date: str
     speaker: str
     text: str
 
 
 def prompt(body: Request) -> str:
-    """What the request says besides its instructions."""
+    """What the request says besides its instructions and their example."""
     content: str = body["messages"][-1]["content"]
     return content
 
 
 def asked(body: Request) -> list[Asked]:
     """The messages that the request asks about."""
-    return [
-        Asked(number=int(found["number"]), date=found["date"], speaker=found["speaker"], text=found["text"])
-        for found in _MESSAGE.finditer(prompt(body))
-    ]
+    return [Asked(**found.groupdict()) for found in _MESSAGE.finditer(prompt(body))]
 
 
 def context(body: Request) -> list[str]:
-    """The texts that only help to understand the messages."""
+    """What only helps to understand the messages, each with who said it."""
     return [found["text"] for found in _CONTEXT.finditer(prompt(body))]
 
 
 def known(body: Request) -> list[str]:
-    """The lines of known facts."""
+    """The known facts, each as its path and value."""
     found = _KNOWN.search(prompt(body))
-    return found["lines"].splitlines() if found else []
+    return found["facts"].split("; ") if found else []
 
 
 # --- what is answered ----------------------------------------------------------------------------------------
-def add(path: str | list[str], value: Any, quote: str | None, **more: Any) -> Item:
-    """An addition."""
-    return "additions", {"path": path, "value": value, "quote": quote, **more}
+def add(path: str, value: Any, quote: str | None, about: str = "me", **more: Any) -> Item:
+    """What holds."""
+    return {"quote": quote, "about": about, "path": path, "value": value, "over": False, **more}
 
 
-def update(path: str, value: Any, quote: str, **more: Any) -> Item:
-    """An update."""
-    return "updates", {"path": path, "value": value, "quote": quote, **more}
-
-
-def retract(path: str, quote: str, **more: Any) -> Item:
-    """A retraction."""
-    return "retractions", {"path": path, "quote": quote, **more}
+def retract(path: str, quote: str, value: Any = "", about: str = "me") -> Item:
+    """What is over."""
+    return add(path, value, quote, about, over=True)
 
 
 def reply(items: Iterable[Item]) -> str:
     """The reply that holds these items."""
-    lists: dict[str, list[dict[str, Any]]] = {"additions": [], "updates": [], "retractions": []}
-    for name, item in items:
-        lists[name].append(item)
-    return json.dumps(lists)
+    return json.dumps({"facts": [*items]})
 
 
 def by_message(state: Callable[[Asked], Iterable[Item]]) -> Callable[[Request], str]:
     """A model that states of each message what `state` gives."""
 
-    def answer(body: Request) -> str:
-        return reply(
-            (name, {"turn": message.number, **item})
-            for message in asked(body)
-            for name, item in state(message)
-        )
-
-    return answer
+    return lambda body: reply(item for message in asked(body) for item in state(message))
 
 
 def by_words(rules: Mapping[str, Sequence[Item]]) -> Callable[[Request], str]:

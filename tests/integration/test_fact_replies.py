@@ -1,4 +1,4 @@
-"""Whatever a model's server answers, a fact is there in the end, once and with its source, or its turn is parked."""
+"""Whatever a model's server answers: what can be read counts, with its source, and no turn waits for the rest."""
 
 from __future__ import annotations
 
@@ -9,30 +9,42 @@ from typing import Any, Final
 
 import pytest
 
-from memory_agent import MemoryAgent, MemoryService, Turn, TurnsParked
+from memory_agent import MemoryAgent, MemoryService
 from memory_agent.testing import BruteForceIndex
-from tests.integration.fact_script import add, asked, asking, by_words, opened, refused, standing
+from tests.integration.fact_script import (
+    Item,
+    add,
+    asked,
+    asking,
+    by_words,
+    opened,
+    prompt,
+    refused,
+    reply,
+    standing,
+)
 from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
-TEXT: Final = "I'm Ada and I live in Turin."
-NAME: Final = {"path": "name", "value": "Ada", "turn": 1, "quote": "I'm Ada"}
-HOME: Final = {"path": "location", "value": "Turin", "turn": 1, "quote": "I live in Turin"}
-FACTS: Final = {"name": "Ada", "location": "Turin"}
+TEXT: Final = "I'm Ada and I live in Turin. On Sundays I carve spoons."
+ITEMS: Final = [
+    add("name", "Ada", "I'm Ada"),
+    add("location", "Turin", "I live in Turin"),
+    add("habits", "carve spoons", "On Sundays I carve spoons"),
+]
+PLAIN: Final = {"name": "Ada", "location": "Turin"}
+"""What patterns find in it."""
+FACTS: Final = {**PLAIN, "habits": ["carve spoons"]}
+BEES: Final = "I painted the old barn blue, for the bees."
+BOAT: Final = "The boat that we share with Ola leaks again."
 SOUND: Final = by_words(
     {
-        TEXT: [add("name", "Ada", "I'm Ada"), add("location", "Turin", "I live in Turin")],
-        "bees": [add("interests", ["bees"], "I keep bees")],
-        "boat": [add("belongings", ["boat"], "I own a boat")],
+        TEXT: ITEMS,
+        "bees": [add("habits", "painted the barn blue", "I painted the old barn blue")],
+        "boat": [add("belongings", "boat shared with Ola", "The boat that we share with Ola")],
     }
 )
-ANSWER: Final = json.dumps({"additions": [NAME, HOME], "updates": [], "retractions": []})
-HALF: Final = ANSWER[: ANSWER.index('{"path": "location"') + 25]
-
-
-@pytest.fixture
-def quick(embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI) -> dict[str, Any]:
-    """Settings that ask the scripted server and soon ask again."""
-    return asking(embedded_settings, openai_server)
+OTHERS: Final = {"habits": ["painted the barn blue"], "belongings": "boat shared with Ola"}
+ANSWER: Final = reply(ITEMS)
 
 
 def remembering(settings: dict[str, Any], **others: Any) -> AbstractAsyncContextManager[MemoryService]:
@@ -41,85 +53,161 @@ def remembering(settings: dict[str, Any], **others: Any) -> AbstractAsyncContext
 
 
 @pytest.fixture
+def quick(embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI) -> dict[str, Any]:
+    """Settings that ask the scripted server and soon ask again."""
+    return asking(embedded_settings, openai_server)
+
+
+@pytest.fixture
 async def service(quick: dict[str, Any]) -> AsyncIterator[MemoryService]:
     async with remembering(quick) as service:
         yield service
 
 
+async def tell(memory: MemoryAgent, *texts: str) -> list[str]:
+    """What the user says at once, settled, with nothing pending or parked; the ids of the turns."""
+    turns = await memory.add_turns([{"role": "user", "content": text} for text in texts])
+    await memory.settle(timeout=60)
+    status = await memory.status()
+    assert (status.pending["facts"], status.parked_count) == (0, 0)
+    return [turn.id for turn in turns]
+
+
 async def learns(
     service: MemoryService, server: ScriptedOpenAI, case: str, *replies: Reply | str
 ) -> MemoryAgent:
-    """A user named by the case, after a turn for which the server gave `replies` and sound ones from then on.
-
-    Both facts stand, from this turn alone, each by the words of the turn that say so; nothing is owed.
-    """
+    """A user named by the case, whose turn is known after `replies` and sound ones: from it alone, each by its quote."""
     left = list(replies)
     server.answer = lambda body: left.pop(0) if left else SOUND(body)
     server.requests.clear()
     memory = service.agent(case, "chat")
-    turn = await memory.add_user_message(TEXT)
-    await memory.settle(timeout=60)
+    [turn_id] = await tell(memory, TEXT)
     assert await memory.fetch_facts() == FACTS, case
-    records = await standing(memory)
-    assert sorted(".".join(record.path) for record in records) == ["location", "name"], case
-    for record in records:
+    for record in await standing(memory):
         (source,) = record.sources
-        assert source.turn_id == turn.id, case
-        assert source.quote in (NAME["quote"], HOME["quote"]), case
-    status = await memory.status()
-    assert (status.pending["facts"], status.parked_count) == (0, 0), case
+        assert source.turn_id == turn_id, case
+        assert source.quote in TEXT, case
+        assert source.extractor.startswith("llm:"), case
     return memory
 
 
 # --- read as it is meant -------------------------------------------------------------------------------------
 # Every form of a reply is shown in tests/unit/facts/test_replies.py and tests/unit/llm/test_replies.py.
-MENDED: Final[dict[str, Reply | str]] = {
+READ: Final[dict[str, Reply | str]] = {
     "prose-around": f"Sure! From message [1] I take:\n```json\n{ANSWER}\n```\nAnything {{else}}?",
-    "items-said-twice": json.dumps({"additions": [NAME, HOME, NAME, HOME]}),
+    "items-said-twice": reply([*ITEMS, *ITEMS]),
     "in-chunks": Reply(text=ANSWER, chunked=True),
+    "plain-text": Reply(text=f"<think>Hm, {{}}</think>{ANSWER}"),
+    "cut-off": Reply(text=ANSWER[:-2] + ', {"quote": "On Sund', finish_reason="length"),
 }
 
 
-async def test_what_leaves_no_doubt_costs_no_second_request(
+async def test_what_can_be_read_costs_no_second_request(
     service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
     """Another form is read at once, and a model that repeats itself is no second source."""
-    for case, said in MENDED.items():
+    for case, said in READ.items():
         memory = await learns(service, openai_server, case, said)
         assert len(openai_server.chats) == (await memory.status()).extraction.requests == 1, case
+        assert await refused(memory) == [], case
 
 
-# --- asked again ---------------------------------------------------------------------------------------------
+# --- asked once more -----------------------------------------------------------------------------------------
 # How a server fails is shown in tests/unit/models/test_openai.py.
-MALFORMED: Final[dict[str, Reply | str]] = {
+UNREADABLE: Final[dict[str, Reply | str]] = {
     "prose": "I cannot find any JSON in my heart.",
-    "cut-off": HALF,
-    "cut-off-and-told-where-it-parses": Reply(text=json.dumps({"additions": [NAME]}), finish_reason="length"),
-    "path-missing": json.dumps({"additions": [NAME, {"value": "Turin", "turn": 1}]}),
-    "nested-10000-deep": '{"additions": ' * 10_000 + "1" + "}" * 10_000,
+    "nested-10000-deep": '{"facts": ' * 10_000 + "1" + "}" * 10_000,
     "lone-surrogates": "\ud800" * 10,
     "content-filter": Reply(text="", finish_reason="content_filter"),
-    "no-choices": Reply(raw='{"choices": []}'),
-    "html-with-200": Reply(raw="<html><body>Bad gateway</body></html>", content_type="text/html"),
-    "utf-8-broken": Reply(raw=b'{"choices": [{"message": {"content": "\xff\xfe\xc3"}}]}'),
 }
-NO_ANSWER: Final = frozenset({"no-choices", "html-with-200", "utf-8-broken"})
-"""After which the model is asked for something harmless: does its server answer anybody?"""
 
 
-async def test_malformed_answers_are_asked_again(
+async def test_what_cannot_be_read_is_asked_once_more(
     service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
-    """The stage is not struck off and nothing of half an answer is taken; the next answer brings the facts."""
-    for case, malformed in MALFORMED.items():
-        memory = await learns(service, openai_server, case, malformed)
+    """For the JSON object alone; nothing is noted of the first reply."""
+    for case, unreadable in UNREADABLE.items():
+        memory = await learns(service, openai_server, case, unreadable)
         assert await refused(memory) == [], case
-        answered_nothing = sum("Answer with {}" in str(body["messages"]) for body in openai_server.chats)
-        assert answered_nothing == (case in NO_ANSWER), case
-        assert len(openai_server.chats) == 2 + answered_nothing, case
-    # A completion that is sent as plain text is asked for again, or read.
-    await learns(service, openai_server, "plain", Reply(text=ANSWER, content_type="text/plain"))
-    assert len(openai_server.chats) <= 3
+        first, *_, last = map(prompt, openai_server.chats)
+        assert last == f"{first}\nAnswer with the JSON object alone.", case
+
+
+async def test_what_cannot_be_read_twice_is_read_by_patterns(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    """The turn is done, marked so with what the model said; extraction anew leaves that until the model can be read."""
+    for case, unreadable in UNREADABLE.items():
+
+        def answer(body: Request, unreadable: Reply | str = unreadable) -> Reply | str:
+            return unreadable if any(TEXT in message.text for message in asked(body)) else SOUND(body)
+
+        openai_server.answer = answer
+        memory = service.agent(case, "chat")
+        [turn_id] = await tell(memory, TEXT)
+        for _ in range(2):
+            assert await memory.fetch_facts() == PLAIN, case
+            records = await memory.fact_history()
+            assert {
+                source.extractor.partition(": ")[0] for record in records for source in record.sources
+            } == {"instead of llm:gpt-4o-mini:prompt-4"}, case
+            assert all(": patterns:" in source.extractor for each in records for source in each.sources), case
+            (record,) = await refused(memory)
+            assert record.sources[0].turn_id == turn_id, case
+            assert "answered without facts that can be read, so patterns read" in str(record.refused), case
+            assert len(str(record.refused)) < 1_000, case
+            await memory.reextract_facts()
+            await memory.settle(timeout=60)
+        openai_server.answer = SOUND
+        await memory.reextract_facts()
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == FACTS, case
+        assert await refused(memory) == [], case
+
+
+# --- too long ------------------------------------------------------------------------------------------------
+async def test_what_is_too_long_is_asked_in_halves(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    """Whether the server says so of the request, or cuts off its reply."""
+
+    def refusing(body: Request) -> Reply | str:
+        long = len(asked(body)) > 1
+        words = "the request exceeds the available context size, try increasing it"
+        return Reply(status=400, text=words) if long else SOUND(body)
+
+    def cutting(body: Request) -> Reply | str:
+        text = SOUND(body)
+        return Reply(text=text[:-20], finish_reason="length") if len(asked(body)) > 1 else text
+
+    for case, answer, sizes in (("long", refusing, [2, 2, 1, 1, 1]), ("cut", cutting, [2, 1, 1, 1])):
+        openai_server.answer = answer
+        openai_server.requests.clear()
+        memory = service.agent(case, "chat")
+        await tell(memory, BOAT, TEXT, BEES)
+        known = await memory.fetch_facts()
+        assert known == {**FACTS, **OTHERS, "habits": ["carve spoons", "painted the barn blue"]}, case
+        assert [len(asked(body)) for body in openai_server.chats] == sizes, case
+
+
+# --- not asked -----------------------------------------------------------------------------------------------
+NOTHING: Final = (
+    "Hello!", "Thank you so much!", "안녕하세요!", "What is the capital of Peru?",
+    "```python\nmy_name = 'Ada'  # I live in Turin\n```", "How do I sort a list in Python? And is it stable?",
+)  # fmt: skip
+
+
+async def test_turns_that_state_nothing_cost_no_request(
+    service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
+    """Greetings, thanks, code alone, questions alone; among others they are not shown either."""
+    openai_server.answer = SOUND
+    memory = service.agent("ada", "chat")
+    await tell(memory, *NOTHING)
+    assert openai_server.chats == []
+    await tell(memory, NOTHING[0], TEXT, NOTHING[3])
+    assert [[message.text for message in asked(body)] for body in openai_server.chats] == [[TEXT]]
+    assert await memory.fetch_facts() == FACTS
 
 
 # --- waited out ----------------------------------------------------------------------------------------------
@@ -141,13 +229,14 @@ async def test_an_outage_is_waited_out(quick: dict[str, Any], openai_server: Scr
 
 
 # --- told, and not believed ----------------------------------------------------------------------------------
-DOUBTFUL: Final[dict[str, dict[str, Any]]] = {
-    "quote-of-another-turn": {"quote": "I was born in Rome"},
-    "quote-missing": {"quote": None},
-    "message-not-shown": {"turn": 7},
-    "path-without-a-letter": {"path": "§.$"},
-    "value-without-end": {"value": "x" * 100_000},
-    "lone-surrogate-in-the-quote": {"quote": "I was born \ud83d in Rome"},
+ROME: Final = add("birthplace", "Rome", "I live in Turin")
+DOUBTFUL: Final[dict[str, Item]] = {
+    "quote-of-nobody": {**ROME, "quote": "I was born in Rome"},
+    "quote-missing": {**ROME, "quote": None},
+    "value-of-the-example": ROME,
+    "path-without-a-letter": add("§.$", "carve", "I carve spoons"),
+    "value-without-end": add("note", "x" * 20_000, "I live in Turin"),
+    "lone-surrogate-in-the-quote": {**ROME, "quote": "I was born \ud83d in Rome"},
 }
 
 
@@ -155,70 +244,24 @@ async def test_an_item_that_is_not_believed_takes_no_other_along(
     service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
     """It is kept with the reason; what else the answer says is known, and the model is not asked again."""
-    for case, fields in DOUBTFUL.items():
-        doubtful = {"path": "birthplace", "value": "Rome", "turn": 1, "quote": "I live in Turin", **fields}
-        memory = await learns(service, openai_server, case, json.dumps({"additions": [NAME, doubtful, HOME]}))
-        (record,) = await refused(memory)
-        assert record.refused, case
+    for case, doubtful in DOUBTFUL.items():
+        memory = await learns(service, openai_server, case, json.dumps({"facts": [doubtful, *ITEMS]}))
+        assert len(await refused(memory)) == 1, case
         assert len(openai_server.chats) == 1, case
 
 
-async def test_a_quote_of_another_turn_of_the_batch_is_not_believed(
-    service: MemoryService, openai_server: ScriptedOpenAI
-) -> None:
-    """Each item has to be said by the very message that it names."""
-    answer = {"additions": [NAME, {**HOME, "turn": 2}, {**HOME, "quote": "I keep bees"}]}
-    openai_server.answer = lambda body: json.dumps(answer) if len(asked(body)) == 2 else SOUND(body)
+async def test_a_quote_finds_its_message(service: MemoryService, openai_server: ScriptedOpenAI) -> None:
+    """Whichever of the request has it, without regard to case, spaces and marks: the newest where several do."""
+    items = [
+        *ITEMS,
+        add("habits", "painted the barn", "I PAINTED the  old-barn: blue!"),
+        add("belongings", "boat", "the boat that we share"),
+    ]
+    openai_server.answer = lambda _: reply(items)
     memory = service.agent("ada", "chat")
-    await memory.add_turns([{"role": "user", "content": text} for text in (TEXT, "I keep bees.")])
-    await memory.settle(timeout=60)
-    assert await memory.fetch_facts() == {"name": "Ada"}
-    assert len(await refused(memory)) == 2
-
-
-# --- parked --------------------------------------------------------------------------------------------------
-ALWAYS: Final[dict[str, tuple[Reply | str, str]]] = {
-    "empty": ("", "empty"),
-    "brackets-without-end": ("[" * 1_000_000, "[[[[[["),
-    "lone-surrogates": ("\ud800 and { no JSON", "\\ud800 and { no JSON"),
-    "utf-8-broken": (Reply(raw=b'{"choices": "\xff"}'), "utf-8"),
-    "400": (Reply(status=400, text="this is too long for me"), "this is too long for me"),
-}
-OTHERS: Final = {"belongings": ["boat"], "interests": ["bees"]}
-
-
-async def tell_three(memory: MemoryAgent) -> list[Turn]:
-    """The text between two others."""
-    texts = ["I own a boat.", TEXT, "I keep bees."]
-    return await memory.add_turns([{"role": "user", "content": text} for text in texts])
-
-
-async def test_the_always_malformed_is_parked(service: MemoryService, openai_server: ScriptedOpenAI) -> None:
-    """The turn keeps what was answered and holds up no other; with the model mended its facts are there, once.
-
-    A batch that cannot be read is asked for in parts.
-    """
-    for case, (malformed, kept) in ALWAYS.items():
-
-        def answer(body: Request, malformed: Reply | str = malformed) -> Reply | str:
-            return malformed if any(TEXT in message.text for message in asked(body)) else SOUND(body)
-
-        openai_server.answer = answer
-        memory = service.agent(case, "chat")
-        _, turn, _ = await tell_three(memory)
-        with pytest.raises(TurnsParked) as caught:
-            await memory.settle(timeout=60)
-        (parked,) = caught.value.parked
-        assert (parked.turn_id, parked.pending, parked.attempts) == (turn.id, ("facts",), 2)
-        assert kept in parked.last_error, case
-        assert len(parked.last_error) < 5_000, case
-        assert await memory.fetch_facts() == OTHERS, case
-        # With sound answers again the parked turn gets its facts, and asks for no other's.
-        openai_server.answer = SOUND
-        openai_server.requests.clear()
-        assert await service.retry_parked() == 1, case
-        await memory.settle(timeout=60)
-        assert await memory.fetch_facts() == FACTS | OTHERS, case
-        assert len(openai_server.chats) == 1, case
-        records = [record for record in await standing(memory) if record.path[0] in FACTS]
-        assert [[source.turn_id for source in record.sources] for record in records] == [[turn.id]] * 2
+    first, second = await tell(memory, f"{BOAT} {BEES}", f"{TEXT} {BOAT}")
+    assert len(openai_server.chats) == 1
+    sources = {str(record.value): record.sources[0].turn_id for record in await standing(memory)}
+    assert sources == {
+        "Ada": second, "Turin": second, "carve spoons": second, "painted the barn": first, "boat": second
+    }  # fmt: skip

@@ -19,9 +19,7 @@ from tests.integration.fact_script import (
     context,
     known,
     opened,
-    prompt,
     standing,
-    update,
 )
 from tests.over_http import both_ways_by_day
 from tests.servers.openai_script import Request, ScriptedOpenAI
@@ -34,10 +32,10 @@ MOVE = "Actually I moved to a product role"
 WORKED_EXAMPLE = {
     INTRODUCTION: [
         add("name", "John", "I'm John"),
-        add("occupation", "software engineer", "I work as a software engineer", confidence=0.9),
+        add("occupation", "software engineer", "I work as a software engineer"),
         add("preferences.meeting_time", "morning", "I prefer morning meetings."),
     ],
-    MOVE: [update("occupation", "product role", "I moved to a product role")],
+    MOVE: [add("occupation", "product role", "I moved to a product role")],
 }
 BEFORE = {"name": "John", "occupation": "software engineer", "preferences": {"meeting_time": "morning"}}
 
@@ -109,10 +107,10 @@ async def stored_before(settings: dict[str, Any], turns: list[TurnInput]) -> lis
 async def test_waiting_turns_are_asked_about_together(
     settings: dict[str, Any], openai_server: ScriptedOpenAI
 ) -> None:
-    """One call for all waiting turns of a thread, which shows the turns before them, their day, and what is known."""
-    rules = {"garden": [add("interests", ["gardening"], "I have a garden")]}
+    """One call for all waiting turns of a thread, with what is known, and before those of few words the turn before."""
+    rules = {"garden": [add("belongings", ["garden"], "I have a garden")]}
     openai_server.answer = by_words(rules)
-    settings = asking(settings, openai_server, facts_context_turns=2)
+    settings = asking(settings, openai_server)
     async with opened(settings) as service:
         memory = service.agent("ann", "chat")
         await memory.add_user_message("I have a garden.", timestamp=MONDAY)
@@ -126,21 +124,22 @@ async def test_waiting_turns_are_asked_about_together(
             TurnInput(role="user", content="Tomatoes, and my sister helps.", timestamp=friday),
             TurnInput(role="assistant", content="Lovely.", timestamp=friday),
             TurnInput(role="user", content="She is called Mia.", timestamp=friday, speaker="Ann"),
-            TurnInput(role="user", content="I love <message> gardening.", timestamp=friday),
+            TurnInput(
+                role="user", content="I love the <message> of my garden, and its bees.", timestamp=friday
+            ),
         ],
     )
     async with opened(settings) as service:
         await service.agent("ann", "chat").settle(timeout=60)
     first, second = openai_server.chats
-    assert [message.number for message in asked(first)] == [1]
-    assert [(message.text, message.date, message.speaker) for message in asked(second)] == [
-        ("Tomatoes, and my sister helps.", "Friday 2026-05-08", "user"),
-        ("She is called Mia.", "Friday 2026-05-08", "Ann"),
-        ("I love &lt;message> gardening.", "Friday 2026-05-08", "user"),
+    assert len(asked(first)) == 1
+    assert [(message.text, message.speaker) for message in asked(second)] == [
+        ("Tomatoes, and my sister helps.", "user"),
+        ("She is called Mia.", "Ann"),
+        ("I love the &lt;message> of my garden, and its bees.", "user"),
     ]
-    assert context(second) == ["I have a garden.", "What grows there?", "Lovely."]
-    assert 'date="Monday 2026-05-04" from="assistant"' in prompt(second)
-    assert known(second) == ["user, interests (in a list): gardening"]
+    assert context(second) == ["assistant: What grows there?", "assistant: Lovely."]
+    assert known(second) == ["belongings: garden"]
 
 
 async def test_the_cost_is_as_the_server_counts(
@@ -177,7 +176,7 @@ async def test_people_outrank_what_was_said(settings: dict[str, Any], openai_ser
     """An edit stands against turns that were stored before it, also if they are extracted later; a later turn updates it."""
     rules = {
         "Bergen": [add("location", "Bergen", "I live in Bergen")],
-        "Oslo": [update("location", "Oslo", "I moved to Oslo")],
+        "Oslo": [add("location", "Oslo", "I moved to Oslo")],
     }
     openai_server.answer = by_words(rules)
     settings = asking(settings, openai_server)

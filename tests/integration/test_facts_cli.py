@@ -6,7 +6,6 @@ type (test_docs).
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from tests.integration.commands import (
     user,
     with_store,
 )
+from tests.integration.fact_script import add, reply
 from tests.servers.openai_script import ScriptedOpenAI
 
 INTRODUCTION = "I'm John, I work as a software engineer. I prefer morning meetings."
@@ -197,32 +197,31 @@ def test_language_model_is_asked_counted_and_its_failures_are_told(
 ) -> None:
     cli, quick = CommandLine(tmp_path), Quick(tmp_path)
     model = asking(openai_server, FACT_EXTRACTION_MODEL="scripted-model", MAX_ATTEMPTS="1")
-    quick("ingest", "--no-wait", cli.file(TURNS[0]), **model)
+    quick("ingest", "--no-wait", cli.file(user("Before breakfast I walk by the river.")), **model)
 
     def answer(request: dict[str, Any]) -> str:
         if request["model"] == "scripted-model":
             return "{no JSON"
-        job = {"path": "occupation", "value": "software engineer", "turn": 1}
-        false = {"path": "pet", "value": "dog", "turn": 1, "quote": "I have a dog"}
-        job["quote"] = "I work as a software engineer"
-        return json.dumps({"additions": [job, false], "updates": [], "retractions": []})
+        walk = add("habits", "walk by the river", "I walk by the river")
+        return reply([walk, add("pet", "dog", "I have a dog")])
 
     openai_server.answer = answer
-    assert "parked" in cli("worker", "--until-idle", code=3, **model).stderr
+    cli("worker", "--until-idle", **model)
+    assert known(cli) == {}
+    assert "patterns read the message: {no JSON" in one_line(cli("facts", "history", "--refused").stdout)
     model["MEMORY_AGENT_FACT_EXTRACTION_MODEL"] = "better-model"
-    cli("retry", **model)
-    assert known(cli) == {"occupation": "software engineer"}
     cli("facts", "reextract", **model)
-    assert "the quote is not in its turn" in cli("facts", "history", "--refused").stdout
+    habits = {"habits": ["walk by the river"]}
+    assert known(cli) == habits
+    assert "the quote is not in its turn" in one_line(cli("facts", "history", "--refused").stdout)
     assert "extracting facts took" in quick("status", **model).stdout
     cost = quick.json("status", "-u", "me", "-t", "main", **model)["extraction"]
-    assert cost["requests"] >= 3
+    assert cost["requests"] == 3
     assert cost["tokens_per_turn"] > 0
     model["MEMORY_AGENT_FACT_EXTRACTION_MODEL"] = "scripted-model"
-    cli("facts", "reextract", code=3, **model)
-    assert known(cli) == {"occupation": "software engineer"}
-    cli("retry", "--no-wait", **model)
+    cli("facts", "reextract", **model)
+    assert known(cli) == habits
     model["MEMORY_AGENT_OPENAI_BASE_URL"] = "http://127.0.0.1:9/v1"
     down = cli("facts", "reextract", "--patience", "1", code=3, **model)
     assert "1 reextract" in down.stderr
-    assert known(cli) == {"occupation": "software engineer"}
+    assert known(cli) == habits

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,10 @@ from memory_agent import (
 from memory_agent.domain import Completion, Message
 from memory_agent.testing import BruteForceIndex, ScriptedLLM
 from tests.integration import fact_script
-from tests.integration.fact_script import by_message
+from tests.integration.fact_script import Item, add, by_message, reply
 
-Rule = tuple[str, str, dict[str, Any]]
-"""Words of a message, the list that its item goes to, and the item; its quote is those words."""
+Rule = tuple[str, Item]
+"""Words of a message, and the item that a model states of it."""
 
 
 def model(*rules: Rule) -> ScriptedLLM:
@@ -36,11 +35,7 @@ def model(*rules: Rule) -> ScriptedLLM:
 
 def stating(*rules: Rule) -> Callable[[Sequence[Message]], str]:
     """The answer of such a model."""
-    state = by_message(
-        lambda message: [
-            (kind, {"quote": words, **item}) for words, kind, item in rules if words in message.text
-        ]
-    )
+    state = by_message(lambda message: [item for words, item in rules if words in message.text])
     return lambda messages: state({"messages": [{"content": messages[-1].content}]})
 
 
@@ -63,8 +58,8 @@ async def told(folder: Path, llm: ScriptedLLM, *texts: str, **settings: Any) -> 
         yield memory
 
 
-TEACHER: Rule = ("I work as a teacher", "additions", {"path": "occupation", "value": "teacher"})
-BAKER: Rule = ("I work as a baker", "updates", {"path": "occupation", "value": "baker"})
+TEACHER: Rule = ("teacher", add("occupation", "teacher", "I work as a teacher"))
+BAKER: Rule = ("baker", add("occupation", "baker", "I work as a baker"))
 
 
 async def test_a_revert_survives_extraction_anew(tmp_path: Path) -> None:
@@ -84,15 +79,15 @@ async def test_a_revert_survives_extraction_anew(tmp_path: Path) -> None:
 async def test_a_forgotten_name_is_in_no_path_and_in_nothing_refused(tmp_path: Path) -> None:
     """A later turn whose fact stands under it, or that was quoted for it, is extracted anew."""
     tells = stating(
-        ("called Zebulon", "additions", {"path": "relationships.zebulon.kind", "value": "lover"}),
-        ("He turned forty", "updates", {"path": "relationships.zebulon.age", "value": 40}),
-        ("left town", "additions", {"path": "note", "value": "left", "quote": "my lover is called Zebulon"}),
+        ("Zebulon", add("sports", "rower", "My friend Zebulon is a rower", "Zebulon")),
+        ("He turned forty", add("age", "forty", "He turned forty", "Zebulon")),
+        ("left town", add("note", "left", "my friend Zebulon")),
     )
     llm = ScriptedLLM(
         lambda messages: (tells if "zebulon" in messages[-1].content.casefold() else stating())(messages)
     )
-    said = ("My lover is called Zebulon.", "He turned forty.", "He has left town.")
-    async with told(tmp_path, llm, *said, facts_context_turns=0, facts_batch_turns=1) as memory:
+    said = ("My friend Zebulon is a rower.", "He turned forty.", "He has left town.")
+    async with told(tmp_path, llm, *said, facts_batch_turns=1) as memory:
         assert "zebulon" in str(await memory.fact_history()).casefold()
         await memory.forget([(await memory.fetch_short_term(3))[0].id])
         await memory.settle(timeout=30)
@@ -101,17 +96,17 @@ async def test_a_forgotten_name_is_in_no_path_and_in_nothing_refused(tmp_path: P
 
 async def test_a_turn_that_states_nothing_without_what_was_forgotten_is_done(tmp_path: Path) -> None:
     """Its change went with the turn that was in view, before the stage was struck off; extracting anew comes to an end."""
-    meant: Rule = ("She is forty", "additions", {"path": "friends", "value": "Ines, forty"})
+    meant: Rule = ("She is forty", add("age", "forty", "She is forty", "Ines"))
 
     def answer(messages: Sequence[Message]) -> str:
         return stating(*([meant] if "Ines" in messages[-1].content else []))(messages)
 
     async with service(tmp_path, ScriptedLLM(answer), run_worker=False) as opened:
         memory, facts = opened.agent("ann", "chat"), opened.core.facts
-        ines = await memory.add_assistant_message("How is Ines?")
+        ines = await memory.add_user_message("My friend Ines rows.")
         turn = await memory.add_user_message("She is forty.")
         await facts.extract([turn])
-        assert await memory.fetch_facts() == {"friends": ["Ines, forty"]}
+        assert await memory.fetch_facts() == {"people": {"ines": {"age": "forty"}}}
         await memory.forget([ines.id])
         assert await memory.fetch_facts() == {}
         await facts.extract([turn])
@@ -130,7 +125,7 @@ async def test_known_facts_of_any_shape_are_redacted(tmp_path: Path) -> None:
     async with told(tmp_path / "shown", llm, redact=redact) as memory:
         await memory.set_fact("contacts", {"bob": phone})
         await memory.set_fact("numbers", [phone])
-        await memory.add_user_message("Hello!")
+        await memory.add_user_message("Bob is among my contacts and has two numbers.")
         await memory.settle(timeout=30)
         assert phone not in str(llm.calls)
         assert str(llm.calls).count("[PHONE]") == 2
@@ -144,36 +139,35 @@ async def test_what_a_model_was_shown_goes_with_its_source_that_was_forgotten_wh
     tmp_path: Path, believed: bool
 ) -> None:
     """A name that it knew from the facts alone: neither what it states with it nor the prose it answers stays."""
-    her = TEACHER[2] | {"path": "sister", "value": "Zebulon"}
-    tells = stating(("My sister is Zebulon", "additions", her))
-    poet: Rule = ("She agrees", "additions", {"path": "agrees", "value": "Zebulon"})
+    tells = stating(("My sister is Zebulon", add("family.sister", "Zebulon", "My sister is Zebulon")))
+    poet: Rule = ("sister agrees", add("opinion", "Zebulon agrees", "My sister agrees"))
     shown: list[bool] = []
 
     class Forgetful(ScriptedLLM):
         """While it thinks about her, the turn that told of her is forgotten."""
 
         async def complete(self, messages: Sequence[Message], **options: Any) -> Completion:
-            if "She agrees" in messages[-1].content.rpartition("<message")[2]:
+            if "sister agrees" in messages[-1].content.rpartition("<message")[2]:
                 shown.append("Zebulon" in str(messages))
                 if len(shown) == 1:
                     await memory.forget([told.id])
             return await super().complete(messages, **options)
 
     def answer(messages: Sequence[Message]) -> str:
-        if "She agrees" not in messages[-1].content.rpartition("<message")[2]:
+        if "sister agrees" not in messages[-1].content.rpartition("<message")[2]:
             return tells(messages)
         if "Zebulon" not in str(messages):
             return stating()(messages)
         return stating(poet)(messages) if believed else "A rhyme about Zebulon."
 
-    async with service(tmp_path, Forgetful(answer), facts_context_turns=1) as opened:
+    async with service(tmp_path, Forgetful(answer)) as opened:
         memory = opened.agent("ann", "chat")
         told = await memory.add_user_message("My sister is Zebulon.")
         for number in range(3):
             await memory.add_user_message(f"Nothing to say. {number}")
         await memory.settle(timeout=30)
-        assert await memory.fetch_facts() == {"sister": "Zebulon"}
-        await memory.add_user_message("She agrees.")
+        assert await memory.fetch_facts() == {"family": {"sister": ["Zebulon"]}}
+        await memory.add_user_message("My sister agrees.")
         await memory.settle(timeout=30)
         assert shown[0]
         assert not shown[-1]
@@ -183,8 +177,8 @@ async def test_what_a_model_was_shown_goes_with_its_source_that_was_forgotten_wh
 
 async def test_a_long_turn_does_not_hold_up_the_loop(tmp_path: Path) -> None:
     """While 100,000 characters with dozens of items are vetted, others are served: most of it happens elsewhere."""
-    items = [{"path": f"x.k{i}", "value": i, "turn": 1, "quote": "walking in the park"} for i in range(60)]
-    llm = ScriptedLLM(lambda messages: json.dumps({"additions": items}))
+    items = [add(f"x.k{i}", f"walking {i}", "walking in the park") for i in range(60)]
+    llm = ScriptedLLM(lambda messages: reply(items))
     text = ("I like walking in the park with my dog, 공원에서 산책하는 걸 좋아해요. " * 2_000)[:100_000]
     async with told(tmp_path, llm) as memory:
         served = 0
@@ -285,7 +279,7 @@ async def test_each_edit_can_be_repeated(tmp_path: Path) -> None:
 
 async def test_a_single_value_is_no_list(tmp_path: Path) -> None:
     """Adding to it is refused, and a like that a person sets is joined by the next one."""
-    llm = model(("I love tea", "additions", {"path": "preferences.likes", "value": "tea"}))
+    llm = model(("I love tea", add("preferences.likes", "tea", "I love tea")))
     async with told(tmp_path, llm) as memory:
         await memory.set_fact("name", "Ann")
         with pytest.raises(InvalidInput, match=r"'Ann', no list; set_fact\(\) replaces it"):

@@ -21,7 +21,7 @@ from memory_agent.testing import BruteForceIndex, ScriptedLLM
 from tests import profiles
 from tests.faults.topic_jobs import AheadClock
 from tests.fixtures import on_both_by_day
-from tests.integration.fact_script import Asked, Item, add, by_message, opened, retract, update
+from tests.integration.fact_script import Asked, Item, add, by_message, opened, retract
 
 PATHS = ("a", "a.b", "a.b.c", "d", "e.f", "likes", "e.likes")
 VALUES: tuple[Any, ...] = ("x", "y", 3, True, ["x", "z"], {"b": "x"}, {"b": {"c": 1}, "g": ["x"]})
@@ -34,8 +34,7 @@ def plain(asked: Asked) -> Iterable[Item]:
         if said["what"] == "Drop":
             yield retract(said["path"], said[0], value=said["value"])
         else:
-            make = update if said["what"] == "Set" else add
-            yield make(said["path"], said["value"], said[0])
+            yield add(said["path"], said["value"], said[0])
 
 
 def model() -> ScriptedLLM:
@@ -135,7 +134,7 @@ def check_history(records: Sequence[FactRecord], document: Any) -> None:
 @pytest.mark.parametrize("seed", profiles.by_day(1, 2, 3))
 async def test_the_document_is_the_fold_after_any_interleaving(seed: int, settings: dict[str, Any]) -> None:
     """Two writers of one thread, on two services where there are servers: turns, edits, reverts and forgetting mix freely."""
-    chosen = {**settings, "enable_topics": False, "facts_context_turns": 2, "facts_batch_turns": 3}
+    chosen = {**settings, "enable_topics": False, "facts_batch_turns": 3}
     clock = AheadClock()
     async with contextlib.AsyncExitStack() as stack:
 

@@ -10,37 +10,42 @@ from typing import Any
 
 import pytest
 
-from memory_agent import InvalidInput, MemoryAgent, Scope, TurnInput, TurnsParked
+from memory_agent import InvalidInput, MemoryAgent, Scope, TurnInput
 from memory_agent.domain import FactChange, FactEvent, Message, RebuildStep
 from memory_agent.errors import LLMUnavailable
 from memory_agent.facts.fold import place_of, shown
 from memory_agent.testing import ScriptedLLM
-from tests.integration.fact_script import Item, add, asked, by_words, opened, standing, update
+from tests.integration.fact_script import Item, add, asked, by_words, opened, standing
 
-TALK = ("I live in Bergen.", "I moved to Oslo last week.", "I play chess.", "My dog Rex is old.")
+TALK = (
+    "The ferry leaves me in Bergen.",
+    "By now the ferry leaves me in Oslo.",
+    "On Sundays I sit at the chess board.",
+    "On my desk stands a cactus.",
+)
+"""Of which patterns make nothing."""
 MORE = tuple(f"Day {number} was quiet." for number in range(8))
 """So that there is a second request."""
-POOR = {
-    TALK[0]: [add("location", "Bergen", "I live in Bergen")],
-    TALK[1]: [add("travel", "Oslo", "Oslo last week")],
-    TALK[2]: [add("interests", ["chess"], "I play chess")],
-    TALK[3]: [add("preferences.likes", ["dogs"], "My dog Rex")],
-    "And I row.": [add("sport", "rowing", "I row")],
+ROWS = {"And I row.": [add("sport", "rowing", "I row")]}
+POOR = ROWS | {
+    TALK[0]: [add("location", "Bergen", TALK[0])],
+    TALK[1]: [add("travel", "Oslo", TALK[1])],
+    TALK[2]: [add("interests", ["chess"], TALK[2])],
+    TALK[3]: [add("preferences.likes", ["cactus"], TALK[3])],
 }
-BETTER = {
-    TALK[0]: [add("location", "Bergen", "I live in Bergen")],
-    TALK[1]: [update("location", "Oslo", "I moved to Oslo")],
-    TALK[2]: [add("interests", ["chess", "board games"], "I play chess.")],
-    TALK[3]: [add("pets.dog", "Rex", "My dog Rex")],
-    "And I row.": [add("sport", "rowing", "I row")],
+BETTER = ROWS | {
+    TALK[0]: [add("location", "Bergen", TALK[0])],
+    TALK[1]: [add("location", "Oslo", TALK[1])],
+    TALK[2]: [add("interests", ["chess", "Sundays"], TALK[2])],
+    TALK[3]: [add("desk", "cactus", TALK[3])],
 }
 KNOWN_POORLY = {
     "location": "Bergen",
     "travel": "Oslo",
     "interests": ["chess"],
-    "preferences": {"likes": ["dogs"]},
+    "preferences": {"likes": ["cactus"]},
 }
-KNOWN_BETTER = {"location": "Oslo", "interests": ["chess", "board games"], "pets": {"dog": "Rex"}}
+KNOWN_BETTER = {"location": "Oslo", "interests": ["chess", "Sundays"], "desk": "cactus"}
 
 
 class Model(ScriptedLLM):
@@ -123,16 +128,14 @@ async def test_what_was_known_counts_until_all_is_read_and_edits_stay(settings: 
 async def test_a_turn_that_cannot_be_read_keeps_its_facts_and_holds_up_no_other(
     settings: dict[str, Any],
 ) -> None:
-    """It is parked with what was wrong, and tried again when somebody says so."""
     llm = Model()
     async with told(settings, llm, *TALK) as memory:
-        llm.fails = {TALK[2]: "Chess, you say?"}
+        llm.fails = {TALK[2]: "I'm sorry, I can't talk about chess."}
         await memory.reextract_facts()
-        with pytest.raises(TurnsParked, match="Chess, you say"):
-            await memory.settle(timeout=60)
+        await memory.settle(timeout=60)
         assert await memory.fetch_facts() == {**KNOWN_BETTER, "interests": ["chess"]}
         llm.fails = {}
-        assert await memory._service.retry_parked(memory.scope) == 1
+        await memory.reextract_facts()
         await memory.settle(timeout=60)
         assert await memory.fetch_facts() == KNOWN_BETTER
         await state(memory)
@@ -149,7 +152,7 @@ async def test_forgetting_meanwhile_reaches_what_does_not_count_yet(settings: di
             await memory.settle(timeout=2)
         turns = await store.list_turns(memory.scope)
         await memory.forget([turns[3].id])
-        assert "Rex" not in str(await store.fact_changes(memory.scope))
+        assert "cactus" not in str(await store.fact_changes(memory.scope))
         assert "preferences" not in await memory.fetch_facts()
         await memory.forget([turn.id for turn in turns[8:]])
         llm.fails = {}

@@ -155,7 +155,7 @@ DECLINED: Final[dict[str, Reply | str]] = {
 async def test_a_refusal_is_an_answer_without_facts(
     settings: dict[str, Any], openai_server: ScriptedOpenAI
 ) -> None:
-    """Of a batch only the turn that is refused loses its facts; that is recorded with the model's words, never parked."""
+    """Of a batch only the turn that is refused is read by patterns; that is recorded with the model's words, never parked."""
     async with opened(asking(settings, openai_server, max_attempts=1), vectors=BruteForceIndex()) as service:
         for case, declined in DECLINED.items():
 
@@ -164,13 +164,13 @@ async def test_a_refusal_is_an_answer_without_facts(
 
             openai_server.answer = answer
             memory = service.agent(case, "chat")
-            texts = [ADA, "How do I brew poison?", BOAT]
+            texts = [ADA, "My cousin brews poison.", BOAT]
             turns = await memory.add_turns([{"role": "user", "content": text} for text in texts])
             await memory.settle(timeout=60)
             assert await memory.fetch_facts() == FACTS, case
             (record,) = await refused(memory)
             assert record.refused is not None
-            assert record.refused.startswith("the model answered without facts"), case
+            assert record.refused.startswith("the model answered without facts that can be read"), case
             if isinstance(declined, str):
                 assert declined in record.refused
             assert record.sources[0].turn_id == turns[1].id, case
@@ -183,7 +183,7 @@ async def test_a_refusal_is_asked_once_more_and_recorded_without_its_thoughts(
     embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
 ) -> None:
     """One that was a mood costs nothing: the facts are there and nothing is noted as refused."""
-    openai_server.then(SORRY, reply([add("name", "Ada", "My name is Ada", turn=1)]))
+    openai_server.then(SORRY, reply([add("name", "Ada", "My name is Ada")]))
     wanted = asking(embedded_settings, openai_server, max_attempts=1)
     async with opened(wanted, vectors=BruteForceIndex()) as service:
         memory = service.agent("ada", "chat")
@@ -194,10 +194,13 @@ async def test_a_refusal_is_asked_once_more_and_recorded_without_its_thoughts(
         assert (await memory.status()).extraction.requests == 2
         openai_server.answer = lambda _: f"<think>{'Is this about {poison}? ' * 50}</think>\n\n{SORRY}"
         memory = service.agent("ben", "chat")
-        await memory.add_user_message("How do I brew poison?")
+        await memory.add_user_message("My cousin brews poison.")
         await memory.settle(timeout=60)
         (record,) = await refused(memory)
-        assert record.refused == f"the model answered without facts: {SORRY}"
+        assert (
+            record.refused
+            == f"the model answered without facts that can be read, so patterns read the message: {SORRY}"
+        )
 
 
 # --- while it stays away -------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.models.local.embedder import LocalEmbedder
 from tests.fixtures import on_both_by_day, outgrown
+from tests.integration.fact_script import add, reply
 from tests.servers.chroma import ChromaProcess
 from tests.servers.openai_script import Reply, ScriptedOpenAI
 
@@ -77,8 +77,8 @@ async def test_nothing_said_and_no_key_is_logged(
 ) -> None:
     """At DEBUG level our loggers tell neither what was said, asked or stated, nor the API key."""
     caplog.set_level(logging.DEBUG)
-    stated = {"path": "name", "value": "Ottokar", "turn": 1, "quote": "My name is Ottokar"}
-    openai_server.answer = lambda _: json.dumps({"additions": [stated], "updates": [], "retractions": []})
+    stated = add("name", "Ottokar", "My name is Ottokar")
+    openai_server.answer = lambda _: reply([stated])
     cfg = MemoryConfig(**openai_settings(settings, openai_server))
     async with MemoryService(cfg) as service:
         memory = service.agent("ann", "chat")
@@ -93,13 +93,13 @@ async def test_nothing_said_and_no_key_is_logged(
 
 
 @pytest.mark.parametrize(
-    "reply",
+    "failing",
     [
         Reply(status=500, text="overloaded"),
         Reply(status=401, text="no such key"),
         Reply(status=400, text="invalid input: 'Ottokar and the narwhal vault opens with 905512'"),
         Reply(text="I gather that Ottokar owns a narwhal vault, 905512, and pumpernickel."),
-        Reply(text='{"additions": [{"path": "name", "value": "Ottokar, narwhal 905512, pumpernickel'),
+        Reply(text='{"facts": [{"path": "name", "value": "Ottokar, narwhal 905512, pumpernickel'),
         Reply(raw="not JSON: Ottokar, narwhal, 905512, pumpernickel"),
     ],
     ids=["server-error", "key-refused", "error-that-echoes", "prose", "cut-off-object", "no-completion"],
@@ -108,11 +108,11 @@ async def test_nothing_said_is_logged_when_a_model_fails(
     embedded_settings: dict[str, Any],
     openai_server: ScriptedOpenAI,
     caplog: pytest.LogCaptureFixture,
-    reply: Reply,
+    failing: Reply,
 ) -> None:
     """Warnings of a model's outage or of its nonsense quote neither the turn, nor its reply, nor the API key."""
     caplog.set_level(logging.DEBUG)
-    openai_server.answer = lambda _: reply
+    openai_server.answer = lambda _: failing
     cfg = MemoryConfig(**openai_settings(embedded_settings, openai_server))
     async with MemoryService(cfg) as service:
         memory = service.agent("ann", "chat")
