@@ -520,6 +520,7 @@ _LEAST_SHARE: Final = 0.5
 """Of a sentence's words that stand anywhere in the turns, and of a moment's in the turns that it names."""
 _LEAST_TOGETHER: Final = 0.6
 """Of any other claim's words that stand in one turn and its answer: a small model joins what nobody said together."""
+_CLEARLY_MORE: Final = 0.25
 _MOST_OF_EXAMPLE: Final = 0.6
 """Of a claim's words that stand in the worked example: from there on it is taken for an echo of that."""
 
@@ -560,12 +561,21 @@ class Sources:
     def passes(self, text: str) -> bool:
         """True if `text` names nobody, no number and no day that is nowhere, and is no echo of the example."""
         words = self._words(text)
-        if self._evidence.missing(text):
+        if self._evidence.missing(text) or self._is_of_another(text, words):
             return False
         if _share(words, self._example) < _MOST_OF_EXAMPLE:
             return True
         of_people = [terms for one, terms in self._turns if not one.is_reply]
         return any(words <= terms for terms in (*of_people, *(terms for _, terms in self._before)))
+
+    def _is_of_another(self, text: str, words: frozenset[str]) -> bool:
+        """True if the one speaker whom `text` names said clearly less of it in a turn than another did."""
+        of_people = [(one, terms) for one, terms in self._turns if not one.is_reply]
+        named = {one.who for one, _ in of_people if not terms_of(one.who).isdisjoint(terms_of(text))}
+        best: dict[bool, float] = {True: 0.0, False: 0.0}
+        for one, terms in of_people:
+            best[one.who in named] = max(best[one.who in named], _share(words, terms))
+        return len(named) == 1 and best[False] - best[True] >= _CLEARLY_MORE
 
     def _words(self, text: str) -> frozenset[str]:
         """Those that tell what is said of somebody; names, numbers and days are looked for by themselves."""
