@@ -226,7 +226,7 @@ class SummaryWriter:
             raise MalformedReply(
                 f"nothing in the model's reply is a summary of the turns{why}", reply=completion.text
             )
-        title = claims.title if self._titled and sources.passes(claims.title) else ""
+        title = claims.title if self._titled and sources.is_about(claims.title) else ""
         return Draft(items=items, title=title)
 
 
@@ -429,6 +429,7 @@ _TURNS: Final = lazily(
     regex.IGNORECASE,
 )
 _COMMA: Final = lazily(regex.compile, r",\s+(?!(?:and|or|but|which|who|where|so)\b)(?=\S+\s+\S)")
+_THINGS: Final = lazily(regex.compile, r",\s*|\s+(?:and|&)\s+")
 _ARROW: Final = lazily(regex.compile, r"\s*(?:→|->|=>|⟶)\s*")
 _NOTHING: Final = lazily(
     regex.compile,
@@ -557,6 +558,12 @@ class Sources:
                 if any(self._placed(dataclasses.replace(claim, text=subject))):
                     kept = [part for part in more if any(self._placed(dataclasses.replace(claim, text=part)))]
                     yield from self._placed(dataclasses.replace(claim, text=", ".join([subject, *kept])))
+
+    def is_about(self, title: str) -> bool:
+        """True if each thing that a title names is borne out."""
+        kind = SummaryItem(kind="fact", text="", first_seq=0, last_seq=0)
+        things = _THINGS.split(title)
+        return all(any(self._placed(dataclasses.replace(kind, text=thing))) for thing in things)
 
     def passes(self, text: str) -> bool:
         """True if `text` names nobody, no number and no day that is nowhere, and is no echo of the example."""

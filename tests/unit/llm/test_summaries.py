@@ -265,7 +265,12 @@ async def test_what_a_reply_forgets_of_the_summary_so_far_stays() -> None:
 
 async def test_a_title_is_asked_for_where_it_is_wanted_and_checked_as_the_rest() -> None:
     turns = [turn("We move to Porto in May.")]
-    for title, kept in (("Move to Porto", "Move to Porto"), ("Move to Lisbon", ""), ("none", "")):
+    for title, kept in (
+        ("Move to Porto", "Move to Porto"),
+        ("Move to Lisbon", ""),
+        ("Move to Porto and cooking", ""),
+        ("none", ""),
+    ):
         reply = f"TITLE: {title}\nSUMMARY: They move to Porto."
         assert (await written(reply, turns, titled=True)).title == kept
         assert not (await written(reply, turns)).title
