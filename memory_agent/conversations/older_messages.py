@@ -82,7 +82,9 @@ class MessageSummaries:
 
         `max_tokens`: of a summary; `redact`: applied to what the model is shown.
         """
-        self._writer = llm and SummaryWriter(llm, counter, max_tokens=max_tokens, redact=redact)
+        self._writer = (
+            None if llm is None else SummaryWriter(llm, counter, max_tokens=max_tokens, redact=redact)
+        )
         self._pick = pick
         self._known = Recent[bytes, str](_KEPT)
         self._running: dict[bytes, asyncio.Task[MessageSummary]] = {}
