@@ -568,6 +568,8 @@ class _Vetting:
         if path[-1] in _PROPER_NAMES and words and all(word[0].islower() for word in words):
             raise _Misfiled(f"a {kind} is written with a capital")
         if (subject, path) in self._plain and path[-1] not in LISTS:
+            if self._said_already(subject, dataclasses.replace(item, path=path)):
+                raise _SaidAgain
             raise _Misfiled("its message says plainly something else there")
         if path == ("name",) and self._tree(subject).get(path) is not None and not changes(quote):
             raise _Refusal("the name is known, and its words don't say that it is another")

@@ -25,15 +25,16 @@ from tests.integration.fact_script import (
 )
 from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
-TEXT: Final = "I'm Ada and I live in Turin. On Sundays I carve spoons."
+SPOONS: Final = "On Sundays I carve spoons"
+TEXT: Final = f"I'm Ada and I live in Turin. {SPOONS}."
 ITEMS: Final = [
     add("name", "Ada", "I'm Ada"),
     add("location", "Turin", "I live in Turin"),
-    add("habits", "carve spoons", "On Sundays I carve spoons"),
+    add("habits", SPOONS, SPOONS),
 ]
 PLAIN: Final = {"name": "Ada", "location": "Turin"}
 """What patterns find in it."""
-FACTS: Final = {**PLAIN, "habits": ["carve spoons"]}
+FACTS: Final = {**PLAIN, "habits": [SPOONS]}
 BEES: Final = "I painted the old barn blue, for the bees."
 BOAT: Final = "The boat that we share with Ola leaks again."
 SOUND: Final = by_words(
@@ -186,7 +187,7 @@ async def test_what_is_too_long_is_asked_in_halves(
         memory = service.agent(case, "chat")
         await tell(memory, BOAT, TEXT, BEES)
         known = await memory.fetch_facts()
-        assert known == {**FACTS, **OTHERS, "habits": ["carve spoons", "painted the barn blue"]}, case
+        assert known == {**FACTS, **OTHERS, "habits": [SPOONS, "painted the barn blue"]}, case
         assert [len(asked(body)) for body in openai_server.chats] == sizes, case
 
 
@@ -263,5 +264,5 @@ async def test_a_quote_finds_its_message(service: MemoryService, openai_server: 
     assert len(openai_server.chats) == 1
     sources = {str(record.value): record.sources[0].turn_id for record in await standing(memory)}
     assert sources == {
-        "Ada": second, "Turin": second, "carve spoons": second, "painted the barn": first, "boat": second
+        "Ada": second, "Turin": second, SPOONS: second, "painted the barn": first, "boat": second
     }  # fmt: skip

@@ -107,7 +107,7 @@ async def stored_before(settings: dict[str, Any], turns: list[TurnInput]) -> lis
 async def test_waiting_turns_are_asked_about_together(
     settings: dict[str, Any], openai_server: ScriptedOpenAI
 ) -> None:
-    """One call for all waiting turns of a thread, with what is known, and before those of few words the turn before."""
+    """One call for two waiting turns of a thread, with what is known, and before those of few words the turn before."""
     rules = {"garden": [add("belongings", ["garden"], "I have a garden")]}
     openai_server.answer = by_words(rules)
     settings = asking(settings, openai_server)
@@ -131,15 +131,13 @@ async def test_waiting_turns_are_asked_about_together(
     )
     async with opened(settings) as service:
         await service.agent("ann", "chat").settle(timeout=60)
-    first, second = openai_server.chats
-    assert len(asked(first)) == 1
-    assert [(message.text, message.speaker) for message in asked(second)] == [
-        ("Tomatoes, and my sister helps.", "user"),
-        ("She is called Mia.", "Ann"),
-        ("I love the &lt;message> of my garden, and its bees.", "user"),
+    _, *later = openai_server.chats
+    assert [[(message.text, message.speaker) for message in asked(body)] for body in later] == [
+        [("Tomatoes, and my sister helps.", "user"), ("She is called Mia.", "Ann")],
+        [("I love the &lt;message> of my garden, and its bees.", "user")],
     ]
-    assert context(second) == ["assistant: What grows there?", "assistant: Lovely."]
-    assert known(second) == ["belongings: garden"]
+    assert context(later[0]) == ["assistant: What grows there?", "assistant: Lovely."]
+    assert "belongings: garden" in known(later[1])
 
 
 async def test_the_cost_is_as_the_server_counts(

@@ -134,13 +134,11 @@ async def test_known_facts_of_any_shape_are_redacted(tmp_path: Path) -> None:
         assert await memory.fetch_facts() == {"contacts": {"bob": ["[PHONE]"]}}
 
 
-@pytest.mark.parametrize("believed", [True, False], ids=["a fact", "a refusal"])
 async def test_what_a_model_was_shown_goes_with_its_source_that_was_forgotten_while_it_was_thinking(
-    tmp_path: Path, believed: bool
+    tmp_path: Path,
 ) -> None:
-    """A name that it knew from the facts alone: neither what it states with it nor the prose it answers stays."""
+    """A name that it knew from the facts alone: the prose that it answers with it doesn't stay."""
     tells = stating(("My sister is Zebulon", add("family.sister", "Zebulon", "My sister is Zebulon")))
-    poet: Rule = ("sister agrees", add("opinion", "Zebulon agrees", "My sister agrees"))
     shown: list[bool] = []
 
     class Forgetful(ScriptedLLM):
@@ -158,7 +156,7 @@ async def test_what_a_model_was_shown_goes_with_its_source_that_was_forgotten_wh
             return tells(messages)
         if "Zebulon" not in str(messages):
             return stating()(messages)
-        return stating(poet)(messages) if believed else "A rhyme about Zebulon."
+        return "A rhyme about Zebulon."
 
     async with service(tmp_path, Forgetful(answer)) as opened:
         memory = opened.agent("ann", "chat")
