@@ -144,7 +144,7 @@ async def test_settle_asks_again_until_it_is_done_and_reports_progress(
     owed = problem(409, "settle-timeout", "after 1 s still owed")
     script.then(status, owed, status, owed, status, answer(b"", 204), status)
     seen: list[MemoryStatus] = []
-    await memory.settle(60, without=("facts",), progress=seen.append)
+    await memory.settle(60, without=["facts"], progress=seen.append)
     assert seen == [STATUS] * 4
     waits = [asked.json() for asked in script.asked if asked.path == f"{P}/settle"]
     assert waits == [{"timeout": 1.0, "without": ["facts"]}] * 3
