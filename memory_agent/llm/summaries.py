@@ -168,7 +168,7 @@ class SummaryWriter:
         redact: Redactor | None = None,
         request_tokens: int = REQUEST_TOKENS,
     ) -> None:
-        """`max_tokens`: of a summary; `titled`: with a title; `redact`: applied to what was said."""
+        """`max_tokens`: of a summary; `titled`: with a title; `redact`: applied to what was said and summed up."""
         self._llm = llm
         self._counter = counter
         self._max_tokens = max_tokens
@@ -204,6 +204,12 @@ class SummaryWriter:
         Parts of `before` that the reply doesn't say again stay while there is room. Raises MalformedReply, with the reply, if
         nothing of it can be kept, and ModelRefused.
         """
+        if self._redact is not None:  # an extract, which has the turns' own words, may have stood in before
+            texts = await redacted(self._redact, [item.text for item in before.items])
+            clean = zip(before.items, texts, strict=True)
+            before = dataclasses.replace(
+                before, items=tuple(dataclasses.replace(item, text=text) for item, text in clean)
+            )
         so_far = fitting(before.items, self._max_tokens, lambda item: self._counter.count(as_form([item])))
         question = Message(
             role="user", content=self._intro + question_of(so_far, piece, "six" if self._titled else "five")
