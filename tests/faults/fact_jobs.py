@@ -29,7 +29,7 @@ _SAYS = re.compile(r"My (?P<what>\w+) is (?P<value>\w+)\.")
 class Model(ScriptedLLM):
     """States what "My town is Oslo." says; it writes the name of what it saw before along with "agreed".
 
-    Of turns that hold "rhyme" it makes prose with that name. `model="again"` puts all below "again".
+    Of turns that hold "rhyme" it refuses, with that name. `model="again"` puts all below "again".
     """
 
     def __init__(self, model: str = "plain") -> None:
@@ -49,7 +49,7 @@ class Model(ScriptedLLM):
                 yield add(f"{top}agrees", f"{name} agreed", asked.text)
 
         if "rhyme" in messages[-1].content.rpartition("<message")[2]:
-            return f"A rhyme about {name}."
+            return f"I'm sorry, I can't make a rhyme about {name}."
         return by_message(state)(body)
 
 

@@ -41,7 +41,7 @@ async def fill(database: Database, *, extracted: bool, rhyme: bool = False) -> l
         if rhyme:
             turns.append(await memory.add_user_message("My motto has a rhyme."))
             await memory.settle(200)
-            assert "A rhyme about Zebulon." in str(await memory.fact_history())
+            assert "a rhyme about Zebulon." in str(await memory.fact_history())
     return [turn.id for turn in turns]
 
 
@@ -183,7 +183,7 @@ async def test_killed_while_forgetting_what_others_had_in_view(nursery: Nursery,
         assert "Zebulon" not in str(await memory.status())
         changes = await service.core.store.fact_changes(memory.scope)
         assert sorted(str(change.turn_id) for change in changes if change.turn_id) == [*ids[1:5], ids[6]]
-        assert "A rhyme about somebody." in history
+        assert "a rhyme about somebody." in history
         # All at rest is read, whichever read may hide it.
         assert "zebulon" not in database.raw().everything.casefold()
 
