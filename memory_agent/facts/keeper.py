@@ -452,11 +452,11 @@ class FactKeeper(FactDocuments):
             if (following := turns.get(turn.seq + 1)) is not None and turn.seq not in turns:
                 before[following.id] = turn
         earlier = {
-            turn.id: other.content
+            later.id: other.content
             for other in found
             for seq in range(other.seq + 1, other.seq + _BEFORE + 1)
-            if (turn := turns.get(seq)) is not None
-            and (turn.role, turn.speaker) == (other.role, other.speaker)
+            if (later := turns.get(seq)) is not None
+            and (later.role, later.speaker) == (other.role, other.speaker)
         }
         texts = [*(passage.text for passage in passages), *(turn.content for turn in before.values())]
         known = most_related(folded.standing(), texts)
