@@ -390,7 +390,7 @@ class FactKeeper(FactDocuments):
             if asks:
                 plain = await self._patterns.extract(request)
                 extraction = dataclasses.replace(extraction, items=plain.items + extraction.items)
-            _hear(heard, request, extraction)
+            _hear(heard, request, extraction, sees_all=asks)
         return heard, cost
 
     def _changes(
@@ -403,7 +403,8 @@ class FactKeeper(FactDocuments):
         known = lenders[0]
         made: list[FactChange] = []
         for one in stating:
-            named = [owner for text in one.texts.values() for owner in people_in(text)]
+            read = any(not item.plain for item in one.items)
+            named = [owner for text in one.texts.values() for owner in people_in(text)] if read else []
             vetted = vet(
                 one.items,
                 one.turn,
@@ -469,17 +470,28 @@ class FactKeeper(FactDocuments):
         return len(found) == len(ids)
 
 
-def _hear(heard: Mapping[str, TurnStatements], request: ExtractionRequest, extraction: Extraction) -> None:
-    """Give each turn the items that quote it: the newest where several do, the first of the request where none does."""
+def _hear(
+    heard: Mapping[str, TurnStatements],
+    request: ExtractionRequest,
+    extraction: Extraction,
+    *,
+    sees_all: bool,
+) -> None:
+    """Give each turn the items that quote it: the newest where several do, the first of the request where none does.
+
+    `sees_all`: the extractor had all turns of the request in view; else each alone.
+    """
     asked = {passage.turn.id: passage.turn for passage in request.passages}
-    for turn_id in asked:
+    for turn_id in asked if sees_all else ():
         heard[turn_id].texts |= request.texts
         heard[turn_id].people |= {person_key(name): subject for name, subject in request.people.items()}
         heard[turn_id].unread = extraction.unread.get(turn_id, heard[turn_id].unread)
         heard[turn_id].earlier = request.earlier.get(turn_id, "")
-    texts = {turn_id: SaidText(turn.content) for turn_id, turn in reversed(asked.items())}
+    newest_first = [
+        (turn_id, SaidText(turn.content)) for turn_id, turn in reversed(asked.items()) if sees_all
+    ]
     for item in extraction.items:
-        quoted = (turn_id for turn_id, text in texts.items() if item.quote and text.find(item.quote))
+        quoted = (turn_id for turn_id, text in newest_first if item.quote and text.find(item.quote))
         turn_id = item.turn_id or next(quoted, "")
         items = heard[turn_id or next(iter(asked))].items
         # Of each part of a long turn a model may say the same.
