@@ -9,7 +9,7 @@ import dataclasses
 import json
 import re
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import regex
@@ -29,6 +29,7 @@ from memory_agent.lazily import lazily
 from memory_agent.text.cues import (
     Owner,
     bears_out,
+    in_first_person,
     is_animal,
     jokes_taken_back,
     kin_name,
@@ -143,12 +144,12 @@ class SaidText:
             at = self._plain.find(wanted, at + 1)
         return None
 
-    def find_words(self, words: str, start: int, end: int) -> tuple[int, int] | None:
+    def find_words(self, words: str, start: int = 0, end: int | None = None) -> tuple[int, int] | None:
         """Where the text has words that share a stem with one of `words`, from the first to the last of them."""
         stems = count_terms(words).keys()
         found = [
             match.span()
-            for match in _WORD.finditer(self.text, start, end)
+            for match in _WORD.finditer(self.text, start, len(self.text) if end is None else end)
             if not stems.isdisjoint(count_terms(match[0]))
         ]
         return (found[0][0], found[-1][1]) if found else None
@@ -214,7 +215,6 @@ LISTS: Final = frozenset(_LISTS.split())
 _OPEN: Final = frozenset({"plans", "habits", "goals", "health", "notes", "events"})
 """Where a word alone says too little."""
 _LEAST_NOTE_WORDS: Final = 3
-_LEAST_NOTE_TERMS: Final = 2
 _MOST_NOTE_WORDS: Final = 25
 _PROPER_NAMES: Final = frozenset({"name", "location"})
 _SINGULAR: Final = {"children": "child", "wives": "wife"} | {
@@ -308,8 +308,12 @@ _MEASURE: Final = lazily(
 )
 """Right before a thing, without which it says something else."""
 _QUOTES: Final = lazily(re.compile, r'["“”«»「」]')
+_NOT: Final = lazily(
+    re.compile,
+    r"\b(?:not|never|no|without|cannot|none)\b|n't\b|(?<![가-힣])(?:안|못) |지 않|free\b",
+    re.IGNORECASE,
+)
 _TO_ME: Final = lazily(re.compile, r"\b(?:me|us)\b", re.IGNORECASE)
-_NEGATIONS: Final = frozenset({"no", "not", "never", "without", "free", "none"})
 _SEPARATOR: Final = lazily(re.compile, r"\s*[,;、]\s*(?:and\s+|or\s+)?|\s+and\s+(?=\S+$)|\s+und\s+(?=\S+$)")
 
 
@@ -347,8 +351,8 @@ class _Misfiled(_Refusal):
     """Its quote states something, but not what the item says of it."""
 
 
-class _SaidAgain(Exception):
-    """Another item of its turn says it, a model's what patterns found: nothing that anybody has to be told."""
+class _SaidAgain(_Misfiled):
+    """Another item of its turn says it, which nobody has to be told; there may be more in its quote."""
 
 
 class _NeverNoted(_Refusal):
@@ -496,25 +500,32 @@ class _Vetting:
 
     # --- what a model's item means ---------------------------------------------------------------------------
     def _meant(self, item: StatedFact, span: tuple[int, int]) -> tuple[str, StatedFact]:
-        """Whose fact a model's item is, and the item as its quote bears it out: at the path where it belongs.
+        """Whose fact a model's item is, and the item as its words bear it out: at the path where it belongs.
 
-        What its quote says and the item doesn't is noted in the speaker's own words.
+        What its words say and the item doesn't is noted in the speaker's own words.
         """
         said = fact_words(item.value)
         at = self._own.find(said, *span) or self._own.find_words(said, *span)
-        statement = read_statement(self._own.text, *(at or span))
+        elsewhere = at is None and said and (self._own.find(said) or self._own.find_words(said))
+        statement = read_statement(self._own.text, *(at or elsewhere or span))
         if statement.doubt is not None:
             raise _Refusal(statement.doubt)
         item = self._over(item, statement)
+        if elsewhere:  # it quotes one sentence and speaks of another
+            span = min(span[0], statement.clause[0]), max(span[1], statement.clause[1])
         subject, below = self._whose(item, statement.owner, span)
         try:
-            if self._invents(said) or (said and at is None and not self._bears_out(item)):
-                raise _Misfiled("its value is not in its message")
+            if self._invents(item) or (
+                item.op == "add" and self._denied(item, statement, at or elsewhere or span)
+            ):
+                raise _Misfiled("its message says it otherwise")
             path = _own_path(self._path(item, below), self._tree(subject))
             if item.op == "add":
                 self._check_path(subject, path, item, span)
-        except _Misfiled:
-            note = self._own_words(statement, span)
+                if self._said_already(subject, path, item):
+                    raise _SaidAgain("it says again what another item says")
+        except _Misfiled as exc:
+            note = self._own_words(statement, span, least=3 if isinstance(exc, _SaidAgain) else 2)
             if item.op == "retract" or len(note.split()) < _LEAST_NOTE_WORDS:
                 raise
             path, item = (*below, "notes"), dataclasses.replace(item, value=note)
@@ -526,32 +537,50 @@ class _Vetting:
             note = self._own_words(statement, span)
             if count_terms(fact_words(item.value)).keys() <= count_terms(note).keys():
                 item = dataclasses.replace(item, value=note)
-        value = dated(item.value, self._turn.timestamp) if item.op == "add" else item.value
-        if item.op == "add" and isinstance(value, str) and at is not None:
-            measure = _MEASURE.search(self._own.text, max(at[0] - _NEAR, 0), at[0])
-            value = f"{measure[0].strip()} {value}" if measure else value
-        item = dataclasses.replace(item, path=path, value=value)
+        item = dataclasses.replace(item, path=path, value=self._complete(item, at))
         if item.op == "add" and item.old is None and changes(self._own.text[slice(*span)]):
             item = dataclasses.replace(item, old=self._replaced(subject, item))
-        if item.op == "add" and self._said_already(subject, item):
-            raise _SaidAgain
+        if item.op == "add" and path[-1] == "notes" and self._said_already(subject, path, item):
+            raise _SaidAgain("it says again what another item says")
         return subject, item
 
-    def _invents(self, value: str) -> bool:
-        """True if a value has a number or a name that nobody said."""
-        known = fact_words(self._tree(self.speaker).document())
-        said = count_terms(f"{self._turn.content} {self._seen} {known}").keys()
-        named = (word for word in value.split() if word[0].isupper() or word[0].isdigit())
-        return any(words and words.isdisjoint(said) for word in named if (words := count_terms(word).keys()))
+    def _complete(self, item: StatedFact, at: tuple[int, int] | None) -> Any:
+        """The value with the measure before it ("less salt") and the day that it means."""
+        if item.op == "retract" or not isinstance(item.value, str):
+            return item.value
+        measure = _MEASURE.search(self._own.text, max(at[0] - _NEAR, 0), at[0]) if at else None
+        return dated(f"{measure[0].strip()} {item.value}" if measure else item.value, self._turn.timestamp)
 
-    def _own_words(self, statement: Statement, span: tuple[int, int]) -> str:
-        """What the speaker says of it, within the quote: its clause, on one line; "" if that is long."""
+    def _denied(self, item: StatedFact, statement: Statement, at: tuple[int, int]) -> bool:
+        """True if a "not" stands before the value in its clause, and the item says nothing of that."""
+        before = self._own.text[statement.clause[0] : at[0]]
+        says_no = {*item.path} & {*_SAY_NO, "allergies"} or _NOT.search(fact_words(item.value))
+        return not says_no and _NOT.search(before) is not None
+
+    def _invents(self, item: StatedFact) -> bool:
+        """True if the value has a word that neither its message has nor what was said before it."""
+        known = fact_words(self._tree(self.speaker).document())
+        said = count_terms(
+            f"{self._turn.content} {self._seen} {known} {' '.join(item.path)}".replace("_", " ")
+        ).keys()
+        value = (
+            item.path[-1].replace("_", " ")
+            if isinstance(item.value, bool) and item.path
+            else fact_words(item.value)
+        )
+        return not count_terms(value).keys() <= said
+
+    def _own_words(self, statement: Statement, span: tuple[int, int], *, least: int = 2) -> str:
+        """What the speaker says of it, within the quote: its clause, on one line.
+
+        "" if that is long, or has fewer than `least` words that no fact of the turn has.
+        """
         start, end = max(statement.clause[0], span[0]), min(statement.clause[1], span[1])
         words = self._own.text[start:end].strip(" ,;.!-–—").split()
         note = " ".join(words)
         noted = " ".join(fact_words([*event.path, event.value]) for event in self.events)
         new = count_terms(note).keys() - count_terms(noted.replace("_", " ")).keys()
-        idle = len(new) < _LEAST_NOTE_TERMS or states_nothing(note) or _QUOTES.search(note) is not None
+        idle = len(new) < least or states_nothing(note) or _QUOTES.search(note) is not None
         return "" if idle or len(words) > _MOST_NOTE_WORDS else note
 
     def _check_path(
@@ -559,13 +588,16 @@ class _Vetting:
     ) -> None:
         """Raise _Refusal for what isn't of such a kind, or for another value of what is known for sure."""
         quote, kind = self._own.text[slice(*span)], path[-1].replace("_", " ")
+        if self._tree(subject).is_group(path):
+            raise _Misfiled(f"{kind} is a group of facts")
         if not bears_out(path[-1], quote):
             raise _Misfiled(f"its words tell of no {kind}")
         at = self._own.find_words(fact_words(item.value), *span) or span
         if any(cue.fullmatch(fact_words(item.value)) for cue in _TASTES.values()):
             raise _Misfiled("its value is a verb")
         words = self._own.text[slice(*at)].split()
-        if path[-1] in _PROPER_NAMES and words and all(word[0].islower() for word in words):
+        cased = any(word.lower() != word.upper() for word in words)
+        if path[-1] in _PROPER_NAMES and cased and not any(word[0].isupper() for word in words):
             raise _Misfiled(f"a {kind} is written with a capital")
         if (subject, path) in self._plain and path[-1] not in LISTS:
             if self._said_already(subject, dataclasses.replace(item, path=path)):
@@ -574,19 +606,9 @@ class _Vetting:
         if path == ("name",) and self._tree(subject).get(path) is not None and not changes(quote):
             raise _Refusal("the name is known, and its words don't say that it is another")
 
-    def _bears_out(self, item: StatedFact) -> bool:
-        """True if the message has a word of the item's value, or of its path where that is only true."""
-        said = item.path[-1:] if isinstance(item.value, bool) else [fact_words(item.value)]
-        words = count_terms(" ".join(said).replace("_", " ")).keys()
-        return not words.isdisjoint(self._terms)
-
-    @cached_property
-    def _terms(self) -> Collection[str]:
-        return count_terms(self._own.text).keys()
-
     def _over(self, item: StatedFact, statement: Statement) -> StatedFact:
         """The item as something that holds or that is over, by the words of its message rather than by the model's."""
-        says_no = {*item.path} & _SAY_NO or {*map(str.lower, fact_words(item.value).split())} & _NEGATIONS
+        says_no = {*item.path} & _SAY_NO or _NOT.search(fact_words(item.value))
         if statement.ended and not (statement.negated and says_no and item.op == "add"):
             return dataclasses.replace(item, op="retract")
         if item.op == "retract" and self._takes_back(item):
@@ -622,16 +644,16 @@ class _Vetting:
                 self._named.setdefault(person_key(introduced.name), introduced)
                 return self.speaker, ()
             if mine and not name and _TO_ME.search(quote):
-                raise _Refusal("its words don't say whether it is the speaker's")
+                return self.speaker, ()  # "the doctor put me on tablets"
             return self.speaker, ("people", fact_key(name or owner.relation))
         if not mine and (subject := self._people.get(about)) is not None:
             return subject, ()
-        if named:
+        if named and (person_key(named) in person_key(quote) or not in_first_person(quote)):
             return self.speaker, ("people", fact_key(named))
         stray = set(about.split()) <= {
             *person_key(fact_words(item.value)).split()
         }  # the thing, taken for a person
-        if owner is not None or not (mine or stray or (item.subject or "").islower()):
+        if owner is not None or not (mine or named or stray or (item.subject or "").islower()):
             raise _Refusal(f"it is about {item.subject!r:.80}, and nobody in the conversation has that name")
         return self.speaker, ()
 
@@ -703,15 +725,13 @@ class _Vetting:
         most = max(shared, key=lambda each: each[0], default=(0, None))
         return most[1] if most[0] and fact_json(most[1]) != fact_json(item.value) else None
 
-    def _said_already(self, subject: str, item: StatedFact) -> bool:
+    def _said_already(self, subject: str, path: tuple[str, ...], item: StatedFact) -> bool:
         """True if an event of the same turn has all that an item says, or is said by it."""
         words = count_terms(fact_words(item.value)).keys()
         for event in self.events:
             there = count_terms(fact_words(event.value)).keys()
-            same = event.subject == subject and (event.path[0] == "people") == (item.path[0] == "people")
-            alike = words <= there or (
-                there <= words and event.path[-1] in (item.path[-1], *item.path[-2:-1])
-            )
+            same = event.subject == subject and (event.path[0] == "people") == (path[0] == "people")
+            alike = words <= there or (there <= words and event.path[-1] in (path[-1], *path[-2:-1]))
             if same and event.op in ("set", "add") and there and alike:
                 return True
         return False

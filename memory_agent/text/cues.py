@@ -352,6 +352,7 @@ def bears_out(path: str, words: str) -> bool:
 
 _PLAYS: Final = any_of("cues", "turn.play", regex.IGNORECASE)
 _KIDDING_ABOUT: Final = any_of("cues", "back.about", regex.IGNORECASE)
+_ROLE_PLAY: Final = any_of("cues", "turn.role", regex.IGNORECASE)
 _PLAY_IS_OVER: Final = any_of("cues", "turn.over", regex.IGNORECASE)
 _PLAYS_BEHIND: Final = any_of("cues", "turn.behind", regex.IGNORECASE)
 
@@ -408,8 +409,15 @@ def statement_in(
 
 
 def plays_on(earlier: str, text: str) -> bool:
-    """True if the same speaker's `earlier` turn is play, a test or a text to work on, and this one doesn't end it."""
-    return _plays_from(earlier) < math.inf and not _PLAY_IS_OVER.search(text)
+    """True if the same speaker's `earlier` turn begins role play, and this one doesn't end it."""
+    return _ROLE_PLAY.search(earlier) is not None and not _PLAY_IS_OVER.search(text)
+
+
+def in_first_person(text: str) -> bool:
+    """True if a word stands for the speaker."""
+    return any(
+        cues.subject["speaks"].search(text) for letters, cues in _cues() if letters.search(text.lower())
+    )
 
 
 def jokes_taken_back(text: str) -> Iterator[tuple[str, int, int]]:
