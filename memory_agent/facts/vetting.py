@@ -511,9 +511,9 @@ class _Vetting:
         if statement.doubt is not None:
             raise _Refusal(statement.doubt)
         item = self._over(item, statement)
+        subject, below = self._whose(item, statement.owner, span)
         if elsewhere:  # it quotes one sentence and speaks of another
             span = min(span[0], statement.clause[0]), max(span[1], statement.clause[1])
-        subject, below = self._whose(item, statement.owner, span)
         try:
             if self._invents(item) or (
                 item.op == "add" and self._denied(item, statement, at or elsewhere or span)
