@@ -411,7 +411,7 @@ class FactKeeper(FactDocuments):
                 known,
                 people=one.people,
                 named=named,
-                seen=one.texts.values(),
+                seen=[text for turn_id, text in one.texts.items() if turn_id < one.turn.id],
                 plays=plays_on(one.earlier, one.turn.content),
                 never=self._never,
             )

@@ -506,7 +506,7 @@ class _Vetting:
         """
         said = fact_words(item.value)
         at = self._own.find(said, *span) or self._own.find_words(said, *span)
-        elsewhere = at is None and said and (self._own.find(said) or self._own.find_words(said))
+        elsewhere = None if at or not said else self._own.find(said) or self._own.find_words(said)
         statement = read_statement(self._own.text, *(at or elsewhere or span))
         if statement.doubt is not None:
             raise _Refusal(statement.doubt)
@@ -515,15 +515,19 @@ class _Vetting:
         if elsewhere:  # it quotes one sentence and speaks of another
             span = min(span[0], statement.clause[0]), max(span[1], statement.clause[1])
         try:
-            if self._invents(item) or (
-                item.op == "add" and self._denied(item, statement, at or elsewhere or span)
+            here = at or elsewhere
+            unsaid = here is None if said and not isinstance(item.value, bool) else False
+            if (
+                unsaid
+                or self._invents(item)
+                or (item.op == "add" and self._denied(item, statement, here or span))
             ):
                 raise _Misfiled("its message says it otherwise")
             path = _own_path(self._path(item, below), self._tree(subject))
             if item.op == "add":
-                self._check_path(subject, path, item, span)
                 if self._said_already(subject, path, item):
                     raise _SaidAgain("it says again what another item says")
+                self._check_path(subject, path, item, span)
         except _Misfiled as exc:
             note = self._own_words(statement, span, least=3 if isinstance(exc, _SaidAgain) else 2)
             if item.op == "retract" or len(note.split()) < _LEAST_NOTE_WORDS:
@@ -554,7 +558,7 @@ class _Vetting:
     def _denied(self, item: StatedFact, statement: Statement, at: tuple[int, int]) -> bool:
         """True if a "not" stands before the value in its clause, and the item says nothing of that."""
         before = self._own.text[statement.clause[0] : at[0]]
-        says_no = {*item.path} & {*_SAY_NO, "allergies"} or _NOT.search(fact_words(item.value))
+        says_no = {*item.path} & {*_SAY_NO, "allergies", "likes"} or _NOT.search(fact_words(item.value))
         return not says_no and _NOT.search(before) is not None
 
     def _invents(self, item: StatedFact) -> bool:
@@ -600,8 +604,6 @@ class _Vetting:
         if path[-1] in _PROPER_NAMES and cased and not any(word[0].isupper() for word in words):
             raise _Misfiled(f"a {kind} is written with a capital")
         if (subject, path) in self._plain and path[-1] not in LISTS:
-            if self._said_already(subject, dataclasses.replace(item, path=path)):
-                raise _SaidAgain
             raise _Misfiled("its message says plainly something else there")
         if path == ("name",) and self._tree(subject).get(path) is not None and not changes(quote):
             raise _Refusal("the name is known, and its words don't say that it is another")
