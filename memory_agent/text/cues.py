@@ -331,7 +331,7 @@ def is_animal(word: str) -> bool:
 
 
 @cache
-def _cues() -> tuple[tuple[regex.Pattern[str], _Cues], ...]:
+def _cues() -> tuple[tuple[re.Pattern[str], _Cues], ...]:
     return tuple((each.letters, _Cues(each.name)) for each in languages_with("cues"))
 
 

@@ -6,6 +6,7 @@ What is over takes back the same fact. `docs/patterns.md` lists the kinds and th
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import regex
@@ -29,6 +30,8 @@ MAX_TEXT_CHARS: Final = 4_000
 """Longer turns are pasted documents, whose "I" is anybody."""
 MAX_VALUE_CHARS: Final = 60
 Op = Literal["add", "retract"]
+_MOST_MATCHES: Final = 20
+"""Of one rule in a sentence: nobody states more at once."""
 
 
 def extract_facts(text: str) -> list[StatedFact]:
@@ -102,7 +105,8 @@ class TableOfFacts:
             return
         kind, beside = rule.kind, rule.kind in _BESIDE
         without = "negated" if kind == "instead" else ""
-        for match in rule.pattern.finditer(sentence.plain, overlapped=self._overlapped):
+        found = rule.pattern.finditer(sentence.plain, overlapped=self._overlapped)
+        for match in itertools.islice(found, _MOST_MATCHES):
             if rule.unless.search(sentence.plain):
                 return
             if not (beside or self._fits(own, sentence, match)):

@@ -229,7 +229,7 @@ SERVERS: Final = {
     "vllm with a short context": Server(
         refusals=(
             Refusal(
-                when=lambda body: body.get("max_tokens", body.get("max_completion_tokens", 0)) > 300,
+                when=lambda body: (body.get("max_tokens") or body.get("max_completion_tokens") or 0) > 300,
                 status=400,
                 body=vllm(
                     "This model's maximum context length is 2048 tokens. However, you requested 4000 output tokens and"

@@ -10,8 +10,8 @@ from typing import TypeVar
 import pytest
 
 from memory_agent.testing import HashEmbedder
-from tests.llm.runs import BARS, EVERYDAY_LEAST, FACTS_ALONE, Outcome, of_model, run
-from tests.llm.talks import EVERYDAY, RECORDS, TALK, invented, lines_of, read_talk
+from tests.llm.runs import BARS, EVERYDAY_LEAST, FACTS_ALONE, of_model, run
+from tests.llm.talks import EVERYDAY, RECORDS, TALK, Outcome, invented, lines_of, read_talk
 from tests.servers.recorded import Replay, share_read
 
 T = TypeVar("T")

@@ -101,7 +101,7 @@ class _Answers(Loopback):
     @property
     def seconds(self) -> float:
         """How long the model took when it was asked."""
-        return sum(self.records[key]["seconds"] for key in self.seen)
+        return float(sum(self.records[key]["seconds"] for key in self.seen))
 
 
 class Recorder(_Answers):

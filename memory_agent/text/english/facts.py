@@ -53,7 +53,9 @@ def _names(_: Sentence, match: Match) -> Iterator[str | None]:
     said = match.groupdict()
     names = [name for group in ("value", "name") if group in said for name in match.captures(group)]
     if all(_is_name(name) or ("kin" in said and _is(name, "also_names")) for name in names):
-        yield from names or [None]
+        yield from names
+        if not names:
+            yield None
 
 
 def _ages(_: Sentence, match: Match) -> Iterator[int]:
