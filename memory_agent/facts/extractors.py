@@ -351,7 +351,7 @@ class LLMFactExtractor:
     def __init__(
         self, llm: LLM, counter: TokenCounter, *, request_tokens: int, redact: Redactor | None = None
     ) -> None:
-        """`request_tokens`: of one request; `redact`: applied to every text of turns and facts before it is sent."""
+        """`request_tokens`: of one request; `redact`: applied to every text before it is sent."""
         self._llm, self._counter, self._redact = llm, counter, redact
         # The other half is for what is known, and what was said before.
         self._max_tokens = max((request_tokens - FIXED_TOKENS) // 2, 200)
@@ -362,7 +362,7 @@ class LLMFactExtractor:
         return requested(turns, self._counter, max_tokens=self._max_tokens)
 
     async def extract(self, request: ExtractionRequest) -> Extraction:
-        """See `FactExtractor`. What can't be read is asked for once more; what is too long or refused in halves."""
+        """See `FactExtractor`. Asks once more for what can't be read, in halves for what is too long."""
         asked = messages(await _redacted(self._redact, request))
         limit = _REPLY_TOKENS * (len(request.passages) + 1)
         cost = ExtractionCost()
@@ -414,7 +414,7 @@ async def _redacted(redact: Redactor | None, request: ExtractionRequest) -> Extr
 
 
 class PatternFactExtractor:
-    """Runs a pure pattern matcher, which looks at each turn alone; beside a model, and where there is none."""
+    """Runs a pure pattern matcher on each turn alone, beside a model or without one."""
 
     sees_conversation = False
 

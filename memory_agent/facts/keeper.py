@@ -209,7 +209,7 @@ class FactKeeper(FactDocuments):
         clock: Clock,
         never: tuple[str, ...],
     ) -> None:
-        """`patterns` find facts beside `extractor`'s model, and alone while that stays away or says nothing that can be read.
+        """`patterns`: find facts beside `extractor`'s model, or alone where that gives nothing.
 
         `never`: categories that are not noted.
         """
@@ -439,7 +439,7 @@ class FactKeeper(FactDocuments):
     async def _request(
         self, scope: Scope, passages: tuple[Passage, ...], folded: Folded | None
     ) -> ExtractionRequest:
-        """About these passages; with what is known and the turn before each, if the extractor makes use of them."""
+        """About these passages; with what is known and what came before, if the extractor uses it."""
         request = ExtractionRequest(passages=passages, never=self._never)
         if folded is None:
             return request
@@ -477,7 +477,9 @@ def _hear(
     *,
     sees_all: bool,
 ) -> None:
-    """Give each turn the items that quote it: the newest where several do, the first of the request where none does.
+    """Give each turn the items that quote it.
+
+    Where several do, the newest; where none does, the first of the request.
 
     `sees_all`: the extractor had all turns of the request in view; else each alone.
     """

@@ -609,7 +609,7 @@ class _Vetting:
             raise _Refusal("the name is known, and its words don't say that it is another")
 
     def _over(self, item: StatedFact, statement: Statement) -> StatedFact:
-        """The item as something that holds or that is over, by the words of its message rather than by the model's."""
+        """The item as what holds or is over, by its message's words rather than the model's."""
         says_no = {*item.path} & _SAY_NO or _NOT.search(fact_words(item.value))
         if statement.ended and not (statement.negated and says_no and item.op == "add"):
             return dataclasses.replace(item, op="retract")
@@ -626,7 +626,7 @@ class _Vetting:
     def _whose(
         self, item: StatedFact, owner: Owner | None, span: tuple[int, int]
     ) -> tuple[str, tuple[str, ...]]:
-        """The subject of an item's fact, and the path below which it stands there: "people" for who is no speaker."""
+        """Whose fact an item is, and the path below which it stands ("people" for who is no speaker)."""
         quote = self._own.text[slice(*span)]
         about = person_key(item.subject or "user").replace("_", " ").removeprefix("my ").removeprefix("the ")
         own = {
@@ -660,7 +660,7 @@ class _Vetting:
         return self.speaker, ()
 
     def _acquainted(self, about: str, quote: str) -> str:
-        """The name of somebody whom a quote begins with, the turns in view or the known facts name or tell of by a relation."""
+        """The name of somebody whom a quote begins with, or whom turns in view or known facts name."""
         if about in self._named:
             return self._named[about].name
         first = quote[: len(about)]
@@ -675,7 +675,7 @@ class _Vetting:
         return about if known else self._relative(fact_key(about))
 
     def _relative(self, relation: str) -> str:
-        """The name of the one with that relation, as the turns in view or the known facts tell it; "" if they don't."""
+        """The name of the one with that relation, by turns in view or known facts; "" if none says."""
         found = {owner.name for owner in self._named.values() if owner.relation == relation}
         found |= {str(kept.value) for _, kept, _ in self._tree(self.speaker).leaves(("family", relation))}
         return found.pop() if len(found) == 1 and relation else ""
@@ -703,7 +703,7 @@ class _Vetting:
         return (*below, *path)
 
     def _taste(self, item: StatedFact) -> str | None:
-        """ "likes" or "dislikes", by the last verb before the value in its message, with what negates it; else None."""
+        """ "likes" or "dislikes", by the last verb before the value in its message; else None."""
         at = self._own.find_words(fact_words(item.value), 0, len(self._own.text))
         before = self._own.text[max(at[0] - _NEAR, 0) : at[0]].translate(_SAME_SHAPE) if at else ""
         found = [
@@ -714,7 +714,7 @@ class _Vetting:
         return max(found)[2] if found else None
 
     def _replaced(self, subject: str, item: StatedFact) -> Any:
-        """The element of a list that a changed one takes the place of: it has more words in common than any other."""
+        """The list element that a changed one replaces: the one with most words in common."""
         tree, path = self._tree(subject), item.path
         lists = [path] if path[-1] not in _OPEN else [(*path[:-1], name) for name in sorted(_OPEN)]
         words = count_terms(fact_words(item.value)).keys()
@@ -740,7 +740,7 @@ class _Vetting:
 
 
 def _introduced(item: StatedFact, owner: Owner) -> Owner | None:
-    """Whom an item says the name of rather than anything else: `owner`, or another one of the same relation."""
+    """Whom an item only names: `owner`, or another one of the same relation."""
     name = fact_words(item.value)
     if owner.name and (name == owner.name or _is_called(count_terms(name).keys(), owner)):
         return owner
@@ -864,7 +864,7 @@ def _events(
 def _taken_back(
     path: tuple[str, ...], stated: Sequence[FactEvent], tree: FactTree[int]
 ) -> Iterator[FactEvent]:
-    """The end of what is meant: each leaf that the words of a value mean, or all of a path that holds one thing.
+    """The end of each leaf that a value means, or of the one thing at a path.
 
     Without such a leaf that of the value itself, which another thread may have stated.
     """

@@ -54,7 +54,7 @@ def spoken(reply: str) -> str:
 
 
 def json_values(reply: str) -> list[Any]:
-    """The objects and lists that a reply holds outside of thinking, in order; of one cut off, its whole parts.
+    """The objects and lists of a reply outside of thinking; of one cut off, its whole parts.
 
     What is no sound JSON (single quotes, comments, bare line breaks) is mended where json_repair can.
 
@@ -98,7 +98,7 @@ def _loaded(text: str) -> Any:
 def objects_in(
     value: Any, keys: tuple[str, ...] = (), *, depth: int = 20
 ) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-    """Every object within a value, outermost first, with the keys that lead to it; not deeper than `depth`."""
+    """Every object within a value, outermost first, with the keys that lead to it."""
     if depth and isinstance(value, dict):
         yield keys, value
         for key, inner in value.items():

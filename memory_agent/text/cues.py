@@ -321,7 +321,7 @@ def _kin() -> dict[str, str]:
 
 
 def kin_name(word: str) -> str:
-    """The usual name of a relation within a family, of one or of several: "son" for "boys"; "" for any other word."""
+    """The usual name of a relation within a family ("son" for "boys"); "" for any other word."""
     return _kin().get(word) or _kin().get(word.removesuffix("s"), "")
 
 
@@ -336,7 +336,7 @@ def _cues() -> tuple[tuple[re.Pattern[str], _Cues], ...]:
 
 
 def bears_out(path: str, words: str) -> bool:
-    """True unless these words, in a language with cues for such a path, have none of them: a pet without an animal.
+    """False if words have no cue for a path whose language has some: a pet without an animal.
 
     >>> bears_out("pets", "Josh plays goalie"), bears_out("pets", "I have a cat"), bears_out("plans", "We fly to Rome")
     (False, True, True)
@@ -427,7 +427,7 @@ def jokes_taken_back(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def people_in(text: str) -> list[Owner]:
-    """Relatives and others whom a text names: "my husband Jonas", "Tom's sister Ellie" (of no relation here)."""
+    """Relatives and others whom a text names: "my husband Jonas", "Tom's sister Ellie"."""
     found = (
         mention
         for sentence in sentences(text)

@@ -195,6 +195,8 @@ def _plain(value: Any) -> Any:
         return value.domain()
     if isinstance(value, tuple):
         return tuple(map(_plain, value))
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
     return value
 
 
