@@ -286,3 +286,14 @@ async def test_a_single_value_is_no_list(tmp_path: Path) -> None:
         await memory.add_user_message("I love tea!")
         await memory.settle(timeout=30)
         assert await memory.fetch_facts() == {"name": "Ann", "preferences": {"likes": ["coffee", "tea"]}}
+
+
+async def test_a_turn_that_patterns_read_has_itself_alone_in_view(memory: MemoryAgent) -> None:
+    """Or forgetting one turn would take the facts of all that were read together with it."""
+    await memory.add_turns(
+        [{"role": "user", "content": f"My sister {name} lives in Graz."} for name in ("Ida", "Mona", "Ruth")]
+    )
+    await memory.settle()
+    changes = await memory._service.core.store.fact_changes(memory.scope)
+    assert [change.turns for change in changes] == [(change.turn_id,) for change in changes]
+    assert len(changes) == 3
