@@ -231,7 +231,7 @@ async def test_forgetting_the_newest_turn_leaves_the_one_before_owing(store: Doc
     counts = [await store.erase_turns(erasure, now=NOW, limit=2) for _ in range(3)]
     assert counts == [ErasedCounts(turns=2, compressions=1), ErasedCounts(turns=1), ErasedCounts()]
     [owed] = await store.list_turns(SCOPE)
-    assert (owed.pending, owed.due_at, owed.parked) == (("facts", "compress"), NOW, False)
+    assert (owed.pending, owed.due_at, owed.parked) == (("compress", "facts"), NOW, False)
     assert (owed.attempts, owed.last_error) == (0, None)
 
 

@@ -104,9 +104,9 @@ async def test_what_lost_its_facts_is_due_at_once(store: DocumentStore) -> None:
     now = NOW + DAY
     await store.erase_turns(an_erasure(SCOPE, [gone.id]), now=now, limit=10)
     owing = await the_turn(store, stays)
-    assert (owing.pending, owing.due_at) == (("index", "facts", "compact"), now)
+    assert (owing.pending, owing.due_at) == (("index", "compact", "facts"), now)
     assert (owing.parked, owing.attempts, owing.last_error) == (False, 0, None)
-    await store.strike_off(SCOPE, [stays.id], "index")
+    await store.strike_off(SCOPE, [stays.id], "index", "compact")
     assert await store.due_threads(now - DAY / 2, "facts", limit=5) == []
     assert await store.due_threads(now, "facts", limit=5) == [SCOPE]
 

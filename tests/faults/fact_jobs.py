@@ -46,7 +46,7 @@ class Model(ScriptedLLM):
             for said in _SAYS.finditer(asked.text):
                 yield add(f"{top}{said['what']}", said["value"], said[0])
             if "agreed" in asked.text:
-                yield add(f"{top}agrees", f"{name} agreed", asked.text)
+                yield add(f"{top}agrees", f"{name} agreed".removeprefix("somebody "), asked.text)
 
         if "rhyme" in messages[-1].content.rpartition("<message")[2]:
             return f"I'm sorry, I can't make a rhyme about {name}."

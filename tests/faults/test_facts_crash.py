@@ -27,7 +27,7 @@ TALK = (
     "Nothing to say.",
 )
 FACTS = {"motto": "Zebulon", "colour": "Teal", "agrees": "Zebulon agreed", "town": "Oslo"}
-WITHOUT_HER = {"colour": "Teal", "agrees": "somebody agreed", "town": "Oslo"}
+WITHOUT_HER = {"colour": "Teal", "agrees": "agreed", "town": "Oslo"}
 
 
 async def fill(database: Database, *, extracted: bool, rhyme: bool = False) -> list[str]:

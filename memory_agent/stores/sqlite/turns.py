@@ -360,7 +360,7 @@ def _status(db: sqlite3.Connection, scope: Scope | Tenant | None, now: datetime)
     }
     names = Where().among("name", OUTAGE_NAMES)
     outages = db.execute(f"SELECT {LEASE.columns} FROM leases WHERE {names}", names.values)
-    sums = ", ".join(f"coalesce(sum({name}), 0)" for name in COST.kinds)
+    sums = ", ".join(f"coalesce(sum({name}), {0.0 if name == 'seconds' else 0})" for name in COST.kinds)
     costs = db.execute(f"SELECT {sums} FROM costs WHERE {where}", where.values).fetchone()
     return MemoryStatus(
         turns=counted + one("count(*)", "turns", since),

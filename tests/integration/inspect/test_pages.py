@@ -83,7 +83,7 @@ async def test_it_says_why_something_is_not_in_this_prompt(looker: Looker) -> No
     assert "said after the time" in await asked(looker, "walnut allergy", now=early)
     # Because nothing is remembered, or a fact was withdrawn.
     assert "Nothing that is remembered says this" in await asked(looker, "zeppelin hangar")
-    await looker.service.agent("ann", "home").retract_fact("allergies", "walnut")
+    await looker.service.agent("ann", "home").retract_fact("allergies", "walnuts")
     assert "No fact any more: it was withdrawn." in await asked(looker, "walnut allergies")
 
 
@@ -123,7 +123,7 @@ async def test_of_a_large_prompt_a_part_is_shown_and_how_much_more_there_is_and_
     await looker.service.pause_worker()  # it is about the pages
     memory = looker.service.agent("ann", "large")
     await memory.add_user_message("walnut – " * 15_000)
-    await memory.set_fact("notes", {f"n{number}": f"Note {number}." for number in range(130)})
+    await memory.set_fact("remarks", {f"n{number}": f"Note {number}." for number in range(130)})
     context = await memory.fetch_memory("Which walnuts?", max_tokens=200_000)
     kept = [entry for entry in context.ledger if entry.kept and entry.tier == "facts"]
     assert (len(context.text) > 130_000, len(kept) > 100) == (True, True)
