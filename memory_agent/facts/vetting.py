@@ -553,6 +553,8 @@ class _Vetting:
         if item.op == "retract" or not isinstance(item.value, str):
             return item.value
         measure = _MEASURE.search(self._own.text, max(at[0] - _NEAR, 0), at[0]) if at else None
+        if measure and item.value.casefold().startswith(measure[0].casefold()):
+            measure = None
         return dated(f"{measure[0].strip()} {item.value}" if measure else item.value, self._turn.timestamp)
 
     def _denied(self, item: StatedFact, statement: Statement, at: tuple[int, int]) -> bool:
@@ -580,6 +582,8 @@ class _Vetting:
         "" if that is long, or has fewer than `least` words that no fact of the turn has.
         """
         start, end = max(statement.clause[0], span[0]), min(statement.clause[1], span[1])
+        if len(self._own.text[end : span[1]].split()) <= _LEAST_NOTE_WORDS:
+            end = max(end, span[1])  # "on Tuesdays and Fridays"
         words = self._own.text[start:end].strip(" ,;.!-–—").split()
         note = " ".join(words)
         noted = " ".join(fact_words([*event.path, event.value]) for event in self.events)

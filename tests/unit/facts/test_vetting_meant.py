@@ -8,7 +8,7 @@ from memory_agent.domain import StatedFact
 from memory_agent.facts.vetting import vet
 from memory_agent.text.cues import people_in
 from tests.unit.facts.builders import item, turn
-from tests.unit.facts.statements import NOTHING, holding
+from tests.unit.facts.statements import NOTHING, holding, vetted
 
 WISH = "it is a wish or a supposition"
 ASKED = "it is a question"
@@ -215,4 +215,16 @@ def test_one_thing_in_two_forms_is_one() -> None:
     known = {"interests": ["climbing"]}
     assert come_to("I love to climb.", ("me", "interests", "to climb"), holds=known) == [
         "add interests: climbing"
+    ]
+
+
+def test_own_words_end_with_their_quote_and_say_no_measure_twice() -> None:
+    text = "I used to fence, but now I row on Mondays and Fridays. Only green tea for me."
+    row = StatedFact(
+        op="add", path=("habits",), value="row", quote="now I row on Mondays and Fridays", turn_id="t0009"
+    )
+    tea = StatedFact(op="add", path=("habits",), value="green tea", quote="Only green tea", turn_id="t0009")
+    assert [event.value for event in vetted(row, tea, text=text).events] == [
+        "now I row on Mondays and Fridays",
+        "Only green tea",
     ]
