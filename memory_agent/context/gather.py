@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         KeyMoment,
         MemoryContext,
         Preset,
+        RecallPrice,
         Recollection,
         Scope,
         Tier,
@@ -291,6 +292,9 @@ class ContextReader:
         *,
         budget: int,
         preset: Preset | None = None,
+        price: RecallPrice | None = None,
+        window: bool = True,
+        top_k: int | None = None,
         now: datetime,
         until: datetime | None = None,
         reach: Scope | None = None,
@@ -298,7 +302,7 @@ class ContextReader:
     ) -> MemoryContext:
         """The context for `question` in `budget` tokens, from what was said before `until` (None: everything).
 
-        `reach` (None: `scope`): the thread, or all of its user's, whose facts and turns are recalled; `now`: what "last week" in the question is told from; `missing`: parts that are known to be down; the embedder counts where turns wait for it.
+        `price`: see `RecallPrice`; `window`: with the running conversation; `top_k`: recollections at most; `reach` (None: `scope`): the thread, or all of its user's, whose facts and turns are recalled; `now`: what "last week" in the question is told from; `missing`: parts that are known to be down; the embedder counts where turns wait for it.
         """
         name = preset or self._settings.context_preset
         shares = PRESETS[name]

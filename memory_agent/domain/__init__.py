@@ -45,6 +45,7 @@ from memory_agent.domain.context import (
     LedgerEntry as LedgerEntry,
     MemoryContext as MemoryContext,
     Preset as Preset,
+    RecallPrice as RecallPrice,
     Reach as Reach,
     SummaryItem as SummaryItem,
     SummaryKind as SummaryKind,

@@ -102,6 +102,8 @@ Reach = Literal["user", "thread"]
 """Of a call: all threads of the user, or the one thread."""
 Preset = Literal["balanced", "code", "chat", "minimal", "recall"]
 """How the budget of a prompt is divided."""
+RecallPrice = Literal["thrifty", "balanced", "thorough"]
+"""How much chance of being needed a recollection has to offer for each of its tokens."""
 Tier = Literal[
     "persona",
     "summary",
