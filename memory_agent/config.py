@@ -34,7 +34,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from memory_agent.domain import Preset, Reach  # noqa: TC001 - pydantic reads it
+from memory_agent.domain import Preset, Reach, RecallPrice  # noqa: TC001 - pydantic reads it
 from memory_agent.errors import ConfigError
 from memory_agent.lazily import lazily
 
@@ -417,6 +417,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
     short_term_window: Annotated[int, Field(ge=0, le=1_000)] = 10
     max_context_tokens: Annotated[int, Field(ge=1, le=2_000_000)] = 4_000
     context_preset: Preset = "balanced"
+    recall_price: RecallPrice = "balanced"
     memory_scope: Reach = "user"
 
     # Sessions
@@ -544,6 +545,11 @@ class MemoryConfig(ServerSettings, BaseSettings):
     def llm_configured(self) -> bool:
         """True if there is a language model to ask; without one, facts come from patterns."""
         return self.openai_api_key is not None or self.openai_base_url is not None
+
+    @property
+    def most_recollections(self) -> int | None:
+        """Of a prompt: `top_k_memories` where that was set; by default their price alone bounds them."""
+        return self.top_k_memories if "top_k_memories" in self.model_fields_set else None
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -10,11 +10,11 @@ from memory_agent.agent.arguments import (
     ThreadCalls,
     check_page,
     check_tags,
+    checked_choice,
     checked_count,
+    checked_flag,
     checked_importance,
-    checked_preset,
     checked_through,
-    checked_vote,
 )
 from memory_agent.agent.facts import FactCalls
 from memory_agent.agent.search import SearchCalls
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         MemoryStatus,
         Preset,
         Reach,
+        RecallPrice,
         Session,
         Stage,
         TurnDraft,
@@ -161,7 +162,9 @@ class TopicCalls(ThreadCalls):
 
         It stays within [0, 1], and the opposite vote undoes it.
         """
-        topic = await self._core.curator.vote(self.scope, turn_or_topic, useful=checked_vote(useful))
+        topic = await self._core.curator.vote(
+            self.scope, turn_or_topic, useful=checked_flag("useful", useful)
+        )
         return await self.topic_stats(topic.id)
 
     async def restore_topic(self, topic_id: str) -> TopicStats:
@@ -430,12 +433,18 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         max_tokens: int | None = None,
         now: datetime | None = None,
         preset: Preset | None = None,
+        price: RecallPrice | None = None,
+        window: bool = True,
+        top_k: int | None = None,
         scope: Reach | None = None,
     ) -> MemoryContext:
         """The context that the model needs to answer `user_message`; `str(context)` is the prompt text.
 
         Holds at most `max_tokens` tokens (default: the setting `max_context_tokens`). Searches what was said
         before `now` (default: everything). `preset` (default: the setting `context_preset`): how the budget is divided.
+        `price` (default: the setting `recall_price`): "thrifty" shows only what the message surely needs, "thorough" what it may
+        need. `window`: False leaves out the running conversation, for who sends that to the model anyway. `top_k` (default: the
+        setting `top_k_memories` where it was set, else no bound): at most so many recollections.
         `scope` (default: the setting `memory_scope`): "user" reaches the facts and turns of all the user's threads, where
         a turn of another one is marked as such; "thread" this one alone. A source that is down is left out and named in `context.degraded`;
         `context.ledger` says of everything that was considered whether it is in, and why.
@@ -450,7 +459,10 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
             self.scope,
             user_message,
             budget=budget,
-            preset=None if preset is None else checked_preset(preset),
+            preset=None if preset is None else checked_choice("preset", preset),
+            price=cfg.recall_price if price is None else checked_choice("price", price),
+            window=checked_flag("window", window),
+            top_k=cfg.most_recollections if top_k is None else checked_count("top_k", top_k),
             now=until or self._service.clock.now(),
             until=until,
             reach=self._reach(scope),

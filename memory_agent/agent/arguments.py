@@ -5,7 +5,7 @@ Each returns what it was given. Raises InvalidInput that names the argument, its
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, get_args
 
 from memory_agent.checks import (
     MAX_CONTENT_CHARS,
@@ -18,7 +18,7 @@ from memory_agent.checks import (
     is_whole,
 )
 from memory_agent.conversations.people import checked_limit, find_thread, list_threads
-from memory_agent.domain import MAX_SEQ, ROLES, Preset, Reach, role_of
+from memory_agent.domain import MAX_SEQ, ROLES, Preset, Reach, RecallPrice, role_of
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -35,13 +35,24 @@ MAX_PAGE: Final = 10_000
 MAX_COUNT: Final = 2**53 - 1
 """Above it neither every store nor every reader of JSON keeps whole numbers apart."""
 PRESET_NAMES: Final[tuple[Preset, ...]] = get_args(Preset)
+_CHOICES: Final = {"preset": PRESET_NAMES, "price": get_args(RecallPrice), "scope": get_args(Reach)}
+
+Choice = TypeVar("Choice", bound=str)
 
 
-def checked_reach(scope: Reach) -> Reach:
-    """The reach of a call: "thread" or "user"."""
-    if scope not in get_args(Reach):
-        raise InvalidInput(f"scope is {scope!r:.80}; use 'thread' or 'user'")
-    return scope
+def checked_choice(name: str, value: Choice) -> Choice:
+    """One of the values that the argument of this name has."""
+    choices = _CHOICES[name]
+    if value not in choices:
+        raise InvalidInput(f"{name} is {value!r:.80}; use one of {', '.join(choices)}, or None")
+    return value
+
+
+def checked_flag(name: str, value: bool) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{name} is {value!r:.40}; pass True or False")
+    return value
 
 
 def checked_count(name: str, value: object) -> int:
@@ -72,13 +83,6 @@ def checked_query(query: object, role: object) -> Role | None:
     return found
 
 
-def checked_preset(value: Preset) -> Preset:
-    """One of those that divide a prompt's budget."""
-    if value not in PRESET_NAMES:
-        raise InvalidInput(f"preset is {value!r:.80}; use one of {', '.join(PRESET_NAMES)}, or None")
-    return value
-
-
 def check_page(after: object, limit: object) -> None:
     """A page of the history: where it begins, and how many turns it has."""
     if not is_whole(limit, 1, MAX_PAGE):
@@ -101,13 +105,6 @@ def checked_importance(importance: float | None) -> float | None:
     if not is_number(importance, 0, 1):
         raise InvalidInput(f"importance is {importance!r:.80}; pass a number from 0 to 1, or None")
     return float(importance)
-
-
-def checked_vote(useful: bool) -> bool:
-    """True or false: was something useful?"""
-    if not isinstance(useful, bool):
-        raise InvalidInput(f"useful is {useful!r:.40}; pass True or False")
-    return useful
 
 
 def check_tags(add: Sequence[str], remove: Sequence[str]) -> None:
@@ -149,7 +146,7 @@ class ThreadCalls(OnService):
 
     def _reach(self, scope: Reach | None) -> Scope:
         """The thread, or all of its user's; None: as the setting `memory_scope` says. Raises InvalidInput."""
-        reach = self._service.cfg.memory_scope if scope is None else checked_reach(scope)
+        reach = self._service.cfg.memory_scope if scope is None else checked_choice("scope", scope)
         return self.scope if reach == "thread" else self.scope.user
 
     async def threads(self, *, after: str | None = None, limit: int = 100) -> ThreadsPage:

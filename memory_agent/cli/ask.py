@@ -27,7 +27,7 @@ from memory_agent.cli.output import (
     say,
 )
 from memory_agent.context.passages import LEFT_OUT, best_passage
-from memory_agent.domain import Preset, Reach  # noqa: TC001 - read when the command is declared
+from memory_agent.domain import Preset, Reach, RecallPrice  # noqa: TC001 - read when the command is declared
 from memory_agent.text.terms import CJK, count_terms
 
 if TYPE_CHECKING:
@@ -128,12 +128,18 @@ async def ask(
     where: ThreadOptions,
     question: str = argument("What you want to be reminded of."),
     scope: Reach = SCOPE,
-    top_k: int | None = option("--top-k -k", "Turns at most.", min=1, shown="top_k_memories"),
+    top_k: int | None = option(
+        "--top-k -k", "Turns, or recollections, at most.", min=1, shown="top_k_memories"
+    ),
     tag: str | None = option("--tag", "Only in topics that carry this tag."),
     context: bool = flag("--context", "Print the prompt text that a model would get instead."),
     ledger: bool = flag("--ledger", "Every item considered for it, and why it is in or not."),
     preset: Preset | None = option("--preset", "How its budget is divided.", shown="context_preset"),
+    price: RecallPrice | None = option(
+        "--price", "How needed what it recalls must be.", shown="recall_price"
+    ),
     max_tokens: int | None = option("--max-tokens", "Its budget.", min=1, shown="max_context_tokens"),
+    no_window: bool = flag("--no-window", "Without the last turns of the conversation in it."),
     why: bool = flag("--why", "Each turn whole, with what it was found by and its id."),
 ) -> None:
     """Find the turns that answer a question, best first: how sure that is, when, who, and the passage that answers.
@@ -148,8 +154,10 @@ async def ask(
     in_context = context or ledger
     if why and in_context:
         raise typer.BadParameter("--why is for the turns found: leave --context and --ledger out")
-    if not in_context and (preset is not None or max_tokens is not None):
-        raise typer.BadParameter("--preset and --max-tokens are for --context and --ledger")
+    if not in_context and (preset or price or max_tokens or no_window):
+        raise typer.BadParameter(
+            "--preset, --price, --max-tokens and --no-window are for --context and --ledger"
+        )
     if in_context and tag is not None:
         raise typer.BadParameter(
             "--tag narrows a search, and a context has more than one: leave one of them out"
@@ -158,7 +166,15 @@ async def ask(
         await _find(where, question, scope, top_k, tag, why=why)
         return
     async with agent_of(where, reach=scope) as agent:
-        found = await agent.fetch_memory(question, max_tokens=max_tokens, preset=preset, scope=scope)
+        found = await agent.fetch_memory(
+            question,
+            max_tokens=max_tokens,
+            preset=preset,
+            price=price,
+            window=not no_window,
+            top_k=top_k,
+            scope=scope,
+        )
     _show_context(where, found, ledger=ledger)
 
 

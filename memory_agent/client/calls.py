@@ -59,17 +59,16 @@ _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     **{name: partial(checked_id, name) for name in _IDS},
     **{name: partial(checked_time, name) for name in ("as_of", "recorded_by", "since", "until", "now")},
     **{name: partial(arguments.checked_count, name) for name in ("top_k", "max_tokens")},
+    **{name: partial(arguments.checked_choice, name) for name in ("preset", "price", "scope")},
+    **{name: partial(arguments.checked_flag, name) for name in ("useful", "window")},
     **dict.fromkeys(("archived", "include_compressed"), bool),
     "user_message": partial(checked_text, "user_message", max_chars=MAX_CONTENT_CHARS),
-    "preset": arguments.checked_preset,
-    "scope": arguments.checked_reach,
     "tag": checked_tag,
     "metadata": checked_metadata,
     "participants": checked_participants,
     "turn_ids": checked_turn_ids,
     "through": arguments.checked_through,
     "importance": arguments.checked_importance,
-    "useful": arguments.checked_vote,
 }
 """By the name of an argument, whichever call it is of: what refuses impossible values before anything is sent."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from memory_agent.domain import TAG_OF, Preset
+from memory_agent.domain import TAG_OF, Preset, RecallPrice
 from memory_agent.errors import InvalidInput
 from memory_agent.inspect.page import address, base_of, language_of
 from memory_agent.inspect.plots import chart, signals_of
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     )
     from memory_agent.inspect.page import Page
 
-_OPTIONS: Final = ("preset", "max_tokens", "now", "reach")
+_OPTIONS: Final = ("preset", "price", "max_tokens", "top_k", "window", "now", "reach")
+_WINDOW: Final = {"": None, "yes": True, "no": False}
 _MOST_TOKENS: Final = 200_000
 _SHOWN_CHARS: Final = 100_000
 """Of the prompt; how many more there are is said."""
@@ -60,6 +61,7 @@ async def ask(page: Page) -> Response:
         "question": question,
         "missing": wanted,
         "presets": [(name, name) for name in get_args(Preset)],
+        "prices": [(name, name) for name in get_args(RecallPrice)],
     }
     if not question:
         return await page.show("ask.html", **known, context=None, other=None)
@@ -85,17 +87,22 @@ async def ask(page: Page) -> Response:
 
 def _settings(page: Page, which: str) -> dict[str, Any]:
     """The options of one of the two prompts, by the names that `fetch_memory` has for them. Raises InvalidInput."""
-    preset, reach = page.asked(f"preset{which}"), page.asked(f"reach{which}")
+    reach, window = page.asked(f"reach{which}"), page.asked(f"window{which}")
     if reach not in ("", "user", "thread"):
         raise InvalidInput(f"reach is {reach!r:.80}; use 'user' or 'thread'")
+    if window not in _WINDOW:
+        raise InvalidInput(f"window{which} is {window!r:.80}; use 'yes' or 'no'")
     budget = page.number(f"max_tokens{which}")
     if budget is not None and budget > _MOST_TOKENS:
         raise InvalidInput(
             f"max_tokens{which} is {budget:,}; a page shows prompts of at most {_MOST_TOKENS:,} tokens"
         )
     given = {
-        "preset": preset or None,
+        "preset": page.asked(f"preset{which}") or None,
+        "price": page.asked(f"price{which}") or None,
         "max_tokens": budget,
+        "top_k": page.number(f"top_k{which}"),
+        "window": _WINDOW[window],
         "now": page.time(f"now{which}"),
         "scope": reach or None,
     }

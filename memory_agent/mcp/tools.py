@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, checked_text
-from memory_agent.domain import REMARK, Reach
+from memory_agent.domain import REMARK, Reach, RecallPrice
 from memory_agent.errors import InvalidInput
 from memory_agent.topics.stats import TopicStats
 
@@ -470,13 +470,23 @@ async def context(
     max_tokens: Annotated[
         int | None, Field(ge=1, le=100_000, description="How long the text may be, in tokens.")
     ] = None,
+    price: Annotated[
+        RecallPrice | None,
+        Field(description="thrifty: only what is surely needed; thorough: also what may be needed."),
+    ] = None,
+    window: Annotated[
+        bool, Field(description="False: without the last turns, which you have in this conversation anyway.")
+    ] = True,
+    top_k: Annotated[int | None, Field(ge=0, le=100, description="At most so many recollections.")] = None,
     scope: Scope = None,
 ) -> Context:
     """Get all that is worth knowing before you answer a message: who the user is, known facts, recent turns,
     recollections that fit, within a budget of tokens. Call it once, before answering. Returns one text to read as
     background.
     """
-    fetched = await memory.fetch_memory(message, max_tokens=max_tokens, scope=scope)
+    fetched = await memory.fetch_memory(
+        message, max_tokens=max_tokens, price=price, window=window, top_k=top_k, scope=scope
+    )
     return Context(
         text=str(fetched), tokens=fetched.tokens, budget=fetched.budget, degraded=list(fetched.degraded)
     )

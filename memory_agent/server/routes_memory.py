@@ -207,10 +207,7 @@ IfNeeded = Annotated[bool, Query(description="Only if the conversation has grown
 async def fetch_memory(request: Request, user_id: PathText, thread_id: PathText, body: Fetch) -> Response:
     """The memory for answering the message: `text` is the prompt, `ledger` says what is in it and why."""
     memory = memory_of(request, user_id, thread_id)
-    preset: Any = body.preset
-    context = await memory.fetch_memory(
-        body.user_message, max_tokens=body.max_tokens, now=body.now, preset=preset, scope=body.scope
-    )
+    context = await memory.fetch_memory(**dict(body))
     return answer(json_of(MemoryContext, context))
 
 

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, StrictBool
 
 from memory_agent import domain as values
 from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, MAX_TAG_CHARS
-from memory_agent.domain import STAGES, GivenRole, Preset, Reach, Stage
+from memory_agent.domain import STAGES, GivenRole, Preset, Reach, RecallPrice, Stage
 from memory_agent.wire.base import GivenObject, GivenValue, Path, PathOrAll, Request, Time
 
 MAX_TURNS: Final = 10_000
@@ -130,6 +130,12 @@ class Fetch(Request):
     """Only what was said before is searched; default: everything."""
     preset: Preset | None = None
     """How the budget is divided; default: the service's setting."""
+    price: RecallPrice | None = None
+    """Whether only what the message surely needs is recalled (`thrifty`) or what it may need (`thorough`); default: the service's setting."""
+    window: StrictBool = True
+    """False: without the running conversation, for who sends that to the model anyway."""
+    top_k: Count | None = None
+    """At most so many recollections; default: the service's setting `top_k_memories` where it was set, else no bound."""
     scope: Reach | None = None
     """Whether the facts and turns of all the user's threads are recalled or this one's; default: the service's setting."""
 

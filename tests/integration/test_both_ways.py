@@ -80,6 +80,9 @@ READS: dict[str, Call] = {
         preset="code",
         now=datetime(2026, 3, 1, 10, 30, tzinfo=UTC),
     ),
+    "context at a price, without its window": lambda m: m.fetch_memory(
+        "bread", price="thorough", window=False, top_k=2
+    ),
     "facts": lambda m: m.fetch_facts(),
     "facts of the user": lambda m: m.fetch_facts(
         scope="user", as_of=START + timedelta(minutes=30), recorded_by=START + timedelta(days=9)
@@ -269,6 +272,9 @@ REFUSED: dict[str, Call] = {
     "max_tokens huge": lambda m: m.fetch_memory("x", max_tokens=2**70),
     "max_tokens bool": lambda m: m.fetch_memory("x", max_tokens=True),
     "preset": lambda m: m.fetch_memory("x", preset="huge"),
+    "price": lambda m: m.fetch_memory("x", price="cheap"),
+    "window": lambda m: m.fetch_memory("x", window="no"),
+    "recollections": lambda m: m.fetch_memory("x", top_k=-1),
     "now": lambda m: m.fetch_memory("x", now="today"),
     "limit": lambda m: m.fetch_short_term(-1),
     "limit text": lambda m: m.fetch_short_term("5"),
@@ -356,9 +362,12 @@ NAMED: dict[str, list[str]] = {
     "max_tokens": ["max_tokens is -1"],
     "max_tokens bool": ["max_tokens is True"],
     "preset": ["preset is 'huge'; use one of balanced, code, chat, minimal, recall"],
+    "price": ["price is 'cheap'; use one of thrifty, balanced, thorough, or None"],
+    "window": ["window is 'no'; pass True or False"],
+    "recollections": ["top_k is -1; pass a whole number from 0 on"],
     "limit text": ["limit", "5"],
     "top_k": ["top_k", "1.5"],
-    "scope": ["scope", "'all'", "'user'"],
+    "scope": ["scope is 'all'; use one of user, thread"],
     "role of a search": ["role", "boss"],
     "facts' scope": ["scope", "''"],
     "as_of": ["as_of", "time zone"],

@@ -64,6 +64,9 @@ async def test_the_prompt_is_shown_as_the_agent_gets_it_and_its_tiers_add_up(loo
         {"now": "soon"},
         {"reach": "world"},
         {"preset": "big"},
+        {"price": "cheap"},
+        {"window": "maybe"},
+        {"top_k2": "few"},
     ):
         text = await looker.look(f"{HOME}/ask", q="What?", status=422, **wrong)
         assert next(iter(wrong)) in text
@@ -93,10 +96,10 @@ async def test_two_prompts_are_compared_item_by_item_be_one_empty_or_its_embedde
     text = text_of(
         await looker.look(
             f"{HOME}/ask", q="What shall we cook?", preset="recall", preset2="chat", max_tokens2=90, reach2="thread",
-            now2="2030-01-01T00:00+02:00",
+            now2="2030-01-01T00:00+02:00", price2="thrifty", top_k2=3, window2="no",
         )
     )  # fmt: skip
-    second = "chat, at most 90 tokens, this thread, as of 2029-12-31 22:00"
+    second = "chat, at most 90 tokens, thrifty, at most 3 recollections, without recent turns, this thread, as of 2029-12-31 22:00"
     assert f"First: recall, at most 4,000 tokens Second: {second} facts" in text
     assert "Only in the first (" in text
     # Beside an empty one, and with the second as set.
