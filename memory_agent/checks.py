@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import tzinfo
 
 MAX_ID_CHARS: Final = 512
 MAX_CONTENT_CHARS: Final = 1_000_000
@@ -85,6 +86,30 @@ def checked_time(name: str, value: object) -> datetime:
     except OverflowError as exc:
         raise InvalidInput(f"{name} {value.isoformat()} is outside the years 1 to 9999 in UTC") from exc
     return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
+
+
+def time_and_offset(name: str, value: object, zone: tzinfo | None) -> tuple[datetime, int | None]:
+    """`value` as `checked_time` gives it, and by how many minutes its clock is ahead of UTC.
+
+    `zone`: of a time without one, and of who writes UTC, which tells nothing of where they are.
+    """
+    if zone is not None and isinstance(value, datetime) and value.tzinfo is None:
+        value = value.replace(tzinfo=zone)
+    utc = checked_time(name, value)
+    return utc, _offset(value) or offset_at(utc, zone)
+
+
+def offset_at(time: datetime, zone: tzinfo | None) -> int | None:
+    """By how many minutes the clocks of `zone` are ahead of UTC at `time`; None if there is no telling."""
+    try:
+        return None if zone is None else _offset(time.astimezone(zone))
+    except OverflowError:
+        return None
+
+
+def _offset(time: object) -> int:
+    offset = time.utcoffset() if isinstance(time, datetime) else None
+    return round((offset or timedelta()).total_seconds() / 60)
 
 
 def is_whole(value: object, least: int, most: float = math.inf) -> TypeGuard[int]:

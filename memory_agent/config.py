@@ -13,6 +13,7 @@ import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, get_args, get_origin
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
     AfterValidator,
@@ -310,6 +311,17 @@ def _with_words(value: str) -> str:
     return value
 
 
+def _zone_known(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
+        raise ValueError(
+            f"no time zone {value!r} is known here; give an IANA name such as Europe/Lisbon (the system has them,"
+            " or `pip install tzdata` brings them)"
+        ) from exc
+    return value
+
+
 MongoUri = Annotated[SecretStr, AfterValidator(_mongo_scheme)]
 HttpAddress = Annotated[str, AfterValidator(_http_scheme)]
 HostName = Annotated[str, AfterValidator(_host_alone)]
@@ -419,6 +431,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
     context_preset: Preset = "balanced"
     recall_price: RecallPrice = "balanced"
     memory_scope: Reach = "user"
+    timezone: Annotated[str, AfterValidator(_zone_known)] | None = None
 
     # Sessions
     session_idle_seconds: LongSeconds = 14_400.0
@@ -550,6 +563,11 @@ class MemoryConfig(ServerSettings, BaseSettings):
     def most_recollections(self) -> int | None:
         """Of a prompt: `top_k_memories` where that was set; by default their price alone bounds them."""
         return self.top_k_memories if "top_k_memories" in self.model_fields_set else None
+
+    @property
+    def zone(self) -> ZoneInfo | None:
+        """The time zone of who sends UTC, or times without a zone."""
+        return None if self.timezone is None else ZoneInfo(self.timezone)
 
     @property
     def stages(self) -> tuple[Stage, ...]:

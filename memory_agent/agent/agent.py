@@ -405,6 +405,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
             counter=core.counter,
             idempotency_key=idempotency_key,
             stages=self._service.cfg.stages,
+            zone=self._service.cfg.zone,
         )
         # Thousands of turns take so long that nobody else on this event loop should have to wait for them.
         drafts = await asyncio.to_thread(checked) if _are_many(turns) else checked()

@@ -317,9 +317,17 @@ class _NoCounter:
 
 
 def _admitted(turns: Sequence[TurnInput | Mapping[str, Any]], idempotency_key: str | None) -> list[TurnDraft]:
-    """The turns as the service's door would let them in. Raises InvalidInput as it would."""
+    """The turns as the service's door would let them in. Raises InvalidInput as it would.
+
+    Whether it takes times without a zone is a setting of the service.
+    """
     return admit(
-        turns, now=datetime.now(UTC), counter=_NoCounter(), idempotency_key=idempotency_key, stages=()
+        turns,
+        now=datetime.now(UTC),
+        counter=_NoCounter(),
+        idempotency_key=idempotency_key,
+        stages=(),
+        zone=UTC,
     )
 
 
@@ -330,7 +338,7 @@ def _sent(turn: TurnInput | Mapping[str, Any], draft: TurnDraft) -> Asked:
         "role": draft.role,
         "content": draft.content,
         "speaker": draft.speaker,
-        "timestamp": None if timestamp is None else draft.timestamp,
+        "timestamp": timestamp,
         "metadata": dict(draft.metadata) or None,
         "importance": draft.importance,
         "entities": tuple({"kind": entity.kind, "name": entity.name} for entity in draft.entities) or None,

@@ -97,8 +97,8 @@ class Heading(NamedTuple):
 
 
 def heading_of(turn: Turn, *, elsewhere: bool = False) -> Heading:
-    """The heading of the turn's day, in UTC. `elsewhere`: it was said in another thread."""
-    return Heading(turn.timestamp.date(), "another conversation" if elsewhere else "")
+    """The heading of the day by its speaker's clock. `elsewhere`: it was said in another thread."""
+    return Heading(turn.local_time.date(), "another conversation" if elsewhere else "")
 
 
 def quote_line(who: str, text: str) -> ContextLine:
@@ -144,7 +144,7 @@ def recalled_line(
     quoted = "" if after is None else f" (after “{_end_of(after.content)}”)"
     quoted = quoted if answers is None else f" (to “{_end_of(answers.content)}”)"
     part = ", in part" if len(turn.content) > _SAYS_ONE_THING_CHARS else ""
-    holds = "" if replaced is None else f" (replaced on {day_of(replaced.timestamp.date())}{part})"
+    holds = "" if replaced is None else f" (replaced on {day_of(replaced.local_time.date())}{part})"
     return ContextLine(
         head=f"{who}{quoted}{holds}: ",
         body=_body_of(turn.content),

@@ -182,7 +182,7 @@ class SearchRow:
     `vectors`: shape (passages, dimension), unit length, to 1/254 of the largest number of each; long turns have several passages.
     `terms`: normalised term -> how often it occurs, and the entities that the turn names (`Entity.term` -> 1);
     `length`: how many words that are, without the entities.
-    `session_id` and `speaker` are the turn's, `signs` what its text shows at a glance.
+    `session_id`, `speaker` and `utc_offset_minutes` are the turn's, `signs` what its text shows at a glance.
     `tokens`: the vectors of its first tokens as `search.late_interaction` packs them, for `RowStore.token_codes`; stores read rows
     without them.
     `embedder`: the fingerprint of what made the vectors, `language`: by which the terms were made; rows made otherwise
@@ -204,6 +204,7 @@ class SearchRow:
     language: str
     session_id: str | None = None
     speaker: str | None = None
+    utc_offset_minutes: int | None = None
     signs: TurnFeatures = TurnFeatures()
     tokens: bytes = b""
     index_seq: int = 0
@@ -241,6 +242,7 @@ class SearchRow:
             language=language,
             session_id=turn.session_id,
             speaker=turn.speaker,
+            utc_offset_minutes=turn.utc_offset_minutes,
             signs=features,
             tokens=tokens,
         )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain.base import OfThread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     from memory_agent.domain.base import Role, Stage
     from memory_agent.domain.search import Entity
@@ -62,6 +62,7 @@ class TurnDraft:
     session_id: str | None = None
     entities: tuple[Entity, ...] = ()
     """What the caller says it is about; what dictionaries find is not kept with the turn."""
+    utc_offset_minutes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,6 +88,8 @@ class Turn(OfThread):
     session_id: str | None = None
     entities: tuple[Entity, ...] = ()
     """Those that the caller gave."""
+    utc_offset_minutes: int | None = None
+    """How far its speaker's clock was ahead of UTC, in minutes; None if nothing told it."""
     topic_id: str | None = None
     """The topic it was assigned to; topics that were merged since are looked up by `Topic.absorbed`."""
     compressed: bool = False
@@ -102,6 +105,12 @@ class Turn(OfThread):
     def searchable_text(self) -> str:
         """The text that is embedded and indexed: the turn's own, after the speaker's name if there is one."""
         return f"{self.speaker}: {self.content}" if self.speaker else self.content
+
+    @property
+    def local_time(self) -> datetime:
+        """`timestamp` by the speaker's clock; in UTC if nothing told how that was set."""
+        minutes = self.utc_offset_minutes
+        return self.timestamp.astimezone(timezone(timedelta(minutes=minutes))) if minutes else self.timestamp
 
 
 _SAID: Final = ("role", "content", "speaker", "importance", "metadata", "entities")

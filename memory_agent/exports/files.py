@@ -97,7 +97,7 @@ def _read_topic(given: dict[str, Any]) -> Topic:
 
 
 _ROW: Final = ("turn_id", "user_id", "thread_id", "seq", "role", "timestamp", "session_id", "speaker")
-_ROW_PLAIN: Final = ("terms", "length", "embedder", "language")
+_ROW_PLAIN: Final = ("utc_offset_minutes", "terms", "length", "embedder", "language")
 
 
 def _row(row: SearchRow) -> dict[str, Any]:

@@ -225,6 +225,7 @@ _SAID: Final = {
     "due_at": _TIME.or_absent(),
     "session_id": _OPTIONAL,
     "entities": _ENTITIES,
+    "utc_offset_minutes": _WHOLE.or_absent(),
 }
 _CALL: Final = {"call_index": _WHOLE, "call_size": _WHOLE}
 _FAILED: Final = {"attempts": _WHOLE.or_absent(int), "last_error": _OPTIONAL}
@@ -255,6 +256,7 @@ ROW: Final = Fields(
         "timestamp": _TIME,
         "session_id": _ID.or_absent(),
         "speaker": _OPTIONAL,
+        "utc_offset_minutes": _WHOLE.or_absent(),
         "signs": _SIGNS,
         "vectors": _BYTES,
         "passages": _WHOLE,
@@ -413,7 +415,7 @@ API_KEY: Final = Fields(
 )
 
 
-NEWEST: Final = 12
+NEWEST: Final = 13
 OLDEST: Final = 9
 """That of version 0.1.0, the first that was released."""
 

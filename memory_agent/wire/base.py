@@ -316,6 +316,8 @@ def _json(value: Any) -> Any:
 
 Time = Annotated[AwareDatetime, BeforeValidator(_written_time)]
 """ISO 8601 with a zone; numbers are refused."""
+SaidAt = Annotated[datetime, BeforeValidator(_written_time)]
+"""The same; whether it may come without a zone is the service's setting."""
 GivenObject = Annotated[dict[str, Any], BeforeValidator(_metadata)]
 """Metadata: any JSON object that every store keeps as it is."""
 GivenValue = Annotated[Any, AfterValidator(_json)]

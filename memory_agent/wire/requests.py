@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, StrictBool
 from memory_agent import domain as values
 from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, MAX_TAG_CHARS
 from memory_agent.domain import STAGES, GivenRole, Preset, Reach, RecallPrice, Stage
-from memory_agent.wire.base import GivenObject, GivenValue, Path, PathOrAll, Request, Time
+from memory_agent.wire.base import GivenObject, GivenValue, Path, PathOrAll, Request, SaidAt, Time
 
 MAX_TURNS: Final = 10_000
 """In one call, of those to store and of those to forget."""
@@ -64,8 +64,8 @@ class AddTurn(Request):
     content: Text
     speaker: Name | None = None
     """A person's name where several take part."""
-    timestamp: Time | None = None
-    """When it was said; default: now."""
+    timestamp: SaidAt | None = None
+    """When it was said; default: now. Its offset from UTC is kept: days are the speaker's."""
     metadata: GivenObject | None = None
     """Anything that the application wants to find it by."""
     importance: Importance | None = None
@@ -111,8 +111,8 @@ class Update(Request):
     assistant_msg: Text
     speaker: Name | None = None
     """The user's name where several take part."""
-    timestamp: Time | None = None
-    """When it was said; default: now."""
+    timestamp: SaidAt | None = None
+    """When it was said; default: now. Its offset from UTC is kept: days are the speaker's."""
     metadata: GivenObject | None = None
     importance: Importance | None = None
     """0 to 1."""

@@ -17,8 +17,9 @@ from memory_agent.checks import (
     checked_id,
     checked_metadata,
     checked_text,
-    checked_time,
     is_number,
+    offset_at,
+    time_and_offset,
 )
 from memory_agent.domain import ROLES, STAGES, Entity, Role, Stage, TurnDraft, TurnInput, new_id, role_of
 from memory_agent.domain.search import given_entities
@@ -26,7 +27,7 @@ from memory_agent.errors import Busy, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from datetime import datetime
+    from datetime import datetime, tzinfo
 
     from memory_agent.ports import TokenCounter, WorkStore
 
@@ -43,11 +44,12 @@ def admit(
     counter: TokenCounter,
     idempotency_key: str | None,
     stages: Collection[Stage],
+    zone: tzinfo | None = None,
 ) -> list[TurnDraft]:
     """Drafts of one call's turns, in order, each with those of `stages` that it will owe.
 
-    A role may be one that `role_of` knows. Facts are owed to users' turns only. A turn without a timestamp gets `now`. Raises InvalidInput naming the
-    turn's position and the value.
+    A role may be one that `role_of` knows. Facts are owed to users' turns only. A turn without a timestamp gets `now`. `zone`: of those
+    who write UTC, or times without a zone, which are refused without it. Raises InvalidInput naming the turn's position and the value.
     """
     if not isinstance(turns, Sequence) or isinstance(turns, str | bytes):
         raise InvalidInput(f"turns is {turns!r:.80}; pass a list of turns")
@@ -63,6 +65,11 @@ def admit(
         role = _checked_role(f"{where}role", turn.role)
         pending = tuple(stage for stage in STAGES if stage in stages and (stage != "facts" or role == "user"))
         speaker, said_at = turn.speaker, turn.timestamp
+        at, offset = (
+            (now, offset_at(now, zone))
+            if said_at is None
+            else time_and_offset(f"{where}timestamp", said_at, zone)
+        )
         drafts.append(
             TurnDraft(
                 id=new_id(),
@@ -71,7 +78,7 @@ def admit(
                 speaker=None
                 if speaker is None
                 else checked_text(f"{where}speaker", speaker, max_chars=MAX_ID_CHARS),
-                timestamp=now if said_at is None else checked_time(f"{where}timestamp", said_at),
+                timestamp=at,
                 tokens=counter.count(content),
                 importance=_checked_importance(f"{where}importance", turn.importance),
                 metadata=checked_metadata(turn.metadata),
@@ -81,6 +88,7 @@ def admit(
                 call_index=position,
                 call_size=len(turns),
                 entities=_checked_entities(where, turn.entities),
+                utc_offset_minutes=offset,
             )
         )
     return drafts

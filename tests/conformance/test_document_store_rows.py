@@ -24,6 +24,7 @@ async def test_gives_rows_back(store: DocumentStore) -> None:
     """A row comes back with its terms, place and signs as they were, its vectors nearly, under an index_seq of its own."""
     terms = {"sea": 3, "$where": 1, "a.b": 70_000, "é": 1, "e\u0301": 2, "海": 1}
     full: dict[str, Any] = {"terms": terms, "seq": 7, "session_id": new_id(), "speaker": "Zoë $a.b"}
+    full["utc_offset_minutes"] = -570
     flags = [dict(zip(_FLAGS, values, strict=True)) for values in product((False, True), repeat=len(_FLAGS))]
     signs = [TurnFeatures(**some, names=names) for some in flags for names in range(4)]
     rows = [

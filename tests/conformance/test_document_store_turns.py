@@ -70,6 +70,7 @@ async def test_gives_every_field_back(store: DocumentStore) -> None:
         "speaker": "Ada",
         "importance": 0.25,
         "timestamp": datetime(1, 1, 1, tzinfo=UTC),
+        "utc_offset_minutes": 765,
         "session_id": "$s.1 é",
         "entities": tuple(Entity(kind=kind, name=name) for kind, name in names),
     }

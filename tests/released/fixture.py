@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 RELEASES = Path(__file__).parent
 FIRST = RELEASES / "0.1.0"
-VERSIONS = {9: FIRST, 10: RELEASES / "schema-10"}
+VERSIONS = {9: FIRST, 10: RELEASES / "schema-10", 12: RELEASES / "schema-12"}
 """The folder of each schema."""
 DB_NAME = "released"
 

@@ -11,6 +11,7 @@ from memory_agent.domain import CopiedTurn
 from memory_agent.errors import StoreError
 from memory_agent.stores.codec import unpack_texts
 from memory_agent.stores.fields import DRAFT, TURN
+from memory_agent.stores.sqlite.schema import OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,20 +59,23 @@ class Pages:
         if self._log is not None:
             self._log.close()
 
-    def rows(self, columns: int) -> Iterator[tuple[Place, list[Any]]]:
-        """The rows of so many columns that can be read, of whichever table that has row numbers; a row's number is not in it."""
+    def rows(self, columns: int, least: int | None = None) -> Iterator[tuple[Place, list[Any]]]:
+        """The rows of so many columns that can be read, of whichever table that has row numbers; a row's number is not in it.
+
+        `least`: so many were enough when the first of them were stored; what they lack is None.
+        """
         for number in range(1, self.count + 1):
             page, start = self._page(number), _HEADER if number == 1 else 0
             if page[start : start + 1] != bytes([_LEAF]):
                 continue
             for cell in range(int.from_bytes(page[start + 3 : start + 5], "big")):
                 try:
-                    _, values = self.row((number, cell), columns)
+                    _, values = self.row((number, cell), columns, least)
                 except _BAD:
                     continue
                 yield (number, cell), values
 
-    def row(self, place: Place, columns: int) -> tuple[int, list[Any]]:
+    def row(self, place: Place, columns: int, least: int | None = None) -> tuple[int, list[Any]]:
         """The number and the values of the row there. Raises ValueError, IndexError or struct.error where there is none of so many columns."""
         number, cell = place
         page, start = self._page(number), _HEADER if number == 1 else 0
@@ -79,9 +83,10 @@ class Pages:
         length, at = _varint(page, at)
         row_number, at = _varint(page, at)
         head, _ = _varint(page, at)
-        if not columns < head <= 9 * columns + 9:
+        if not (least or columns) < head <= 9 * columns + 9:
             raise ValueError("a row of another table")
-        return row_number, _values(self._payload(page, at, length), columns)
+        values = _values(self._payload(page, at, length), least or columns, columns)
+        return row_number, values + [None] * (columns - len(values))
 
     def _payload(self, page: bytes, at: int, length: int) -> bytes:
         """The bytes of a row, of which a long one has the rest on pages of its own."""
@@ -142,14 +147,14 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     return value << 8 | data[at + 8], at + 9
 
 
-def _values(payload: bytes, columns: int) -> list[Any]:
+def _values(payload: bytes, least: int, most: int) -> list[Any]:
     head, at = _varint(payload, 0)
     kinds = []
     while at < head:
         kind, at = _varint(payload, at)
         kinds.append(kind)
-    if len(kinds) != columns:
-        raise ValueError(f"{len(kinds)} columns instead of {columns}")
+    if not least <= len(kinds) <= most:
+        raise ValueError(f"{len(kinds)} columns instead of {most}")
     values: list[Any] = []
     for kind in kinds:
         length = (kind - _BLOB) // 2 if kind >= _BLOB else _BYTES[kind]
@@ -171,7 +176,12 @@ def _value(kind: int, data: bytes) -> Any:
     return kind - 8 if kind >= 8 else int.from_bytes(data, "big", signed=True)
 
 
-_TURN: Final = ("number", *(DRAFT.kinds | TURN.kinds), "segment_at")
+_TURN: Final = (
+    "number",
+    *(name for name in DRAFT.kinds | TURN.kinds if name != OFFSET),
+    "segment_at",
+    OFFSET,
+)
 _SEGMENT: Final = ("id", "user_id", "thread_id", "topic_id", "live", "raw_bytes", "codec", "data")
 _OWED: Final = ("index", "topics", "compact", "compress", "facts")
 _UNPACKED_SEGMENTS: Final = 4
@@ -197,14 +207,14 @@ class DamagedStore:
     def turns(self) -> Iterator[CopiedTurn]:
         """Those that can be read, each once, thread by thread in their order, as if all were owed to them."""
         found: dict[tuple[str, str, int], Place] = {}
-        for place, values in self._pages.rows(len(_TURN)):
+        for place, values in self._pages.rows(len(_TURN), len(_TURN) - 1):
             row = dict(zip(_TURN, values, strict=True))
             where = (row["user_id"], row["thread_id"], row["seq"])
             if all(map(isinstance, where, (str, str, int))):
                 found[where] = place
         seen: set[str] = set()
         for where in sorted(found):
-            _, values = self._pages.row(found[where], len(_TURN))
+            _, values = self._pages.row(found[where], len(_TURN), len(_TURN) - 1)
             copied = self._copied(dict(zip(_TURN, values, strict=True)))
             if copied is None:
                 self.lost += 1

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from memory_agent.stores.codec import Fields, Kind
 
 
+OFFSET: Final = "utc_offset_minutes"
 _PAGES: Final = 4_096
 _CHROMA: Final = "chroma_db"
 """The folder in which version 0.1.0 had an index of its own."""
@@ -116,18 +117,19 @@ _THREAD: Final = "user_id TEXT NOT NULL,\n  thread_id TEXT NOT NULL"
 
 
 def declared(*values: Fields[Any]) -> str:
-    """The columns of these values, each once, as a table declares them."""
+    """The columns of these values, each once, as a table declares them; but the one that turns end with."""
     kinds: dict[str, Kind] = {}
     for fields in values:
         kinds |= fields.kinds
-    return ",\n  ".join(f"{name} {kind.declared()}" for name, kind in kinds.items())
+    return ",\n  ".join(f"{name} {kind.declared()}" for name, kind in kinds.items() if name != OFFSET)
 
 
 _SCHEMA: Final = f"""
 CREATE TABLE turns (
   number INTEGER PRIMARY KEY,
   {declared(DRAFT, TURN)},
-  segment_at INTEGER                -- its place among the segment's texts, from 0; `content` is empty then
+  segment_at INTEGER,               -- its place among the segment's texts, from 0; `content` is empty then
+  {OFFSET} INTEGER      -- the last, as in files that had none: see `salvage`
 ) STRICT;
 CREATE UNIQUE INDEX turns_id ON turns (id);
 CREATE UNIQUE INDEX turns_seq ON turns (user_id, thread_id, seq);
@@ -211,7 +213,8 @@ CREATE TABLE leases (
 CREATE TABLE search_rows (
   number INTEGER PRIMARY KEY,
   {declared(ROW)},
-  erased_at INTEGER                 -- a stub
+  erased_at INTEGER,                -- a stub
+  {OFFSET} INTEGER
 ) STRICT;
 CREATE UNIQUE INDEX search_rows_turn ON search_rows (turn_id);
 CREATE UNIQUE INDEX search_rows_index_seq ON search_rows (user_id, index_seq);
@@ -310,7 +313,7 @@ DROP INDEX IF EXISTS events_turn;
 _FORMER_TOKENS: Final = 10
 """Up to this schema tokens are in a form that is not read any more: `rebuild` makes them anew."""
 _DROPPED_COLUMNS: Final = {"events": ("topic_id",)}
-_ADDED_COLUMNS: Final = {"costs": COST}
+_ADDED_COLUMNS: Final = {"costs": COST, "turns": TURN, "search_rows": ROW}
 _DROPPED_META: Final = ("embedder migration", "embedder migration progress")
 """What earlier schemas have and this one has no more: the upgrade drops it."""
 

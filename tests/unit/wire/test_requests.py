@@ -62,6 +62,7 @@ def test_limits_are_those_of_the_agent() -> None:
     [
         (requests.AddTurn, TURN | {"content": "x" * 1_000_000}),
         (requests.AddTurn, TURN | {"importance": 1}),
+        (requests.AddTurn, TURN | {"timestamp": "2026-03-01T18:30:00"}),
         (requests.AddTurn, TURN | {"metadata": None, "timestamp": None, "importance": None, "speaker": None}),
         (requests.AddTurn, TURN | {"timestamp": "2026-03-01T18:30:00.123456+05:30"}),
         (requests.AddTurns, {"turns": []}),
@@ -90,7 +91,6 @@ def test_what_an_agent_takes_is_taken(model: type[Request], fields: dict[str, An
         (requests.AddTurn, TURN | {"importance": True}, "importance: "),
         (requests.AddTurn, TURN | {"importance": 1.1}, "importance: "),
         (requests.AddTurn, TURN | {"importance": math.nan}, "importance: "),
-        (requests.AddTurn, TURN | {"timestamp": "2026-03-01T18:30:00"}, "timestamp: .*timezone"),
         (requests.AddTurn, TURN | {"timestamp": 1_772_389_800}, "timestamp: write the time"),
         (requests.AddTurn, TURN | {"timestamp": "1772389800"}, "timestamp: write the time"),
         (requests.AddTurn, TURN | {"timestamp": "yesterday"}, "timestamp: "),

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -43,6 +44,37 @@ def test_timestamps_become_utc_to_the_millisecond() -> None:
     given = datetime(2026, 5, 1, 9, 0, 0, 123_999, tzinfo=timezone(timedelta(hours=9)))
     draft = admitted(TurnInput(role="user", content="x", timestamp=given))[0]
     assert draft.timestamp == datetime(2026, 5, 1, 0, 0, 0, 123_000, tzinfo=UTC)
+    assert draft.utc_offset_minutes == 540
+
+
+LISBON = ZoneInfo("Europe/Lisbon")
+
+
+@pytest.mark.parametrize(
+    ("given", "zone", "at", "offset"),
+    [
+        (None, None, NOW, None),
+        (None, LISBON, NOW, 60),
+        (datetime(2026, 7, 1, tzinfo=UTC), None, datetime(2026, 7, 1, tzinfo=UTC), None),
+        (datetime(2026, 7, 1, tzinfo=UTC), LISBON, datetime(2026, 7, 1, tzinfo=UTC), 60),
+        (datetime(2026, 1, 1, tzinfo=UTC), LISBON, datetime(2026, 1, 1, tzinfo=UTC), 0),
+        (datetime(2026, 7, 1, 9), LISBON, datetime(2026, 7, 1, 8, tzinfo=UTC), 60),  # noqa: DTZ001
+        (
+            datetime(2026, 7, 1, tzinfo=timezone(timedelta(hours=-8))),
+            LISBON,
+            datetime(2026, 7, 1, 8, tzinfo=UTC),
+            -480,
+        ),
+        (datetime(1, 1, 1, tzinfo=UTC), ZoneInfo("America/Lima"), datetime(1, 1, 1, tzinfo=UTC), None),
+    ],
+)
+def test_speakers_clock_is_that_of_the_time_or_of_the_setting(
+    given: datetime | None, zone: ZoneInfo | None, at: datetime, offset: int | None
+) -> None:
+    """A time with an offset of its own keeps it; UTC and what names no zone are by the clocks of the setting."""
+    turn = TurnInput(role="user", content="x", timestamp=given)
+    (draft,) = admit([turn], now=NOW, counter=EstimatedTokens(), idempotency_key=None, stages=(), zone=zone)
+    assert (draft.timestamp, draft.utc_offset_minutes) == (at, offset)
 
 
 @pytest.mark.parametrize(("given", "role"), ROLE_OF.items())
