@@ -19,6 +19,7 @@ import argparse
 import calendar
 import importlib.metadata
 import importlib.util
+import json
 import os
 import re
 import tempfile
@@ -342,8 +343,8 @@ def answers_of(
     return answers
 
 
-def measure(name: str, sets: Sets, embedder: Embedder) -> Run:
-    """One peer on every corpus of every set."""
+def measure(name: str, sets: Sets, embedder: Embedder, found: dict[str, Sequence[str]]) -> Run:
+    """One peer on every corpus of every set. `found`: gets the ids of turns for each question."""
     cls = PEERS[name]
     results: list[Result] = []
     reports: dict[str, Any] = {}
@@ -352,7 +353,9 @@ def measure(name: str, sets: Sets, embedder: Embedder) -> Run:
         turns, model_began = 0, embedder.seconds
         for corpus, gold in corpora:
             embedder.embed([question.text for question in corpus.questions])
-            results += score(set_name, corpus, answers_of(cls, corpus, embedder, times), gold)
+            answers = answers_of(cls, corpus, embedder, times)
+            found |= {answer.question: answer.turns for answer in answers}
+            results += score(set_name, corpus, answers, gold)
             embedder.forget()
             turns += len(sayable(corpus))
             say(f"{name}: {set_name} {corpus.name}")
@@ -380,6 +383,12 @@ def main(given: Sequence[str] | None = None) -> None:
     add("files", type=Path, nargs="+", metavar="FILE", help="recall sets, or folders of them")
     add("--peer", action="append", required=True, choices=["all", *PEERS])
     add("--json", type=Path, metavar="OUT", help="keep figures and every question's result")
+    add(
+        "--found",
+        type=Path,
+        metavar="OUT",
+        help="keep the turns found for each question, for benchmarks.answers",
+    )
     add("--cache", type=Path, metavar="FOLDER", help="keep vectors in this folder from run to run")
     add("--limit", type=int, help="only the first so many corpora of each file")
     arguments = parser.parse_args(given)
@@ -388,8 +397,11 @@ def main(given: Sequence[str] | None = None) -> None:
         names = list(PEERS) if "all" in arguments.peer else arguments.peer
         sets = read_sets(files_in(arguments.files), arguments.limit)
         embedder = Embedder(arguments.cache)
+        found: dict[str, dict[str, Sequence[str]]] = {name: {} for name in names}
         for name in names:
-            runs.append(measure(name, sets, embedder))
+            runs.append(measure(name, sets, embedder, found[name]))
+            if arguments.found:
+                arguments.found.write_text(json.dumps(found), encoding="utf-8")
             if arguments.json:  # what was measured stays if a later peer fails
                 write_runs(arguments.json, runs, machine=machine())
     except ModuleNotFoundError as exc:

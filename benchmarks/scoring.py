@@ -299,13 +299,17 @@ def last_table(folder: Path, run: Run, set_name: str) -> str:
     return f"{head}\n\n{set_table(run.of(set_name), before.of(set_name))}"
 
 
-def systems_table(runs: Sequence[Run]) -> str:
-    """The figures of all runs, a part per set, a row per system; differences are from the first of them."""
+def systems_table(
+    runs: Sequence[Run], compared: Sequence[str] = COMPARED, beside: Sequence[str] = BESIDE
+) -> str:
+    """The figures of all runs, a part per set, a row per system; differences of those compared are from the first run."""
     base = runs[0]
     parts = []
     for name in dict.fromkeys(name for run in runs for name in run.sets):
         rows = [(run.system, run.of(name), () if run is base else base.of(name)) for run in runs]
-        parts.append(f"{name}\n\n{_table(f'less {base.system}', [row for row in rows if row[1]])}")
+        parts.append(
+            f"{name}\n\n{_table(f'less {base.system}', [row for row in rows if row[1]], compared, beside)}"
+        )
     return "\n\n".join(parts)
 
 
@@ -319,23 +323,32 @@ def comparison(before: Run, after: Run) -> str:
     return "\n\n".join(f"{name}\n\n{set_table(after.of(name), before.of(name))}" for name in shared)
 
 
-def _table(first: str, rows: Sequence[tuple[str, Sequence[Result], Sequence[Result]]]) -> str:
+def _table(
+    first: str,
+    rows: Sequence[tuple[str, Sequence[Result], Sequence[Result]]],
+    compared: Sequence[str] = COMPARED,
+    beside: Sequence[str] = BESIDE,
+) -> str:
     """`rows`: label, results, and those from which they differ; of the latter there may be none."""
     figures = [summary(results) for _, results, _ in rows]
     changes = [_change(before, results) for _, results, before in rows]
     head = [first, "questions"]
     cells = [[label, str(len(results))] for label, results, _ in rows]
-    for name in (*COMPARED, *BESIDE):
+    for name in (*compared, *beside):
         if not any(name in its for its in figures):
             continue
-        changed = name in COMPARED and any(name in change for change in changes)
+        changed = name in compared and any(name in change for change in changes)
         head += [name, "difference"] if changed else [name]
         for line, its, change in zip(cells, figures, changes, strict=True):
             one = its.get(name)
-            line.append("–" if one is None else str(one) if name in COMPARED else f"{one.mean:.3f}")
+            line.append("–" if one is None else str(one) if name in compared else _short(one.mean))
             if changed:
                 line.append(_signed(change.get(name)))
     return markdown(head, cells)
+
+
+def _short(mean: float) -> str:
+    return f"{mean:.3f}" if mean < 2 else f"{mean:,.1f}" if mean < 20 else f"{mean:,.0f}"
 
 
 def _signed(change: Estimate | None) -> str:

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks import context, recall, scale, speed
+from benchmarks import answers, context, recall, scale, speed
 from memory_agent.testing import HashEmbedder
+from tests.servers.openai_script import ScriptedOpenAI
 from tests.unit.benchmarks.sets import record, written
 
 
@@ -138,3 +139,51 @@ def test_context_counts_the_evidence_in_prompts(
     context.main([chat, "--cache", str(tmp_path), "--budgets", "500"])
     report, _ = printed(capsys)
     assert (report["questions"], report["windows_with_a_gap"]) == (2, 0)
+
+
+# --- what is answered ----------------------------------------------------------------------------------------
+async def shouted(asked: answers.Asked) -> str:
+    """A form of notes that isn't the product's."""
+    return asked.question.text.upper()
+
+
+def test_answers_asks_a_model_by_each_row_and_no_request_twice(
+    chat: str, tmp_path: Path, openai_server: ScriptedOpenAI, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The model says "Bob" wherever it is shown who planted roses: turn 1, which is the evidence of both questions."""
+    right, found, out, shown = (tmp_path / name for name in ("right.json", "found.json", "out.json", "shown"))
+    right.write_text(json.dumps({"q0": "Bob", "q1": "Bob"}), "utf-8")
+    found.write_text(json.dumps({"chroma": {"q0": ["1", "2"], "q1": ["2", "1"]}}), "utf-8")
+    means = {
+        "evidence": 1.0,
+        "last?k=3": 0.0,
+        "top=found?peer=chroma&k=1": 0.5,
+        "fetch?max_tokens=600": 1.0,
+        "best?k=10&by=time": 1.0,
+        f"{__name__}:shouted": 0.0,
+    }
+    model = openai_server
+    model.answer = lambda asked: "Bob." if "roses" in asked["messages"][-1]["content"] else "?"
+    of_model = f"scripted={model.base_url}"
+    options = [chat, "--answers", str(right), "--reader", of_model, "--cache", str(tmp_path)]
+    options += ["--replies", str(tmp_path / "replies.jsonl"), "--found", str(found)]
+    rows = [part for row in means for part in ("--row", row)]
+    answers.main([*options, *rows, "--less", "last?k=3", "--json", str(out), "--show", str(shown)])
+    report, told = printed(capsys)
+    asked = len(model.chats)
+    answers.main([*options, "--row", "evidence", "--beside", str(out), "--judge", of_model])
+    again, _ = printed(capsys)
+    judged = model.chats[asked:]
+    for name, mean in means.items():
+        (run,) = (
+            run for run in report["runs"] if run["system"] == name.removesuffix("=found?peer=chroma&k=1")
+        )
+        assert run["sets"]["chat"]["figures"]["f1"]["mean"] == mean, name
+    assert "| evidence | 2 | 1.000 [1.000, 1.000] | +1.000 [+1.000, +1.000]* |" in told
+    assert "\n\nBob: I planted roses in the garden, then I watered them.\n\nreply: Bob.\n" in shown.read_text(
+        "utf-8"
+    )
+    assert {(chat["temperature"], chat["max_tokens"]) for chat in model.chats} == {(0, answers.REPLY_TOKENS)}
+    assert len(judged) == 2, "the reader's replies were kept"
+    assert all("Right answer: Bob\nReply: Bob." in chat["messages"][-1]["content"] for chat in judged)
+    assert len(again["runs"]) == 1 + len(means)

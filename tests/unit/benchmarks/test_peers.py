@@ -70,7 +70,7 @@ def test_a_peer_is_given_no_evidence_and_a_folder_of_its_own(
     tmp_path: Path, recording: type[Recording]
 ) -> None:
     file = written(tmp_path / "set.jsonl", record(), record(corpus="c2"))
-    run = peers.measure("chroma", read_sets([file]), Words())
+    run = peers.measure("chroma", read_sets([file]), Words(), {})
     things = [thing for given in recording.given for thing in reachable(given)]
     assert len([thing for thing in things if isinstance(thing, SetTurn)]) == 4
     assert not any(isinstance(thing, Gold | Evidence) for thing in things)
