@@ -216,7 +216,8 @@ class FactKeeper(FactDocuments):
         super().__init__(store)
         self.extractor, self._patterns = extractor, patterns
         self._clock, self._never = clock, never
-        self._to_confirm: dict[str, str] = {}
+        self._to_confirm: dict[str, Collection[str]] = {}
+        """By turn, keys of the changes that came of it, or of what it was in view for."""
 
     # --- the stage -------------------------------------------------------------------------------------------
     async def extract(self, turns: Sequence[Turn]) -> None:
@@ -239,12 +240,9 @@ class FactKeeper(FactDocuments):
             there = {change.key: change for change in changed}
             done = [there[key] for turn in waiting if (key := change_key(turn)) in there]
             # Whoever appended these may have died before the stage was struck off.
-            self._to_confirm |= {change.turn_id or "": change.key for change in done}
+            self._to_confirm |= {change.turn_id or "": (change.key,) for change in done}
             waiting = [turn for turn in waiting if change_key(turn) not in there]
             changes: list[FactChange] = []
-            for turn in waiting:
-                # What it stated went; should it state nothing this time, nothing is missing.
-                self._to_confirm.pop(turn.id, None)
             if waiting:
                 standing_in = [there[key] for turn in waiting if (key := stand_in_key(turn.id)) in there]
                 among = await self._without(scope, standing_in) if standing_in else None
@@ -259,7 +257,8 @@ class FactKeeper(FactDocuments):
                 # And again, for a turn in view may have been forgotten while the model was thinking.
                 if not await self.append(scope, changes):
                     continue
-                self._to_confirm |= {change.turn_id or "": change.key for change in changes}
+                made = [change.key for change in changes]
+                self._to_confirm |= {turn.id: made for turn in waiting}
             await (self.save if done or changes else self.heal)(scope)
             if not await self._missing(scope, turns):
                 return
@@ -310,7 +309,7 @@ class FactKeeper(FactDocuments):
             await self._store.add_extraction_cost(scope, cost)
 
     async def confirm(self, turns: Sequence[Turn]) -> None:
-        """Owe the stage again for those of `turns` whose change went before the stage was struck off.
+        """Owe the stage again for those of `turns` that lost a change before the stage was struck off.
 
         A turn that was in view was forgotten then: the erasure owed the stage again, and striking it off took that back.
         """
@@ -322,12 +321,12 @@ class FactKeeper(FactDocuments):
             await self._store.owe(scope, "facts", now=self._clock.now(), turn_ids=lost)
 
     async def _missing(self, scope: Scope, turns: Sequence[Turn]) -> list[str]:
-        """Those of `turns` whose change was there, and went since."""
-        keys = {key: turn.id for turn in turns if (key := self._to_confirm.get(turn.id, ""))}
-        if not keys:
+        """Those of `turns` of which a change to confirm was there, and went since."""
+        of_turns = {turn.id: self._to_confirm.get(turn.id, ()) for turn in turns}
+        if not (keys := {key for of_turn in of_turns.values() for key in of_turn}):
             return []
-        there = {change.key for change in await self._store.fact_changes(scope, keys=list(keys))}
-        gone = [turn_id for key, turn_id in keys.items() if key not in there]
+        there = {change.key for change in await self._store.fact_changes(scope, keys=sorted(keys))}
+        gone = [turn_id for turn_id, of_turn in of_turns.items() if not there.issuperset(of_turn)]
         alive = {turn.id for turn in await self._store.list_turns(scope, ids=gone)} if gone else set()
         return [turn_id for turn_id in gone if turn_id in alive]
 
@@ -477,9 +476,7 @@ def _hear(
     *,
     sees_all: bool,
 ) -> None:
-    """Give each turn the items that quote it.
-
-    Where several do, the newest; where none does, the first of the request.
+    """Give each turn the items that quote it; where none does, the first of the request.
 
     `sees_all`: the extractor had all turns of the request in view; else each alone.
     """
@@ -489,16 +486,15 @@ def _hear(
         heard[turn_id].people |= {person_key(name): subject for name, subject in request.people.items()}
         heard[turn_id].unread = extraction.unread.get(turn_id, heard[turn_id].unread)
         heard[turn_id].earlier = request.earlier.get(turn_id, "")
-    newest_first = [
-        (turn_id, SaidText(turn.content)) for turn_id, turn in reversed(asked.items()) if sees_all
-    ]
+    said = {turn_id: SaidText(turn.content) for turn_id, turn in asked.items() if sees_all}
     for item in extraction.items:
-        quoted = (turn_id for turn_id, text in newest_first if item.quote and text.find(item.quote))
-        turn_id = item.turn_id or next(quoted, "")
-        items = heard[turn_id or next(iter(asked))].items
-        # Of each part of a long turn a model may say the same.
-        if (found := dataclasses.replace(item, turn_id=turn_id)) not in items:
-            items.append(found)
+        quoted = [turn_id for turn_id, text in said.items() if item.quote and text.find(item.quote)]
+        # Whoever says the same again states it too: one of them may be forgotten.
+        for turn_id in [item.turn_id] if item.turn_id else quoted or [""]:
+            items = heard[turn_id or next(iter(asked))].items
+            # Of each part of a long turn a model may say the same.
+            if (found := dataclasses.replace(item, turn_id=turn_id)) not in items:
+                items.append(found)
 
 
 def _unread(reply: str) -> RefusedFact:

@@ -1,5 +1,6 @@
 """What every DocumentStore must do to forget facts: with their turns, and with the turns that were in view."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -109,6 +110,21 @@ async def test_what_lost_its_facts_is_due_at_once(store: DocumentStore) -> None:
     await store.strike_off(SCOPE, [stays.id], "index", "compact")
     assert await store.due_threads(now - DAY / 2, "facts", limit=5) == []
     assert await store.due_threads(now, "facts", limit=5) == [SCOPE]
+
+
+async def test_a_user_in_view_of_what_went_owes_facts_unless_some_are_left(store: DocumentStore) -> None:
+    """It may say the same. What has a change of its own, and what no user said, owes nothing."""
+    gone, silent, stated, other = await stored(store, SCOPE, "gone", "silent", "stated", "other")
+    [reply] = only_turns(await store.append_turns(SCOPE, [replace(a_draft("reply"), role="assistant")]))
+    await appended(
+        store,
+        SCOPE,
+        a_change(gone.id, seen=[silent.id, stated.id, reply.id]),
+        a_change(stated.id, key="stated", seen=[other.id]),
+    )
+    await store.erase_turns(an_erasure(SCOPE, [gone.id]), now=NOW, limit=10)
+    assert await keys_of(store, SCOPE) == {"stated"}
+    assert [turn.content for turn in await store.owed_turns(SCOPE, "facts", limit=5)] == ["silent"]
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["thread", "named"])

@@ -59,6 +59,7 @@ async def told(folder: Path, llm: ScriptedLLM, *texts: str, **settings: Any) -> 
 
 
 TEACHER: Rule = ("teacher", add("occupation", "teacher", "I work as a teacher"))
+BOAT: Rule = ("boat is the Mistral", add("boat", "Mistral", "the boat is the Mistral"))
 BAKER: Rule = ("baker", add("occupation", "baker", "I work as a baker"))
 
 
@@ -112,6 +113,54 @@ async def test_a_turn_that_states_nothing_without_what_was_forgotten_is_done(tmp
         await facts.extract([turn])
         await facts.confirm([turn])
         assert await memory.fetch_facts() == {}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("The boat is the Mistral.", "As I said, the boat is the Mistral."),
+        ("Mistral is its name.", "The boat is the Mistral."),
+    ],
+    ids=["in the same words", "in words of its own"],
+)
+async def test_what_two_messages_of_a_request_say_outlives_either(
+    tmp_path: Path, first: str, second: str
+) -> None:
+    """A model notes it once, with a quote of either; forgetting one leaves what the other says, also before the stage is done with."""
+    tells = stating(BOAT, ("Mistral is", add("boat", "Mistral", "Mistral is its name")))
+
+    def answer(messages: Sequence[Message]) -> str:
+        both = first in messages[-1].content and second in messages[-1].content
+        return stating(BOAT)(messages) if both else tells(messages)
+
+    for gone in (0, 1):
+        for before in (True, False):
+            folder = tmp_path / f"{gone} {before}"
+            async with service(folder, ScriptedLLM(answer), run_worker=False) as opened:
+                memory, facts, store = opened.agent("ann", "chat"), opened.core.facts, opened.core.store
+                turns = [await memory.add_user_message(text) for text in (first, second)]
+                await facts.extract(turns)
+                if before:
+                    await memory.forget([turns[gone].id])
+                await store.strike_off(memory.scope, [turn.id for turn in turns], "facts")
+                await facts.confirm(turns)
+                if not before:
+                    await memory.forget([turns[gone].id])
+                assert await memory.fetch_facts() == {}
+                owing = await store.owed_turns(memory.scope, "facts", limit=5)
+                assert [turn.id for turn in owing] == [turns[1 - gone].id]
+                await facts.extract(owing)
+                assert await memory.fetch_facts() == {"boat": "Mistral"}
+
+
+async def test_each_message_of_a_request_has_what_it_says_in_the_same_words(tmp_path: Path) -> None:
+    """As if each were asked about alone: both are sources of the fact, which is the surer for it."""
+    async with service(tmp_path, model(BOAT), run_worker=False) as opened:
+        memory = opened.agent("ann", "chat")
+        turns = [await memory.add_user_message("The boat is the Mistral.") for _ in range(2)]
+        await opened.core.facts.extract(turns)
+        [record] = await memory.fact_history()
+        assert [source.turn_id for source in record.sources] == [turn.id for turn in turns]
 
 
 async def test_known_facts_of_any_shape_are_redacted(tmp_path: Path) -> None:

@@ -184,28 +184,31 @@ class MongoForgetting(MongoRows, MongoTopics, MongoSessions, MongoFacts):
     ) -> int:
         """Delete every change that had one of these turns in view. How many.
 
-        A turn that stays and lost a change by it loses all, and owes `facts` again. Those that the erasure has
-        yet to reach don't stay.
+        A turn that stays and lost a change by it loses all. It owes `facts` again, and so does a user's turn that was
+        in view of what went and has no change of its own: it may say the same. Those that the erasure has yet to
+        reach don't stay.
         """
         ids = list(turn_ids)
         viewing = {"$or": [{"turns": {"$in": ids}}, {"turn_id": {"$in": ids}}]}
-        by_turn: list[Document] = [
-            {"$match": {"user_id": user_id, **viewing}},
-            {"$group": {"_id": "$turn_id"}},
-        ]
-        makers = await self._bounded(read_all(self._fact_events.aggregate(by_turn)))
-        staying = await self._staying(user_id, [maker["_id"] for maker in makers], erasure)
+        fields = {"turn_id": 1, "turns": 1}
+        going = await self._bounded(read_all(self._fact_events.find({"user_id": user_id, **viewing}, fields)))
+        seen = {each for change in going for each in (change.get("turn_id"), *change.get("turns", ()))}
+        there = await self._staying(user_id, list(seen), erasure)
+        staying = [*{change.get("turn_id") for change in going}.intersection(there)]
+        kept = {"user_id": user_id, "turn_id": {"$in": there}, "$nor": [viewing]}
+        stating = await self._bounded(self._fact_events.distinct("turn_id", kept)) if there else []
+        again = [*staying, *{*there}.difference(staying, stating)]
         if staying:
             of_call: Document = {"user_id": user_id} | ({} if erasure is None else {"_id": erasure.id})
             noted = {"$addToSet": {"lost_facts": {"$each": staying}}}
             await self._bounded(self._erasures.update_many(of_call, noted))
-        await self._owe_facts(user_id, staying, now=now)
+        await self._owe_facts(user_id, again, now=now)
         # Their other changes first: by those that had the turns in view a repeat finds what else has to go.
         others = {"turn_id": {"$in": staying}, "turns": {"$nin": ids}}
         changes = await self._delete_changes(user_id, others) if staying else 0
         changes += await self._delete_changes(user_id, viewing)
         # Again, for a worker may have been quick, and struck it off since its change was still there.
-        await self._owe_facts(user_id, staying, now=now)
+        await self._owe_facts(user_id, again, now=now)
         return changes
 
     async def _staying(self, user_id: str, ids: Sequence[str], erasure: Erasure | None = None) -> list[str]:
@@ -217,7 +220,8 @@ class MongoForgetting(MongoRows, MongoTopics, MongoSessions, MongoFacts):
 
     async def _owe_facts(self, user_id: str, ids: Sequence[str], *, now: datetime) -> None:
         if ids:
-            await self._bounded(self._turns.update_many(_live(user_id, ids), owing("facts", now)))
+            users = _live(user_id, ids) | {"role": "user"}
+            await self._bounded(self._turns.update_many(users, owing("facts", now)))
 
     async def _forget_edits(self, erasure: Erasure) -> int:
         """Delete the changes without a turn that the erasure takes: none, unless it is of a whole scope. How many."""

@@ -194,21 +194,28 @@ def _forget_changes(
 ) -> int:
     """Delete every change that had one of these turns, which are gone, in view. How many.
 
-    A turn that stays and lost a change by it loses all, and owes `facts` again. Those that the erasure has yet to
-    reach don't stay.
+    A turn that stays and lost a change by it loses all. It owes `facts` again, and so does a user's turn that was in
+    view of what went and has no change of its own: it may say the same. Those that the erasure has yet to reach don't stay.
     """
-    user = Scope(user_id=user_id)
-    viewing = having_in_view(user_id, turn_ids)
-    makers = f"id IN (SELECT turn_id FROM fact_events WHERE {viewing})"
-    where = in_scope(user).also(makers, *viewing.values)
+    viewing, user = having_in_view(user_id, turn_ids), Scope(user_id=user_id)
+    where = in_scope(user).equal(role="user")
     if erasure is not None:
         going = _turns_of(erasure)
         where = where.also(f"NOT ({going})", *going.values)
-    staying = [turn_id for (turn_id,) in db.execute(f"SELECT id FROM turns WHERE {where}", where.values)]
-    if staying:
-        owe_stage(db, user, "facts", now=now, turn_ids=staying)
+
+    def staying(of_changes: str) -> set[str]:
+        found = where.also(f"id IN (SELECT {of_changes} WHERE {viewing})", *viewing.values)
+        return {turn_id for (turn_id,) in db.execute(f"SELECT id FROM turns WHERE {found}", found.values)}
+
+    makers, seen = staying("turn_id FROM fact_events"), staying("value FROM fact_events, json_each(turns)")
     forgotten = delete_changes(db, user_id, viewing)
-    return forgotten + delete_changes(db, user_id, in_scope(user).among("turn_id", staying), by_turn=True)
+    forgotten += delete_changes(db, user_id, in_scope(user).among("turn_id", list(makers)), by_turn=True)
+    kept = in_scope(user).among("turn_id", list(seen))
+    for (stating,) in db.execute(f"SELECT turn_id FROM fact_events WHERE {kept}", kept.values):
+        seen.discard(stating)
+    if again := makers | seen:
+        owe_stage(db, user, "facts", now=now, turn_ids=sorted(again))
+    return forgotten
 
 
 def _forget_edits(db: sqlite3.Connection, erasure: Erasure) -> int:
