@@ -36,10 +36,10 @@ from memory_agent.facts.tree import FactTree, fact_json, fact_words, leaves
 from memory_agent.facts.vetting import (
     REPEATED_WORDS,
     SaidText,
+    Vetted,
     own_words,
     plain_words,
     usual_path_terms,
-    vet,
 )
 from memory_agent.text.cues import people_in, plays_on, states_nothing
 from memory_agent.text.terms import count_terms
@@ -404,7 +404,7 @@ class FactKeeper(FactDocuments):
         for one in stating:
             read = any(not item.plain for item in one.items)
             named = [owner for text in one.texts.values() for owner in people_in(text)] if read else []
-            vetted = vet(
+            vetted = Vetted(
                 one.items,
                 one.turn,
                 known,
@@ -414,7 +414,7 @@ class FactKeeper(FactDocuments):
                 plays=plays_on(one.earlier, one.turn.content),
                 never=self._never,
             )
-            refused = vetted.refused + (() if one.unread is None else (_unread(one.unread),))
+            refused = vetted.refused + ([] if one.unread is None else [_unread(one.unread)])
             told = [[*event.path, event.value] for event in vetted.events]
             told += [[item.path, item.said, item.quote] for item in refused]
             own = {term for text in one.texts.values() for term in count_terms(text)} | usual_path_terms()
@@ -427,8 +427,8 @@ class FactKeeper(FactDocuments):
                 now=self._clock.now(),
                 generation=generation,
                 turns=tuple(sorted({*one.texts}.union(*borrowed))),
-                events=vetted.events,
-                refused=refused,
+                events=tuple(vetted.events),
+                refused=tuple(refused),
             )
             made.append(change)
             # What the next turn says may be about what this one said.

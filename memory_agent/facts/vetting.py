@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,10 +41,10 @@ from memory_agent.text.terms import count_terms, normalized
 from memory_agent.text.times import time_spans
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
     from datetime import datetime
 
-    from memory_agent.domain import FactOp, FactRecord, StatedFact, Turn
+    from memory_agent.domain import FactRecord, StatedFact, Turn
     from memory_agent.facts.keeper import Known
     from memory_agent.facts.tree import Leaf
     from memory_agent.text.cues import Statement
@@ -54,15 +53,16 @@ if TYPE_CHECKING:
 REPEATED_WORDS: Final = 5
 """A quote of at least so many words that was said before is a repetition; a shorter one may mean something else."""
 
-_BLOCK: Final = lazily(re.compile, rf"<({'|'.join(TAGS)})>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
-_END_OF_BLOCK: Final = lazily(re.compile, rf"\A.*</(?:{'|'.join(TAGS)})>", re.DOTALL | re.IGNORECASE)
-"""Of one whose beginning was cut off."""
+_TAG: Final = "|".join(TAGS)
 _BELOW: Final = r"(?:\n(?![ \t>]*$).+|(?:\n[ \t>]*+$)++\n(?:[ \t>]*> )? .+)*"
 """The lines below, up to an empty one that no indented line of the same turn follows: a turn may have several, and persona,
 summary and topic bear no mark of their own."""
 _SHOWN: Final = tuple(
     lazily(re.compile, pattern, re.MULTILINE)
     for pattern in (
+        rf"(?is:<({_TAG})>.*?(?:</\1>|\Z))",
+        # The rest of a block whose beginning was cut off.
+        rf"(?is:\A.*</(?:{_TAG})>)",
         # The persona, which stands right before the remark.
         r"^[ \t>]*You are [^\n]*(?:\n[ \t>]*(?:Personality|Traits|Profile): [^\n]*)*"
         rf"(?=\n[ \t>]*{re.escape(REMARK)})",
@@ -99,7 +99,6 @@ def own_words(text: str, known: Mapping[str, Collection[str]] | None = None) -> 
         there = (known or {}).get(match["path"])
         return blank(match) if there and _listed(match["value"]) <= set(there) else match[0]
 
-    text = _END_OF_BLOCK.sub(blank, _BLOCK.sub(blank, text))
     for pattern in _SHOWN:
         text = pattern.sub(blank, text)
     return _FACT.sub(blank_if_known, text)
@@ -144,8 +143,10 @@ class SaidText:
             at = self._plain.find(wanted, at + 1)
         return None
 
-    def find_words(self, words: str, start: int = 0, end: int | None = None) -> tuple[int, int] | None:
-        """Where the text has words that share a stem with one of `words`, from the first to the last of them."""
+    def place(self, words: str, start: int = 0, end: int | None = None) -> tuple[int, int] | None:
+        """Where the text says `words`, else where it has words of their stems, from the first to the last of them."""
+        if (exactly := self.find(words, start, end)) is not None:
+            return exactly
         stems = count_terms(words).keys()
         found = [
             match.span()
@@ -206,9 +207,9 @@ _OPPOSITES: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
 }
 _LISTS: Final = (
     "likes dislikes interests hobbies goals plans habits constraints notes pets allergies health languages skills instruments"
-    " sports projects trips relatives events children siblings friends"
-    " son daughter brother sister child kid cousin aunt uncle nephew niece grandson granddaughter grandmother"
-    " grandfather friend roommate brother_in_law sister_in_law"
+    " sports projects trips relatives events friends friend roommate children siblings child kid son daughter brother sister"
+    " sibling brother_in_law sister_in_law cousin aunt uncle nephew niece niece_or_nephew grandson granddaughter grandmother"
+    " grandfather grandparent parent stepson stepdaughter stepbrother stepsister godson goddaughter"
 )
 LISTS: Final = frozenset(_LISTS.split())
 """Where several can be true at once, whatever an extractor says."""
@@ -217,24 +218,6 @@ _OPEN: Final = frozenset({"plans", "habits", "goals", "health", "notes", "events
 _LEAST_NOTE_WORDS: Final = 3
 _MOST_NOTE_WORDS: Final = 25
 _PROPER_NAMES: Final = frozenset({"name", "location"})
-_SINGULAR: Final = {"children": "child", "wives": "wife"} | {
-    f"{relation}s": relation
-    for relation in [
-        "son",
-        "daughter",
-        "brother",
-        "sister",
-        "kid",
-        "cousin",
-        "aunt",
-        "uncle",
-        "nephew",
-        "niece",
-        "grandson",
-        "granddaughter",
-    ]
-}
-"""Below a group of people each stands by the name of one."""
 _ENUMERATED: Final = frozenset({"likes", "dislikes", "interests", "pets", "allergies", "languages", "skills"})
 """Lists of names of things, in which "tea, jam and hiking" is three."""
 _SAY_NO: Final = frozenset({"dislikes", "constraints"})
@@ -262,30 +245,8 @@ _SAME_PATHS: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
     }.items()
     for name in names.split()
 }
-_SENDERS: Final = frozenset(
-    [
-        "user",
-        "speaker",
-        "author",
-        "writer",
-        "sender",
-        "i",
-        "me",
-        "myself",
-        "self",
-        "we",
-        "us",
-        "the_user",
-        "the_speaker",
-        "the_author",
-        "the_writer",
-        "나",
-        "저",
-        "본인",
-        "사용자",
-        "화자",
-    ]
-)
+_SELF: Final = "user speaker author writer sender i me myself self we us the_user the_speaker the_author the_writer 나 저 본인 사용자 화자"
+_SENDERS: Final = frozenset(_SELF.split())
 """What a model calls who wrote a message, also where that one has a name."""
 _MAX_PATH_CHARS: Final = 200
 _MAX_SAID_CHARS: Final = 500
@@ -298,11 +259,6 @@ _CHANGES: Final = tuple(
 _TASTES: Final = {key: any_of("cues", f"tastes.{key}", regex.IGNORECASE) for key in ("likes", "dislikes")}
 _NEAR: Final = 80
 """Characters before a value in which the verb that it is the object of is looked for."""
-_DOES: Final = lazily(
-    re.compile,
-    r"'s\b| (?:is|was|has|had|will|can|could|would|got|just|finally|never|always|[a-z]+(?:s|ed))\b",
-)
-"""What stands behind a name at the head of a sentence, and behind no other word there."""
 _MEASURE: Final = lazily(
     re.compile, r"\b(?:less|fewer|more|no|without|only|hardly any|not much|a lot of|lots of) $", re.IGNORECASE
 )
@@ -355,30 +311,8 @@ class _SaidAgain(_Misfiled):
     """Another item of its turn says it, which nobody has to be told; there may be more in its quote."""
 
 
-class _NeverNoted(_Refusal):
-    """It is about a category that must not be noted: not among what is refused either."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Vetted:
-    """The items of one turn that are believed, and those that are not."""
-
-    events: tuple[FactEvent, ...] = ()
-    refused: tuple[RefusedFact, ...] = ()
-
-
-def vet(
-    items: Sequence[StatedFact],
-    turn: Turn,
-    known: Known,
-    *,
-    people: Mapping[str, str] | None = None,
-    named: Iterable[Owner] = (),
-    seen: Iterable[str] = (),
-    plays: bool = False,
-    never: Collection[str] = (),
-) -> Vetted:
-    """The events that `items`, said of `turn`, come to, and the items that are refused.
+    """The `events` that items said of `turn` come to, and those that are `refused`.
 
     `people`: who else takes part, each subject by the key of the name that was shown; `named`: relatives and others that
     the turns in view name; `seen`: the texts of those turns; `plays`: the turn goes on with play, of which a model's items are no facts. An item is joined with what is known of its subject alone. It is refused if its turn doesn't
@@ -387,45 +321,22 @@ def vet(
     is about nobody who is known; if the turn gives the extractor orders; if it is about one of the categories `never` to
     note; if it would make a whole group of facts give way to one value; or if no document can hold it.
     """
-    vetting = _Vetting(turn, known, people or {}, list(named), " ".join(seen), never)
-    for item in items:
-        for part in _parts(item):
-            if plays and not part.plain:
-                vetting.refused.append(refusal(part, "it goes on with play", vetting.speaker))
-            else:
-                vetting.take(part)
-    vetting.take_back_jokes()
-    return Vetted(events=tuple(vetting.events), refused=tuple(vetting.refused))
-
-
-def _parts(item: StatedFact) -> list[StatedFact]:
-    """A model's item as one for each thing that it lists: each may be meant in its own way."""
-    values = item.value
-    named = item.path[:1] in (("family",), ("relatives",)) and len(item.path) > 1
-    last = item.path[-1].casefold() if item.path else ""
-    if isinstance(values, str) and (named or kin_name(last) or last in _ENUMERATED):
-        values = [part for part in _SEPARATOR.split(values) if part.strip()]
-    if item.plain or not isinstance(values, list) or not 1 <= len(values) <= MAX_EVENTS:
-        return [item]
-    first, *others = [dataclasses.replace(item, value=value) for value in values]
-    return [first, *(dataclasses.replace(other, old=None) for other in others)]
-
-
-class _Vetting:
-    """What is made of the items of one turn."""
 
     def __init__(
         self,
+        items: Iterable[StatedFact],
         turn: Turn,
         known: Known,
-        people: Mapping[str, str],
-        named: Sequence[Owner],
-        seen: str,
-        never: Collection[str],
+        *,
+        people: Mapping[str, str] | None = None,
+        named: Iterable[Owner] = (),
+        seen: Iterable[str] = (),
+        plays: bool = False,
+        never: Collection[str] = (),
     ) -> None:
-        self._turn, self._known, self._people, self._never = turn, known, people, never
-        self._seen = seen
-        self.speaker = subject_of(turn.speaker)
+        self._turn, self._known, self._people, self._never = turn, known, people or {}, never
+        self._seen, self._plays = " ".join(seen), plays
+        self._speaker = subject_of(turn.speaker)
         self._own = SaidText(own_words(turn.content, known.values))
         self._orders = _INSTRUCTION.search(" ".join(self._own.text.split())) is not None
         self._trees: dict[str, FactTree[int]] = {}
@@ -433,12 +344,21 @@ class _Vetting:
         self._plain: set[tuple[str, tuple[str, ...]]] = set()
         self.events: list[FactEvent] = []
         self.refused: list[RefusedFact] = []
+        for item in items:
+            for part in _parts(item):
+                self._take(part)
+        for words, start, end in jokes_taken_back(self._own.text):
+            of_joke = {"quote": self._own.text[start:end], "confidence": USUAL_CONFIDENCE}
+            for leaf in _meant_leaves(("notes",), words, self._tree(self._speaker)):
+                event = dataclasses.replace(_removal(leaf), subject=self._speaker, **of_joke)
+                self.events.append(event)
 
-    def take(self, item: StatedFact) -> None:
+    def _take(self, given: StatedFact) -> None:
         """Add the events that an item comes to, or that it is refused."""
-        subject = self.speaker
+        item, subject, reason = given, self._speaker, ""
+        path: tuple[str, ...] = ()
+        made: list[FactEvent] = []
         try:
-            _check_raw_category(item, self._never)
             span = self._quoted(item)
             if self._orders:
                 raise _Refusal("the turn gives the extractor orders")
@@ -448,36 +368,27 @@ class _Vetting:
             quote = self._own.text[slice(*span)][:_MAX_QUOTE_CHARS].rstrip()
             path = _own_path(fact_path(item.path), tree)
             stated = _stated(item, path, tree)
-            told = [FactEvent(op="add", path=path), *stated, *_removed(path, item.old)]
-            _check_category(
-                (f"{' '.join(event.path)} {fact_words(event.value)}" for event in told), self._never
-            )
             _check_repetition(item, stated, quote, self._known.repeated(quote, self._turn.id, subject))
-            made = list(_events(item, path, stated, tree))
+            sure = USUAL_CONFIDENCE if item.confidence is None else min(item.confidence, MOST_CONFIDENT)
+            source: dict[str, Any] = {"quote": quote, "confidence": sure, "valid_from": item.valid_from}
+            events = _events(item, path, stated, tree)
+            made = [dataclasses.replace(event, **source, subject=subject) for event in events]
         except _SaidAgain:
             return
-        except _NeverNoted as exc:
-            self.refused.append(RefusedFact(path="", said="", quote=None, reason=str(exc)))
-            return
         except (_Refusal, UnmergeableFacts) as exc:
-            self.refused.append(refusal(item, str(exc), subject))
-            return
-        # What the next item says may be about what this one said.
-        for event in made:
-            tree.apply(event, 0)
-            if item.plain:
-                self._plain.add((subject, event.path))
-        sure = USUAL_CONFIDENCE if item.confidence is None else min(item.confidence, MOST_CONFIDENT)
-        source: dict[str, Any] = {"quote": quote, "confidence": sure, "valid_from": item.valid_from}
-        self.events += [dataclasses.replace(event, **source, subject=subject) for event in made]
-
-    def take_back_jokes(self) -> None:
-        """Add the end of what earlier turns said in jest, as this one tells."""
-        for words, start, end in jokes_taken_back(self._own.text):
-            for leaf in _meant_leaves(("notes",), words, self._tree(self.speaker)):
-                quote = self._own.text[start:end]
-                event = dataclasses.replace(_removal(leaf), quote=quote, confidence=USUAL_CONFIDENCE)
-                self.events.append(dataclasses.replace(event, subject=self.speaker))
+            reason = str(exc)
+        if category := _never_noted(given, [*path, *_texts_of(made)], self._never):
+            # Nor is it kept among what is refused.
+            told = f"facts about {category} are never noted (setting facts_never)"
+            self.refused.append(RefusedFact(path="", said="", quote=None, reason=told))
+        elif reason:
+            self.refused.append(refusal(item, reason, subject))
+        else:
+            for event in made:  # what the next item says may be about what this one said
+                tree.apply(event, 0)
+                if item.plain:
+                    self._plain.add((subject, event.path))
+            self.events += made
 
     def _tree(self, subject: str) -> FactTree[int]:
         """What is known of a person, with what this turn has said so far."""
@@ -504,211 +415,180 @@ class _Vetting:
 
         What its words say and the item doesn't is noted in the speaker's own words.
         """
-        said = fact_words(item.value)
-        at = self._own.find(said, *span) or self._own.find_words(said, *span)
-        elsewhere = None if at or not said else self._own.find(said) or self._own.find_words(said)
-        statement = read_statement(self._own.text, *(at or elsewhere or span))
+        if self._plays:
+            raise _Refusal("it goes on with play")
+        said = (
+            " ".join(item.path[-1:]).replace("_", " ")
+            if isinstance(item.value, bool)
+            else fact_words(item.value)
+        )
+        at = self._own.place(said, *span)
+        here = at or self._own.place(said)
+        statement = read_statement(self._own.text, *(here or span))
         if statement.doubt is not None:
             raise _Refusal(statement.doubt)
         item = self._over(item, statement)
         subject, below = self._whose(item, statement.owner, span)
-        if elsewhere:  # it quotes one sentence and speaks of another
+        if here and not at:  # it quotes one sentence and speaks of another
             span = min(span[0], statement.clause[0]), max(span[1], statement.clause[1])
+        if item.op == "retract":
+            if said and not self._is_said(item, said, here):
+                raise _Refusal("its message says it otherwise")
+            return subject, dataclasses.replace(item, path=self._path(subject, item, below)[0])
         try:
-            here = at or elsewhere
-            unsaid = here is None if said and not isinstance(item.value, bool) else False
-            if (
-                unsaid
-                or self._invents(item)
-                or (item.op == "add" and self._denied(item, statement, here or span))
-            ):
+            if (said and not self._is_said(item, said, here)) or self._denied(item, statement, here or span):
                 raise _Misfiled("its message says it otherwise")
-            path = _own_path(self._path(item, below), self._tree(subject))
-            if item.op == "add":
-                if self._said_already(subject, path, item):
-                    raise _SaidAgain("it says again what another item says")
-                self._check_path(subject, path, item, span)
-        except _Misfiled as exc:
-            note = self._own_words(statement, span, least=3 if isinstance(exc, _SaidAgain) else 2)
-            if item.op == "retract" or len(note.split()) < _LEAST_NOTE_WORDS:
+            path, value = self._path(subject, item, below)
+            self._check_path(subject, path, item, span)
+        except _Misfiled:
+            path, value = (*below, "notes"), self._own_words(statement, span)
+            if len(value.split()) < _LEAST_NOTE_WORDS:
                 raise
-            path, item = (*below, "notes"), dataclasses.replace(item, value=note)
-        if path[0] == "people" and path[-1] == "relation":
-            words = count_terms(fact_words(item.value)).keys()
-            relations = [who.relation for who in self._named.values() if _is_called(words, who)]
-            item = dataclasses.replace(item, value=(relations or [item.value])[0])
-        if item.op == "add" and path[-1] in _OPEN and len(fact_words(item.value).split()) < _LEAST_NOTE_WORDS:
-            note = self._own_words(statement, span)
-            if count_terms(fact_words(item.value)).keys() <= count_terms(note).keys():
-                item = dataclasses.replace(item, value=note)
-        item = dataclasses.replace(item, path=path, value=self._complete(item, at))
-        if item.op == "add" and item.old is None and changes(self._own.text[slice(*span)]):
-            item = dataclasses.replace(item, old=self._replaced(subject, item))
-        if item.op == "add" and path[-1] == "notes" and self._said_already(subject, path, item):
-            raise _SaidAgain("it says again what another item says")
-        return subject, item
-
-    def _complete(self, item: StatedFact, at: tuple[int, int] | None) -> Any:
-        """The value with the measure before it ("less salt") and the day that it means."""
-        if item.op == "retract" or not isinstance(item.value, str):
-            return item.value
         measure = _MEASURE.search(self._own.text, max(at[0] - _NEAR, 0), at[0]) if at else None
-        if measure and item.value.casefold().startswith(measure[0].casefold()):
-            measure = None
-        return dated(f"{measure[0].strip()} {item.value}" if measure else item.value, self._turn.timestamp)
-
-    def _denied(self, item: StatedFact, statement: Statement, at: tuple[int, int]) -> bool:
-        """True if a "not" stands before the value in its clause, and the item says nothing of that."""
-        before = self._own.text[statement.clause[0] : at[0]]
-        says_no = {*item.path} & {*_SAY_NO, "allergies", "likes"} or _NOT.search(fact_words(item.value))
-        return not says_no and _NOT.search(before) is not None
-
-    def _invents(self, item: StatedFact) -> bool:
-        """True if the value has a word that neither its message has nor what was said before it."""
-        known = fact_words(self._tree(self.speaker).document())
-        said = count_terms(
-            f"{self._turn.content} {self._seen} {known} {' '.join(item.path)}".replace("_", " ")
-        ).keys()
-        value = (
-            item.path[-1].replace("_", " ")
-            if isinstance(item.value, bool) and item.path
-            else fact_words(item.value)
-        )
-        return not count_terms(value).keys() <= said
-
-    def _own_words(self, statement: Statement, span: tuple[int, int], *, least: int = 2) -> str:
-        """What the speaker says of it, within the quote: its clause, on one line.
-
-        "" if that is long, or has fewer than `least` words that no fact of the turn has.
-        """
-        start, end = max(statement.clause[0], span[0]), min(statement.clause[1], span[1])
-        if len(self._own.text[end : span[1]].split()) <= _LEAST_NOTE_WORDS:
-            end = max(end, span[1])  # "on Tuesdays and Fridays"
-        words = self._own.text[start:end].strip(" ,;.!-–—").split()
-        note = " ".join(words)
-        noted = " ".join(fact_words([*event.path, event.value]) for event in self.events)
-        new = count_terms(note).keys() - count_terms(noted.replace("_", " ")).keys()
-        idle = len(new) < least or states_nothing(note) or _QUOTES.search(note) is not None
-        return "" if idle or len(words) > _MOST_NOTE_WORDS else note
-
-    def _check_path(
-        self, subject: str, path: tuple[str, ...], item: StatedFact, span: tuple[int, int]
-    ) -> None:
-        """Raise _Refusal for what isn't of such a kind, or for another value of what is known for sure."""
-        quote, kind = self._own.text[slice(*span)], path[-1].replace("_", " ")
-        if self._tree(subject).is_group(path):
-            raise _Misfiled(f"{kind} is a group of facts")
-        if not bears_out(path[-1], quote):
-            raise _Misfiled(f"its words tell of no {kind}")
-        at = self._own.find_words(fact_words(item.value), *span) or span
-        if any(cue.fullmatch(fact_words(item.value)) for cue in _TASTES.values()):
-            raise _Misfiled("its value is a verb")
-        words = self._own.text[slice(*at)].split()
-        cased = any(word.lower() != word.upper() for word in words)
-        if path[-1] in _PROPER_NAMES and cased and not any(word[0].isupper() for word in words):
-            raise _Misfiled(f"a {kind} is written with a capital")
-        if (subject, path) in self._plain and path[-1] not in LISTS:
-            raise _Misfiled("its message says plainly something else there")
-        if path == ("name",) and self._tree(subject).get(path) is not None and not changes(quote):
-            raise _Refusal("the name is known, and its words don't say that it is another")
+        if measure and isinstance(value, str) and value == item.value:
+            value = f"{measure[0]}{value}"
+        if path[-1] in _OPEN and len(fact_words(value).split()) < _LEAST_NOTE_WORDS:
+            note = self._own_words(statement, span)
+            value = note if _words(value) <= _words(note) else value
+        item = dataclasses.replace(item, path=path, value=dated(value, self._turn.timestamp))
+        if item.old is None and changes(self._own.text[slice(*span)]):
+            item = dataclasses.replace(item, old=self._replaced(subject, item))
+        return subject, item
 
     def _over(self, item: StatedFact, statement: Statement) -> StatedFact:
         """The item as what holds or is over, by its message's words rather than the model's."""
         says_no = {*item.path} & _SAY_NO or _NOT.search(fact_words(item.value))
         if statement.ended and not (statement.negated and says_no and item.op == "add"):
             return dataclasses.replace(item, op="retract")
-        if item.op == "retract" and self._takes_back(item):
+        known = self._tree(self._speaker)
+        if item.op == "retract" and item.path and any(_meant_leaves(fact_path(item.path), item.value, known)):
             raise _Refusal("nothing in its words says that it is over")
         return dataclasses.replace(item, op="add")
 
-    def _takes_back(self, item: StatedFact) -> bool:
-        tree = self._tree(self.speaker)
-        return (
-            any(True for _ in _meant_leaves(fact_path(item.path), item.value, tree)) if item.path else False
-        )
+    def _is_said(self, item: StatedFact, said: str, here: tuple[int, int] | None) -> bool:
+        """True if the message has one of the value's words, and with what was said before it all of them."""
+        known = fact_words(self._tree(self._speaker).document())
+        there = f"{self._turn.content} {self._seen} {known} {' '.join(item.path)}".replace("_", " ")
+        return here is not None and count_terms(said).keys() <= count_terms(there).keys()
+
+    def _denied(self, item: StatedFact, statement: Statement, at: tuple[int, int]) -> bool:
+        """True if a "not" stands before the value in its clause, and the item says nothing of that."""
+        says_no = {*item.path} & {*_SAY_NO, "allergies", "likes"} or _NOT.search(fact_words(item.value))
+        return not says_no and _NOT.search(self._own.text[statement.clause[0] : at[0]]) is not None
+
+    def _own_words(self, statement: Statement, span: tuple[int, int]) -> str:
+        """What the speaker says of it, within the quote: its clause, on one line.
+
+        "" if that is long, or has fewer than two words that no fact of the turn has.
+        """
+        start, end = max(statement.clause[0], span[0]), min(statement.clause[1], span[1])
+        if len(self._own.text[end : span[1]].split()) <= _LEAST_NOTE_WORDS:
+            end = max(end, span[1])  # "on Tuesdays and Fridays"
+        words = self._own.text[start:end].strip(" ,;.!-–—").split()
+        note = " ".join(words)
+        new = count_terms(note).keys() - count_terms(" ".join(_texts_of(self.events))).keys()
+        idle = len(new) < 2 or states_nothing(note) or _QUOTES.search(note) is not None
+        return "" if idle or len(words) > _MOST_NOTE_WORDS else note
+
+    def _check_path(
+        self, subject: str, path: tuple[str, ...], item: StatedFact, span: tuple[int, int]
+    ) -> None:
+        """Raise _Misfiled for what isn't of such a kind, _SaidAgain for what another item of the turn says."""
+        quote, value, tree = self._own.text[slice(*span)], fact_words(item.value), self._tree(subject)
+        words = _words(item.value)
+        for event in self.events:
+            there = _words(event.value)
+            same = event.subject == subject and (event.path[0] == "people") == (path[0] == "people")
+            alike = words <= there or (there <= words and event.path[-1] in (path[-1], *path[-2:-1]))
+            if same and event.op in ("set", "add") and there and alike:
+                raise _SaidAgain("it says again what another item says")
+        if (
+            tree.is_group(path)
+            or not bears_out(path[-1], quote)
+            or any(cue.fullmatch(value) for cue in _TASTES.values())
+            or (
+                path[-1] in _PROPER_NAMES
+                and self._own.text[slice(*(self._own.place(value, *span) or span))].islower()
+            )
+            or ((subject, path) in self._plain and path[-1] not in LISTS)
+        ):
+            raise _Misfiled(f"its words tell of no {path[-1].replace('_', ' ')}")
+        if path == ("name",) and path in tree and not changes(quote):
+            raise _Refusal("the name is known, and its words don't say that it is another")
 
     def _whose(
         self, item: StatedFact, owner: Owner | None, span: tuple[int, int]
     ) -> tuple[str, tuple[str, ...]]:
         """Whose fact an item is, and the path below which it stands ("people" for who is no speaker)."""
-        quote = self._own.text[slice(*span)]
+        quote, tree = self._own.text[slice(*span)], self._tree(self._speaker)
         about = person_key(item.subject or "user").replace("_", " ").removeprefix("my ").removeprefix("the ")
-        own = {
-            person_key(self.speaker),
-            person_key(str(self._tree(self.speaker).get(("name",)) or "")),
-        }
-        mine = about in own or fact_key(about) in _SENDERS
-        mine = mine or (item.path[-1:] == ("name",) and about == person_key(fact_words(item.value)))
-        named = "" if mine else self._acquainted(about, quote)
+        own = {self._speaker, str(tree.get(("name",)) or "")}
+        if item.path[-1:] == ("name",):
+            own.add(fact_words(item.value))
+        mine = fact_key(about) in _SENDERS or about in map(person_key, own)
+        named = "" if mine else self._acquainted(about)
         if owner is not None and (owner.name or owner.relation):
             name = owner.name or self._relative(owner.relation)
             if named and (owner.name or owner.relation) not in quote:  # "she", whom the model knows better
                 name = named
-            if name and (subject := self._people.get(person_key(name))) is not None:
-                return subject, ()
             if introduced := _introduced(item, Owner(relation=owner.relation, name=name)):
                 self._named.setdefault(person_key(introduced.name), introduced)
-                return self.speaker, ()
+                return self._speaker, ()
             if mine and not name and _TO_ME.search(quote):
-                return self.speaker, ()  # "the doctor put me on tablets"
-            return self.speaker, ("people", fact_key(name or owner.relation))
-        if not mine and (subject := self._people.get(about)) is not None:
-            return subject, ()
-        if named and (person_key(named) in person_key(quote) or not in_first_person(quote)):
-            return self.speaker, ("people", fact_key(named))
-        stray = set(about.split()) <= {
-            *person_key(fact_words(item.value)).split()
-        }  # the thing, taken for a person
-        if owner is not None or not (mine or named or stray or (item.subject or "").islower()):
+                return self._speaker, ()  # "the doctor put me on tablets"
+            name = name or owner.relation
+        elif not mine and about in self._people:
+            name = about
+        elif named and (person_key(named) in person_key(quote) or not in_first_person(quote)):
+            name = named
+        elif owner is not None or not (mine or named or (item.subject or "").islower()):
             raise _Refusal(f"it is about {item.subject!r:.80}, and nobody in the conversation has that name")
-        return self.speaker, ()
+        else:
+            return self._speaker, ()
+        subject = self._people.get(person_key(name))
+        return (self._speaker, ("people", fact_key(name))) if subject is None else (subject, ())
 
-    def _acquainted(self, about: str, quote: str) -> str:
-        """The name of somebody whom a quote begins with, or whom turns in view or known facts name."""
-        if about in self._named:
-            return self._named[about].name
-        first = quote[: len(about)]
-        if first[:1].isupper() and person_key(first) == about and _DOES.match(quote, len(about)):
-            return first
-        tree = self._tree(self.speaker)
-        for path, kept, _ in tree.leaves(("family",)):
-            if person_key(str(kept.value)) == about or path[-1] == fact_key(about):
-                return str(kept.value)
-        known_people = tree.get(("people",))
-        known = isinstance(known_people, dict) and fact_key(about) in known_people
-        return about if known else self._relative(fact_key(about))
+    def _acquaintances(self) -> list[Owner]:
+        """Whom turns in view or known facts name, with their relations."""
+        family = self._tree(self._speaker).leaves(("family",))
+        known = (Owner(relation=path[-1], name=str(kept.value)) for path, kept, _ in family)
+        return [*self._named.values(), *known]
+
+    def _acquainted(self, about: str) -> str:
+        """The name of the one who is called `about`, or has that relation; "" if nobody is known so."""
+        for owner in self._acquaintances():
+            if person_key(owner.name) == about:
+                return owner.name
+        is_known = ("people", fact_key(about)) in self._tree(self._speaker)
+        return about if is_known else self._relative(fact_key(about))
 
     def _relative(self, relation: str) -> str:
-        """The name of the one with that relation, by turns in view or known facts; "" if none says."""
-        found = {owner.name for owner in self._named.values() if owner.relation == relation}
-        found |= {str(kept.value) for _, kept, _ in self._tree(self.speaker).leaves(("family", relation))}
+        """The name of the only one with that relation; else ""."""
+        found = {owner.name for owner in self._acquaintances() if owner.relation == relation}
         return found.pop() if len(found) == 1 and relation else ""
 
-    def _path(self, item: StatedFact, below: tuple[str, ...]) -> tuple[str, ...]:
-        """Where an item belongs: names of relatives at their relation, facts of others below them."""
-        path = fact_path(item.path)
-        words = count_terms(fact_words(item.value)).keys()
+    def _path(self, subject: str, item: StatedFact, below: tuple[str, ...]) -> tuple[tuple[str, ...], Any]:
+        """Where an item belongs, and its value: names of relatives at their relation, facts of others below them."""
+        path, value = fact_path(item.path), item.value
         for owner in () if below or item.op == "retract" else self._named.values():
-            if owner.relation and _is_called(words, owner):
+            if owner.relation and _is_called(_words(value), owner):
                 if is_animal(owner.relation):
-                    return ("pets",)
-                kin = kin_name(owner.relation.removesuffix("_in_law"))
-                return ("family", owner.relation) if kin else ("people", fact_key(owner.name), "relation")
-        if below and path == ("family", below[-1]):
-            return path
+                    return ("pets",), value
+                if kin_name(owner.relation.removesuffix("_in_law")):
+                    return ("family", owner.relation), value
+                return ("people", fact_key(owner.name), "relation"), owner.relation
         if below and path[0] in ("family", "people", "relatives", "friends"):
             relations = {below[-1], *(owner.relation for owner in self._named.values())}
             path = tuple(key for key in path[1:] if key not in relations) or ("details",)
         elif below and path[-1] == below[-1]:
             path = ("name",)
-        taste = self._taste(item) if item.op == "add" else None
-        if path[-1] in ("likes", "dislikes") and taste is not None:
+        if path[-1] in ("likes", "dislikes") and item.op == "add" and (taste := self._taste(item)):
             path = (*(key for key in path[:-1] if key not in ("likes", "dislikes")), taste)
-        return (*below, *path)
+        return _own_path((*below, *path), self._tree(subject)), value
 
     def _taste(self, item: StatedFact) -> str | None:
         """ "likes" or "dislikes", by the last verb before the value in its message; else None."""
-        at = self._own.find_words(fact_words(item.value), 0, len(self._own.text))
+        at = self._own.place(fact_words(item.value))
         before = self._own.text[max(at[0] - _NEAR, 0) : at[0]].translate(_SAME_SHAPE) if at else ""
         found = [
             (match.end(), -match.start(), name)
@@ -719,53 +599,61 @@ class _Vetting:
 
     def _replaced(self, subject: str, item: StatedFact) -> Any:
         """The list element that a changed one replaces: the one with most words in common."""
-        tree, path = self._tree(subject), item.path
+        path, words = item.path, _words(item.value)
         lists = [path] if path[-1] not in _OPEN else [(*path[:-1], name) for name in sorted(_OPEN)]
-        words = count_terms(fact_words(item.value)).keys()
         shared = [
-            (len(words & count_terms(fact_words(kept.value)).keys()), str(kept.value))
+            (len(words & _words(kept.value)), str(kept.value))
             for here in lists
-            for _, kept, in_list in tree.leaves(here)
+            for _, kept, in_list in self._tree(subject).leaves(here)
             if in_list
         ]
         most = max(shared, key=lambda each: each[0], default=(0, None))
         return most[1] if most[0] and fact_json(most[1]) != fact_json(item.value) else None
 
-    def _said_already(self, subject: str, path: tuple[str, ...], item: StatedFact) -> bool:
-        """True if an event of the same turn has all that an item says, or is said by it."""
-        words = count_terms(fact_words(item.value)).keys()
-        for event in self.events:
-            there = count_terms(fact_words(event.value)).keys()
-            same = event.subject == subject and (event.path[0] == "people") == (path[0] == "people")
-            alike = words <= there or (there <= words and event.path[-1] in (path[-1], *path[-2:-1]))
-            if same and event.op in ("set", "add") and there and alike:
-                return True
-        return False
+
+def _parts(item: StatedFact) -> list[StatedFact]:
+    """A model's item as one for each thing that it lists: each may be meant in its own way."""
+    values = item.value
+    last = item.path[-1].casefold() if item.path else ""
+    if isinstance(values, str) and (kin_name(last) or last in _ENUMERATED):
+        values = [part for part in _SEPARATOR.split(values) if part.strip()]
+    if item.plain or not isinstance(values, list) or not 1 <= len(values) <= MAX_EVENTS:
+        return [item]
+    first, *others = [dataclasses.replace(item, value=value) for value in values]
+    return [first, *(dataclasses.replace(other, old=None) for other in others)]
+
+
+def _words(value: Any) -> Set[str]:
+    """The search terms of a value."""
+    return count_terms(fact_words(value)).keys()
+
+
+def _texts_of(events: Iterable[FactEvent]) -> list[str]:
+    """Path and value of each, as words."""
+    return [fact_words([*event.path, event.value]).replace("_", " ") for event in events]
 
 
 def _introduced(item: StatedFact, owner: Owner) -> Owner | None:
     """Whom an item only names: `owner`, or another one of the same relation."""
-    name = fact_words(item.value)
-    if owner.name and (name == owner.name or _is_called(count_terms(name).keys(), owner)):
+    name, path = fact_words(item.value), tuple(map(str.casefold, item.path))
+    if owner.name and (name == owner.name or _is_called(_words(name), owner)):
         return owner
-    path = tuple(map(str.casefold, item.path))
     relative = owner.relation and kin_name("".join(path[-1:])) == owner.relation and name[:1].isupper()
     animal = is_animal(owner.relation) and _SAME_PATHS.get(path, path)[-1:] == ("pets",)
     return Owner(relation=owner.relation, name=name) if relative or animal else None
 
 
-def _is_called(words: Collection[str], owner: Owner) -> bool:
+def _is_called(words: Set[str], owner: Owner) -> bool:
     """True if these are the words of somebody's name, and at most of the relation besides."""
-    name, relation = count_terms(owner.name).keys(), count_terms(owner.relation.replace("_", " ")).keys()
-    return set(words) <= name | relation and not name.isdisjoint(words)
+    name = _words(owner.name)
+    return words <= name | _words(owner.relation.replace("_", " ")) and not name.isdisjoint(words)
 
 
 def refusal(item: StatedFact, reason: str, subject: str = "") -> RefusedFact:
     """`item` as it is kept when it is not believed."""
-    ops: Mapping[str, FactOp] = {"add": "add", "retract": "retract"}
     said = item.value if isinstance(item.value, str) else _as_text(item.value)
     return RefusedFact(
-        op=ops[item.op],
+        op=item.op,
         path=encodable(".".join(map(str, item.path))[:_MAX_PATH_CHARS]),
         said=encodable(said[:_MAX_SAID_CHARS]),
         quote=None if item.quote is None else encodable(item.quote[:_MAX_SAID_CHARS]),
@@ -786,7 +674,7 @@ def _own_path(path: tuple[str, ...], tree: FactTree[int]) -> tuple[str, ...]:
     while len(path) > 1 and path[0] in _WRAPPERS:
         path = path[1:]
     if len(path) > 1:
-        path = (*path[:-1], _SINGULAR.get(path[-1], path[-1]))
+        path = (*path[:-1], kin_name(path[-1]) or path[-1])  # each stands by the name of one
     return path if tree.is_group(path) else _SAME_PATHS.get(path, path)
 
 
@@ -810,31 +698,27 @@ def _removed(path: tuple[str, ...], value: Any) -> list[FactEvent]:
     return [FactEvent(op="remove", path=path, value=event.value) for event in value_events(path, values)]
 
 
-def _check_raw_category(item: StatedFact, never: Collection[str]) -> None:
-    """Before anything else: what must not be noted must not be kept among what is refused either."""
-    texts = (
-        [*map(str, item.path), _as_text(item.value), _as_text(item.old), item.quote or "", item.subject or ""]
-        if never
-        else ()
-    )
+def _never_noted(item: StatedFact, told: Iterable[str], never: Collection[str]) -> str:
+    """The category `never` to note that an item is about, by what it says itself or what it has been `told` as; else ""."""
+    if not never:
+        return ""
+    raw = (*map(str, item.path), *map(_as_text, (item.value, item.old)), item.quote or "", item.subject or "")
     # Words that a key runs together count one by one.
     runs = r"(?<=\p{Ll})(?=\p{Lu})|[^\p{L}\p{N}\p{M}]+"
-    _check_category([regex.sub(runs, " ", text.replace("\\n", " ")) for text in texts], never)
-
-
-def _check_category(texts: Iterable[str], never: Collection[str]) -> None:
-    said = count_terms(" ".join(texts).replace("_", " ")) if never else {}
+    texts = (regex.sub(runs, " ", text.replace("\\n", " ")) for text in (*raw, *told))
+    said = count_terms(" ".join(texts)).keys()
     for category in never:
         telling = count_terms(f"{category.replace('_', ' ')} {CATEGORIES.get(category.casefold(), '')}")
-        if not telling.keys().isdisjoint(said):
-            raise _NeverNoted(f"facts about {category} are never noted (setting facts_never)")
+        if not said.isdisjoint(telling):
+            return category
+    return ""
 
 
 def _check_repetition(
     item: StatedFact, stated: Sequence[FactEvent], quote: str, repeated: Sequence[tuple[FactRecord, str]]
 ) -> None:
     said = f" {' '.join(plain_words(quote))} "
-    values = {word for event in stated for word in count_terms(fact_words(event.value))}
+    values = {word for event in stated for word in _words(event.value)}
     # With more around it, it is one only if nothing of what is stated comes from there.
     echoed = [
         record
@@ -901,7 +785,7 @@ def _meant_leaves(path: tuple[str, ...], value: Any, tree: FactTree[int]) -> Ite
     if value is None:
         yield from tree.leaves(path)
         return
-    words = count_terms(fact_words(value)).keys()
+    words = _words(value)
     near = [
         leaf
         for leaf in tree.leaves()
@@ -914,10 +798,10 @@ def _meant_leaves(path: tuple[str, ...], value: Any, tree: FactTree[int]) -> Ite
             return
 
 
-def _means(words: Collection[str], value: Any, leaf: Leaf[int]) -> bool:
-    known = count_terms(fact_words(leaf[1].value)).keys()
+def _means(words: Set[str], value: Any, leaf: Leaf[int]) -> bool:
+    known = _words(leaf[1].value)
     same = fact_json(leaf[1].value) == fact_json(value)
-    return same or (bool(words) and bool(known) and (set(words) <= known or known <= set(words)))
+    return same or (bool(words) and bool(known) and (words <= known or known <= words))
 
 
 def _joined(event: FactEvent, tree: FactTree[int]) -> Iterator[FactEvent]:
@@ -932,9 +816,8 @@ def _joined(event: FactEvent, tree: FactTree[int]) -> Iterator[FactEvent]:
         event = dataclasses.replace(event, op="add")
     if event.op == "add":
         # Of "hiking" and "to hike" the first one stays.
-        words = count_terms(fact_words(event.value)).keys()
-        there = (kept.value for _, kept, _ in tree.leaves(event.path))
-        same = (value for value in there if words and count_terms(fact_words(value)).keys() == words)
+        words = _words(event.value)
+        same = (kept.value for _, kept, _ in tree.leaves(event.path) if words and _words(kept.value) == words)
         event = dataclasses.replace(event, value=next(same, event.value))
     opposite = _OPPOSITES.get(event.path)
     if opposite is not None:

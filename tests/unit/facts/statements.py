@@ -5,7 +5,7 @@ from typing import Any
 from memory_agent.domain import FactChange, StatedFact
 from memory_agent.facts.fold import fold_facts
 from memory_agent.facts.keeper import Known
-from memory_agent.facts.vetting import Vetted, vet
+from memory_agent.facts.vetting import Vetted
 from tests.unit.facts.builders import item, stated, turn
 
 TEXT = "Well, I’m Ann and I  live in Bergen; I like tea."
@@ -25,17 +25,17 @@ def vetted(
     *items: StatedFact, text: str = TEXT, holds: Known = NOTHING, never: tuple[str, ...] = ()
 ) -> Vetted:
     """What comes of these items of the turn."""
-    return vet(items, turn(text), holds, never=never)
+    return Vetted(items, turn(text), holds, never=never)
 
 
 def made(vetted_items: Vetted) -> list[tuple[str, str, Any]]:
     """Its events, each as op, path and value; nothing may have been refused."""
-    assert vetted_items.refused == ()
+    assert vetted_items.refused == []
     return [(event.op, ".".join(event.path), event.value) for event in vetted_items.events]
 
 
 def reason(vetted_items: Vetted) -> str:
-    assert vetted_items.events == ()
+    assert vetted_items.events == []
     [refused] = vetted_items.refused
     return refused.reason
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from memory_agent.domain import StatedFact
-from memory_agent.facts.vetting import vet
+from memory_agent.facts.vetting import Vetted
 from memory_agent.text.cues import people_in
 from tests.unit.facts.builders import item, turn
 from tests.unit.facts.statements import NOTHING, holding, vetted
@@ -29,7 +29,7 @@ def come_to(
 
     known = holding(holds) if holds else NOTHING
     others = {name.casefold(): name for name in people}
-    made = vet(
+    made = Vetted(
         [of(*one) for one in said],
         turn(text, speaker=by or None),
         known,

@@ -8,7 +8,7 @@ import pytest
 from memory_agent.domain import FactChange
 from memory_agent.facts.fold import fold_facts
 from memory_agent.facts.keeper import Known
-from memory_agent.facts.vetting import vet
+from memory_agent.facts.vetting import Vetted
 from memory_agent.text.patterns import extract_facts
 from tests.unit.examples import examples
 from tests.unit.facts.builders import change, turn
@@ -26,7 +26,7 @@ def document_of(said: list[str]) -> dict[str, Any]:
     for seq, text in enumerate(said, start=1):
         one = turn(text, id=f"t{seq:04d}", seq=seq)
         items = [dataclasses.replace(fact, turn_id=one.id, plain=True) for fact in extract_facts(text)]
-        events = vet(items, one, Known(fold_facts(changes))).events
+        events = Vetted(items, one, Known(fold_facts(changes))).events
         changes.append(change(seq, *events, turn=one.id))
     return next(iter(fold_facts(changes).people.values()), {})
 
