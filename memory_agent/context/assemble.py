@@ -1,14 +1,13 @@
 """Packing what is known into the prompt of one question. Pure.
 
-First what a prompt must not be without: who the assistant is, and the running conversation, whole where it fits. Then
-facts, topic, summary, preserved turns, entities and state, each up to its share. Then recollections, by what they are
-worth for their tokens, as many as fit. What room is left goes to what did not fit before, and to more of what is cut.
+First what a prompt must not be without: who the assistant is, and the running conversation in half of the budget. Then
+the facts that the question touches, and what else the preset gives a share. Then recollections, while they are worth their
+tokens. The budget is a bound: what room is left stays empty.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.context.budget import PRESERVED_TOKENS
@@ -21,24 +20,26 @@ from memory_agent.context.items import (
     turn_items,
 )
 from memory_agent.context.ledger import Packing
-from memory_agent.context.recollections import (
-    cut_about,
-    passage_tokens,
-    recalled_items,
-    show_more,
-    take_recollections,
-    telling,
-)
+from memory_agent.context.recollections import PRICES, cut_about, recalled_items, take_recollections
 from memory_agent.context.render import as_data, one_line
 from memory_agent.domain import ContextLine, MemoryContext
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from datetime import date
 
     from memory_agent.context.budget import Shares
     from memory_agent.context.ledger import Item, Packed
-    from memory_agent.domain import Entity, EntityCount, KeyMoment, Recollection, SummaryItem, Tier, Turn
+    from memory_agent.domain import (
+        EntityCount,
+        KeyMoment,
+        RecallPrice,
+        Recollection,
+        SummaryItem,
+        Tier,
+        Turn,
+    )
     from memory_agent.ports import TokenCounter
 
 
@@ -59,10 +60,11 @@ class Material:
     preserved turns have no room for. `summarized`: a language model wrote the summary; else it is quotes, and search finds
     those that the question needs.
 
-    `persona` and `state`: lines; `preserved`: turns with their importance; `entities`: by first mention, `asked`:
-    those that the question names; `window`: the last turns, oldest first, and `whole`: those of the whole thread;
-    `recollections`: best first; `answered`: by the id of a recollected turn that says little by itself, the turn that
-    it answers; `spoken_of`: likewise of one that names nothing, the turn before that names something; `question` is in `language`, by which its search terms are made.
+    `persona` and `state`: lines; `preserved`: turns with their importance; `entities`: those that the question names, by first
+    mention; `window`: the last turns, oldest first, and `whole`: they are the whole thread; `recollections`: best first, each
+    said once, and `said_again`: by the turn's id, how often, and when last; `answered`: by the id of a recollected turn, the turn
+    that it answers; `spoken_of`: likewise of one that names nothing, the turn before that names something; `question` is in
+    `language`, by which its search terms are made.
     """
 
     persona: Sequence[str] = ()
@@ -76,13 +78,11 @@ class Material:
     people: Sequence[str] = ()
     """Of whom facts are known; `facts` are keyed by them if there are several."""
     entities: Sequence[EntityCount] = ()
-    asked: Collection[Entity] = ()
     topic: TopicLine | None = None
     window: Sequence[Turn] = ()
     recollections: Sequence[Recollection] = ()
+    said_again: Mapping[str, tuple[int, date]] = field(default_factory=dict)
     whole: bool = False
-    unread: frozenset[Tier] = frozenset()
-    """Tiers that were left unread, for a prompt will hardly have room for them, or shows what is in them anyway."""
     answered: Mapping[str, Turn] = field(default_factory=dict)
     spoken_of: Mapping[str, Turn] = field(default_factory=dict)
     question: str = ""
@@ -107,28 +107,25 @@ ORDER: Final[tuple[Tier, ...]] = (
 )
 """What changes least comes first: the longest common beginning with the prompt before is what a cache can reuse. The
 running conversation is last, for the user's new message continues it."""
-_DUE_TURNS: Final = 2
-"""The newest exchange."""
-_NEWEST_SHARE: Final = 0.5
-"""Of the budget, for the user's latest words."""
+WINDOW_SHARE: Final = 0.5
+"""Of the budget, for the running conversation."""
 _MOST_DUE: Final = 6
 """An exchange with calls of tools between question and answer has more turns than two."""
-_REPLY_SHARE: Final = 1 / 3
-"""Of the window's room, for one turn of it: a longer one is cut at its middle."""
-_NEWEST_REPLY_SHARE: Final = 1 / 2
-"""The same for the newest reply."""
-_LEAST_REPLY_TOKENS: Final = 60
-"""Of the newest reply, whatever room the question leaves."""
-_WIDER: Final = 4
-"""Times the tokens of a recollection that one may take where room is left."""
-_UNASKED_SHARE: Final = 1 / 3
-"""Of the facts' share, for those that the question says nothing of."""
+_LEAST_CUT_TOKENS: Final = 60
+"""Of what is cut of the last exchange, so that its other turns find room, too."""
 
 
 def pack_context(
-    material: Material, *, shares: Shares, preset: str, budget: int, counter: TokenCounter
-) -> tuple[MemoryContext, frozenset[Tier]]:
-    """The context that fits in `budget` tokens of rendered text, and the tiers for which it has room though they are `unread`."""
+    material: Material,
+    *,
+    shares: Shares,
+    preset: str,
+    price: RecallPrice,
+    top_k: int | None,
+    budget: int,
+    counter: TokenCounter,
+) -> MemoryContext:
+    """The context in at most `budget` tokens of rendered text. `top_k`: recollections at most; None: no bound."""
     packing = Packing(ORDER, budget=budget, counter=counter)
     asked = frozenset(count_terms(material.question, material.language))
     items = _items(packing, material)
@@ -139,100 +136,76 @@ def pack_context(
 
     packing.take_all(items["persona"])
     leave_unfit(packing, material.reminder_left, material.passed_over)
-    waiting: list[Item] = []
-    whole = False
-    if shares.short_term is None:
-        _left_out(packing, items["short_term"], preset)
-    elif material.whole and packing.take_together(items["short_term"]):
-        whole = True
-    else:
-        room = limit(shares.short_term)
-        waiting = _take_window(packing, items["short_term"], material, asked, budget, room)
-    for item in (*items["summary"], *items["preserved"]) if whole else ():
-        packing.leave(item, "the whole conversation is shown")
-    wanted, left = facts.by_question(asked, material.language)
-    left = packing.take_all(left, limit=limit(shares.facts * _UNASKED_SHARE))
-    left = packing.take_all(wanted, limit=limit(shares.facts)) + left
+    whole = (
+        _take_window(packing, items["short_term"], material, asked, limit(WINDOW_SHARE)) and material.whole
+    )
+    # Whom a question is about says nothing of which of his facts it touches.
+    named = count_terms(" ".join((*material.people, *_speakers(material.window))), material.language)
+    wanted, needed, others = facts.by_question(asked - named.keys(), material.language)
+    packing.take_all((*wanted, *needed), limit=limit(shares.facts))
+    packing.take_all(others, limit=limit(shares.other_facts))
     for tier, share, most in (
         ("topic", shares.topic, budget),
-        ("summary", shares.summary and (shares.summary if material.summarized else 0.0), budget),
+        ("summary", shares.summary if material.summarized else None, budget),
         ("preserved", shares.preserved, PRESERVED_TOKENS),
-        ("entities", shares.entities, budget),
+        ("entities", _ENTITIES_SHARE, budget),
         ("state", shares.state, budget),
     ):
-        if not (whole and tier in {"summary", "preserved"}):
-            left += _take_share(packing, items[tier], share, min(limit(share), most), preset)
-    recalled = telling(packing, items["long_term"], material)
-    # Crumbs between recollections go to nothing else: single lines of a tier, others for each question.
-    most = passage_tokens(budget)
-    all_fit, cut, told = take_recollections(packing, recalled, material, asked, most)
-    if all_fit:
-        packing.take_unbroken(waiting)
-        for preserved, some in groupby(left, key=lambda item: item.tier == "preserved"):
-            packing.take_all(some, limit=PRESERVED_TOKENS if preserved else None)
-    show_more(packing, cut, material, asked, told, _WIDER * most)
-    missed = {"long_term": not whole, "preserved": not whole and all_fit and shares.preserved is not None}
-    missing = frozenset(tier for tier in material.unread if missed[tier])
-    return _context(packing.packed(), material, facts, preset=preset, budget=budget), missing
+        if whole and tier in {"summary", "preserved"}:
+            for item in items[tier]:
+                packing.leave(item, "the whole conversation is shown")
+        else:
+            _take_share(packing, items[tier], share, min(limit(share), most), preset)
+    most = len(items["long_term"]) if top_k is None else top_k
+    take_recollections(packing, items["long_term"], material, asked, PRICES[price], most)
+    return _context(packing.packed(), material, facts, preset=preset, budget=budget)
+
+
+def _speakers(turns: Sequence[Turn]) -> set[str]:
+    return {turn.speaker for turn in turns if turn.speaker}
 
 
 def _take_window(
-    packing: Packing,
-    items: Sequence[Item],
-    material: Material,
-    asked_for: Collection[str],
-    budget: int,
-    room: int,
-) -> list[Item]:
-    """Take the newest turns (`items`: newest first) without a gap, in `room` tokens, the newest exchange in any case; the
-    others.
+    packing: Packing, items: Sequence[Item], material: Material, asked: Collection[str], room: int
+) -> bool:
+    """Take the newest turns (`items`: newest first) whole, without a gap, as far as they fit in `room` tokens. True if all did.
 
-    The user's latest words are whole, if they leave half of the budget; any other turn that is too long for its
-    part of the room is shown without its middle, or its passage with what is `asked_for`.
+    Of the last exchange, which is in at any size, what doesn't fit is cut: to its passage with what is `asked`, or its middle is left out.
     """
-
-    def shortened(item: Item, most: int) -> Item | None:
-        return cut_about(packing, item, asked_for, material.language, most)
-
     by_id = {turn.id: turn for turn in material.window}
     roles = [by_id[item.name].role for item in items[:_MOST_DUE]]
-    asked = roles.index("user") if "user" in roles else 0
-    due = max(asked + 1, _DUE_TURNS)
-    newest = max(room * _NEWEST_REPLY_SHARE, min(_LEAST_REPLY_TOKENS, budget / 4))
+    due = (roles.index("user") if "user" in roles else 0) + 1
     for position, item in enumerate(items):
-        if position == asked:
-            most = int(budget * _NEWEST_SHARE)
-        else:
-            most = int(max(room * _REPLY_SHARE, newest / (due - 1) if position < due else 0))
-        cut = item if item.tokens <= most else shortened(item, most)
-        if cut is None and position < due:
-            # As much as leaves room for what it answers.
-            left = packing.room_for(item)
-            others = sum(min(other.tokens, _LEAST_REPLY_TOKENS) for other in items[position + 1 : due])
-            most = left - min(others, left // 2)
-            cut = item if item.tokens <= most else shortened(item, most)
-        if packing.take(cut or item, limit=None if position < due else room):
+        if packing.take(item, limit=room):
             continue
-        smaller = shortened(item, packing.room_for(item)) if position < due else None
-        if smaller is None or not packing.take(smaller):
-            for behind in items[position + 1 :]:
-                packing.leave(behind, "no room for what lies between it and the newest turn")
-            return list(items[position:])
-    return []
+        behind = sum(min(other.tokens, _LEAST_CUT_TOKENS) for other in items[position + 1 : due])
+        left = min(room - packing.used_by("short_term"), packing.room_for(item))
+        cut = None
+        if position < due:
+            cut = cut_about(packing, item, asked, material.language, left - min(behind, left // 2))
+        if cut is None or not packing.take(cut, limit=room):
+            for other in items[position:]:
+                packing.leave(other, "no room for what lies between it and the newest turn")
+            return False
+        if position + 1 >= due:
+            for other in items[position + 1 :]:
+                packing.leave(other, "no room for what lies between it and the newest turn")
+            return False
+    return True
+
+
+_ENTITIES_SHARE: Final = 0.05
 
 
 def _take_share(
     packing: Packing, items: Sequence[Item], share: float | None, limit: int, preset: str
-) -> list[Item]:
-    """Take what fits in the tier's share; what did not. Of a tier without a share nothing is wanted."""
-    return _left_out(packing, items, preset) if share is None else packing.take_all(items, limit=limit)
-
-
-def _left_out(packing: Packing, items: Sequence[Item], preset: str) -> list[Item]:
-    """Note that the preset wants none of them; none."""
+) -> None:
+    """Take what fits in the tier's share. Of a tier without a share nothing is wanted."""
+    if share is not None:
+        packing.take_all(items, limit=limit)
+        return
     for item in items:
         packing.leave(item, f"the preset {preset} leaves its kind out")
-    return []
 
 
 def _items(packing: Packing, material: Material) -> dict[str, list[Item]]:
@@ -257,13 +230,7 @@ def _items(packing: Packing, material: Material) -> dict[str, list[Item]]:
 
 
 def _entity_items(packing: Packing, material: Material) -> list[Item]:
-    """Those that the question names first, then those named last.
-
-    One line a kind would change with each new name; one line a name, by first mention, keeps those before it as they were.
-    """
-    asked = set(material.asked)
-    by_mention = list(enumerate(material.entities))
-    by_mention.sort(key=lambda at: (at[1].entity in asked, at[1].last_at, at[1].last_turn_id), reverse=True)
+    """Those that the question names, by first mention, so that a new name doesn't move the others."""
     return [
         packing.item(
             "entities",
@@ -273,7 +240,7 @@ def _entity_items(packing: Packing, material: Material) -> list[Item]:
             reason="named",
             score=float(count.count),
         )
-        for place, count in by_mention
+        for place, count in enumerate(material.entities)
     ]
 
 

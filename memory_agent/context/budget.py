@@ -50,36 +50,31 @@ def largest(most: int, fits: Callable[[int], bool]) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shares:
-    """Shares of the budget, 0 to 1. A tier with 0 gets what room is left at the end, one with None is left out."""
+    """The most of the budget that each tier takes, 0 to 1; one without a share (None) is left out.
+
+    `facts`: those that the question touches, and what always matters; `other_facts`: what else is known.
+    """
 
     facts: float
+    other_facts: float = 0.0
     summary: float | None = None
     preserved: float | None = None
-    entities: float | None = None
     topic: float | None = None
-    short_term: float | None = None
     state: float | None = None
+    window: bool = True
 
 
 PRESETS: Final[dict[Preset, Shares]] = {
-    # Chosen on four kinds of conversations (`benchmarks/context.py`): what is recalled for the question holds nearly all
-    # evidence, so it gets most of the room; the newest turns, the facts and a summary what it takes to be of use.
-    "balanced": Shares(
-        facts=0.06, summary=0.06, preserved=0.0, entities=0.0, topic=0.0, short_term=0.08, state=0.0
-    ),
-    # Earlier code word for word, and a longer stretch of what is being worked on.
-    "code": Shares(
-        facts=0.06, summary=0.08, preserved=0.22, entities=0.0, topic=0.02, short_term=0.35, state=0.03
-    ),
+    # What is recalled for the question holds nearly all evidence; facts and a model's summary what it takes to be of use.
+    "balanced": Shares(facts=0.06, other_facts=0.02, summary=0.06),
+    # Earlier code word for word.
+    "code": Shares(facts=0.06, other_facts=0.02, summary=0.08, preserved=0.22, topic=0.02, state=0.03),
     # Who the user is, and the thread of the talk.
-    "chat": Shares(
-        facts=0.15, summary=0.10, preserved=0.06, entities=0.0, topic=0.03, short_term=0.35, state=0.05
-    ),
+    "chat": Shares(facts=0.15, other_facts=0.15, summary=0.10, preserved=0.06, topic=0.03, state=0.05),
     # Facts, the last turns, and what is recalled.
-    "minimal": Shares(facts=0.10, short_term=0.08, state=0.03),
-    # For questions about the past, asked beside the conversation or with it in the caller's own messages: what is
-    # recalled, and a few facts.
-    "recall": Shares(facts=0.05),
+    "minimal": Shares(facts=0.10, other_facts=0.04),
+    # For questions about the past, asked beside the conversation: no window either.
+    "recall": Shares(facts=0.05, other_facts=0.02, window=False),
 }
 
 

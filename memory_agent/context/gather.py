@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import regex
-
-from memory_agent.context.assemble import Material, TopicLine, pack_context
+from memory_agent.context.assemble import WINDOW_SHARE, Material, TopicLine, pack_context
 from memory_agent.context.budget import PERSONA_TOKENS, PRESETS
 from memory_agent.context.conversation import remind
-from memory_agent.context.recollections import passage_tokens
+from memory_agent.context.exchanges import answer_to, answered, only_a_question, spoken_of
+from memory_agent.context.recollections import least_confidence, said_again
 from memory_agent.digest.fold import Digest
 from memory_agent.errors import BackendError
 from memory_agent.facts.documents import CurrentFacts
 from memory_agent.facts.fold import called, shown
-from memory_agent.lazily import lazily
 from memory_agent.search.request import RowFilter, SearchAnswer, SearchRequest
-from memory_agent.text.corrections import asks
-from memory_agent.text.languages import any_of
-from memory_agent.text.subjects import content_words, first_words, names_nothing, only_reacts, points_outside
+from memory_agent.text.subjects import content_words, only_reacts
 from memory_agent.text.terms import as_letters
 from memory_agent.topics.index import families_of, newest
 
@@ -43,7 +39,6 @@ if TYPE_CHECKING:
         RecallPrice,
         Recollection,
         Scope,
-        Tier,
         TopicHead,
         Turn,
     )
@@ -54,112 +49,16 @@ if TYPE_CHECKING:
     from memory_agent.search.search import Searcher
 
 
-LOOKED_BACK: Final = 5
-"""Turns before it: in a chat one says in several what another answers."""
-_CROWD: Final = 3
-"""People from which on it is told who is spoken to, and talks run across each other."""
-# Who is spoken to, as in channels: "ann: try that", "@ann, …".
-_SPOKEN_TO: Final = lazily(regex.compile, r"\s*@?([\p{L}\p{N}][^\s:,]*)[:,](?=\s)")
-_POINTS_BACK: Final = any_of("words", "points_back", regex.IGNORECASE)
-_ANSWERS_NOTHING: Final = any_of("words", "answers_nothing", regex.IGNORECASE)
-
-
-def answered(turn: Turn, before: Sequence[Turn]) -> Turn | None:
-    """The turn that `turn` answers, of what was said before it, the last first; None if that isn't sure.
-
-    It is among what another said last, whatever reaction of one's own lies between: the turn with a word of the answer, or
-    else the last that asks, if `turn` asks nothing itself. A "Yes" or "That's why" answers what another said in one turn. A
-    greeting or reaction alone answers nothing, nor does "Hey, have you heard of …?".
-    """
-    if _ANSWERS_NOTHING.match(turn.content):
-        return None
-    said = _said_last(turn, _heard(turn, before))
-    question = asks(turn.content)
-    words = content_words(turn.content) - content_words(" ".join({turn.speaker or "", *_speakers(said)}))
-
-    def fits(position: int) -> tuple[bool, bool, int]:
-        other = said[position]
-        shares = not words.isdisjoint(content_words(other.content))
-        asked = asks(other.content) and any(map(str.isalpha, other.content))
-        return shares, asked and not question, -position
-
-    best = max(range(len(said)), key=fits, default=None)
-    if best is None or any(fits(best)[:2]):
-        return None if best is None else said[best]
-    return said[0] if len(said) == 1 and _POINTS_BACK.match(turn.content) else None
-
-
-def spoken_of(turn: Turn, before: Sequence[Turn]) -> Turn | None:
-    """The last turn before one that names nothing, or whose "it" was named elsewhere, that names something: what "it" may be.
-
-    Of the same session.
-    """
-    if not (names_nothing(turn.content) or points_outside(turn.content)) or only_reacts(turn.content):
-        return None
-    said = (other for other in _heard(turn, before) if other.session_id == turn.session_id)
-    return next((other for other in said if _names_a_thing(other.content)), None)
-
-
-def _heard(turn: Turn, before: Sequence[Turn]) -> Sequence[Turn]:
-    """Of what was said before, what may be part of the talk that `turn` is in.
-
-    Among several people, not what others say to somebody else; where the turn says whom it speaks to, or its speaker is
-    spoken to, of others only what they say to its speaker.
-    """
-    people = {name.casefold() for name in _speakers(each for each in (turn, *before) if each.role == "user")}
-    if len(people) < _CROWD:
-        return before
-    who, to = (turn.speaker or turn.role).casefold(), _spoken_to(turn, people)
-    named = to or any(_spoken_to(other, people) == who for other in before)
-    heard = {who} if named else {who, ""}
-    return [
-        other
-        for other in before
-        if (other.speaker or other.role).casefold() in {who, to} or _spoken_to(other, people) in heard
-    ]
-
-
-def _spoken_to(turn: Turn, people: Collection[str]) -> str:
-    """Who of these people is spoken to, "" if nobody by name."""
-    found = _SPOKEN_TO.match(turn.content)
-    return found[1].casefold() if found is not None and found[1].casefold() in people else ""
-
-
-def _names_a_thing(text: str) -> bool:
-    return len(first_words(text)) > 1 and not names_nothing(text) and not only_reacts(text)
-
-
-def _said_last(turn: Turn, before: Sequence[Turn]) -> list[Turn]:
-    """The turns in a row that another said in the same session, the last first."""
-    said: list[Turn] = []
-    for other in before:
-        own = (other.role, other.speaker) == (turn.role, turn.speaker)
-        if other.session_id != turn.session_id or (said and _speakers([other]) != _speakers(said)):
-            break
-        if own and content_words(other.content):
-            break
-        if not own:
-            said.append(other)
-    return said
-
-
-def _speakers(turns: Iterable[Turn]) -> set[str]:
-    return {turn.speaker or turn.role for turn in turns}
-
-
 LAST_EXCHANGE: Final = 4
 """So many turns hold what the user said last, even where the question was stored before it is asked."""
-_FEWEST_FOUND: Final = 20
-_MOST_FOUND: Final = 300
-_TOKENS_EACH: Final = 10
-"""So many recollections are asked for as short ones would fill the budget with."""
+_MOST_FOUND: Final = 150
+"""Recollections that are looked at for a prompt; of those behind hardly any is worth its tokens at any price."""
 _SHORT_TURN_TOKENS: Final = 4
 _HEAD_TOKENS: Final = 5
 """Of a turn's line, for who says it."""
-_WHOLE_SHARE: Final = 0.9
-"""Of the budget, for a thread that fits beside the persona; where it doesn't after all, it is searched."""
-_ENOUGH: Final = 1.2
-"""Budgets that the turns found would fill: of those behind, one in a hundred is worth a place for being short."""
+LOOKED_BACK: Final = 5
+"""Turns before it: in a chat one says in several what another answers."""
+_LOOKED_AHEAD: Final = 3
 
 
 def recall_request(
@@ -168,22 +67,21 @@ def recall_request(
     question: str,
     people: Mapping[str, Any],
     last_turns: Sequence[Turn],
-    budget: int,
+    price: RecallPrice,
     now: datetime,
     until: datetime | None,
 ) -> SearchRequest:
-    """The search of a prompt in `budget` tokens."""
+    """The search of a prompt: what may be worth its tokens at that price."""
     return SearchRequest(
         scope=reach,
         here=scope.thread_id,
         query=question,
         called=called(people),
-        top_k=min(_FEWEST_FOUND + budget // _TOKENS_EACH, _MOST_FOUND),
+        top_k=_MOST_FOUND,
         where=RowFilter(thread_id=reach.thread_id, until=until),
         now=now,
         said=_said_before(question, last_turns),
-        enough_tokens=int(_ENOUGH * budget),
-        tokens_each=passage_tokens(budget),
+        least_confidence=least_confidence(price),
     )
 
 
@@ -193,12 +91,10 @@ def _said_before(question: str, last_turns: Sequence[Turn]) -> str:
     return next((turn.content for turn in turns if turn.role == "user" and turn.content != question), "")
 
 
-def are_few(window: Sequence[Turn], searched: Searched | None, budget: int) -> bool:
-    """True if so few turns are searched that a window of this thread may hold them all."""
+def are_few(searched: Searched | None, budget: int) -> bool:
+    """True if so few turns are searched that a window may hold them all."""
     unindexed, index = searched or ([], None)
-    if not window or index is None or len(index) > window[-1].seq:  # nothing, or other threads too
-        return False
-    return (len(unindexed) + len(index)) * _SHORT_TURN_TOKENS <= budget
+    return index is not None and (len(unindexed) + len(index)) * _SHORT_TURN_TOKENS <= budget * WINDOW_SHARE
 
 
 def are_all(
@@ -209,8 +105,7 @@ def are_all(
 ) -> bool:
     """True if the window is the whole thread, fits, and holds all turns that are searched: finding them would show nothing more."""
     unindexed, index = searched or ([], None)
-    tokens = digest.tokens + _HEAD_TOKENS * digest.turns
-    if len(window) != digest.turns or tokens > budget * _WHOLE_SHARE:
+    if len(window) != digest.turns or not fits_whole(digest, budget):
         return False
     ids = {turn.id for turn in window}
     return (
@@ -220,16 +115,18 @@ def are_all(
     )
 
 
-def fills(answer: SearchAnswer, budget: int) -> bool:
-    """True if what was found leaves hardly any room for what has no share of the budget."""
-    most = passage_tokens(budget)
-    return sum(min(found.turn.tokens, most) for found in answer.recollections) > budget
+def fits_whole(digest: Digest, budget: int) -> bool:
+    """True if the whole thread fits in the window's half of the budget."""
+    return digest.tokens + _HEAD_TOKENS * digest.turns <= budget * WINDOW_SHARE
+
+
+def asks_nothing(question: str) -> bool:
+    """True for a greeting, thanks or a reaction: nothing that was said can be what it needs."""
+    return only_reacts(question) or not content_words(question)
 
 
 T = TypeVar("T")
 
-_EXPLAINED: Final = 30
-"""So many of the best recollections are shown with what they answer, if they say little by themselves."""
 _SHORT_ANSWER_CHARS: Final = 40
 _SAYS_LITTLE_CHARS: Final = 120
 _MANY_TURNS: Final = 50
@@ -243,6 +140,7 @@ class ContextSettings:
 
     short_term_window: int
     context_preset: Preset
+    recall_price: RecallPrice
     search_language: str
 
 
@@ -258,6 +156,39 @@ class ConversationState:
     digest: Digest = field(default_factory=Digest)
     since: Sequence[Turn] = ()
     topics: Sequence[TopicHead] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Wanted:
+    """What is wanted of a context: its budget and price, and which costly tiers."""
+
+    budget: int
+    price: RecallPrice
+    window: bool
+    preserved: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Exchanges:
+    """Of recollected turns, by their ids: the turn that each answers, the one that names what it is about, and what answers a question."""
+
+    answered: dict[str, Turn] = field(default_factory=dict)
+    spoken_of: dict[str, Turn] = field(default_factory=dict)
+    answers: Mapping[str, Turn | None] = field(default_factory=dict)
+
+    def with_answers(self, recollections: Sequence[Recollection]) -> list[Recollection]:
+        """The recollections, in the place of a turn that only asks the one that answers it: no surer than the surer of both."""
+        found = {each.turn.id: each for each in recollections}
+        order: dict[str, Recollection] = {}
+        for each in recollections:
+            answer = self.answers.get(each.turn.id)
+            if answer is not None and answer.id not in order:
+                own = found.get(answer.id)
+                surer = each if own is None or own.confidence < each.confidence else own
+                stands = own or replace(each, turn=answer, replaced_by=None)
+                order[answer.id] = replace(stands, confidence=surer.confidence, score=surer.score)
+            order.setdefault(each.turn.id, each)
+        return list(order.values())
 
 
 class ContextReader:
@@ -305,27 +236,24 @@ class ContextReader:
         `price`: see `RecallPrice`; `window`: with the running conversation; `top_k`: recollections at most; `reach` (None: `scope`): the thread, or all of its user's, whose facts and turns are recalled; `now`: what "last week" in the question is told from; `missing`: parts that are known to be down; the embedder counts where turns wait for it.
         """
         name = preset or self._settings.context_preset
-        shares = PRESETS[name]
-        needless: dict[Tier, bool] = {
-            "long_term": shares.short_term is not None,
-            "preserved": not shares.preserved,
-        }
-        gather = functools.partial(
-            self._material, scope, reach or scope, question, budget, now, until, missing
+        shares, cost = PRESETS[name], price or self._settings.recall_price
+        wanted = _Wanted(
+            budget=budget, price=cost, window=window and shares.window, preserved=shares.preserved is not None
         )
         pack = functools.partial(
-            pack_context, shares=shares, preset=name, budget=budget, counter=self._counter
+            pack_context,
+            shares=shares,
+            preset=name,
+            price=cost,
+            top_k=top_k,
+            budget=budget,
+            counter=self._counter,
         )
-
-        async def packed(material: Material) -> tuple[MemoryContext, frozenset[Tier]]:
+        with self._texts.reading(scope.user_id):
+            material = await self._material(scope, reach or scope, question, wanted, now, until, missing)
             # Dozens of turns take so long to be read that nobody else on the event loop should wait for them.
             many = max(len(material.recollections), len(material.window)) > _MANY_TURNS
             return await asyncio.to_thread(pack, material) if many else pack(material)
-
-        with self._texts.reading(scope.user_id):
-            unread = frozenset(tier for tier in needless if needless[tier])
-            context, missed = await packed(await gather(unread))
-            return (await packed(await gather(frozenset())))[0] if missed else context
 
     async def _named(self, question: str, down: list[str]) -> tuple[Entity, ...]:
         """Entities of the question; where the model fails, those of the dictionary alone."""
@@ -337,59 +265,69 @@ class ContextReader:
         scope: Scope,
         reach: Scope,
         question: str,
-        budget: int,
+        wanted: _Wanted,
         now: datetime,
         until: datetime | None,
         missing: Sequence[str],
-        needless: frozenset[Tier],
     ) -> Material:
-        """All that the context may be made of, read side by side, but for what is `needless` where there is much else to show."""
+        """All that the context may be made of, read side by side."""
         down: list[str] = []
         # First, for they tell who is meant by a name, and what a question of few words goes on with; what is searched needs neither.
         most = self._settings.short_term_window
         newest_turns = self.last_turns(scope, max(most, _READ_AT_ONCE), until)
-        facts, last_turns, searched = await asyncio.gather(
+        facts, last_turns, searched, asked = await asyncio.gather(
             _or_degraded(self._known(reach, until), CurrentFacts(people={}), "facts", down),
             _or_degraded(newest_turns, [], "short_term", down),
             _or_degraded(self._searcher.searched(reach), None, "long_term", down),
+            self._named(question, down),
         )
         window, people = last_turns[max(len(last_turns) - most, 0) :], facts.people
-        request = recall_request(scope, reach, question, people, last_turns, budget, now, until)
-        standing = self._standing(scope, window, last_turns, budget, until, down)
-        answer, stand, window, unread = await self._recalled(
-            request, window, searched, standing, budget, needless, down
+        request = recall_request(scope, reach, question, people, last_turns, wanted.price, now, until)
+        standing = self._standing(
+            scope, window if wanted.window else [], last_turns, wanted.budget, until, down
         )
-        (preserved, passed_over), counts, (answers, things) = await asyncio.gather(
-            _or_degraded(self._preserved(scope, stand, window, unread), _NOTHING_KEPT, "compression", down),
-            _or_degraded(self._entities_beside(scope, answer, searched, budget, until), [], "entities", down),
-            _or_degraded(self._explained(reach, answer.recollections, until), ({}, {}), "long_term", down),
+        answer, stand, window = await self._recalled(request, searched, standing, wanted, down)
+        (preserved, passed_over), counts, exchanges = await asyncio.gather(
+            _or_degraded(self._preserved(scope, stand, window, wanted), _NOTHING_KEPT, "compression", down),
+            _or_degraded(self._entities_asked(scope, asked, searched, until), [], "entities", down),
+            _or_degraded(
+                self._exchanges(reach, answer.recollections, until), _Exchanges(), "long_term", down
+            ),
         )
-        topic, reminder = self._topic_and_reminder(stand, whole=until is None)
+        recollections, again = said_again(
+            exchanges.with_answers(answer.recollections), {turn.id for turn in window}
+        )
         return Material(
-            persona=reminder.identity,
-            state=reminder.state,
-            reminder_left=reminder.left,
+            **self._standing_items(stand, whole=until is None),
             passed_over=passed_over,
-            summary=() if stand.last is None else stand.last.summary,
-            summarized=stand.last is not None and stand.last.made_by.startswith("llm"),
             preserved=preserved,
             facts=shown(people),
             people=tuple(people),
             fact_items=facts.items,
             entities=counts,
-            asked=await self._named(question, down) if counts else (),
-            topic=topic,
             window=window,
             whole=0 < len(window) == stand.digest.turns,
-            unread=unread,
-            recollections=answer.recollections,
-            answered=answers,
-            spoken_of=things,
+            recollections=recollections,
+            said_again=again,
+            answered=exchanges.answered,
+            spoken_of=exchanges.spoken_of,
             question=question,
             language=self._settings.search_language,
             degraded=sorted({*_lacking(missing, searched, last_turns), *down, *answer.degraded}),
             thread_id=scope.thread_id,
         )
+
+    def _standing_items(self, stand: ConversationState, *, whole: bool) -> dict[str, Any]:
+        """What a prompt says of how the conversation stands: persona, state, summary and topic. `whole`: see `_active`."""
+        topic, reminder = self._topic_and_reminder(stand, whole=whole)
+        return {
+            "persona": reminder.identity,
+            "state": reminder.state,
+            "reminder_left": reminder.left,
+            "summary": () if stand.last is None else stand.last.summary,
+            "summarized": stand.last is not None and stand.last.made_by.startswith("llm"),
+            "topic": topic,
+        }
 
     def _topic_and_reminder(
         self, stand: ConversationState, *, whole: bool
@@ -412,25 +350,25 @@ class ContextReader:
     async def _recalled(
         self,
         request: SearchRequest,
-        window: Sequence[Turn],
         searched: Searched | None,
         standing: Coroutine[Any, Any, tuple[ConversationState, list[Turn]]],
-        budget: int,
-        needless: frozenset[Tier],
+        wanted: _Wanted,
         down: list[str],
-    ) -> tuple[SearchAnswer, ConversationState, list[Turn], frozenset[Tier]]:
-        """What the search finds, how the thread stands, its window, and which tiers are `needless` beside these.
+    ) -> tuple[SearchAnswer, ConversationState, list[Turn]]:
+        """What the search finds, how the thread stands, and its window.
 
-        Where the window shows within `budget` all that could be found, nothing is searched, and the question not embedded.
+        Where the question asks nothing, or the window shows within the budget all that could be found, nothing is searched, and the
+        question not embedded.
         """
-        if "long_term" in needless and are_few(window, searched, budget):
-            stand, widened = await standing
-            if are_all(widened, stand.digest, searched, budget):
-                return _NOTHING_FOUND, stand, widened, needless
-            answer = await self._found(request, searched, down)
-        else:
-            answer, (stand, widened) = await asyncio.gather(self._found(request, searched, down), standing)
-        return answer, stand, widened, needless - {"long_term"} if fills(answer, budget) else frozenset()
+        if asks_nothing(request.query):
+            return _NOTHING_FOUND, *(await standing)
+        if wanted.window and are_few(searched, wanted.budget):
+            stand, window = await standing
+            if are_all(window, stand.digest, searched, wanted.budget):
+                return _NOTHING_FOUND, stand, window
+            return await self._found(request, searched, down), stand, window
+        answer, (stand, window) = await asyncio.gather(self._found(request, searched, down), standing)
+        return answer, stand, window
 
     async def _known(self, reach: Scope, until: datetime | None) -> CurrentFacts:
         if until is None:
@@ -441,7 +379,7 @@ class ContextReader:
         self, scope: Scope, window: list[Turn], stand: ConversationState, budget: int
     ) -> list[Turn]:
         """The turns of the whole thread up to the window's end where they may fit in the budget, else the window."""
-        if not window or stand.digest.tokens > budget or stand.digest.turns <= len(window):
+        if not window or not fits_whole(stand.digest, budget) or stand.digest.turns <= len(window):
             return window
         end = window[-1].seq
         if len(stand.since) == stand.digest.turns and stand.since[-1].seq >= end:
@@ -462,49 +400,50 @@ class ContextReader:
                 return before[-limit:]
             read *= 4
 
-    async def _entities_beside(
-        self,
-        scope: Scope,
-        answer: SearchAnswer,
-        searched: Searched | None,
-        budget: int,
-        until: datetime | None,
+    async def _entities_asked(
+        self, scope: Scope, asked: Collection[Entity], searched: Searched | None, until: datetime | None
     ) -> list[EntityCount]:
-        """The entities that the thread names; none where what was found leaves no room for them."""
-        counts = [] if fills(answer, budget) else await self._entities.count(scope, searched)
-        return [count for count in counts if until is None or count.first_at < until]
+        """The entities that the thread names and the question too."""
+        counts = await self._entities.count(scope, searched) if asked else []
+        return [each for each in counts if each.entity in asked and (until is None or each.first_at < until)]
 
-    async def _explained(
+    async def _exchanges(
         self, scope: Scope, recollections: Sequence[Recollection], until: datetime | None
-    ) -> tuple[dict[str, Turn], dict[str, Turn]]:
-        """Of the best recollections that say little by themselves, by their ids, the turn that each answers, and the turn
-        that names what it is about.
+    ) -> _Exchanges:
+        """What the recollections answer, are about, or are answered by.
 
         Nothing that was said from `until` on: its number is lower, but its time is what it was stored with.
         """
-        short = [
-            found.turn
-            for found in recollections[:_EXPLAINED]
-            if found.turn.seq > 1 and len(found.turn.content) < _SAYS_LITTLE_CHARS
+        found = [each.turn for each in recollections]
+        going_back = [
+            turn for turn in found if turn.role == "assistant" or len(turn.content) < _SAYS_LITTLE_CHARS
         ]
-        if not short:
-            return {}, {}
-        behind = {turn.id: range(turn.seq - 1, max(turn.seq - 1 - LOOKED_BACK, 0), -1) for turn in short}
-        places = {(turn.thread_id, seq) for turn in short for seq in behind[turn.id]}
-        at = {(found.turn.thread_id, found.turn.seq): found.turn for found in recollections}
+        asking = [turn for turn in found if only_a_question(turn)]
+        at = {(turn.thread_id, turn.seq): turn for turn in found}
+
+        def behind(turn: Turn) -> list[tuple[str, int]]:
+            return [(turn.thread_id, turn.seq - by) for by in range(1, LOOKED_BACK + 1) if turn.seq > by]
+
+        def ahead(turn: Turn) -> list[tuple[str, int]]:
+            return [(turn.thread_id, turn.seq + by) for by in range(1, _LOOKED_AHEAD + 1)]
+
+        places = {place for turn in going_back for place in behind(turn)}
+        places |= {place for turn in asking for place in ahead(turn)}
         unread = sorted(places - at.keys())
         turns = await self._store.turns_at(scope, unread) if unread else []
         at |= {(turn.thread_id, turn.seq): turn for turn in turns if until is None or turn.timestamp < until}
-        answers: dict[str, Turn] = {}
-        things: dict[str, Turn] = {}
-        for turn in short:
-            before = [at[place] for seq in behind[turn.id] if (place := (turn.thread_id, seq)) in at]
-            short_answer = as_letters(turn.content) < _SHORT_ANSWER_CHARS
-            if short_answer and (other := answered(turn, before)) is not None:
-                answers[turn.id] = other
-            elif (other := spoken_of(turn, before)) is not None:
-                things[turn.id] = other
-        return answers, things
+
+        def said(places: Iterable[tuple[str, int]]) -> list[Turn]:
+            return [at[place] for place in places if place in at]
+
+        exchanges = _Exchanges(answers={turn.id: answer_to(turn, said(ahead(turn))) for turn in asking})
+        for turn in (*going_back, *filter(None, exchanges.answers.values())):
+            short = turn.role == "assistant" or as_letters(turn.content) < _SHORT_ANSWER_CHARS
+            if short and (other := answered(turn, said(behind(turn)))) is not None:
+                exchanges.answered[turn.id] = other
+            elif turn.role != "assistant" and (other := spoken_of(turn, said(behind(turn)))) is not None:
+                exchanges.spoken_of[turn.id] = other
+        return exchanges
 
     async def _standing(
         self,
@@ -534,10 +473,10 @@ class ContextReader:
         return stand, await _or_degraded(widened, window, "short_term", down)
 
     async def _preserved(
-        self, scope: Scope, stand: ConversationState, window: Sequence[Turn], unread: frozenset[Tier]
+        self, scope: Scope, stand: ConversationState, window: Sequence[Turn], wanted: _Wanted
     ) -> tuple[list[tuple[Turn, float]], list[KeyMoment]]:
         """See `ConversationReader.preserved`; of a thread that the window holds whole nothing is left to preserve."""
-        if "preserved" in unread or len(window) == stand.digest.turns:
+        if not wanted.preserved or len(window) == stand.digest.turns:
             return _NOTHING_KEPT
         digest = await self._states.with_moments(scope, stand.last, stand.since)
         return await self._states.preserved(scope, stand.last, digest, window)

@@ -55,7 +55,6 @@ class FactItems:
         self._needless: list[Item] = []
         self._stated: list[tuple[tuple[str, ...], Any, bool]] = []
         self._holding: dict[str, list[int]] = {}
-        self._by_need: list[Item] = []
         for path, value in fact_leaves(document):
             person, below = (path[0], path[1:]) if whose is None else (whose, path)
             named = below == ("name",) and isinstance(value, str) and person_key(value) == person_key(person)
@@ -105,14 +104,15 @@ class FactItems:
             )
             yield item, one, True
 
-    def by_question(self, asked: Collection[str], language: str) -> tuple[list[Item], list[Item]]:
-        """Facts that share words with the question, those with most of them first; and the others, of these first what matters
-        in any conversation."""
+    def by_question(self, asked: Collection[str], language: str) -> tuple[list[Item], list[Item], list[Item]]:
+        """Facts that share words with the question, those with most of them first; what matters in any conversation; the others."""
         if not self._holding:
             self._read(language)
         shared = Counter(chain.from_iterable(self._holding.get(term, ()) for term in asked))
         wanted = [self.items[at] for at in sorted(shared, key=lambda at: (-shared[at], at))]
-        return wanted, [item for item in self._by_need if item.place not in shared]
+        rest = [item for item in self.items if item.place not in shared]
+        needed = [item for item in rest if not _ALWAYS_MATTERS.isdisjoint(item.name.split("."))]
+        return wanted, needed, [item for item in rest if _ALWAYS_MATTERS.isdisjoint(item.name.split("."))]
 
     def _read(self, language: str) -> None:
         for at, item in enumerate(self.items):
@@ -120,9 +120,6 @@ class FactItems:
             terms_of = _terms_of if len(line) <= LINE_CHARS_KEPT else count_terms
             for term in terms_of(line, language):
                 self._holding.setdefault(term, []).append(at)
-        self._by_need = sorted(
-            self.items, key=lambda item: not _ALWAYS_MATTERS.isdisjoint(item.name.split(".")), reverse=True
-        )
 
     def document(self, taken: Iterable[Item]) -> dict[str, Any]:
         """The part of the document that these items state."""

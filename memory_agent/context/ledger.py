@@ -8,14 +8,13 @@ so the sum is the size of the text.
 from __future__ import annotations
 
 from bisect import bisect_left
-from copy import copy
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from memory_agent.context.budget import largest, usable
 from memory_agent.context.passages import outline, without_middle
-from memory_agent.context.render import head_again
+from memory_agent.context.render import GAP
 from memory_agent.domain import (
     TAG_OF,
     ContextBlock,
@@ -35,13 +34,16 @@ if TYPE_CHECKING:
     from memory_agent.ports import TokenCounter
 
 
+At: TypeAlias = tuple[str, int]
+
+
 class Item(NamedTuple):
     """One thing that a prompt may hold. `place`: where in its tier it is read; `reason`: why, if it is taken.
 
-    `seq`: of the turn that it shows, whole, or (`part`) in an excerpt, which is of no use beside the whole turn or
-    another excerpt. `under`: the heading that it stands under, once for all items of it. `begins`: of a value of a list, how
-    the line begins that it shares with the list's other values, up to the bracket. `quotes`: the `seq` of the turn that its
-    head quotes, and the head without the quote.
+    `at`: the thread ("" for the one that it is for) and `seq` of the turn that it shows, whole, or (`part`) in an excerpt, which
+    is of no use beside the whole turn or another excerpt. `under`: the heading that it stands under, once for all items of it.
+    `begins`: of a value of a list, how the line begins that it shares with the list's other values, up to the bracket. `quotes`:
+    where the turn is that its head quotes, and the head without the quote.
     """
 
     tier: Tier
@@ -52,11 +54,11 @@ class Item(NamedTuple):
     reason: str
     score: float | None = None
     confidence: float | None = None
-    seq: int | None = None
+    at: At | None = None
     part: bool = False
     under: Heading | None = None
     begins: str | None = None
-    quotes: tuple[int, str] | None = None
+    quotes: tuple[At, str] | None = None
 
 
 class Placed:
@@ -118,23 +120,29 @@ def lines_of(items: Iterable[Item]) -> Iterator[ContextLine]:
             with_year = last is None or last.day.year != item.under.day.year
             yield ContextLine(body=item.under.shown(with_year=with_year))
             last = item.under
+        if above is not None and has_gap(above, item):
+            yield ContextLine(body=GAP)
         yield item.line if above is None else headed(item.line, head_below(above, item))
         above = item
 
 
+def has_gap(above: Item, item: Item) -> bool:
+    """True if something was said between two turns that stand below each other under one heading, or either is an excerpt."""
+    if item.under is None or above.under != item.under or item.part or above.part:
+        return False
+    return above.at is None or item.at is None or (above.at[0], above.at[1] + 1) != item.at
+
+
 def head_below(above: Item, item: Item) -> str:
-    """The head of the item's line as it stands below another's: without a quote of what stands or is quoted there, a dash for one that is the same."""
-    head, head_above = item.line.head, above.line.head
-    if above.under != item.under:
-        return head
-    if item.quotes is not None:
-        if above.quotes is not None and item.quotes[0] == above.quotes[0]:
-            head, head_above = item.quotes[1], above.quotes[1]
-        elif item.quotes[0] == above.seq and not above.line.body.endswith("…]"):
-            head = item.quotes[1]
-    if head and head == head_above:
-        return head_again(follows=item.seq is not None and above.seq == item.seq - 1)
-    return head
+    """The head of the item's line as it stands below another's: without a quote of what stands right there."""
+    if (
+        item.quotes is None
+        or above.at != item.quotes[0]
+        or has_gap(above, item)
+        or above.line.body.endswith("…]")
+    ):
+        return item.line.head
+    return item.quotes[1] if above.under == item.under else item.line.head
 
 
 def headed(line: ContextLine, head: str) -> ContextLine:
@@ -149,8 +157,6 @@ _TEXT_CHARS: Final = 120
 """Of an item in the ledger: enough to know it by."""
 NO_ROOM: Final = "no room in the budget"
 NO_ROOM_IN_SHARE: Final = "no room in its share of the budget"
-_FIXED: Final = ("_order", "_counter", "_budget", "_envelope", "_continuing", "_overheads")
-"""What no item changes, or what is only counted."""
 LEFT_TO_RECENT: Final = "it is among the last turns"
 MESSAGE_OVERHEAD: Final = 4
 """Tokens that a chat API adds to each message for its role and delimiters (OpenAI's cookbook counts 3 to 4)."""
@@ -185,17 +191,18 @@ class Packing:
         self._lines = self._messages = 0
         self._taken: list[Item] = []
         self._of_tier: dict[Tier, int] = {}
-        self._shown: dict[int, Tier] = {}
-        self._excerpts: dict[int, Tier] = {}
+        self._shown: dict[At, Tier] = {}
+        self._excerpts: dict[At, Tier] = {}
         self._headings: set[tuple[Tier, Heading]] = set()
         self._begun: set[str] = set()
         self._placed: dict[Tier, Placed] = {}
         self._continuing: dict[tuple[str, str], int] = {}
         self._overheads: dict[Tier, int] = {}
         self._said: list[tuple[Item, str]] = []
-        self._swapped: list[tuple[Item, Item]] = []
+        self._in: set[tuple[Tier, str]] = set()
         whole = prompt_text([ContextBlock(tier="facts", lines=(ContextLine(body=""),))])
         bare = f"<{TAG_OF['facts']}>\n\n</{TAG_OF['facts']}>\n"
+        self._gap = counter.count(f"{GAP}\n")
         self._envelope = counter.count(whole) - counter.count(bare)
 
     def item(
@@ -209,13 +216,14 @@ class Packing:
         score: float | None = None,
         confidence: float | None = None,
         turn: Turn | None = None,
+        away: bool = False,
         excerpt_of: int | None = None,
         under: Heading | None = None,
         begins: str | None = None,
     ) -> Item:
         """An item with its tokens counted.
 
-        `turn`: shown whole; `excerpt_of`: the `seq` of the turn that it is an excerpt of; `under` and `begins`: see `Item`.
+        `turn`: shown whole, of another thread if it is `away`; `excerpt_of`: the `seq` of the turn that it is an excerpt of; `under` and `begins`: see `Item`.
         """
         return Item(
             tier=tier,
@@ -226,16 +234,34 @@ class Packing:
             reason=reason,
             score=score,
             confidence=confidence,
-            seq=excerpt_of if turn is None else turn.seq,
+            at=self.at(turn, away=away)
+            if turn is not None
+            else None
+            if excerpt_of is None
+            else ("", excerpt_of),
             part=turn is None,
             under=under,
             begins=begins,
         )
 
+    @staticmethod
+    def at(turn: Turn, *, away: bool = False) -> At:
+        """Where the turn is; `away`: in another thread, whose turns have the numbers of this one's."""
+        return (turn.thread_id if away else ""), turn.seq
+
+    def takes(self, item: Item) -> bool:
+        """True if the item is in, whole or in part."""
+        return (item.tier, item.name) in self._in
+
     @property
     def room(self) -> int:
         """Tokens that are left."""
         return self._budget - max(self._lines, self._messages)
+
+    def adds(self, item: Item) -> int:
+        """Tokens that the item would add to the text, with its heading, a gap, and what its tier begins with."""
+        placed = self._placed.get(item.tier) or Placed()
+        return self._added_by(item, *placed.beside(placed.place_for(item)))[0]
 
     def room_for(self, item: Item) -> int:
         """Tokens that are left for the item's line, beside its heading, its tier's delimiters and the envelope."""
@@ -293,10 +319,11 @@ class Packing:
             self._begun.add(item.begins)
         self._of_tier[item.tier] = self.used_by(item.tier) + own
         self._said.append((item, ""))
-        if item.seq is not None:
-            (self._excerpts if item.part else self._shown)[item.seq] = item.tier
-            if not item.part and item.seq in self._excerpts:
-                self._drop_excerpts(item.seq, item.tier)
+        self._in.add((item.tier, item.name))
+        if item.at is not None:
+            (self._excerpts if item.part else self._shown)[item.at] = item.tier
+            if not item.part and item.at in self._excerpts:
+                self._drop_excerpts(item.at, item.tier)
         return True
 
     def _added_by(self, item: Item, above: Item | None, behind: Item | None) -> tuple[int, int]:
@@ -323,7 +350,7 @@ class Packing:
         shared = item.begins is not None and above.begins == item.begins
         head = item.line.head if shared else head_below(above, item)
         if not shared and head == item.line.head:
-            return item.tokens
+            return item.tokens + (self._gap if has_gap(above, item) else 0)
         key = above.line.body if shared else head, item.line.body
         found = self._continuing.get(key)
         if found is None:
@@ -338,9 +365,9 @@ class Packing:
         years = {under.day.year for tier, under in self._headings if tier == item.tier}
         return self._counter.count(f"{item.under.shown(with_year=item.under.day.year not in years)}\n")
 
-    def _drop_excerpts(self, seq: int, shown_in: Tier) -> None:
+    def _drop_excerpts(self, at: At, shown_in: Tier) -> None:
         """Drop the excerpts of a turn that is now shown whole."""
-        for excerpt in [taken for taken in self._taken if taken.part and taken.seq == seq]:
+        for excerpt in [taken for taken in self._taken if taken.part and taken.at == at]:
             self._remove(excerpt)
             self.leave(excerpt, _shown_among(shown_in))
 
@@ -353,24 +380,15 @@ class Packing:
         self._lines -= added
         self._messages -= added
         self._of_tier[item.tier] -= item.tokens
-        if item.seq is not None:
-            del (self._excerpts if item.part else self._shown)[item.seq]
-
-    def swap(self, item: Item, other: Item) -> None:
-        """Show `other` of the same turn in the place of the item, which is in, if it fits."""
-        before, at = self._as_it_stands(), self._taken.index(item)
-        self._remove(item)
-        if self.take(other):
-            self._taken.insert(at, self._taken.pop())
-            self._swapped.append((self._taken[at], item))
-        else:
-            vars(self).update(before)
+        self._in.discard((item.tier, item.name))
+        if item.at is not None:
+            del (self._excerpts if item.part else self._shown)[item.at]
 
     def where_shown(self, item: Item) -> Tier | None:
         """The tier that shows the item's turn whole, or for an excerpt also in part; None if there is none."""
-        if item.seq is None:
+        if item.at is None:
             return None
-        return self._shown.get(item.seq) or (self._excerpts.get(item.seq) if item.part else None)
+        return self._shown.get(item.at) or (self._excerpts.get(item.at) if item.part else None)
 
     def take_all(self, items: Iterable[Item], *, limit: int | None = None) -> list[Item]:
         """Take each that fits; those that did not. With a `limit`, all are of one tier."""
@@ -381,7 +399,7 @@ class Packing:
                 share = room if limit is None else limit - self.used_by(item.tier)
                 fits, changed = min(room, share), False
             # Most of many facts: what shares no line and is no turn adds its tokens, whatever stands beside it.
-            if item.tokens > fits and not (item.begins in self._begun or item.seq or item.line.head):
+            if item.tokens > fits and not (item.begins in self._begun or item.at or item.line.head):
                 why = NO_ROOM_IN_SHARE if limit is not None and item.tokens > share else NO_ROOM
                 self._said.append((item, why))
                 left.append(item)
@@ -400,35 +418,18 @@ class Packing:
                 return list(items[position:])
         return []
 
-    def take_together(self, items: Sequence[Item]) -> bool:
-        """Take all of them, or none if they don't fit."""
-        before = self._as_it_stands()
-        if all(self.take(item) for item in items):
-            return True
-        vars(self).update(before)
-        return False
-
-    def _as_it_stands(self) -> dict[str, Any]:
-        """All that taking an item changes."""
-        stand = {name: copy(value) for name, value in vars(self).items() if name not in _FIXED}
-        return {**stand, "_placed": {tier: placed.copy() for tier, placed in self._placed.items()}}
-
     def leave(self, item: Item, reason: str) -> None:
         """Note why the item is not taken; a later `take` may change that."""
         self._said.append((item, reason))
 
     def packed(self) -> Packed:
-        """The chosen items. Should their sum have been too low, as a counter may have it, swaps are undone, then those taken last leave."""
+        """The chosen items. Should their sum have been too low, as a counter may have it, those taken last leave."""
         while True:
             blocks = self._blocks()
             tokens = self._counter.count(prompt_text(blocks))
             if max(tokens, message_tokens(blocks, self._counter)) <= self._budget or not self._taken:
                 return self._packed(blocks, tokens)
-            if self._swapped:
-                now, before = self._swapped.pop()
-                self._taken[self._taken.index(now)] = before
-            else:
-                self.leave(self._taken.pop(), NO_ROOM)
+            self.leave(self._taken.pop(), NO_ROOM)
 
     def _packed(self, blocks: tuple[ContextBlock, ...], tokens: int) -> Packed:
         kept = frozenset((item.tier, item.name) for item in self._taken)

@@ -24,16 +24,15 @@ _OURS: Final = delimiters("memory_", heads=True)
 LINES_KEPT: Final = 16_384
 LINE_CHARS_KEPT: Final = 200
 """A longer line of a fact is made each time: with its words one of 200 letters takes 8 KB, of as many Chinese characters 18."""
-_QUOTED_LETTERS: Final = 80
+QUOTED_LETTERS: Final = 80
 """Of Chinese 40 characters; see `as_letters`."""
 _SAYS_ONE_THING_CHARS: Final = 80
 """A longer turn says more than what a later one replaces."""
 # What ends a name in the head of a turn or before a recollection.
 _ENDS_A_NAME: Final = lazily(regex.compile, r"[\[\]［］【】〔〕“”：]|:(?=\s|\Z)")
 _IN_A_NAME: Final = dict(zip("[]［］【】〔〕“”：:", '()()()()"";;', strict=True))
-_SAME_HEAD: Final = "- "
-_LATER: Final = "… "
-"""The same, of what was not said right after the line above."""
+GAP: Final = "…"
+"""A line of its own between turns that were not said one after the other, so that no reply seems to answer what it doesn't."""
 _DASHES: Final = "-‐‑‒–—―… "
 # A user may call himself "assistant".
 _LIKE_A_ROLE: Final = lazily(regex.compile, rf"\W*(?:{'|'.join(ROLES)})\b")
@@ -129,11 +128,15 @@ def _body_of(said: str) -> str:
 
 
 def recalled_line(
-    turn: Turn, answers: Turn | None = None, replaced: Turn | None = None, after: Turn | None = None
+    turn: Turn,
+    answers: Turn | None = None,
+    replaced: Turn | None = None,
+    after: Turn | None = None,
+    again: tuple[int, date] | None = None,
 ) -> ContextLine:
     """A turn below its `heading_of`: `Ann: …`, or `user: …` of a turn without a speaker.
 
-    `answers`: the turn before one that says little by itself, of which the end is quoted:
+    `answers`: the turn that this one answers, of which the end is quoted:
     `Ann (to “Do you have a dog?”): Yes, two.` `replaced`: the turn that replaces this one, of which the day is told:
     `Ann (replaced on 12 May 2026): It's on Monday.`, of a longer one that a part of it is. `after`: an earlier turn that tells what this one is about:
     `Ann (after “We saw Dune.”): I liked it.`
@@ -145,28 +148,21 @@ def recalled_line(
     quoted = quoted if answers is None else f" (to “{_end_of(answers.content)}”)"
     part = ", in part" if len(turn.content) > _SAYS_ONE_THING_CHARS else ""
     holds = "" if replaced is None else f" (replaced on {day_of(replaced.local_time.date())}{part})"
+    often = "" if again is None else f" ({again[0]} times, last on {day_of(again[1])})"
     return ContextLine(
-        head=f"{who}{quoted}{holds}: ",
+        head=f"{who}{quoted}{often}{holds}: ",
         body=_body_of(turn.content),
         role=turn.role,
         speaker=name or None,
     )
 
 
-def head_again(*, follows: bool) -> str:
-    """The mark in place of a head below a line with the same one under the same heading: a dash.
-
-    Dots where the line doesn't follow that one, so that nobody takes its "she" for somebody named there.
-    """
-    return _SAME_HEAD if follows else _LATER
-
-
 def _end_of(text: str) -> str:
     line = one_line(text).translate(_SINGLE_QUOTES)
-    if as_letters(line) <= _QUOTED_LETTERS:
+    if as_letters(line) <= QUOTED_LETTERS:
         return line
-    end = line[-_QUOTED_LETTERS:]
-    end = end[-largest(len(end), lambda chars: as_letters(end[-chars:]) <= _QUOTED_LETTERS) :]
+    end = line[-QUOTED_LETTERS:]
+    end = end[-largest(len(end), lambda chars: as_letters(end[-chars:]) <= QUOTED_LETTERS) :]
     return f"…{end.split(' ', 1)[-1]}"
 
 

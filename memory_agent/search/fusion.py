@@ -8,7 +8,6 @@ Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval" (2023), with more
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
@@ -240,35 +239,6 @@ MOST_SHARED: Final = 1.5
 """BM25 above this multiple of the words' weight comes from repetition, which says no more."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Coefficients:
-    """Of the logistic model: `constant` + `nearness` x + `words` y + `lead` z is the log of the odds."""
-
-    constant: float
-    nearness: float
-    words: float
-    lead: float
-
-
-BY_MEANING: Final = Coefficients(constant=-2.0, nearness=3.7, words=1.0, lead=0.58)
-"""For turns that have a vector."""
-BY_WORDS: Final = Coefficients(constant=-1.6, nearness=0.0, words=2.4, lead=0.58)
-"""For turns without: not indexed yet, or with the embedder down."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Grounds:
-    """The inputs of the confidence in each of n turns, shape (n,) each.
-
-    `nearness`: 0 is unrelated, 1 the same, NaN without a vector; `words`: share of the weight of the question's words
-    that the turn, and it with those beside it, holds; `lead`: log of its share among all turns searched, at most 0.
-    """
-
-    nearness: Floats
-    words: Floats
-    lead: Floats
-
-
 def unrelated(meaning: Floats, *, background: float, whole: bool) -> float:
     """The cosine of the question with turns that have nothing to do with it: what most of the turns have.
 
@@ -279,47 +249,59 @@ def unrelated(meaning: Floats, *, background: float, whole: bool) -> float:
     return float((TRUST * background + known.sum(dtype=np.float64)) / (TRUST + len(known)))
 
 
-def grounds(
-    scores: Floats,
-    meaning: Floats,
-    words: Floats,
-    words_around: Floats,
-    *,
-    weight_of_words: float,
-    unrelated_cosine: float,
-    at: Sequence[int] | slice = slice(None),
-) -> Grounds:
-    """The grounds of n turns from `scores` in [0, 1], raw cosines (NaN without a vector) and raw BM25 scores.
+def nearness(meaning: Floats, unrelated_cosine: float) -> Floats:
+    """`meaning`, cosines of shape (n,), so that 0 is unrelated and 1 the same; NaN without a vector."""
+    near: Floats = ((meaning - unrelated_cosine) / max(1.0 - unrelated_cosine, 1e-3)).clip(-1.0, 1.0)
+    return near
 
-    `weight_of_words`: the sum of the idf of all words of the question, those that no turn holds included; `at`: positions of the n
-    turns among all, of which `scores` are.
+
+def shared(words: Floats, weight_of_words: float) -> Floats:
+    """Raw BM25 scores as shares of the weight of the question's words, those that no turn holds included: 0 to `MOST_SHARED`."""
+    share: Floats = np.minimum(np.nan_to_num(words) / max(weight_of_words, 1e-6), MOST_SHARED)
+    return share
+
+
+def leads(scores: Floats, but: NDArray[np.bool_] | None = None) -> Floats:
+    """How far each of n turns stands out: the log of its share among all, at most 0. Both arrays have the shape (n,).
+
+    `scores`: in [0, 1], NaN for what is no result. `but`: turns that say nothing new, and take nothing from the others' shares.
     """
-    room = max(1.0 - unrelated_cosine, 1e-3)
-    shared = np.minimum(words / max(weight_of_words, 1e-6), MOST_SHARED)
-    shared_around = np.minimum(words_around / max(weight_of_words, 1e-6), MOST_SHARED)
-    sharp = SHARPNESS * scores.astype(np.float64)
-    top = sharp.max(initial=0.0)
-    return Grounds(
-        nearness=((meaning - unrelated_cosine) / room).clip(-1.0, 1.0).astype(np.float32),
-        words=((shared + shared_around) / 2.0).astype(np.float32),
-        lead=(sharp[at] - top - np.log(np.exp(sharp - top).sum() or 1.0)).astype(np.float32),
+    sharp = SHARPNESS * np.nan_to_num(scores).astype(np.float64)
+    counted = sharp if but is None else sharp[~but]
+    top = counted.max(initial=0.0)
+    found: Floats = np.minimum(sharp - top - np.log(np.exp(counted - top).sum() or 1.0), 0.0).astype(
+        np.float32
     )
+    return found
 
 
-def confidence(given: Grounds) -> Floats:
-    """The probability, from 0 to 1, that each turn is evidence for the question."""
-    by_meaning = _log_odds(BY_MEANING, np.nan_to_num(given.nearness, nan=0.0), given)
-    by_words = _log_odds(BY_WORDS, np.zeros_like(given.nearness), given)
-    odds = np.where(np.isnan(given.nearness), by_words, by_meaning)
-    probable: Floats = (1.0 / (1.0 + np.exp(-odds))).astype(np.float32)
+def chance_of_any(
+    *, nearest: float | None = None, detail: float | None = None, words: float | None = None
+) -> float:
+    """The chance that anything that was said answers the question, 0 to 1: "none of this" is an answer, too.
+
+    Of the best turn: `nearest`, its `nearness`; `detail`, its late-interaction score, None where there is none; `words`, where there are
+    no vectors: its share of the question's words, with the turns beside it (see `shared`).
+    """
+    if nearest is None:
+        return _logistic(-2.8 + 3.4 * (words or 0.0))
+    return _logistic(-9.0 + 22.4 * nearest if detail is None else -12.3 + 18.0 * nearest + 8.8 * detail)
+
+
+def confidence(any_chance: float, shared_words: Floats, lead: Floats) -> Floats:
+    """The probability, 0 to 1, that each of n turns is evidence for the question: that there is any, and that this is some.
+
+    `any_chance`: see `chance_of_any`; `shared_words`: the mean of `shared` alone and with the turns beside it, shape (n,);
+    `lead`: see `leads`. Both logistic models are fitted on the questions of the four development sets; the first also on small talk,
+    on questions that anybody might ask, and on questions of other conversations, none of which has evidence.
+    """
+    odds = -0.12 + 0.90 * shared_words + 0.72 * lead
+    probable: Floats = (any_chance / (1.0 + np.exp(-odds))).astype(np.float32)
     return probable
 
 
-def _log_odds(fitted: Coefficients, nearness: Floats, given: Grounds) -> Floats:
-    odds: Floats = (
-        fitted.constant + fitted.nearness * nearness + fitted.words * given.words + fitted.lead * given.lead
-    )
-    return odds
+def _logistic(odds: float) -> float:
+    return 1.0 / (1.0 + math.exp(-odds))
 
 
 # --- background ----------------------------------------------------------------------------------------------

@@ -51,9 +51,8 @@ class SearchRequest:
     topic_ids: frozenset[str] | None = None
     """Only turns that carry one of these."""
     metadata: Mapping[str, Any] | None = None
-    enough_tokens: int | None = None
-    """Fewer than `top_k` will do once the turns that were found hold so many tokens, each at most `tokens_each` of them."""
-    tokens_each: int = 0
+    least_confidence: float = 0.0
+    """Turns with less are left out."""
 
     @property
     def is_filtered(self) -> bool:

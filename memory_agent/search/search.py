@@ -24,21 +24,24 @@ from memory_agent.search.fusion import (
     WEIGHTS,
     WEIGHTS_WITHOUT_DETAIL,
     best_first,
+    chance_of_any,
     confidence,
     contributions,
     for_sessions,
     fuse,
-    grounds,
     heard_weights,
     inverse_document_frequency,
+    leads,
     min_max,
+    nearness,
     normalised,
+    shared,
     unrelated,
 )
 from memory_agent.search.late_interaction import SHORTLIST, Shortlist
 from memory_agent.search.query_analysis import Questioner, without_name
 from memory_agent.search.request import NOT_REBUILT, AnalysedQuery, SearchAnswer
-from memory_agent.search.user_index import ResidentIndex, behind_repeats
+from memory_agent.search.user_index import ResidentIndex, asked_before
 from memory_agent.text.corrections import claims_of, features_of, replaces
 from memory_agent.text.names import MAX_CHARS
 from memory_agent.text.question import read_question
@@ -274,20 +277,22 @@ class CurrentSearch:
             return scored
         return scored.joined(self.fresh.score(self.asked, where=where, statistics=statistics))
 
-    def confidence(self, scores: Floats, scored: Scored, at: Sequence[int]) -> Floats:
-        """Of the turns at these positions, see `memory_agent.search.fusion`. `scores`: of all in the first stage, by which it was fitted."""
-        values, meaning = scored.values, scored.values["meaning"]
-        return confidence(
-            grounds(
-                scores,
-                meaning[at],
-                np.nan_to_num(values["words"][at]),
-                np.nan_to_num(values["words_around"][at]),
-                weight_of_words=self.statistics.weight(self.asked.terms),
-                unrelated_cosine=unrelated(meaning, background=self.asked.background, whole=self.index.whole),
-                at=at,
-            )
-        )
+    def confidence(
+        self, scored: Scored, scores: Floats, detail: float | None, but: NDArray[np.bool_]
+    ) -> Floats:
+        """Of all turns, shape (n,); see `memory_agent.search.fusion`. `detail`: of the best one; `but`: those that say nothing new."""
+        meaning, weight = scored.values["meaning"], self.statistics.weight(self.asked.terms)
+        usual = unrelated(meaning, background=self.asked.background, whole=self.index.whole)
+        alone, around = (shared(scored.values[words], weight) for words in ("words", "words_around"))
+        near, heard = nearness(meaning, usual), ~but
+        unknown = np.isnan(near)
+        # Words tell where a turn has no vector yet, and beside an embedder that compares nothing word by word.
+        by_words = float(around[heard if detail is None else heard & unknown].max(initial=0.0))
+        chance = chance_of_any(words=by_words) if by_words or unknown.all() else 0.0
+        if not unknown.all():
+            nearest = float(near[~unknown & heard].max(initial=-1.0))
+            chance = max(chance, chance_of_any(nearest=nearest, detail=detail))
+        return confidence(chance, (alone + around) / 2.0, leads(scores, but))
 
     @property
     def weight_of_words(self) -> float:
@@ -295,10 +300,6 @@ class CurrentSearch:
         terms, frequency = self.asked.terms, self.statistics.frequency
         named = any(term.startswith("@") and frequency.get(term) for term in terms)
         return 0.0 if named else self.statistics.weight(terms, most=_MOST_TERMS)
-
-    def lengths(self, turn_ids: Sequence[str]) -> Floats:
-        """Terms in the row of each of the turns."""
-        return np.maximum(self.index.lengths(turn_ids), self.fresh.lengths(turn_ids))
 
     def shared(self, turn_ids: Sequence[str]) -> dict[str, list[str]]:
         """The question's terms that each of the turns holds."""
@@ -308,7 +309,7 @@ class CurrentSearch:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Ranked:
-    """Scores of the turns, shape (n,) each: normalised signals that any turn has, their sum by `weights`, and that of the first stage.
+    """Of the turns, shape (n,) each: normalised signals that any turn has, their sum by `weights`, and the confidence.
 
     `similarity`: what `min_similarity` was compared with; None where that is not set.
     """
@@ -317,7 +318,7 @@ class Ranked:
     values: Mapping[Signal, Floats]
     weights: Mapping[str, float]
     scores: Floats
-    surest: Floats
+    confidence: Floats
     similarity: Floats | None
 
 
@@ -327,12 +328,6 @@ CANDIDATES: Final = 500
 _ROWS_CACHE: Final = 2_000
 _BEYOND: Final = 50
 """So many places beyond those asked for are looked through for near-duplicates."""
-_PAGE: Final = 64
-"""Turns that are read at first where their tokens tell how many are enough."""
-_TOKENS_OF_TERM: Final = 2.0
-"""In any conversation and language that was looked at, within a tenth."""
-_MORE: Final = 1.2
-"""That tenth, and the rest of a page."""
 _WIDER: Final = 8
 """How many times more candidates are taken when filters left too few."""
 
@@ -475,20 +470,19 @@ class Searcher:
     # --- ranking ---------------------------------------------------------------------------------------------
     async def _rank(self, current: CurrentSearch) -> tuple[Recollection, ...]:
         """The best turns of what is searched, read back from the truth."""
-        settings, scored = self._settings, current.scored()
+        settings, request, all_scored = self._settings, current.request, current.scored()
         sessions = current.index.sessions
+        before = asked_before(all_scored)
+        scored = all_scored.without(before)
         values = normalised(scored.values, weight_of_words=current.weight_of_words)
         # What says nothing of any turn is looked at once, and not for every sum.
         values = {
             signal: given for signal, given in values.items() if signal == "words" or given.max(initial=0.0)
         }
+        if "here" in values and values["here"].all():
+            del values["here"]
         weights = for_sessions(self._without_detail, sessions)
-        here = values.pop("here", None)
-        # By what a turn says; the thread that it is of makes it no surer.
-        surest = scores = fuse(values, weights)
-        if here is not None and not here.all():
-            values["here"] = here
-            scores = fuse(values, weights)
+        scores = fuse(values, weights)
         # Once: while tokens are waited for, rows may come into the index.
         similarity = (
             None
@@ -496,24 +490,32 @@ class Searcher:
             else current.index.similarity(current.asked.query, scored.turn_ids)
         )
         shortlist = best_first(self._results(scores, similarity), most=SHORTLIST)
+        best_detail = None
         # Of "the second one then" the words tell less than what it goes on with.
         if len(shortlist) and not current.asked.leans:
-            detail = await self._word_by_word(current, scored, shortlist, values["words"])
-            if detail is not None:
+            found = await self._word_by_word(current, scored, shortlist, values["words"])
+            if found is not None:
+                detail, best_detail = found
                 values, weights = values | {"detail": detail}, for_sessions(self._weights, sessions)
                 scores = fuse(values, weights)
         scores = self._results(scores, similarity)
-        most = current.request.top_k + _BEYOND
+        most = request.top_k + _BEYOND
         # What rows don't tell, filters may refuse any number of.
-        best = best_first(scores, most=None if current.request.is_filtered else most)
-        ranking = behind_repeats(best, scored.turn_ids, current.index, most=most)
-        turns = await self._read_back(current, scored, ranking)
+        best = best_first(scores, most=None if request.is_filtered else most)
+        repeated = current.index.repeats_among([scored.turn_ids[at] for at in best[:most].tolist()])
+        nothing_new = before.copy()
+        nothing_new[best[:most][repeated]] = True
+        confident = current.confidence(scored, scores, best_detail, nothing_new)
+        best = np.concatenate([best[:most][~repeated], best[:most][repeated], best[most:]])
+        if request.least_confidence:
+            best = best[confident[best] >= request.least_confidence]
+        turns = await self._read_back(current, scored, best)
         ranked = Ranked(
             scored=scored,
             values=values,
             weights=weights,
             scores=scores,
-            surest=surest,
+            confidence=confident,
             similarity=similarity,
         )
         return self._answer(current, *await self._corrected(current, turns, ranked), ranked)
@@ -562,8 +564,11 @@ class Searcher:
         scored: Scored,
         best: NDArray[np.intp],
         words: Floats,
-    ) -> Floats | None:
-        """The signal `detail` of all candidates: 0 but for the `best`, whose `words` stand in where their tokens aren't kept."""
+    ) -> tuple[Floats, float] | None:
+        """The signal `detail` of all candidates, and what the best has of it before it is scaled.
+
+        It is 0 but for the `best`, whose `words` stand in where their tokens aren't kept.
+        """
         turn_ids = [scored.turn_ids[position] for position in best.tolist()]
         before, after = current.index.beside(turn_ids)
         shortlist = Shortlist(
@@ -580,7 +585,7 @@ class Searcher:
             return None
         detail = np.zeros(len(scored.turn_ids), dtype=np.float32)
         detail[best] = np.where(np.isnan(again), words[best], min_max(again))
-        return detail
+        return detail, float(np.nanmax(again))
 
     async def _read_back(
         self, current: CurrentSearch, scored: Scored, ranking: NDArray[np.intp]
@@ -588,32 +593,17 @@ class Searcher:
         """Positions and turns of the truth for the ranking, page by page, until enough of them passed every filter."""
         request = current.request
         found: list[tuple[int, Turn]] = []
-        turns: dict[str, Turn] = {}
-        read = 0
-        enough, tokens = request.enough_tokens, 0
-        page, start = min(_PAGE, request.top_k) if enough else request.top_k, 0
-        most = 0
-        if enough:  # read at once what should be enough, by the terms of the rows
-            terms = current.lengths([scored.turn_ids[at] for at in ranking[: request.top_k].tolist()])
-            about = np.minimum(_TOKENS_OF_TERM * terms, request.tokens_each)
-            most = int(np.searchsorted(np.cumsum(about), _MORE * enough)) + 1
-        while start < len(ranking) and len(found) < request.top_k and (enough is None or tokens < enough):
-            if read < min(start + page, len(ranking)):
-                end = max(start + page, most)
-                ids = [scored.turn_ids[position] for position in ranking[read:end].tolist()]
-                turns |= {turn.id: turn for turn in await self._store.list_turns(request.scope, ids=ids)}
-                read = end
+        start, page = 0, request.top_k
+        while start < len(ranking) and len(found) < request.top_k:
             positions = ranking[start : start + page].tolist()
-            start += page
-            for position in positions:
-                turn = turns.get(scored.turn_ids[position])
-                if turn is not None and request.wants(turn):
-                    found.append((position, turn))
-                    tokens += min(turn.tokens, request.tokens_each)
-            page = 2 * page  # a narrow metadata filter reads on in larger steps
-            if enough and tokens:
-                page = max(_PAGE // 4, (enough - tokens) * start // tokens + 1)
-            page = min(page, 1_000)
+            ids = [scored.turn_ids[position] for position in positions]
+            turns = {turn.id: turn for turn in await self._store.list_turns(request.scope, ids=ids)}
+            read = ((position, turns.get(turn_id)) for position, turn_id in zip(positions, ids, strict=True))
+            found += ((position, turn) for position, turn in read if turn is not None and request.wants(turn))
+            start, page = (
+                start + page,
+                min(2 * page, 1_000),
+            )  # a narrow metadata filter reads on in larger steps
         return found[: request.top_k]
 
     def _answer(
@@ -633,13 +623,12 @@ class Searcher:
             query=current.request.query[:MAX_CHARS],
             language=self._settings.language,
         ).of
-        confident = current.confidence(ranked.surest, ranked.scored, at)
         similarity = (
             current.index.similarity(current.asked.query, ids)
             if ranked.similarity is None
             else ranked.similarity[at]
         )
-        told = (ranked.scores[at], confident, similarity)
+        told = (ranked.scores[at], ranked.confidence[at], similarity)
         numbers = zip(*(each.tolist() for each in told), strict=True)
         return tuple(
             Recollection(

@@ -253,6 +253,14 @@ class Scored:
     turn_ids: Sequence[str]
     values: dict[Signal, Floats]
 
+    def without(self, mask: NDArray[np.bool_]) -> Scored:
+        """The same, with nothing that speaks for the turns of the mask."""
+        if not mask.any():
+            return self
+        nothing = np.float32(0.0)
+        values = {signal: np.where(mask, nothing, given) for signal, given in self.values.items()}
+        return Scored(turn_ids=self.turn_ids, values=values)
+
     def joined(self, other: Scored) -> Scored:
         """Both as one, `other` behind."""
         return Scored(
@@ -397,10 +405,6 @@ class ResidentIndex:
         positions = np.array([self._position[turn_id] for turn_id in here], dtype=np.intp)
         return dict(zip(here, self._postings.held_by(positions, terms), strict=True))
 
-    def lengths(self, turn_ids: Sequence[str]) -> Floats:
-        """Terms in each of the turns; 0 in one that has no row here."""
-        return np.append(self._postings.lengths, np.float32(0.0))[self._positions(turn_ids)]
-
     def time_of(self, turn_id: str) -> datetime:
         """Timestamp of the turn, which has a row here."""
         return _moment(self._time[self._position[turn_id]])
@@ -439,6 +443,10 @@ class ResidentIndex:
         place[-1] = -1
         before, after = (place[np.append(links, -1)[positions]] for links in (layout.before, layout.after))
         return before, after
+
+    def repeats_among(self, turn_ids: Sequence[str]) -> NDArray[np.bool_]:
+        """Mask of the turns that nearly repeat one before them in `turn_ids`, shape (n,)."""
+        return repeats(self.vectors_of(turn_ids, if_read=True))
 
     def corrections_of(self, turn_ids: Sequence[str], where: RowFilter) -> Alike:
         """The rows of people with a cue that they replace something, each with those of the turns that it may replace.
@@ -569,15 +577,14 @@ class ResidentIndex:
             tally.add(row.turn_id, row.timestamp, named)
 
 
-def behind_repeats(
-    ranking: NDArray[np.intp], turn_ids: Sequence[str], index: ResidentIndex, *, most: int
-) -> NDArray[np.intp]:
-    """`ranking` with repeats among its first `most` moved behind the others of them, their order kept."""
-    head = ranking[:most]
-    is_repeat = repeats(index.vectors_of([turn_ids[position] for position in head.tolist()], if_read=True))
-    if not is_repeat.any():
-        return ranking
-    return np.concatenate([head[~is_repeat], head[is_repeat], ranking[most:]])
+_SAME_QUESTION: Final = 0.9
+"""Cosine from which a turn that asks is taken to ask the same."""
+
+
+def asked_before(scored: Scored) -> NDArray[np.bool_]:
+    """Mask of the turns that only ask what is asked now: that is no answer, however alike it is. Shape (n,)."""
+    asks = scored.values["asks"] > 0.0
+    return asks & (np.nan_to_num(scored.values["meaning"]) >= _SAME_QUESTION)
 
 
 def _bit(signs: NDArray[np.uint8], number: int) -> Floats:
