@@ -275,6 +275,15 @@ class Packing:
         reason = f"{item.reason}, {why}" if why else item.reason
         return item._replace(line=line, tokens=self._size(line), reason=reason)
 
+    def headed(self, item: Item, head: str) -> Item:
+        """The item with this head; where it goes without its quote, with what the head says more."""
+        if head == item.line.head:
+            return item
+        line = headed(item.line, head)
+        more = head[len(item.line.head.removesuffix(": ")) :]
+        quotes = item.quotes and (item.quotes[0], item.quotes[1].removesuffix(": ") + more)
+        return item._replace(line=line, tokens=self._size(line), quotes=quotes)
+
     def cut(self, item: Item, room: int) -> Item | None:
         """The item's outline in at most `room` tokens, or its beginning and end if it has none; None if that shows too little."""
         outlined = outline(item.line.body, lambda body: self.showing(item, body).tokens <= room)

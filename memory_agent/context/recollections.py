@@ -10,7 +10,7 @@ import regex
 
 from memory_agent.context.exchanges import only_a_question
 from memory_agent.context.passages import best_passage, outline
-from memory_agent.context.render import heading_of, recalled_line
+from memory_agent.context.render import dated_head, heading_of, recalled_line
 from memory_agent.text.corrections import Claims, asks
 from memory_agent.text.languages import any_of
 from memory_agent.text.subjects import (
@@ -106,7 +106,10 @@ def recalled_items(packing: Packing, material: Material) -> list[Item]:
             under=heading_of(turn, elsewhere=away),
         )
         if quoting := answers or after:
-            quotes = packing.at(quoting, away=away), recalled_line(turn, replaced=now, again=again).head
+            quotes = (
+                packing.at(quoting, away=away),
+                recalled_line(turn, replaced=now, again=again).head,
+            )
             item = item._replace(quotes=quotes)
         items.append(item)
     return items
@@ -142,7 +145,8 @@ def take_recollections(
         ):
             packing.leave(line.item, "another says the same")
             return False
-        if not packing.take(shown):
+        dated = packing.headed(shown, dated_head(shown.line, line.found.turn))
+        if not (packing.take(dated) or packing.take(shown)):
             return False
         told.add(shown.line, words)
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -11,14 +12,17 @@ import regex
 from memory_agent.context.budget import largest
 from memory_agent.domain import ROLES, ContextLine
 from memory_agent.lazily import kept_by_text, lazily
+from memory_agent.text.corrections import features_of
 from memory_agent.text.inert import MONTHS, delimiters, inert, inert_line, look_of
 from memory_agent.text.terms import as_letters
+from memory_agent.text.times import told_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import date
 
     from memory_agent.domain import SummaryItem, Turn
+    from memory_agent.text.time_spans import TimeSpan
 
 _OURS: Final = delimiters("memory_", heads=True)
 LINES_KEPT: Final = 16_384
@@ -80,6 +84,32 @@ def day_of(day: date, *, with_year: bool = True) -> str:
     return f"{day.day} {MONTHS[day.month - 1]}" + (f" {day.year}" if with_year else "")
 
 
+def span_of(span: TimeSpan) -> str:
+    """A span of time as prompts name it: `7 May 2023`, `1 to 7 May 2023`, `May 2023`, `2022`, `about 2013`."""
+    first, last = span.start.date(), span.end.date() - timedelta(days=1)
+    months = (last.year - first.year) * 12 + last.month - first.month
+    if span.precision == "about" and months:
+        middle = first + (last - first) / 2
+        return (
+            f"about {middle.year}"
+            if months > _MONTHS_TOLD
+            else f"about {MONTHS[middle.month - 1]} {middle.year}"
+        )
+    if first == last:
+        return day_of(first)
+    if first.day == 1 and (last + timedelta(days=1)).day == 1:
+        if not months:
+            return f"{MONTHS[first.month - 1]} {first.year}"
+        if first.month == 1 and months == 11:
+            return str(first.year)
+    same_month = (first.year, first.month) == (last.year, last.month)
+    begins = str(first.day) if same_month else day_of(first, with_year=first.year != last.year)
+    return f"{begins} to {day_of(last)}"
+
+
+_MONTHS_TOLD: Final = 3
+
+
 class Heading(NamedTuple):
     """The heading of turns that were said on one day: `[3 May 2026]`, or `[3 May]` below one of the same year.
 
@@ -139,7 +169,8 @@ def recalled_line(
     `answers`: the turn that this one answers, of which the end is quoted:
     `Ann (to “Do you have a dog?”): Yes, two.` `replaced`: the turn that replaces this one, of which the day is told:
     `Ann (replaced on 12 May 2026): It's on Monday.`, of a longer one that a part of it is. `after`: an earlier turn that tells what this one is about:
-    `Ann (after “We saw Dune.”): I liked it.`
+    `Ann (after “We saw Dune.”): I liked it.` `again`: how often it was said, and when last:
+    `Ann (30 times, last on 31 March 2026): …`.
     """
     name = name_of(turn.speaker)
     by_name = turn.role == "user" and _passes_for_a_name(name)
@@ -155,6 +186,15 @@ def recalled_line(
         role=turn.role,
         speaker=name or None,
     )
+
+
+def dated_head(line: ContextLine, turn: Turn) -> str:
+    """The head of a turn's line with what a word such as "yesterday" in it means, for a reader may not reckon: `Ann (yesterday: 7 May 2026): `."""
+    if not features_of(turn.content).tells_when:
+        return line.head
+    told = told_from(turn.content, said=turn.local_time)
+    days = "; ".join(f"{one_line(words)}: {span_of(span)}" for words, span in told if words in line.body)
+    return f"{line.head.removesuffix(': ')} ({days}): " if days else line.head
 
 
 def _end_of(text: str) -> str:

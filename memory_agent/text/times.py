@@ -77,6 +77,35 @@ def time_spans(
     return tuple(dict.fromkeys(span for one in _find(text, frame) for span in one.spans))[:MAX_SPANS]
 
 
+_READ_CHARS: Final = 1_000
+
+
+def told_from(text: str, *, said: datetime) -> tuple[tuple[str, TimeSpan], ...]:
+    """The words of a turn that tell a time from the day on which it was `said`, as "yesterday" does, each with that time, at most 3.
+
+    >>> from datetime import UTC
+    >>> [(words, str(span.start.date())) for words, span in told_from("I met Ida last Friday.", said=datetime(2023, 5, 8, tzinfo=UTC))]
+    [('last Friday', '2023-05-05')]
+    """
+    checked_time("said", said)
+    if len(text) > _READ_CHARS or not 1000 < said.year < 9000:
+        return ()
+    frame, blanked = Frame(now=said), text
+    found: list[TimeMention] = []
+    for read in (_ago, _periods, _weekdays):
+        blanked = _read(read, blanked, frame, found)
+    today = frame.days(said.date(), said.date(), "day")
+    told = (
+        (text[one.at : one.to], one.spans[0]) for one in sorted(found, key=lambda one: one.at) if one.spans
+    )
+    return tuple((words, span) for words, span in told if not span.start <= today.start < span.end)[
+        :_MOST_TOLD
+    ]
+
+
+_MOST_TOLD: Final = 3
+
+
 def relative_event(question: str) -> EventOffset | None:
     """The event that `question` tells a time from ("two weeks before the wedding") and how far from it; None without.
 
