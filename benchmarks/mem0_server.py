@@ -27,17 +27,10 @@ SETTLE_SECONDS: Final = 3_600
 _Text = Annotated[str, Field(min_length=1)]
 
 
-class Message(BaseModel):
-    """One message of an `add`."""
-
-    role: str = "user"
-    content: str
-
-
 class Add(BaseModel):
     """What `POST /memories` is given; `timestamp` in seconds since 1970."""
 
-    messages: list[Message]
+    messages: list[dict[str, str]]
     user_id: _Text
     timestamp: float | None = None
     metadata: dict[str, Any] = {}
@@ -51,22 +44,27 @@ class Search(BaseModel):
     limit: Annotated[int, Field(ge=1, le=1_000)] = 100
 
 
-def app_of(service: MemoryService) -> FastAPI:
-    """The three calls over an open service."""
-    app = FastAPI(title="mem0's calls over memory_agent")
+def app_of(cfg: MemoryConfig) -> FastAPI:
+    """The three calls over a service that is open while the application runs."""
+    service = MemoryService(cfg)
+
+    @contextlib.asynccontextmanager
+    async def opened(_: FastAPI) -> AsyncIterator[None]:
+        async with service:
+            yield
+
+    app = FastAPI(title="mem0's calls over memory_agent", lifespan=opened)
 
     @app.post("/memories")
     async def add(given: Add) -> dict[str, Any]:
         """Store the messages; they can be found when this returns."""
         at = None if given.timestamp is None else datetime.fromtimestamp(given.timestamp, UTC)
         memory = service.agent(user_id=given.user_id, thread_id=THREAD)
-        said = [message for message in given.messages if message.content.strip()]
-        turns = await memory.add_turns(
-            [
-                TurnInput(role=one.role, content=one.content, timestamp=at, metadata=given.metadata)
-                for one in said
-            ]
-        )
+        said = [
+            TurnInput(role=one["role"], content=one["content"], timestamp=at, metadata=given.metadata)  # type: ignore[arg-type]
+            for one in given.messages
+        ]
+        turns = await memory.add_turns(said)
         await memory.settle(timeout=SETTLE_SECONDS)
         return {"results": [{"id": turn.id, "memory": turn.content, "event": "ADD"} for turn in turns]}
 
@@ -92,18 +90,6 @@ def app_of(service: MemoryService) -> FastAPI:
     return app
 
 
-def served(cfg: MemoryConfig) -> FastAPI:
-    """The same over a service that is open while the application runs."""
-
-    @contextlib.asynccontextmanager
-    async def opened(app: FastAPI) -> AsyncIterator[None]:
-        async with MemoryService(cfg) as service:
-            app.router.routes.extend(app_of(service).router.routes)
-            yield
-
-    return FastAPI(lifespan=opened)
-
-
 def main() -> None:
     """Parse the command line and serve."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
@@ -113,7 +99,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("mem0-harness"), help="the memory's folder")
     given = parser.parse_args()
     uvicorn.run(
-        served(MemoryConfig(data_dir=given.data)), host="127.0.0.1", port=given.port, log_level="warning"
+        app_of(MemoryConfig(data_dir=given.data)), host="127.0.0.1", port=given.port, log_level="warning"
     )
 
 
