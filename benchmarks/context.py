@@ -1,8 +1,9 @@
-"""How much of the evidence is inside a prompt: `python -m benchmarks.context FILE`.
+"""How much of the evidence a prompt shows, and for how many tokens: `python -m benchmarks.context FILE`.
 
-Remembers each corpus of a recall set and asks each question through `fetch_memory` at several budgets. Prints the mean share of a
-question's gold turns that the context shows word for word, beside the same ranking packed line by line until full; also the share of
-tokens by tier, and how many windows had a gap.
+Remembers each corpus of a recall set and asks each question through `fetch_memory` at each price, without the running conversation,
+which is the same for all. Prints the mean share of a question's gold turns that the context shows (a long one by a passage) and its tokens,
+beside the same ranking packed line by line until as many tokens are full; the share of tokens by tier; and how many recollections small
+talk gets (`SMALL_TALK`), which nothing that was said answers.
 """
 
 from __future__ import annotations
@@ -21,18 +22,42 @@ from benchmarks.measure import machine, open_service, percentiles, print_report,
 from benchmarks.recall import remember, setting_option
 from benchmarks.recall_sets import read_with_gold
 from benchmarks.vectors import cache_option
-from memory_agent.context.assemble import ORDER
-from memory_agent.context.budget import usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from benchmarks.recall_sets import Corpus, Gold
-    from memory_agent import MemoryAgent, MemoryService, Turn
+    from memory_agent import MemoryAgent, MemoryService, RecallPrice, Turn
     from memory_agent.ports import TokenCounter
 
-BUDGETS: Final = (500, 1_000, 2_000, 4_000)
+PRICES: Final = ("thrifty", "balanced", "thorough")
 RANKED: Final = 300
+SMALL_TALK: Final = (
+    "Hello!",
+    "Good morning",
+    "How are you?",
+    "thanks, that helped",
+    "Great, thank you so much!",
+    "Ok, perfect",
+    "Sounds good",
+    "Never mind",
+    "Bye, see you tomorrow",
+    "What's the capital of Mongolia?",
+    "Who won the 2014 World Cup?",
+    "What is the square root of 144?",
+    "What's the boiling point of helium?",
+    "How many ounces are in a stone?",
+    "Which planet has the most moons?",
+    "What's the difference between TCP and UDP?",
+    "Write a function that reverses a string",
+    "Explain photosynthesis in two sentences",
+    "Translate 'good night' into Finnish",
+    "Who discovered penicillin?",
+    "What does the abbreviation GDP stand for?",
+    "How do tides come about?",
+    "In which year did the Berlin Wall fall?",
+)
+"""Greetings, thanks, and what anybody might ask."""
 
 
 async def ask(
@@ -41,26 +66,34 @@ async def ask(
     gold: frozenset[str],
     origin: Mapping[str, str],
     counter: TokenCounter,
-    budgets: Sequence[int],
+    prices: Sequence[RecallPrice],
     values: dict[str, list[float]],
 ) -> None:
-    """Score one question at each budget."""
+    """Score one question at each price."""
     ranked = [found.turn for found in await memory.fetch_long_term(question, top_k=RANKED)]
-    for budget in budgets:
+    for price in prices:
         began = time.perf_counter()
-        context = await memory.fetch_memory(question, max_tokens=budget)
+        context = await memory.fetch_memory(question, price=price, window=False)
         values["fetch_s"].append(time.perf_counter() - began)
-        shown = [*context.short_term, *context.preserved, *(found.turn for found in context.long_term)]
+        shown = [*context.preserved, *(found.turn for found in context.long_term)]
         inside = {origin[turn.id] for turn in shown}
-        values[f"fetch_memory@{budget}"].append(len(gold & inside) / len(gold))
-        lines = lines_until_full(ranked, usable(budget, counter), counter)
-        values[f"line_by_line@{budget}"].append(len(gold & {origin[i] for i in lines}) / len(gold))
-        for tier in ORDER:
+        values[f"evidence@{price}"].append(len(gold & inside) / len(gold))
+        lines = lines_until_full(ranked, context.tokens, counter)
+        values[f"line_by_line@{price}"].append(len(gold & {origin[i] for i in lines}) / len(gold))
+        for tier in ("facts", "long_term"):
             kept = sum(entry.tokens for entry in context.ledger if entry.kept and entry.tier == tier)
-            values[f"{tier}@{budget}"].append(kept / max(context.tokens, 1))
-        window = [turn.seq for turn in context.short_term]
-        values["gaps"].append(any(b != a + 1 for a, b in itertools.pairwise(window)))
-        values[f"tokens@{budget}"].append(context.tokens)
+            values[f"{tier}@{price}"].append(kept / max(context.tokens, 1))
+        values[f"recollections@{price}"].append(len(context.long_term))
+        values[f"tokens@{price}"].append(context.tokens)
+
+
+async def chat(memory: MemoryAgent, prices: Sequence[RecallPrice], values: dict[str, list[float]]) -> None:
+    """How many recollections small talk gets."""
+    for price in prices:
+        for text in SMALL_TALK:
+            context = await memory.fetch_memory(text, price=price, window=False)
+            values[f"small_talk@{price}"].append(len(context.long_term))
+            values[f"small_talk_above_2@{price}"].append(len(context.long_term) > 2)
 
 
 def lines_until_full(ranked: Sequence[Turn], room: int, counter: TokenCounter) -> list[str]:
@@ -76,7 +109,7 @@ def lines_until_full(ranked: Sequence[Turn], room: int, counter: TokenCounter) -
 
 
 async def measure(
-    service: MemoryService, corpora: Iterable[tuple[Corpus, Gold]], budgets: Sequence[int]
+    service: MemoryService, corpora: Iterable[tuple[Corpus, Gold]], prices: Sequence[RecallPrice]
 ) -> dict[str, list[float]]:
     """Remember and ask every corpus."""
     values: dict[str, list[float]] = defaultdict(list)
@@ -85,7 +118,8 @@ async def measure(
         origin = await remember(memory, corpus)
         for question in corpus.questions:
             if wanted := gold.by_question[question.id].turns:
-                await ask(memory, question.text, wanted, origin, service.core.counter, budgets, values)
+                await ask(memory, question.text, wanted, origin, service.core.counter, prices, values)
+        await chat(memory, prices, values)
         say(f"{corpus.name}: {len(origin)} turns")
     return values
 
@@ -94,14 +128,13 @@ async def run(arguments: argparse.Namespace) -> None:
     """Open a fresh service, measure, print."""
     corpora = itertools.islice(read_with_gold(arguments.file), arguments.limit)
     async with open_service("sqlite", cache=arguments.cache, **dict(arguments.set)) as service:
-        values = await measure(service, corpora, arguments.budgets)
+        values = await measure(service, corpora, arguments.prices)
     fetch = values.pop("fetch_s")
     report = {
         "file": arguments.file.name,
         "machine": machine(),
         "set": dict(arguments.set),
-        "questions": len(fetch) // len(arguments.budgets),
-        "windows_with_a_gap": int(sum(values.pop("gaps"))),
+        "questions": len(fetch) // len(arguments.prices),
         **{name: round(float(np.mean(given)), 3) for name, given in values.items()},
         "fetch": percentiles(fetch),
     }
@@ -113,7 +146,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("file", type=Path, help="a recall set: JSON lines, or the same packed as .xz")
     parser.add_argument("--limit", type=int, help="only the first so many corpora")
-    parser.add_argument("--budgets", type=int, nargs="+", default=BUDGETS)
+    parser.add_argument("--prices", choices=PRICES, nargs="+", default=PRICES)
     setting_option(parser)
     cache_option(parser)
     asyncio.run(run(parser.parse_args(given)))
