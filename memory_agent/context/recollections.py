@@ -155,10 +155,10 @@ def take_recollections(
     order = sorted(lines, key=lambda line: -line.value / (line.item.tokens + _LINE_TOKENS))
     # Once more, for beside what was taken since a line may need no heading, gap or quote.
     for line in (*order, *order):
+        if packing.takes(line.item):
+            continue
         if taken >= top_k:
             packing.leave(line.item, "more recollections than were asked for")
-        elif packing.takes(line.item):
-            continue
         elif take(line, line.value):
             taken += 1
             other = newer.get(line.found.replaced_by or "")

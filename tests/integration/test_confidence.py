@@ -128,10 +128,10 @@ async def test_a_question_that_nothing_answers_has_no_confident_result(service: 
         found = await memory.fetch_long_term(question)
         assert len(found) == 5, "what ranks is shown all the same"
         # The marine biologist comes near a documentary about octopuses.
-        assert max(one.confidence for one in found) < 0.4
+        assert max(one.confidence for one in found) < 0.1
     answered = await memory.fetch_long_term("Which instrument is it that I practise?")
     assert answered[0].text == ANSWERED["Do I make music?"]
-    assert answered[0].confidence > 0.5
+    assert answered[0].confidence > 0.4
 
 
 async def test_min_similarity_holds_for_every_result_once_it_is_set(
