@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from memory_agent.conversations.compress import Compressor, ConversationSummarizer
     from memory_agent.digest.fold import AnalysisCache
     from memory_agent.facts.extractors import FactExtractor
-    from memory_agent.llm.summaries import Summarizer
+    from memory_agent.llm.summaries import Summarizer, Summed
     from memory_agent.ports import LLM, Embedder
 
 _LAST_PASS_MARGIN_SECONDS: Final = 10.0
@@ -293,7 +293,7 @@ def _section(cfg: MemoryConfig, kind: type[Section], **more: Any) -> Section:
     return kind(**more, **{name: getattr(cfg, name) for name in names})
 
 
-def _make_summarizer(llm: LLM | None, on: Adapters) -> Summarizer:
+def _make_summarizer(llm: LLM | None, on: Adapters) -> Summarizer[str | None, Summed]:
     if llm is not None:
         return LLMSummarizer(_make_writer(llm, on, ROLLING_SUMMARY_TOKENS, titled=True))
     from memory_agent.text.quotes import SUMMARY_VERSION, extractive_summary

@@ -10,7 +10,7 @@ import asyncio
 import dataclasses
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from memory_agent.concurrency import COSTLY_TRIES, Tries, overtaken
 from memory_agent.context.budget import SUMMARY_TOKENS
@@ -33,28 +33,15 @@ if TYPE_CHECKING:
 
     from memory_agent.context.state import ConversationReader
     from memory_agent.domain import CompressedContext, CompressionReason, Scope, Turn
-    from memory_agent.llm.summaries import SummaryWriter
+    from memory_agent.llm.summaries import Summarizer, SummaryWriter
     from memory_agent.ports import Clock, DocumentStore, TokenCounter
+
+    ConversationSummarizer = Summarizer[Sequence[SummaryItem], tuple[SummaryItem, ...]]
+    """Its items come by rising first turn, not yet limited to any number of tokens."""
 
 
 EXTRACT_VERSION: Final = "1"
 MAX_IMPORTANCE: Final = 10.0
-
-
-class ConversationSummarizer(Protocol):
-    """Makes typed summaries."""
-
-    @property
-    def name(self) -> str:
-        """The maker of the summaries (kind, model, version of prompt or rules), kept with each of them."""
-
-    async def summarize(
-        self, previous: Sequence[SummaryItem], turns: Sequence[Turn]
-    ) -> tuple[SummaryItem, ...]:
-        """The summary of what `previous` summarises and of `turns`, which follow it in this order.
-
-        By rising first turn. Not yet limited to any number of tokens.
-        """
 
 
 class LLMConversationSummarizer:

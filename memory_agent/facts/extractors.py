@@ -15,7 +15,7 @@ from memory_agent.errors import LLMError
 from memory_agent.facts.fold import person_key, subject_of
 from memory_agent.facts.merge import encodable
 from memory_agent.facts.tree import fact_words
-from memory_agent.llm.redact import redacted, redacted_turns
+from memory_agent.llm.redact import redacted_each
 from memory_agent.llm.replies import is_refusal, json_values, objects_in, spoken
 from memory_agent.text.inert import attribute, delimiters, inert, inert_line
 from memory_agent.text.terms import count_terms
@@ -397,19 +397,14 @@ def _cost_of(reply: Completion) -> ExtractionCost:
 
 async def _redacted(redact: Redactor | None, request: ExtractionRequest) -> ExtractionRequest:
     """`request` as a language model may read it."""
-    if redact is None:
-        return request
-    texts = await redacted(redact, [passage.text for passage in request.passages])
-    passages = zip(request.passages, texts, strict=True)
     # As they are shown: what is nested or a number may be personal as well.
-    values = await redacted(redact, list(map(shown_value, request.known)))
-    known = zip(request.known, values, strict=True)
-    before = await redacted_turns(redact, list(request.before.values()))
+    known = [dataclasses.replace(record, value=shown_value(record)) for record in request.known]
+    before = await redacted_each(redact, list(request.before.values()), "content")
     return dataclasses.replace(
         request,
-        passages=tuple(dataclasses.replace(passage, text=text) for passage, text in passages),
+        passages=tuple(await redacted_each(redact, request.passages, "text")),
         before=dict(zip(request.before, before, strict=True)),
-        known=tuple(dataclasses.replace(record, value=value) for record, value in known),
+        known=tuple(await redacted_each(redact, known, "value")),
     )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from datetime import timedelta
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import regex
@@ -45,73 +44,57 @@ Day = tuple[int, int, int | None]
 
 
 class Evidence:
-    """The words, numbers and days of the texts that were added."""
+    """What texts tell: their `terms`, and their words, numbers and days, each in one form."""
 
     def __init__(self) -> None:
         self.terms = set[str]()
-        self._words = set[str]()
-        self._numbers = set[str]()
-        self._days = set[Day]()
+        self._told = set[str]()
 
     def add(self, text: str, at: datetime | None = None) -> None:
         """`at`: when it was said, by which its "yesterday" is a day."""
         text = normalized(text)
         self.terms |= terms_of(text)
-        words = {_fold(word[0]) for word in _WORD.finditer(text)}
-        self._words |= words
-        self._numbers.update(str(_counts()[word]) for word in words & _counts().keys())
+        for word in {_fold(match[0]) for match in _WORD.finditer(text) if not match[0].isdecimal()}:
+            self._told.update((word, str(_counts().get(word, word))))
         for match in _NUMERAL.finditer(text):
             whole = _plain(match[0])
-            self._numbers.update((whole, *whole.split(".")))
+            self._told.update((whole, *whole.split(".")))
             if match["thousands"]:
-                self._numbers.add(f"{_plain(match[0][:-1])}000")
-        self._days.update(day for _, day in _days_in(text))
+                self._told.add(f"{_plain(match[0][:-1])}000")
+        days = [day for _, day in _days_in(text)]
         if at is not None:
-            self._add_day(at)
-            for start in range(0, len(text), _READ_CHARS):
-                for span in time_spans(text[start : start + _READ_CHARS], now=at):
-                    if span.end - span.start <= _ONE_DAY:
-                        self._add_day(span.start)
-
-    def _add_day(self, at: datetime) -> None:
-        """The calendar's words for it may stand in a claim, whatever the text calls it."""
-        self._days.add((at.month, at.day, at.year))
-        self._numbers.add(str(at.year))
-        for key, value in (("months", at.month), ("weekdays", at.weekday())):
-            self._words.update(word for word, which in known(key).items() if which == value)
+            parts = (text[start : start + _READ_CHARS] for start in range(0, len(text), _READ_CHARS))
+            spans = [span for part in parts for span in time_spans(part, now=at)]
+            for told in (at, *(span.start for span in spans if span.end - span.start <= _ONE_DAY)):
+                days.append((told.month, told.day, told.year))
+                self._told.add(str(told.year))
+                # The calendar's words for it may stand in a claim, whatever the text calls it.
+                for key, value in (("months", told.month), ("weekdays", told.weekday())):
+                    self._told.update(word for word, which in known(key).items() if which == value)
+        for month, day, year in days:
+            self._told.update((f"{month}-{day}", f"{month}-{day}-{year}"))
 
     def missing(self, claim: str) -> str:
-        """The first name, number or day of `claim` that is in none of the texts; empty without one."""
-        text = normalized(claim)
-        missing = chain(self._missing_days(text), self._missing_numbers(text), self._missing_names(text))
-        return next(missing, "")
+        """The first day, number or name of `claim` that is in none of the texts; empty without one."""
+        things = self._things(normalized(claim))
+        return next((said for said, forms in things if forms.isdisjoint(self._told)), "")
 
-    def _missing_days(self, text: str) -> Iterator[str]:
-        for match, (month, day, year) in _days_in(text):
-            years = {told for m, d, told in self._days if (m, d) == (month, day)}
-            if not years or not (year is None or None in years or year in years):
-                yield match[0]
-
-    def _missing_numbers(self, text: str) -> Iterator[str]:
-        in_days = [match.span() for match, _ in _days_in(text)]
+    def _things(self, text: str) -> Iterator[tuple[str, set[str]]]:
+        """Each day, number and name of a text, with the forms of which one must have been told."""
+        days = [*_days_in(text)]
+        for match, (month, day, year) in days:
+            date = f"{month}-{day}"
+            yield match[0], {date} if year is None else {f"{date}-{year}", f"{date}-None"}
         for match in _NUMERAL.finditer(text):
-            is_of_day = any(start <= match.start() < end for start, end in in_days)
-            if not is_of_day and _plain(match[0]) not in self._numbers:
-                yield match[0]
-        for match in _WORD.finditer(text):
-            count = _counts().get(word := _fold(match[0]), 0)
-            if count >= _LEAST_COUNT and word not in self._words and str(count) not in self._numbers:
-                yield match[0]
-
-    def _missing_names(self, text: str) -> Iterator[str]:
+            if not any(found.start() <= match.start() < found.end() for found, _ in days):
+                yield match[0], {_plain(match[0])}
         for match in _WORD.finditer(text):
             word = _fold(match[0])
-            if not _CAPITAL.search(match[0]) or not {word, f"{word}s", word.removesuffix("s")}.isdisjoint(
-                self._words
-            ):
-                continue
-            if not (_BEGINS.search(text, 0, match.start()) and self._is_ordinary(word)):
-                yield match[0]
+            if (count := _counts().get(word, 0)) >= _LEAST_COUNT:
+                yield match[0], {word, str(count)}
+            begins = _BEGINS.search(text, 0, match.start()) is not None
+            if _CAPITAL.search(match[0]) and not (begins and self._is_ordinary(word)):
+                yield match[0], {word, f"{word}s", word.removesuffix("s")}
 
     def _is_ordinary(self, word: str) -> bool:
         """True for a word that would be written small within a sentence."""

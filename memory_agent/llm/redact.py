@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memory_agent.checks import (
     MAX_CONTENT_CHARS,
@@ -20,8 +20,12 @@ from memory_agent.errors import InvalidInput, RedactionFailed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from memory_agent.domain import Turn, TurnDraft
+    from _typeshed import DataclassInstance
+
+    from memory_agent.domain import TurnDraft
     from memory_agent.ports import Redactor, TokenCounter
+
+T = TypeVar("T", bound="DataclassInstance")
 
 
 async def redacted(redact: Redactor, texts: Sequence[str]) -> list[str]:
@@ -125,9 +129,9 @@ def _cut(text: str, like: Sequence[str]) -> Iterator[str]:
         yield text[len(text) * start // max(ends[-1], 1) : len(text) * end // max(ends[-1], 1)]
 
 
-async def redacted_turns(redact: Redactor | None, turns: Sequence[Turn]) -> list[Turn]:
-    """`turns` as a language model may read them. Raises RedactionFailed."""
+async def redacted_each(redact: Redactor | None, things: Sequence[T], name: str) -> list[T]:
+    """`things` with the text in their field `name` as a language model may read it. Raises RedactionFailed."""
     if redact is None:
-        return list(turns)
-    contents = await redacted(redact, [turn.content for turn in turns])
-    return [dataclasses.replace(turn, content=content) for turn, content in zip(turns, contents, strict=True)]
+        return list(things)
+    texts = await redacted(redact, [getattr(thing, name) for thing in things])
+    return [dataclasses.replace(thing, **{name: text}) for thing, text in zip(things, texts, strict=True)]

@@ -12,7 +12,7 @@ import dataclasses
 import logging
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import regex
 
@@ -20,8 +20,8 @@ from memory_agent.domain import Message, SummaryItem, indented
 from memory_agent.errors import BackendError, MalformedReply, ModelRefused, Unavailable
 from memory_agent.lazily import lazily
 from memory_agent.llm.evidence import Evidence, calendar_terms
-from memory_agent.llm.redact import redacted
-from memory_agent.llm.replies import is_refusal
+from memory_agent.llm.redact import redacted_each
+from memory_agent.llm.replies import is_refusal, spoken
 from memory_agent.text.inert import delimiters, inert, inert_line
 from memory_agent.text.languages import any_of
 from memory_agent.text.quotes import says_again, terms_of
@@ -141,17 +141,17 @@ class Summed:
     title: str = ""
 
 
-class Summarizer(Protocol):
-    """Makes rolling summaries of topics."""
+class Summarizer(Protocol[Earlier, Made]):
+    """Makes summaries: of a topic as text, of a conversation as items."""
 
     @property
     def name(self) -> str:
         """The maker of the summaries (kind, model, version of prompt or rules), kept with each of them."""
 
-    async def summarize(self, previous: str | None, turns: Sequence[Turn]) -> Summed:
+    async def summarize(self, previous: Earlier, turns: Sequence[Turn]) -> Made:
         """The summary of what `previous` summarises and of `turns`, which follow it in this order.
 
-        `previous` may be another summarizer's. Without turns `previous`, or "".
+        `previous` may be another summarizer's. Without turns it is the summary.
         """
 
 
@@ -183,9 +183,7 @@ class SummaryWriter:
 
     async def pieces(self, said: Sequence[Said]) -> list[list[Said]]:
         """What was said, redacted, in as few pieces as requests can hold."""
-        if self._redact is not None:
-            texts = await redacted(self._redact, [one.text for one in said])
-            said = [dataclasses.replace(one, text=text) for one, text in zip(said, texts, strict=True)]
+        said = await redacted_each(self._redact, said, "text")
         room = max(self._room - self._max_tokens, self._max_tokens)
         pieces, size, day = list[list[Said]](), room, ""
         for one in said:
@@ -204,12 +202,10 @@ class SummaryWriter:
         Parts of `before` that the reply doesn't say again stay while there is room. Raises MalformedReply, with the reply, if
         nothing of it can be kept, and ModelRefused.
         """
-        if self._redact is not None:  # an extract, which has the turns' own words, may have stood in before
-            texts = await redacted(self._redact, [item.text for item in before.items])
-            clean = zip(before.items, texts, strict=True)
-            before = dataclasses.replace(
-                before, items=tuple(dataclasses.replace(item, text=text) for item, text in clean)
-            )
+        # An extract, which has the turns' own words, may have stood in before.
+        before = dataclasses.replace(
+            before, items=tuple(await redacted_each(self._redact, before.items, "text"))
+        )
         so_far = fitting(before.items, self._max_tokens, lambda item: self._counter.count(as_form([item])))
         question = Message(
             role="user", content=self._intro + question_of(so_far, piece, "six" if self._titled else "five")
@@ -270,21 +266,10 @@ class ExtractiveSummarizer:
         return Summed(text=await asyncio.to_thread(self._summarize, previous, said))
 
 
-class MakesSummaries(Protocol[Earlier, Made]):
-    """A maker of summaries of any form, such as a `Summarizer`."""
-
-    @property
-    def name(self) -> str:
-        """See `Summarizer.name`."""
-
-    async def summarize(self, previous: Earlier, turns: Sequence[Turn]) -> Made:
-        """See `Summarizer.summarize`."""
-
-
 class ModelOrExtract(Generic[Earlier, Made]):
     """Summaries by a model; by an extract where it is away or gives nothing usable, so that nobody waits for it."""
 
-    def __init__(self, model: MakesSummaries[Earlier, Made], extract: MakesSummaries[Earlier, Made]) -> None:
+    def __init__(self, model: Summarizer[Earlier, Made], extract: Summarizer[Earlier, Made]) -> None:
         """`model` is the extract itself where no language model is configured."""
         self.model, self.extract = model, extract
         self._ask_at = float("-inf")
@@ -394,15 +379,6 @@ def in_order(items: Sequence[SummaryItem]) -> tuple[SummaryItem, ...]:
 
 
 # --- what is answered ----------------------------------------------------------------------------------------
-_THINKING: Final = lazily(
-    regex.compile, r"<(think|thinking|reasoning)>.*?</\1>", regex.DOTALL | regex.IGNORECASE
-)
-# Opened by the server's template and only closed in the reply; or cut off before it was closed.
-_HALF_THINKING: Final = lazily(
-    regex.compile,
-    r"\A.*</(?:think|thinking|reasoning)>|\A\s*<(?:think|thinking|reasoning)>.*\Z",
-    regex.DOTALL | regex.IGNORECASE,
-)
 # Some say again what they were shown before they answer.
 _ECHOED: Final = lazily(
     regex.compile,
@@ -454,7 +430,7 @@ _SENTENCE_END: Final = lazily(
 def reply_text(completion: Completion) -> str:
     """The text of a reply outside of thinking and fences; empty if that is nothing."""
     text = _ECHOED.sub("", completion.text)
-    text = _FENCE.sub("", _HALF_THINKING.sub("", _THINKING.sub("", text))).strip()
+    text = _FENCE.sub("", spoken(text)).strip()
     return text.encode("utf-8", "replace").decode("utf-8")  # half of a surrogate pair could not be stored
 
 
@@ -508,19 +484,11 @@ def _texts(kind: SummaryKind, section: str) -> Iterator[str]:
 def _moments(section: str) -> Iterator[tuple[str, int, int]]:
     """Texts with the turns before or behind them: "Turn 5 (a visit)", "A visit (Turn 5)"."""
     for line in _BULLET.sub("", section).splitlines():
-        marks = list(_TURNS.finditer(line))
-        if not marks:
-            continue
-        in_front = not line[: marks[0].start()].strip(_EDGES)
-        ends = (
-            [mark.start() for mark in marks[1:]] + [len(line)]
-            if in_front
-            else [mark.start() for mark in marks]
-        )
-        starts = [mark.end() for mark in marks] if in_front else [0, *(mark.end() for mark in marks[:-1])]
-        for mark, start, end in zip(marks, starts, ends, strict=True):
+        texts, marks = _TURNS.split(line)[::3], [*_TURNS.finditer(line)]
+        in_front = not texts[0].strip(_EDGES)
+        for text, mark in zip(texts[1:] if in_front else texts, marks, strict=False):
             first = int(mark["first"])
-            yield line[start:end], first, int(mark["last"] or first)
+            yield text, first, int(mark["last"] or first)
 
 
 _LEAST_SHARE: Final = 0.5
@@ -532,17 +500,35 @@ _MOST_OF_EXAMPLE: Final = 0.6
 """Of a claim's words that stand in the worked example: from there on it is taken for an echo of that."""
 
 
+class _Place(NamedTuple):
+    """A turn, or an item of the summary before, as a place that claims may come from."""
+
+    first: int
+    last: int
+    who: tuple[str, ...]
+    terms: frozenset[str]
+    together: frozenset[str]
+    """Also of the turn that follows: a question and its answer count together."""
+    is_reply: bool = False
+
+
 class Sources:
     """The turns of a summary and the summary before it: what claims are checked against."""
 
     def __init__(self, before: Sequence[SummaryItem], piece: Sequence[Said], example: frozenset[str]) -> None:
         """`example`: words of the worked example, which small models mix in."""
         self._example = example
-        self._before = [(item, terms_of(item.text)) for item in before]
-        self._turns = [(one, terms_of(one.text)) for one in piece]
-        people = {one.who for one in piece}.union(*(item.participants for item in before), _ROLES)
+        terms = [terms_of(one.text) for one in piece]
+        self._turns = [
+            _Place(one.number, one.number, (one.who,), own, own | after, one.is_reply)
+            for one, own, after in zip(piece, terms, [*terms[1:], frozenset()], strict=True)
+        ]
+        earlier = [(item, terms_of(item.text)) for item in before]
+        self._before = [_Place(i.first_seq, i.last_seq, i.participants, own, own) for i, own in earlier]
+        self._places = [*self._before, *self._turns]
+        people = {who for place in self._places for who in place.who}.union(_ROLES)
         self._names = terms_of(" ".join(people))
-        self._numbers = {one.number for one in piece}.union(*((i.first_seq, i.last_seq) for i in before))
+        self._numbers = {number for place in self._places for number in (place.first, place.last)}
         self._evidence = Evidence()
         for text in (*people, *(item.text for item in before)):
             self._evidence.add(text)
@@ -551,25 +537,33 @@ class Sources:
 
     def borne_out(self, claim: SummaryItem) -> Iterator[SummaryItem]:
         """What of a claim the turns bear out, each part with its turns and who takes part in them."""
+        for text, turns in self._parts(claim):
+            if text and turns:
+                first, last = turns
+                who = [who for p in self._places if p.first <= last and first <= p.last for who in p.who]
+                took_part = tuple(dict.fromkeys(who))[:MAX_PARTICIPANTS]
+                yield dataclasses.replace(
+                    claim, text=text, first_seq=first, last_seq=last, participants=took_part
+                )
+
+    def _parts(self, claim: SummaryItem) -> Iterator[tuple[str, tuple[int, int] | None]]:
+        told, whole = (claim.first_seq, claim.last_seq), (min(self._numbers), max(self._numbers))
         if claim.kind == "topic":
-            yield from self._whole(claim, " ".join(self._sentences(claim.text)))
+            yield " ".join(self._sentences(claim.text)), whole
         elif claim.kind == "emotion":
-            parts = _ARROW.split(claim.text)
-            yield from self._whole(claim, " → ".join(part for part in parts if self._is_feeling(part)))
+            yield " → ".join(part for part in _ARROW.split(claim.text) if self._is_feeling(part)), whole
         elif claim.kind == "event":
-            if {claim.first_seq, claim.last_seq} <= self._numbers and claim.first_seq <= claim.last_seq:
-                yield from self._placed(claim, within=range(claim.first_seq - 1, claim.last_seq + 2))
+            if {*told} <= self._numbers and told[0] <= told[1]:
+                yield claim.text, self._turns_of(claim.text, told)
         else:
             for subject, *more in _by_subject(_COMMA.split(claim.text)):
-                if any(self._placed(dataclasses.replace(claim, text=subject))):
-                    kept = [part for part in more if any(self._placed(dataclasses.replace(claim, text=part)))]
-                    yield from self._placed(dataclasses.replace(claim, text=", ".join([subject, *kept])))
+                if self._turns_of(subject):
+                    text = ", ".join([subject, *filter(self._turns_of, more)])
+                    yield text, self._turns_of(text)
 
     def is_about(self, title: str) -> bool:
         """True if each thing that a title names is borne out."""
-        kind = SummaryItem(kind="fact", text="", first_seq=0, last_seq=0)
-        things = _THINGS.split(title)
-        return all(any(self._placed(dataclasses.replace(kind, text=thing))) for thing in things)
+        return all(map(self._turns_of, _THINGS.split(title)))
 
     def passes(self, text: str) -> bool:
         """True if `text` names nobody, no number and no day that is nowhere, and is no echo of the example."""
@@ -578,16 +572,15 @@ class Sources:
             return False
         if _share(words, self._example) < _MOST_OF_EXAMPLE:
             return True
-        of_people = [terms for one, terms in self._turns if not one.is_reply]
-        return any(words <= terms for terms in (*of_people, *(terms for _, terms in self._before)))
+        return any(words <= place.terms for place in self._places if not place.is_reply)
 
     def _is_of_another(self, text: str, words: frozenset[str]) -> bool:
         """True if the one speaker whom `text` names said clearly less of it in a turn than another did."""
-        of_people = [(one, terms) for one, terms in self._turns if not one.is_reply]
-        named = {one.who for one, _ in of_people if not terms_of(one.who).isdisjoint(terms_of(text))}
+        of_people = [(*place.who, place.terms) for place in self._turns if not place.is_reply]
+        named = {who for who, _ in of_people if not terms_of(who).isdisjoint(terms_of(text))}
         best: dict[bool, float] = {True: 0.0, False: 0.0}
-        for one, terms in of_people:
-            best[one.who in named] = max(best[one.who in named], _share(words, terms))
+        for who, terms in of_people:
+            best[who in named] = max(best[who in named], _share(words, terms))
         return len(named) == 1 and best[False] - best[True] >= _CLEARLY_MORE
 
     def _words(self, text: str) -> frozenset[str]:
@@ -613,43 +606,23 @@ class Sources:
             if not is_left_out:
                 yield sentence
 
-    def _whole(self, claim: SummaryItem, text: str) -> Iterator[SummaryItem]:
-        if text:
-            yield self._by(dataclasses.replace(claim, text=text), min(self._numbers), max(self._numbers))
+    def _turns_of(self, text: str, told: tuple[int, int] | None = None) -> tuple[int, int] | None:
+        """The turn, or those of the older claim, that shares most words with a text; None if all share too few.
 
-    def _placed(self, claim: SummaryItem, *, within: range | None = None) -> Iterator[SummaryItem]:
-        """The claim with the turn, or the older claim, that shares most words with it; nothing if all share too few.
-
-        A question and its answer count together. `within`: the turns that a moment names, and those beside them.
+        `told`: the turns that a moment names, if they and those beside them bear it out.
         """
-        if not self.passes(claim.text):
-            return
-        named, words = terms_of(claim.text), self._words(claim.text)
-        followed = zip(self._turns, [terms for _, terms in self._turns[1:]] + [frozenset[str]()], strict=True)
-        found = [
-            (_share(words, terms | after), _share(named, terms), one.number, one.number)
-            for (one, terms), after in followed
-        ]
-        found += [
-            (_share(words, terms), _share(named, terms), item.first_seq, item.last_seq)
-            for item, terms in self._before
-        ]
-        near = [share for share, _, first, last in found if within and first in within and last in within]
-        if max(near, default=0.0) >= _LEAST_SHARE:
-            yield self._by(claim, claim.first_seq, claim.last_seq)
-        elif (best := max(found))[0] >= _LEAST_TOGETHER:
-            yield self._by(claim, *best[2:])
-
-    def _by(self, claim: SummaryItem, first: int, last: int) -> SummaryItem:
-        took_part = [
-            who
-            for item, _ in self._before
-            if item.first_seq <= last and first <= item.last_seq
-            for who in item.participants
-        ]
-        spoke = [one.who for one, _ in self._turns if first <= one.number <= last]
-        who = tuple(dict.fromkeys((*took_part, *spoke)))[:MAX_PARTICIPANTS]
-        return dataclasses.replace(claim, first_seq=first, last_seq=last, participants=who)
+        if not self.passes(text):
+            return None
+        named, words = terms_of(text), self._words(text)
+        for place in self._places if told else ():
+            near = told is not None and told[0] - 1 <= place.first and place.last <= told[1] + 1
+            if near and _share(words, place.together) >= _LEAST_SHARE:
+                return told
+        share, _, first, last = max(
+            (_share(words, place.together), _share(named, place.terms), place.first, place.last)
+            for place in self._places
+        )
+        return (first, last) if share >= _LEAST_TOGETHER else None
 
 
 def _by_subject(parts: Sequence[str]) -> Iterator[list[str]]:
