@@ -576,7 +576,7 @@ class Sources:
 
     def _is_of_another(self, text: str, words: frozenset[str]) -> bool:
         """True if the one speaker whom `text` names said clearly less of it in a turn than another did."""
-        of_people = [(*place.who, place.terms) for place in self._turns if not place.is_reply]
+        of_people = [(place.who[0], place.terms) for place in self._turns if not place.is_reply]
         named = {who for who, _ in of_people if not terms_of(who).isdisjoint(terms_of(text))}
         best: dict[bool, float] = {True: 0.0, False: 0.0}
         for who, terms in of_people:
