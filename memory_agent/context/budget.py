@@ -66,15 +66,15 @@ class Shares:
 
 PRESETS: Final[dict[Preset, Shares]] = {
     # What is recalled for the question holds nearly all evidence; facts and a model's summary what it takes to be of use.
-    "balanced": Shares(facts=0.06, other_facts=0.02, summary=0.06),
+    "balanced": Shares(facts=0.06, other_facts=0.01, summary=0.06),
     # Earlier code word for word.
-    "code": Shares(facts=0.06, other_facts=0.02, summary=0.08, preserved=0.22, topic=0.02, state=0.03),
+    "code": Shares(facts=0.06, other_facts=0.01, summary=0.08, preserved=0.22, topic=0.02, state=0.03),
     # Who the user is, and the thread of the talk.
     "chat": Shares(facts=0.15, other_facts=0.15, summary=0.10, preserved=0.06, topic=0.03, state=0.05),
     # Facts, the last turns, and what is recalled.
     "minimal": Shares(facts=0.10, other_facts=0.04),
     # For questions about the past, asked beside the conversation: no window either.
-    "recall": Shares(facts=0.05, other_facts=0.02, window=False),
+    "recall": Shares(facts=0.05, other_facts=0.01, window=False),
 }
 
 

@@ -26,20 +26,20 @@ from memory_agent.text.subjects import (
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
     from datetime import date
 
     from memory_agent.context.assemble import Material
     from memory_agent.context.ledger import Item, Packing
     from memory_agent.domain import ContextLine, RecallPrice, Recollection, Turn
 
-PRICES: Final[Mapping[RecallPrice, float]] = {"thrifty": 5e-4, "balanced": 1.7e-4, "thorough": 6e-5}
-"""The chance of being what is needed that each token has to offer: at `balanced`, one in six thousand."""
-_LINE_TOKENS: Final = 6
+PRICES: Final[dict[RecallPrice, float]] = {"thrifty": 5e-4, "balanced": 1.8e-4, "thorough": 6e-5}
+"""The chance of being what is needed that each token has to offer: at `balanced`, one in 5,600."""
+_LINE_TOKENS: Final = 5
 """That a line costs besides what it adds to the text: the attention of who reads it."""
-_PASSAGE_TOKENS: Final = 60.0
+_PASSAGE_TOKENS: Final = 40.0
 """Of a long turn's best passage: with so many tokens 63 % of what it may tell is in, with twice as many 86 %."""
-_LEAST_PASSAGE_TOKENS: Final = 40
+_LEAST_PASSAGE_TOKENS: Final = 30
 _HALF: Final = 0.5
 """What a line is worth that is about something named elsewhere, where that isn't shown."""
 _CUT_AWAY: Final = 2
@@ -57,11 +57,11 @@ def least_confidence(price: RecallPrice) -> float:
 def tokens_worth(chance: float, price: float) -> int:
     """The most tokens that a passage is worth, given its chance to hold what is needed.
 
-    What is needed is in the best t tokens of a passage with chance * (1 - exp(-t / 60)): each further token adds less, and the last
-    one that pays is at t = 60 ln(chance / (60 price)).
+    What is needed is in the best t tokens of a passage with chance * (1 - exp(-t / 40)): each further token adds less, and the last
+    one that pays is at t = 40 ln(chance / (40 price)).
 
-    >>> [tokens_worth(chance, 2e-4) for chance in (0.9, 0.1, 0.01)]
-    [259, 127, 0]
+    >>> [tokens_worth(chance, 2e-4) for chance in (0.9, 0.1, 0.008)]
+    [188, 101, 0]
     """
     return int(_PASSAGE_TOKENS * math.log(max(chance / (_PASSAGE_TOKENS * price), 1.0)))
 
@@ -235,7 +235,7 @@ def _worth_showing(
     else:
         shown = _replaced_passage(packing, item, line.found.turn, now, material.language, most)
     if shown is None:
-        packing.leave(item, "small talk")
+        packing.leave(item, "no passage of it is worth its tokens")
     return shown
 
 
@@ -311,10 +311,10 @@ def _passage(packing: Packing, item: Item, asked: Collection[str], language: str
 
     passage = best_passage(body, asked, language, fits, idle)
     if not passage and outline(body, fits):
-        return packing.cut(item, int(most * _OUTLINE_SHARE)) or packing.cut(item, most) or item
+        return packing.cut(item, int(most * _OUTLINE_SHARE)) or packing.cut(item, most)
     if passage is None:
         return None
     passage = passage or best_passage(body, asked, language, fits, idle, broken=True)
     if not passage:
-        return packing.cut(item, most) or item
+        return packing.cut(item, most)
     return packing.showing(item, passage, "the passage nearest to the question")
