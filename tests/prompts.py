@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
 
+from memory_agent.context.render import GAP
 from memory_agent.domain import REMARK, ROLES, TAG_OF
 from memory_agent.text.inert import MONTHS
 
@@ -16,20 +16,28 @@ _DAY = re.compile(
     r"\[(?P<day>\d{1,2}) (?P<month>[A-Z][a-z]+)(?: (?P<year>\d{4}))?(?:, (?P<note>[^\[\]]+))?\]\Z"
 )
 _RECALLED = re.compile(
-    rf"(?:(?P<role>{_ROLE})\b(?: (?!\(to “))?)?(?P<name>(?!: | \(to “)(?:(?!: | \(to “| \(replaced on \d).)+)?(?: \(to “(?P<to>[^“”]*)”\))?(?: \(replaced on (?P<replaced>[^()]+)\))?: "
+    rf"(?:(?P<role>{_ROLE})\b(?: (?!\((?:to|after) “))?)?"
+    r"(?P<name>(?!: | \((?:to|after) “)(?:(?!: | \((?:to|after) “| \(\d+ times, last on | \(replaced on \d).)+)?"
+    r"(?: \((?:to|after) “(?P<to>[^“”]*)”\))?(?: \((?P<times>\d+ times, last on [^()]+)\))?"
+    r"(?: \(replaced on (?P<replaced>[^()]+)\))?: "
 )
 
 
 @dataclass(frozen=True)
 class Read:
-    """A turn as a reader finds it: when, whose, and what was said."""
+    """A turn as a reader finds it: when, whose, and what was said.
+
+    `to`: what it quotes; `times`: how often it was said; `follows`: it stands right below another, with no mark between.
+    """
 
     when: date
     role: str
     name: str | None
     text: str
     to: str | None = None
+    times: str | None = None
     replaced: str | None = None
+    follows: bool = False
 
 
 def read_tiers(prompt: str) -> dict[str, list[str]]:
@@ -54,25 +62,22 @@ def read_tiers(prompt: str) -> dict[str, list[str]]:
 
 
 def read_turns(items: list[str]) -> list[Read]:
-    """Turns, each of the day above it."""
+    """Turns, each of the day above it. A gap is a line of its own, between two turns of a day."""
     turns: list[Read] = []
     day: date | None = None
-    above: dict[str, Any] = {}
-    for item in items:
+    above: str | None = None
+    for item in [*items, ""]:
+        assert above != GAP or (item not in ("", GAP) and not _DAY.match(item)), "a gap with nothing below"
         if found := _DAY.match(item):
             assert found["year"] or day, f"a day without a year: {item}"
             year = int(found["year"]) if found["year"] else day.year  # type: ignore[union-attr]  # asserted
             day = date(year, MONTHS.index(found["month"]) + 1, int(found["day"]))
-            above = {}
-            continue
-        # One of them: what was said may begin with the other.
-        text = item[2:] if item.startswith(("- ", "… ")) else item
-        if text is item:
+        elif item not in ("", GAP):
+            assert day, f"no day above: {item}"
             head = _RECALLED.match(item)
             assert head, item
-            above = {**head.groupdict(), "role": head["role"] or "user"}
-            text = item[head.end() :]
-        assert day, f"no day above: {item}"
-        assert above, f"nobody above: {item}"
-        turns.append(Read(when=day, **above, text=text))
+            told = {**head.groupdict(), "role": head["role"] or "user"}
+            turns.append(Read(when=day, text=item[head.end() :], follows=above == "turn", **told))
+        above = item if item == GAP else None if found else "turn"
+    assert items[:1] != [GAP], "a gap with nothing above"
     return turns

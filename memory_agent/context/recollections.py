@@ -125,7 +125,7 @@ def take_recollections(
 ) -> None:
     """Take up to `top_k` of the recollections, those first that offer the most for a token, as long as that is the price of one.
 
-    What is long is shown by its best passage. What only says again what is shown is left out. A turn that replaces another is shown with it.
+    What is long is shown by its best passage. What only says again what is shown is left out. A turn that replaces another is taken before it.
     """
     lines = _lines(packing, items, material)
     newer = {line.found.turn.id: line for line in lines}
@@ -155,15 +155,14 @@ def take_recollections(
     order = sorted(lines, key=lambda line: -line.value / (line.item.tokens + _LINE_TOKENS))
     # Once more, for beside what was taken since a line may need no heading, gap or quote.
     for line in (*order, *order):
-        if packing.takes(line.item):
-            continue
-        if taken >= top_k:
-            packing.leave(line.item, "more recollections than were asked for")
-        elif take(line, line.value):
-            taken += 1
-            other = newer.get(line.found.replaced_by or "")
-            if other is not None and not packing.takes(other.item):
-                taken += take(other, max(other.value, line.value))
+        other = newer.get(line.found.replaced_by or "")
+        for each in (line,) if other is None else (other, line):
+            if packing.takes(each.item):
+                continue
+            if taken >= top_k:
+                packing.leave(each.item, "more recollections than were asked for")
+            else:
+                taken += take(each, max(each.value, line.value))
 
 
 def _lines(packing: Packing, items: Sequence[Item], material: Material) -> list[_Line]:

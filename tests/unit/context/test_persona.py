@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.context.assemble import Material, pack_context
-from memory_agent.context.budget import PRESETS, usable
+from memory_agent.context.assemble import Material
+from memory_agent.context.budget import usable
 from memory_agent.context.conversation import Reminder, remind
 from memory_agent.domain import Character
 from memory_agent.ports import TokenCounter
-from tests.unit.search.builders import COUNTERS, HOSTILE, ExactTokens
+from tests.unit.search.builders import COUNTERS, HOSTILE, ExactTokens, pack
 
 MIA = Character(
     name="Mia Holm",
@@ -67,11 +67,6 @@ def test_whatever_it_says_it_fits_and_is_shown_as_it_is(
     shown = remind(character, notes, counter=counter, max_tokens=most)
     assert counter.count(str(shown)) <= usable(most, counter)
     assert all("\n" not in line for line in (*shown.identity, *shown.state))
-    context = pack_context(
-        Material(persona=shown.identity, state=shown.state),
-        shares=PRESETS["balanced"],
-        preset="balanced",
-        budget=10_000,
-        counter=counter,
-    )[0]
+    material = Material(persona=shown.identity, state=shown.state)
+    context = pack(material, 10_000, preset="chat", counter=counter)
     assert context.reminder == str(shown)

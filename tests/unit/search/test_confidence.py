@@ -1,6 +1,5 @@
-"""The confidence in a turn: a probability that rises with each of its grounds."""
+"""The confidence in a turn: a probability that rises with each of its grounds, and that nothing fits counts, too."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -9,78 +8,94 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.search.fusion import (
-    BY_MEANING,
-    BY_WORDS,
     EVERYDAY,
+    MOST_SHARED,
     Background,
-    Grounds,
+    chance_of_any,
     confidence,
-    grounds,
+    leads,
+    nearness,
+    shared,
     unrelated,
 )
 
+NAN = float("nan")
 fractions = st.floats(0, 1, width=32)
-cosines = st.one_of(st.just(float("nan")), st.floats(-1, 1, width=32))
-weights = st.floats(0, 100, width=32)
-turns = st.lists(st.tuples(fractions, cosines, weights, weights), min_size=1, max_size=30)
+cosines = st.floats(-1, 1, width=32)
+details = st.none() | st.floats(0, 1.2)
+shares = st.floats(0, MOST_SHARED)
+scored = st.lists(st.tuples(fractions | st.just(NAN), st.booleans()), min_size=1, max_size=30)
+"""Scores of turns, and whether each says nothing new."""
 
 
 def floats(values: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
     return np.array(values, dtype=np.float32)
 
 
-def grounds_of(
-    rows: list[tuple[float, float, float, float]], weight: float = 10.0, unrelated_cosine: float = 0.1
-) -> Grounds:
-    scores, meaning, words, around = (floats(column) for column in zip(*rows, strict=True))
-    return grounds(scores, meaning, words, around, weight_of_words=weight, unrelated_cosine=unrelated_cosine)
+def columns(turns: list[tuple[float, bool]]) -> tuple[Any, Any]:
+    scores, old = zip(*turns, strict=True)
+    return floats(scores), np.array(old)
 
 
-@given(turns, st.floats(0, 50), st.floats(-1, 1))
-def test_it_is_a_probability_whatever_comes_in(
-    rows: list[tuple[float, float, float, float]], weight: float, unrelated_cosine: float
+@given(st.none() | cosines, details, shares, scored, st.data())
+def test_it_is_a_probability_and_no_higher_than_that_of_any_answer(
+    nearest: float | None, detail: float | None, words: float, turns: list[tuple[float, bool]], data: Any
 ) -> None:
-    found = confidence(grounds_of(rows, weight, unrelated_cosine))
-    assert found.shape == (len(rows),)
-    assert np.isfinite(found).all()
-    assert ((found >= 0) & (found <= 1)).all()
+    any_chance = chance_of_any(nearest=nearest, detail=detail, words=words)
+    assert 0 <= any_chance <= 1
+    held = data.draw(st.lists(shares, min_size=len(turns), max_size=len(turns)))
+    found = confidence(any_chance, floats(held), leads(*columns(turns)))
+    assert found.shape == (len(turns),)
+    assert ((found >= 0) & (found <= np.float32(any_chance))).all()
 
 
-@given(turns, st.randoms())
-def test_the_order_in_which_turns_come_changes_nothing(
-    rows: list[tuple[float, float, float, float]], random: Any
+@given(cosines, details, shares, st.floats(-20, 0), fractions, st.floats(0.05, 0.5))
+def test_each_ground_raises_it(
+    nearest: float, detail: float | None, words: float, lead: float, chance: float, more: float
 ) -> None:
-    order = list(range(len(rows)))
+    known, with_detail = {"nearest": nearest, "detail": detail}, {"nearest": nearest, "detail": detail or 0.0}
+    for ground, told in (("nearest", known), ("detail", with_detail), ("words", {"words": words})):
+        assert chance_of_any(**told | {ground: (told[ground] or 0.0) + more}) > chance_of_any(**told)
+    before, *after = (
+        confidence(chance + a, floats([words + b]), floats([lead + c]))[0]
+        for a, b, c in ((0, 0, 0), (more, 0, 0), (0, more, 0), (0, 0, more))
+    )
+    assert min(after) >= before
+    assert after[0] > before
+
+
+@given(scored, st.randoms(), st.floats(0.05, 0.5))
+def test_a_turn_stands_out_by_its_score_alone(
+    turns: list[tuple[float, bool]], random: Any, more: float
+) -> None:
+    """Wherever it stands in their order; what says nothing new takes nothing from the others, what says something does."""
+    scores, old = columns(turns)
+    found = leads(scores, old)
+    assert (found <= 0).all()
+    order = list(range(len(turns)))
     random.shuffle(order)
-    mixed = confidence(grounds_of([rows[i] for i in order]))
-    np.testing.assert_allclose(mixed, confidence(grounds_of(rows))[order], rtol=1e-4)
+    np.testing.assert_allclose(leads(scores[order], old[order]), found[order], atol=1e-3)
+    if not old.all():
+        np.testing.assert_allclose(found[~old], leads(scores[~old]), atol=1e-3)
+        first = int(np.flatnonzero(~old)[0])
+        raised = scores.copy()
+        raised[first] = np.nan_to_num(scores[first]) + more
+        others = np.delete(leads(raised, old), first)
+        assert leads(raised, old)[first] >= found[first]
+        assert (others <= np.delete(found, first) + 1e-4).all()
 
 
-@pytest.mark.parametrize("ground", ["nearness", "words", "lead"])
-@given(nearness=cosines, words=st.floats(0, 1.5), lead=st.floats(-20, 0), more=st.floats(0.05, 2))
-def test_each_ground_can_only_raise_it(
-    ground: str, nearness: float, words: float, lead: float, more: float
-) -> None:
-    before = Grounds(nearness=floats([nearness]), words=floats([words]), lead=floats([lead]))
-    after = dataclasses.replace(before, **{ground: getattr(before, ground) + np.float32(more)})
-    assert confidence(after)[0] >= confidence(before)[0]
+def test_a_share_of_the_words_is_bounded_and_nothing_where_unknown() -> None:
+    """What is said over and over says no more than once and a half; a question without words is shared by none."""
+    assert shared(floats([NAN, 0, 5, 100]), 10).tolist() == [0, 0, 0.5, MOST_SHARED]
+    assert shared(floats([0]), 0).tolist() == [0]
 
 
 def test_an_embedder_whose_cosines_are_all_high_gives_the_same() -> None:
-    """A constant part of all vectors, here of weight 3 to 1, moves cosines up and closer together."""
-    rows = [(0.9, 0.5, 5.0, 5.0), (0.4, 0.15, 0.0, 0.0), (0.1, -0.1, 0.0, 0.0)]
-    moved = [(score, (cosine + 3) / 4, words, around) for score, cosine, words, around in rows]
-    np.testing.assert_allclose(
-        confidence(grounds_of(moved, unrelated_cosine=(0.1 + 3) / 4)), confidence(grounds_of(rows)), rtol=1e-4
-    )
-
-
-def test_without_a_vector_words_alone_say_it() -> None:
-    nan = float("nan")
-    rows = [(0.9, nan, 8.0, 8.0), (0.2, nan, 0.0, 0.0), (0.2, 0.5, 0.0, 0.0)]
-    found = confidence(grounds_of(rows))
-    assert found[0] > 0.3 > found[1]
-    assert BY_WORDS.nearness == 0 < BY_MEANING.nearness
+    """A constant part of all vectors, here of weight 3 to 1, moves cosines up and closer together; no vector stays unknown."""
+    cosine = floats([0.5, 0.15, -0.1, NAN])
+    np.testing.assert_allclose(nearness((cosine + 3) / 4, (0.1 + 3) / 4), nearness(cosine, 0.1), rtol=1e-4)
+    assert nearness(floats([1, 0.1, NAN]), 0.1).tolist() == pytest.approx([1, 0, NAN], nan_ok=True)
 
 
 def test_what_is_unrelated_is_told_from_the_memory_as_it_grows() -> None:
@@ -89,7 +104,7 @@ def test_what_is_unrelated_is_told_from_the_memory_as_it_grows() -> None:
     assert unrelated(few, background=0.1, whole=True) == pytest.approx((2 + 1.2) / 22)
     assert unrelated(many, background=0.1, whole=True) == pytest.approx(0.595, abs=0.001)
     assert unrelated(many, background=0.1, whole=False) == pytest.approx(0.1)
-    assert unrelated(floats([float("nan")]), background=0.1, whole=True) == pytest.approx(0.1)
+    assert unrelated(floats([NAN]), background=0.1, whole=True) == pytest.approx(0.1)
 
 
 def test_the_background_of_a_question_is_that_of_its_language() -> None:

@@ -1,4 +1,4 @@
-"""Near-duplicates stand behind what says something else."""
+"""Near-duplicates are told from what says something else."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from memory_agent.search.user_index import ResidentIndex, behind_repeats
+from memory_agent.search.user_index import ResidentIndex
 from memory_agent.search.vectors import ALIKE, repeats
 from tests.unit.search.ranking import a_vector, make_row
 
@@ -28,12 +28,8 @@ def index_saying(said: Sequence[int | None]) -> tuple[ResidentIndex, list[str]]:
 def test_turns_without_a_vector_repeat_nothing() -> None:
     """Nor do turns that the index does not know, such as those that wait to be indexed."""
     index, ids = index_saying([None, None, 1])
-    turn_ids = [*ids, "unknown", "unknown too"]
-    assert behind_repeats(np.arange(5), turn_ids, index, most=5).tolist() == [0, 1, 2, 3, 4]
-    assert behind_repeats(np.arange(2), ["a", "b"], ResidentIndex(embedder="model"), most=2).tolist() == [
-        0,
-        1,
-    ]
+    assert not index.repeats_among([*ids, "unknown", "unknown too"]).any()
+    assert not ResidentIndex(embedder="model").repeats_among(["a", "b"]).any()
 
 
 def test_a_chain_of_likenesses_is_not_one_repeat() -> None:
@@ -43,19 +39,14 @@ def test_a_chain_of_likenesses_is_not_one_repeat() -> None:
     assert repeats(vectors).tolist() == [False, True, False, True]
 
 
-@given(st.lists(st.one_of(st.none(), st.integers(0, 5)), max_size=20), st.integers(0, 25), st.randoms())
-def test_none_is_lost(said: list[int | None], most: int, random: Random) -> None:
+@given(st.lists(st.one_of(st.none(), st.integers(0, 5)), max_size=20), st.randoms())
+def test_in_any_order_the_first_to_say_a_thing_is_new(said: list[int | None], random: Random) -> None:
     index, ids = index_saying(said)
-    ranking = np.arange(len(said))
-    random.shuffle(ranking)  # type: ignore[arg-type]
-    got = behind_repeats(ranking, ids, index, most=most).tolist()
-    assert sorted(got) == list(range(len(said)))
-    assert got[most:] == ranking[most:].tolist()
-    head = ranking[:most].tolist()
-    things = [said[place] for place in head]
+    order = list(range(len(said)))
+    random.shuffle(order)
+    things = [said[place] for place in order]
     is_repeat = [thing is not None and thing in things[:at] for at, thing in enumerate(things)]
-    behind = sorted(range(len(head)), key=lambda at: is_repeat[at])
-    assert got[:most] == [head[at] for at in behind]
+    assert index.repeats_among([ids[place] for place in order]).tolist() == is_repeat
 
 
 def of_whole_vectors(vectors: NDArray[np.float32]) -> list[bool]:

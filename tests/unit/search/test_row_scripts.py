@@ -5,7 +5,7 @@ import pytest
 
 from memory_agent.search.fusion import normalised
 from memory_agent.search.request import RowFilter
-from memory_agent.search.user_index import ResidentIndex, behind_repeats
+from memory_agent.search.user_index import ResidentIndex
 from tests.unit.search.ranking import a_vector, asked, make_row
 
 QUERY = a_vector(1_001)
@@ -38,9 +38,9 @@ def test_rows_that_it_does_not_read_repeat_nothing() -> None:
     rows = [make_row(n, terms={word: 1}, vectors=same) for n, word in ((0, "달걀"), (24, "우유"))]
     rows.append(make_row(48, terms={"차": 1}))
     ids = [row.turn_id for row in rows]
-    for scripts, expected in ((LATIN, [0, 1, 2]), (None, [0, 2, 1])):
+    for scripts, expected in ((LATIN, [False] * 3), (None, [False, True, False])):
         index = ResidentIndex(rows, embedder="model", scripts=scripts)
-        assert behind_repeats(np.arange(3), ids, index, most=3).tolist() == expected
+        assert index.repeats_among(ids).tolist() == expected
 
 
 def test_words_are_unknown_of_rows_in_another_script_that_share_none() -> None:

@@ -17,7 +17,7 @@ from memory_agent.errors import EmbedderError
 from memory_agent.search.fusion import SIGNALS, Signal
 from memory_agent.search.postings import CollectionStatistics
 from memory_agent.search.request import RowFilter
-from memory_agent.search.user_index import ResidentIndex
+from memory_agent.search.user_index import ResidentIndex, asked_before
 from memory_agent.text.time_spans import TimeSpan
 from tests.unit.search.ranking import START, a_vector, asked, make_row, reference, some_rows, some_terms
 
@@ -254,6 +254,24 @@ def test_signs_count_where_they_are_asked_for() -> None:
     assert list(asking.values()) == [1, 0.25], "a long request tells things, too"
     one_name = ResidentIndex([make_row(0, signs=TurnFeatures(names=1))], embedder="model")
     assert signal_of(one_name, "names", kinds={"who"})["turn0"] == pytest.approx(1 / 3)
+
+
+def test_nothing_speaks_for_what_was_asked_before() -> None:
+    """A turn that asks, and means just what is asked now; neither one that tells the same, nor one that asks another thing."""
+    same = GIST[None].astype(np.float16)
+    asking = TurnFeatures(asks=True)
+    told = [(asking, same), (TurnFeatures(), same), (asking, a_vector(3)[None].astype(np.float16))]
+    rows = [
+        make_row(n, terms={"egg": 1}, signs=signs, vectors=given) for n, (signs, given) in enumerate(told)
+    ]
+    rows.append(make_row(3, terms={"egg": 1}, signs=asking, passages=0))
+    scored = ResidentIndex(rows, embedder="model").score(asked(["egg"], gist=GIST), where=RowFilter())
+    before = asked_before(scored)
+    assert before.tolist() == [True, False, False, False]
+    left = scored.without(before)
+    assert not any(values[0] for values in left.values.values())
+    assert all((left.values[name][1:] == scored.values[name][1:]).all() for name in ("words", "asks"))
+    assert scored.without(np.zeros(4, dtype=np.bool_)) is scored
 
 
 def test_turns_of_a_time_that_is_named_have_the_full_signal() -> None:
