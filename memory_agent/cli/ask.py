@@ -62,7 +62,7 @@ def print_answers(
             ("" if turn.thread_id == here else f"  in {turn.thread_id}", "dim"),
             ("  replaced" if recollection.replaced_by else "", "dim"),
         )
-        said = clean(turn.content)
+        said = clean(recollection.text)
         if why:
             _print_indented(marked(said, asked, language))
             _print_indented(line((f"{recollection.explanation}  [turn {turn.id}]", "dim")))

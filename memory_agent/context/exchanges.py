@@ -39,22 +39,22 @@ def answered(turn: Turn, before: Sequence[Turn]) -> Turn | None:
     if turn.role == "assistant":
         same = (other for other in before if other.session_id == turn.session_id)
         return next((other for other in same if other.role == "user"), None)
-    if _ANSWERS_NOTHING.match(turn.content):
+    if _ANSWERS_NOTHING.match(turn.said):
         return None
     said = _said_last(turn, _heard(turn, before))
-    question = asks(turn.content)
-    words = content_words(turn.content) - content_words(" ".join({turn.speaker or "", *_speakers(said)}))
+    question = asks(turn.said)
+    words = content_words(turn.said) - content_words(" ".join({turn.speaker or "", *_speakers(said)}))
 
     def fits(position: int) -> tuple[bool, bool, int]:
         other = said[position]
-        shares = not words.isdisjoint(content_words(other.content))
-        asked = asks(other.content) and any(map(str.isalpha, other.content))
+        shares = not words.isdisjoint(content_words(other.said))
+        asked = asks(other.said) and any(map(str.isalpha, other.said))
         return shares, asked and not question, -position
 
     best = max(range(len(said)), key=fits, default=None)
     if best is None or any(fits(best)[:2]):
         return None if best is None else said[best]
-    return said[0] if len(said) == 1 and _POINTS_BACK.match(turn.content) else None
+    return said[0] if len(said) == 1 and _POINTS_BACK.match(turn.said) else None
 
 
 def spoken_of(turn: Turn, before: Sequence[Turn]) -> Turn | None:
@@ -62,10 +62,10 @@ def spoken_of(turn: Turn, before: Sequence[Turn]) -> Turn | None:
 
     Of the same session.
     """
-    if not (names_nothing(turn.content) or points_outside(turn.content)) or only_reacts(turn.content):
+    if not (names_nothing(turn.said) or points_outside(turn.said)) or only_reacts(turn.said):
         return None
     said = (other for other in _heard(turn, before) if other.session_id == turn.session_id)
-    return next((other for other in said if _names_a_thing(other.content)), None)
+    return next((other for other in said if _names_a_thing(other.said)), None)
 
 
 def _heard(turn: Turn, before: Sequence[Turn]) -> Sequence[Turn]:
@@ -89,7 +89,7 @@ def _heard(turn: Turn, before: Sequence[Turn]) -> Sequence[Turn]:
 
 def _spoken_to(turn: Turn, people: Collection[str]) -> str:
     """Who of these people is spoken to, "" if nobody by name."""
-    found = _SPOKEN_TO.match(turn.content)
+    found = _SPOKEN_TO.match(turn.said)
     return found[1].casefold() if found is not None and found[1].casefold() in people else ""
 
 
@@ -104,7 +104,7 @@ def _said_last(turn: Turn, before: Sequence[Turn]) -> list[Turn]:
         own = (other.role, other.speaker) == (turn.role, turn.speaker)
         if other.session_id != turn.session_id or (said and _speakers([other]) != _speakers(said)):
             break
-        if own and content_words(other.content):
+        if own and content_words(other.said):
             break
         if not own:
             said.append(other)
@@ -117,7 +117,7 @@ def _speakers(turns: Iterable[Turn]) -> set[str]:
 
 def only_a_question(turn: Turn) -> bool:
     """True if a turn asks and does nothing else, so briefly that the turn that answers it quotes it whole, and counts for it."""
-    return as_letters(turn.content) <= QUOTED_LETTERS and only_asks(turn.content)
+    return as_letters(turn.said) <= QUOTED_LETTERS and only_asks(turn.said)
 
 
 def answer_to(question: Turn, after: Sequence[Turn]) -> Turn | None:
@@ -125,4 +125,4 @@ def answer_to(question: Turn, after: Sequence[Turn]) -> Turn | None:
     who = (question.role, question.speaker)
     said = (turn for turn in after if turn.session_id == question.session_id)
     first = next((turn for turn in said if (turn.role, turn.speaker) != who and turn.role != "tool"), None)
-    return None if first is None or only_asks(first.content) else first
+    return None if first is None or only_asks(first.said) else first

@@ -88,7 +88,7 @@ def recall_request(
 def _said_before(question: str, last_turns: Sequence[Turn]) -> str:
     """What the user said last in the thread before `question`; "" if nothing."""
     turns = reversed(last_turns[-LAST_EXCHANGE:])
-    return next((turn.content for turn in turns if turn.role == "user" and turn.content != question), "")
+    return next((turn.said for turn in turns if turn.role == "user" and turn.said != question), "")
 
 
 def are_few(searched: Searched | None, budget: int) -> bool:
@@ -416,7 +416,7 @@ class ContextReader:
         """
         found = [each.turn for each in recollections]
         going_back = [
-            turn for turn in found if turn.role == "assistant" or len(turn.content) < _SAYS_LITTLE_CHARS
+            turn for turn in found if turn.role == "assistant" or len(turn.said) < _SAYS_LITTLE_CHARS
         ]
         asking = [turn for turn in found if only_a_question(turn)]
         at = {(turn.thread_id, turn.seq): turn for turn in found}
@@ -438,7 +438,7 @@ class ContextReader:
 
         exchanges = _Exchanges(answers={turn.id: answer_to(turn, said(ahead(turn))) for turn in asking})
         for turn in (*going_back, *filter(None, exchanges.answers.values())):
-            short = turn.role == "assistant" or as_letters(turn.content) < _SHORT_ANSWER_CHARS
+            short = turn.role == "assistant" or as_letters(turn.said) < _SHORT_ANSWER_CHARS
             if short and (other := answered(turn, said(behind(turn)))) is not None:
                 exchanges.answered[turn.id] = other
             elif turn.role != "assistant" and (other := spoken_of(turn, said(behind(turn)))) is not None:

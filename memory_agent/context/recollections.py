@@ -176,17 +176,17 @@ def _lines(packing: Packing, items: Sequence[Item], material: Material) -> list[
     for item, found in zip(items, material.recollections, strict=True):
         turn = found.turn
         answers = material.answered.get(turn.id)
-        to_question = answers is not None and asks(answers.content)
-        words = content_words(turn.content) - names
+        to_question = answers is not None and asks(answers.said)
+        words = content_words(turn.said) - names
         if to_question and answers is not None:
-            words |= content_words(answers.content) - names
-        if not words or (only_reacts(turn.content) and not to_question):
+            words |= content_words(answers.said) - names
+        if not words or (only_reacts(turn.said) and not to_question):
             packing.leave(item, "small talk")
         elif only_a_question(turn):
             packing.leave(item, "only asks")
         else:
             unclear = turn.role == "user" and answers is None and turn.id not in material.spoken_of
-            text = turn.content
+            text = turn.said
             if unclear := unclear and len(text) < _UNCLEAR_CHARS:
                 unclear = points_outside(text) or names_nothing(text, names) or speaks_of_others(text)
             lines.append(_Line(item, found, found.confidence * (_HALF if unclear else 1.0)))
@@ -203,7 +203,7 @@ def _names(material: Material) -> frozenset[str]:
     speakers = {turn.speaker or "" for turn in (*material.window, *turns)}
     documents = material.facts.values() if len(material.people) > 1 else [material.facts]
     given = [str(facts["name"]) for facts in documents if "name" in facts]
-    greeted = {called(turn.content) or "" for turn in turns}
+    greeted = {called(turn.said) or "" for turn in turns}
     return content_words(" ".join(sorted({*speakers, *given, *greeted})))
 
 
@@ -247,7 +247,7 @@ def said_again(
     groups: dict[tuple[Any, ...], list[Recollection]] = {}
     for found in recollections:
         turn = found.turn
-        words = " ".join(turn.content.casefold().split())
+        words = " ".join(turn.said.casefold().split())
         groups.setdefault((turn.role, turn.speaker, words), []).append(found)
     kept, again = [], {}
     for group in groups.values():
@@ -265,7 +265,7 @@ def _replaced_passage(
 
     Where that can't be shown, the mark would stand before what still holds.
     """
-    claims = Claims(now.content, language)
+    claims = Claims(now.said, language)
     new = [claims.terms_of(value) for value in claims.values if value.is_new]
     wanted = frozenset().union(*new) or claims.terms
     shown = _passage(packing, item, wanted, language, most)

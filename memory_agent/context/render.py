@@ -175,14 +175,14 @@ def recalled_line(
     name = name_of(turn.speaker)
     by_name = turn.role == "user" and _passes_for_a_name(name)
     who = name if by_name else f"{turn.role} {name}".rstrip()
-    quoted = "" if after is None else f" (after “{_end_of(after.content)}”)"
-    quoted = quoted if answers is None else f" (to “{_end_of(answers.content)}”)"
-    part = ", in part" if len(turn.content) > _SAYS_ONE_THING_CHARS else ""
+    quoted = "" if after is None else f" (after “{_end_of(after.shown)}”)"
+    quoted = quoted if answers is None else f" (to “{_end_of(answers.shown)}”)"
+    part = ", in part" if len(turn.said) > _SAYS_ONE_THING_CHARS else ""
     holds = "" if replaced is None else f" (replaced on {day_of(replaced.local_time.date())}{part})"
     often = "" if again is None else f" ({again[0]} times, last on {day_of(again[1])})"
     return ContextLine(
         head=f"{who}{quoted}{often}{holds}: ",
-        body=_body_of(turn.content),
+        body=_body_of(turn.shown),
         role=turn.role,
         speaker=name or None,
     )
@@ -190,9 +190,9 @@ def recalled_line(
 
 def dated_head(line: ContextLine, turn: Turn) -> str:
     """The head of a turn's line with what a word such as "yesterday" in it means, for a reader may not reckon: `Ann (yesterday: 7 May 2026): `."""
-    if not features_of(turn.content).tells_when:
+    if not features_of(turn.said).tells_when:
         return line.head
-    told = told_from(turn.content, said=turn.local_time)
+    told = told_from(turn.said, said=turn.local_time)
     days = "; ".join(f"{one_line(words)}: {span_of(span)}" for words, span in told if words in line.body)
     return f"{line.head.removesuffix(': ')} ({days}): " if days else line.head
 

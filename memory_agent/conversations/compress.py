@@ -101,7 +101,7 @@ def quoted(turns: Sequence[Turn], *, before: Sequence[SummaryItem] = ()) -> list
     `importance` is how much it tells (`text.quotes`), at least `LEAST_TELLING`.
     """
     said = [terms_of(item.text) for item in before]
-    terms = functools.cache(lambda place: terms_of(turns[place].content))  # most turns' words nobody asks for
+    terms = functools.cache(lambda place: terms_of(turns[place].said))  # most turns' words nobody asks for
     items: list[SummaryItem] = []
     for place, turn in enumerate(turns):
         if turn.role != "user":
@@ -109,7 +109,7 @@ def quoted(turns: Sequence[Turn], *, before: Sequence[SummaryItem] = ()) -> list
         after = range(place + 1, min(place + 1 + _ANSWERS, len(turns)))
         who = (turn.role, turn.speaker)
         answers = [i for i in after if (turns[i].role, turns[i].speaker) != who]
-        for quote in quotes_of(turn.content):
+        for quote in quotes_of(turn.said):
             if quote.weight + PICKED_UP < LEAST_TELLING:
                 continue
             of_quote = terms_of(quote.text)

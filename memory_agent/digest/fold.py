@@ -206,9 +206,10 @@ def clear_text_caches() -> None:
 
 def analyse(turn: Turn) -> Analysis:
     """Analysis of one turn by the rules, whatever stands around it."""
-    code = has_code(turn.content)
-    excerpt = excerpt_of(turn.content, role=turn.role, code=code)
-    score = importance(telling=excerpt.weight, chars=len(turn.content), code=code, given=turn.importance)
+    said = turn.said
+    code = has_code(said)
+    excerpt = excerpt_of(said, role=turn.role, code=code)
+    score = importance(telling=excerpt.weight, chars=len(said), code=code, given=turn.importance)
     return Analysis(score=score, code=code, excerpt=excerpt)
 
 

@@ -30,6 +30,7 @@ from memory_agent.domain.base import (
     tenants_range as tenants_range,
 )
 from memory_agent.domain.context import (
+    MONTHS as MONTHS,
     REMARK as REMARK,
     SUMMARY_KINDS as SUMMARY_KINDS,
     TAGS as TAGS,
@@ -54,6 +55,11 @@ from memory_agent.domain.context import (
     prompt_messages as prompt_messages,
     indented as indented,
     prompt_text as prompt_text,
+)
+from memory_agent.domain.recalled import (
+    RECALLED as RECALLED,
+    recalled_in as recalled_in,
+    said_in as said_in,
 )
 from memory_agent.domain.facts import (
     PERSON as PERSON,

@@ -141,6 +141,11 @@ _NEXT_LINE: Final = lazily(re.compile, r"\n(?=[^\n])")
 _WHOLE: Final = "memory_context"
 TAGS: Final = (_WHOLE, *TAG_OF.values())
 """The names of all tags of a context."""
+MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+"""As headings of prompts name them."""
 
 
 def indented(text: str) -> str:

@@ -318,7 +318,8 @@ class Recollection(LateFields):
 
     @property
     def text(self) -> str:
-        return self.turn.content
+        """What the turn says, as a prompt shows it: see `Turn.shown`."""
+        return self.turn.shown
 
     @property
     def topic_id(self) -> str | None:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain.base import OfThread
+from memory_agent.domain.recalled import RECALLED, said_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,9 +103,21 @@ class Turn(OfThread):
     parked: bool = False
 
     @property
+    def said(self) -> str:
+        """The content without recalled memory that was given back in it; "" if it is nothing else."""
+        return said_in(self.content)
+
+    @property
+    def shown(self) -> str:
+        """What a prompt shows of it: what was `said`, behind a mark where recalled memory was left out."""
+        said = self.said
+        return said if said == self.content else f"{RECALLED} {said}".rstrip()
+
+    @property
     def searchable_text(self) -> str:
-        """The text that is embedded and indexed: the turn's own, after the speaker's name if there is one."""
-        return f"{self.speaker}: {self.content}" if self.speaker else self.content
+        """The text that is embedded and indexed: what was `said`, after the speaker's name if there is one."""
+        said = self.said
+        return f"{self.speaker}: {said}" if self.speaker and said else said
 
     @property
     def local_time(self) -> datetime:

@@ -226,7 +226,7 @@ def _asked(request: ExtractionRequest) -> Iterator[str]:
         turn = passage.turn
         before = request.before.get(turn.id)
         if before is not None and len(passage.text.split()) <= _SHORT_WORDS:
-            yield f"(Before it, {_name(before.speaker or before.role)}: {inert_line(before.content[:_CONTEXT_CHARS], _TAGS)})"
+            yield f"(Before it, {_name(before.speaker or before.role)}: {inert_line(before.said[:_CONTEXT_CHARS], _TAGS)})"
         yield _message(turn.speaker or turn.role, passage.text)
 
 

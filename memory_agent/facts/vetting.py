@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import regex
 
-from memory_agent.domain import REMARK, TAGS, FactEvent, RefusedFact
+from memory_agent.domain import FactEvent, RefusedFact, recalled_in
 from memory_agent.facts.fold import MOST_CONFIDENT, overlap, person_key, subject_of
 from memory_agent.facts.merge import (
     MAX_EVENTS,
@@ -35,7 +35,6 @@ from memory_agent.text.cues import (
     read_statement,
     states_nothing,
 )
-from memory_agent.text.inert import MONTHS
 from memory_agent.text.languages import any_of
 from memory_agent.text.terms import count_terms, normalized
 from memory_agent.text.times import time_spans
@@ -53,27 +52,8 @@ if TYPE_CHECKING:
 REPEATED_WORDS: Final = 5
 """A quote of at least so many words that was said before is a repetition; a shorter one may mean something else."""
 
-_TAG: Final = "|".join(TAGS)
-_BELOW: Final = r"(?:\n(?![ \t>]*$).+|(?:\n[ \t>]*+$)++\n(?:[ \t>]*> )? .+)*"
-"""The lines below, up to an empty one that no indented line of the same turn follows: a turn may have several, and persona,
-summary and topic bear no mark of their own."""
-_SHOWN: Final = tuple(
-    lazily(re.compile, pattern, re.MULTILINE)
-    for pattern in (
-        rf"(?is:<({_TAG})>.*?(?:</\1>|\Z))",
-        # The rest of a block whose beginning was cut off.
-        rf"(?is:\A.*</(?:{_TAG})>)",
-        # The persona, which stands right before the remark.
-        r"^[ \t>]*You are [^\n]*(?:\n[ \t>]*(?:Personality|Traits|Profile): [^\n]*)*"
-        rf"(?=\n[ \t>]*{re.escape(REMARK)})",
-        rf"^[ \t>]*{re.escape(REMARK)}[ \t]*${_BELOW}",
-        # Turns below their day, and where one that was too long for a context goes on.
-        rf"^[ \t>*-]*\[\d{{1,2}} (?:{'|'.join(MONTHS)})(?: \d{{4}})?(?:, [^\]\n]*)?\][ \t]*${_BELOW}",
-        r"^[ \t>]*\[… [\d,]+ characters left out …\][ \t]*$" + _BELOW,
-        # The state of the conversation.
-        r"^[ \t>]*Talked about: .*$",
-    )
-)
+_STATE: Final = lazily(re.compile, r"^[ \t>]*Talked about: .*$", re.MULTILINE)
+"""The state of a conversation, as prompts tell it."""
 _FACT: Final = lazily(re.compile, r"^[ \t>]*- (?:.*?, )??(?P<path>[^\s:]+): (?P<value>.*)$", re.MULTILINE)
 _SAME_SHAPE: Final = str.maketrans("’‘ʼ‛‚‹›´`′“”„‟«»「」『』″–—―‐‑−", "'" * 10 + '"' * 11 + "-" * 6)
 _BLANK_FOR_MARK: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
@@ -99,9 +79,11 @@ def own_words(text: str, known: Mapping[str, Collection[str]] | None = None) -> 
         there = (known or {}).get(match["path"])
         return blank(match) if there and _listed(match["value"]) <= set(there) else match[0]
 
-    for pattern in _SHOWN:
-        text = pattern.sub(blank, text)
-    return _FACT.sub(blank_if_known, text)
+    parts, at = [], 0
+    for start, end in recalled_in(text):
+        parts += [text[at:start], re.sub(r"\S", " ", text[start:end])]
+        at = end
+    return _FACT.sub(blank_if_known, _STATE.sub(blank, "".join((*parts, text[at:]))))
 
 
 def _listed(value: str) -> set[str]:

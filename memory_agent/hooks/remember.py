@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from memory_agent.domain import said_in
 from memory_agent.errors import IdempotencyKeyReused, InvalidInput, NotFound, TurnForgotten
 from memory_agent.hooks import run
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 # --- transcripts as turns ------------------------------------------------------------------------------------
 _NOT_SAID: Final = re.compile(
-    r"<(memory_context|system-reminder|system_reminder|command-[a-z]+|local-command-[a-z]+|task-notification"
+    r"<(system-reminder|system_reminder|command-[a-z]+|local-command-[a-z]+|task-notification"
     r"|user-prompt-submit-hook|hook_output|bash-[a-z]+|ide_[a-z_]+"
     r"|attached_files|open_and_recently_viewed_files)\b[^>]*>.*?</\1>",
     re.DOTALL,
@@ -68,7 +69,7 @@ def read_turns(host: str, data: bytes, start: int) -> tuple[list[TranscriptTurn]
         if read is None:
             continue
         role, text, name = read
-        text = _NOT_SAID.sub("", text).strip()
+        text = said_in(_NOT_SAID.sub("", text)).strip()
         if not text or text.startswith(_INTERRUPTED):
             continue
         turn = TranscriptTurn(

@@ -142,7 +142,7 @@ def _entry(found: Recollection) -> MemoryEntry:
     return MemoryEntry(
         id=f"{turn.id}/{turn.thread_id}",
         content=types.Content(
-            role="user" if turn.role == "user" else "model", parts=[types.Part(text=turn.content)]
+            role="user" if turn.role == "user" else "model", parts=[types.Part(text=turn.shown)]
         ),
         author=turn.metadata.get("author", turn.role),
         timestamp=turn.timestamp.isoformat(),

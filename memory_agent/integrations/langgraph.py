@@ -439,7 +439,7 @@ def _document(found: Recollection) -> Document:
     turn = found.turn
     return Document(
         id=turn.id,
-        page_content=turn.content,
+        page_content=turn.shown,
         metadata={
             **turn.metadata,
             "role": turn.role,

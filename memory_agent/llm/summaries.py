@@ -117,7 +117,7 @@ def as_said(turns: Sequence[Turn]) -> list[Said]:
         Said(
             number=turn.seq,
             who=turn.speaker or turn.role,
-            text=turn.content,
+            text=turn.shown,
             at=turn.timestamp,
             is_reply=turn.role != "user",
         )
@@ -261,7 +261,7 @@ class ExtractiveSummarizer:
         """See `Summarizer`. Who is shown with the turn's date, which its "yesterday" needs to be understood."""
         if not turns:
             return Summed(text=previous or "")
-        said = [(f"{turn.speaker or turn.role} ({turn.timestamp:%Y-%m-%d})", turn.content) for turn in turns]
+        said = [(f"{turn.speaker or turn.role} ({turn.timestamp:%Y-%m-%d})", turn.said) for turn in turns]
         # In a thread, for long turns take it tenths of a second.
         return Summed(text=await asyncio.to_thread(self._summarize, previous, said))
 

@@ -445,7 +445,7 @@ async def recall(
     return Recollections(
         recollections=[
             Recalled.of(
-                one.turn.content,
+                one.text,
                 when=one.turn.timestamp,
                 who=one.turn.speaker or one.turn.role,
                 turn_id=one.turn.id,

@@ -45,14 +45,14 @@ class EntitySpotter:
         recognised: list[list[Entity]] = [[] for _ in turns]
         if self._finder is not None and turns:
             try:
-                recognised = await asyncio.to_thread(self._finder.find, [turn.content for turn in turns])
+                recognised = await asyncio.to_thread(self._finder.find, [turn.said for turn in turns])
             except BackendError as exc:
                 # Names that only it knows are missing then; the turns are searchable all the same.
                 log.warning("%s failed, its names are left out: %s", self._finder.name, type(exc).__name__)
 
         def find() -> list[tuple[Entity, ...]]:
             return [
-                united(self._dictionary.find(turn.content), turn.entities, names, self._dictionary)
+                united(self._dictionary.find(turn.said), turn.entities, names, self._dictionary)
                 for turn, names in zip(turns, recognised, strict=True)
             ]
 
@@ -60,7 +60,7 @@ class EntitySpotter:
 
     def of_unindexed(self, turn: Turn) -> tuple[Entity, ...]:
         """Those of a turn that was not indexed yet: without the model, which takes its time."""
-        return united(self._dictionary.find(turn.content), turn.entities, (), self._dictionary)
+        return united(self._dictionary.find(turn.said), turn.entities, (), self._dictionary)
 
     def by_dictionary(self, text: str) -> tuple[Entity, ...]:
         """The entities that a text names by the dictionary alone."""

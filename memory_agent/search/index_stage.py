@@ -213,8 +213,7 @@ class Indexer:
         made = await embedded_by(fresh, self._embedder, ahead=ahead)
         read = await asyncio.to_thread(
             lambda: [
-                (count_terms(turn.searchable_text, self._language), features_of(turn.content))
-                for turn in turns
+                (count_terms(turn.searchable_text, self._language), features_of(turn.said)) for turn in turns
             ]
         )
         named = await self._spotter.of_turns(turns)

@@ -64,7 +64,9 @@ class SearchRequest:
         )
 
     def wants(self, turn: Turn) -> bool:
-        """True if the turn passes the filters that its search row says nothing about."""
+        """True if the turn says something, and passes the filters of which its search row tells nothing."""
+        if not turn.said:
+            return False
         if self.topic_ids is not None and turn.topic_id not in self.topic_ids:
             return False
         given = self.metadata

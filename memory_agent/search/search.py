@@ -215,7 +215,7 @@ def replacements(
         for old, cosine in earlier.items()
         if cosine >= LEAST_ALIKE and old in turns and new in turns
     ]
-    claims = {turn.id: claims_of(turn.content, language) for pair in pairs for turn in pair[:2]}
+    claims = {turn.id: claims_of(turn.said, language) for pair in pairs for turn in pair[:2]}
     rows = statistics(()).rows
     # As telling as one word that four rows hold, or one row in fifty.
     least = inverse_document_frequency(rows, min(rows, max(_RARE_ROWS, math.ceil(_RARE_SHARE * rows))))
@@ -413,7 +413,7 @@ class Searcher:
             turn,
             count_terms(turn.searchable_text, language),
             self._spotter.of_unindexed(turn),
-            features_of(turn.content),
+            features_of(turn.said),
             vectors=np.empty((0, 0), dtype=np.float32),
             embedder="",
             language=language,

@@ -64,7 +64,7 @@ async def unread(store: TurnStore, scope: Scope, embedder: Embedder) -> tuple[tu
     if read is None:
         return (), ""
     turns = await store.list_turns(scope, limit=_NEWEST_TURNS, newest=True)
-    texts = [turn.content for turn in turns if turn.role == "user"]
+    texts = [turn.said for turn in turns if turn.role == "user"]
     others = Counter(main_script(text) for text in texts if not is_read(text, read))
     scripts = tuple(sorted(script for script, count in others.items() if count >= _SHARE * len(texts)))
     if read != {"LATIN"}:

@@ -14,6 +14,7 @@ from typing import Final
 
 import regex
 
+from memory_agent.domain import MONTHS as MONTHS
 from memory_agent.lazily import lazily
 
 # White space that parts lines anywhere is a line break, so that whoever indents lines misses none. Control characters,
@@ -39,11 +40,6 @@ _LOOK: Final = str.maketrans(
     "kkk" "mmmm" "nnnn" "ooooo" "rr" "ss" "ttt" "uuu" "vvv" "ww" "xx" "yyyy" " ",
 )  # fmt: skip
 _FOLDS_KEPT: Final = 20_000
-MONTHS: Final = (
-    *("January", "February", "March", "April", "May", "June", "July"),
-    *("August", "September", "October", "November", "December"),
-)
-"""As headings of prompts name them."""
 _HEAD: Final = (
     r"\[(?=\s*+(?:turn\s*+\d++\s*+,\s*+)?+\d{4}-\d\d-\d\d(?:\s++\d\d:\d\d)?+\s++utc\s*+"
     r"(?:\]|,\s*+(?:user|assistant|system|tool)\b)"

@@ -267,7 +267,7 @@ def folded(topic: Topic, turns: Sequence[Turn], subjects: Subjects) -> Topic:
 def _accessed(topic: Topic, turn: Turn, *, opening: bool) -> dict[str, object]:
     if not topic.opener:
         latest = turn.timestamp if opening else max(topic.last_access, turn.timestamp)
-        return {"opener": opener_of(turn.content), "last_access": latest}
+        return {"opener": opener_of(turn.said), "last_access": latest}
     return {"access_count": topic.access_count + 1, "last_access": max(topic.last_access, turn.timestamp)}
 
 
@@ -477,7 +477,7 @@ class TopicFolder:
         """By turn id: what it is about, and the languages that it may be in. Many are read beside the event loop."""
 
         def read() -> dict[str, tuple[Subject, tuple[str, ...]]]:
-            return {turn.id: (subject_of(turn.content), languages_of(turn.content)) for turn in turns}
+            return {turn.id: (subject_of(turn.said), languages_of(turn.said)) for turn in turns}
 
         return await asyncio.to_thread(read) if len(turns) > _READ_INLINE else read()
 

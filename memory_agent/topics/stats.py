@@ -226,7 +226,7 @@ def _introduction(topic: TopicHead) -> str:
 
 
 def _message(turn: Turn) -> dict[str, str]:
-    content = f"{turn.speaker}: {turn.content}" if turn.speaker else turn.content
+    content = f"{turn.speaker}: {turn.shown}" if turn.speaker else turn.shown
     if turn.role == "tool":  # chat APIs refuse one without the call that it answers
         return {"role": "assistant", "content": f"(from a tool) {content}"}
     return {"role": turn.role, "content": content}

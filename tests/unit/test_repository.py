@@ -141,7 +141,7 @@ ROOMS = {
     "wire": "errors checks domain facts topics agent",
     "client": "errors checks domain keys facts topics context conversations work config agent service wire",
     "integrations": "errors checks domain messages concurrency lazily config agent service client",
-    "hooks": "errors agent service client",
+    "hooks": "errors domain agent service client",
     "demo": "errors domain config agent service",
     "mcp": "errors checks domain topics agent wire client",
     "inspect": "errors lazily domain ports keys text facts topics config data_dir exports doctor agent service wire",

@@ -107,7 +107,7 @@ PARTED = "I like tea\n\n\nand\n\nmate"
 CHANGED: dict[str, tuple[Callable[[str], str], str]] = {
     "whole": (str, CAT),
     "without tags": (bare, CAT),
-    "quoted": (quoted, f"> {CAT}"),
+    "quoted": (quoted, CAT),
 }
 OWN: dict[str, tuple[str, str]] = {
     "before the message": (f"{CONTEXT}\n{CAT}", CAT),
@@ -119,7 +119,7 @@ OWN: dict[str, tuple[str, str]] = {
     "its beginning cut off": (f"{CONTEXT[40:]}\n{CAT}", CAT),
     "only its end": (f"{CONTEXT[-120:]}\n{CAT}", CAT),
     "a recollection": (f"{shown(turn('I like tea'))}\n\n{CAT}", CAT),
-    "with the lines right below it": (f"{shown(turn('I like tea'))}\n{CAT}", ""),
+    "with the line right below it": (f"{shown(turn('I like tea'))}\n{CAT}", CAT),
     "a turn with empty lines": (f"{shown(turn(PARTED))}\n\n{CAT}", CAT),
     "one quoted": (f"{quoted(shown(turn(PARTED)))}\n\n{CAT}", CAT),
     "a speaker in brackets": (f"> {shown(turn('I like tea', speaker='Ann [Bo]'))}\n\n{CAT}", CAT),
