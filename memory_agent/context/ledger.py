@@ -43,7 +43,7 @@ class Item(NamedTuple):
     `at`: the thread ("" for the one that it is for) and `seq` of the turn that it shows, whole, or (`part`) in an excerpt, which
     is of no use beside the whole turn or another excerpt. `under`: the heading that it stands under, once for all items of it.
     `begins`: of a value of a list, how the line begins that it shares with the list's other values, up to the bracket. `quotes`:
-    where the turn is that its head quotes, and the head without the quote.
+    where the turn is that its head quotes, and the head without the quote. `annotated`: its text says more than the turn's.
     """
 
     tier: Tier
@@ -59,6 +59,7 @@ class Item(NamedTuple):
     under: Heading | None = None
     begins: str | None = None
     quotes: tuple[At, str] | None = None
+    annotated: bool = False
 
 
 class Placed:
@@ -139,6 +140,7 @@ def head_below(above: Item, item: Item) -> str:
         item.quotes is None
         or above.at != item.quotes[0]
         or has_gap(above, item)
+        or above.annotated
         or above.line.body.endswith("…]")
     ):
         return item.line.head
@@ -275,14 +277,12 @@ class Packing:
         reason = f"{item.reason}, {why}" if why else item.reason
         return item._replace(line=line, tokens=self._size(line), reason=reason)
 
-    def headed(self, item: Item, head: str) -> Item:
-        """The item with this head; where it goes without its quote, with what the head says more."""
-        if head == item.line.head:
+    def annotated(self, item: Item, body: str) -> Item:
+        """The item with `body`, which is its text with something added."""
+        if body == item.line.body:
             return item
-        line = headed(item.line, head)
-        more = head[len(item.line.head.removesuffix(": ")) :]
-        quotes = item.quotes and (item.quotes[0], item.quotes[1].removesuffix(": ") + more)
-        return item._replace(line=line, tokens=self._size(line), quotes=quotes)
+        line = replace(item.line, body=body)
+        return item._replace(line=line, tokens=self._size(line), annotated=True)
 
     def cut(self, item: Item, room: int) -> Item | None:
         """The item's outline in at most `room` tokens, or its beginning and end if it has none; None if that shows too little."""

@@ -10,7 +10,7 @@ import regex
 
 from memory_agent.context.exchanges import only_a_question
 from memory_agent.context.passages import best_passage, outline
-from memory_agent.context.render import dated_head, heading_of, recalled_line
+from memory_agent.context.render import heading_of, recalled_line, with_days
 from memory_agent.text.corrections import Claims, asks
 from memory_agent.text.languages import any_of
 from memory_agent.text.subjects import (
@@ -145,7 +145,7 @@ def take_recollections(
         ):
             packing.leave(line.item, "another says the same")
             return False
-        dated = packing.headed(shown, dated_head(shown.line, line.found.turn))
+        dated = packing.annotated(shown, with_days(shown.line.body, line.found.turn))
         if not (packing.take(dated) or packing.take(shown)):
             return False
         told.add(shown.line, words)

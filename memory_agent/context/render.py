@@ -188,13 +188,21 @@ def recalled_line(
     )
 
 
-def dated_head(line: ContextLine, turn: Turn) -> str:
-    """The head of a turn's line with what a word such as "yesterday" in it means, for a reader may not reckon: `Ann (yesterday: 7 May 2026): `."""
-    if not features_of(turn.said).tells_when:
-        return line.head
-    told = told_from(turn.said, said=turn.local_time)
-    days = "; ".join(f"{one_line(words)}: {span_of(span)}" for words, span in told if words in line.body)
-    return f"{line.head.removesuffix(': ')} ({days}): " if days else line.head
+def with_days(text: str, turn: Turn) -> str:
+    """A turn's text with the day that its "yesterday" or "last week" means behind it, for a reader may not reckon.
+
+    `We saw Dune yesterday (7 May 2026).`
+    """
+    at = 0
+    for words, span in (
+        told_from(turn.content, said=turn.local_time) if features_of(turn.content).tells_when else ()
+    ):
+        start = text.find(words, at)
+        if start >= 0:
+            end = start + len(words)
+            days = f" ({span_of(span)})"
+            text, at = text[:end] + days + text[end:], end + len(days)
+    return text
 
 
 def _end_of(text: str) -> str:
